@@ -1,0 +1,82 @@
+//! What a step takes.
+//!
+//! A cost model turns the shape of a step into ticks. It also says for how
+//! many further steps of pure decoding the cost stays an exact arithmetic
+//! series, which is what lets an instance take those steps at once.
+
+mod affine;
+mod roofline;
+
+pub use affine::Affine;
+pub use roofline::Roofline;
+
+use serde::Deserialize;
+
+use crate::time::Ticks;
+
+/// What a step computes, as far as its cost depends on it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepShape {
+    /// Requests that compute exactly one token and have passed their prompt.
+    pub decode_requests: u64,
+    /// Sum over those of the tokens in their context once the step is done.
+    pub decode_kv: u64,
+    /// Prompt tokens computed (and tokens recomputed after a preemption).
+    pub prefill_tokens: u64,
+    /// Requests that compute those.
+    pub prefill_requests: u64,
+    /// Sum over those of the tokens in their context once the step is done.
+    pub prefill_kv: u64,
+    /// Sum over those of the (query, key) pairs under the causal mask: with
+    /// `c` tokens computed before and `m` now, `m*c + m*(m+1)/2`.
+    pub prefill_pairs: u64,
+    /// Sequences that yield a token at the step's end (rows of the LM head).
+    pub sampled: u64,
+}
+
+/// The cost of `steps` consecutive pure-decode steps: step `i` (from 0) takes
+/// `first + i * slope` ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Ticks of the first step.
+    pub first: Ticks,
+    /// Ticks that each step takes more than the one before.
+    pub slope: Ticks,
+    /// For how many steps this holds; at least 1.
+    pub steps: u64,
+}
+
+/// A cost model. Built in Python, evaluated here.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Cost {
+    /// A few coefficients.
+    Affine(Affine),
+    /// Model and GPU specifications.
+    Roofline(Roofline),
+}
+
+impl Cost {
+    /// Ticks that a step of this shape takes.
+    #[inline]
+    pub fn step(&self, shape: &StepShape) -> Ticks {
+        match self {
+            Self::Affine(cost) => cost.step(shape),
+            Self::Roofline(cost) => cost.step(shape),
+        }
+    }
+
+    /// Ticks of a run of pure-decode steps that starts with `shape`, in which
+    /// every step lengthens the context of each decoding request by one.
+    ///
+    /// `run(s).first == step(s)`, and step `i < run(s).steps` costs exactly
+    /// what `step` says of the shape it has by then.
+    #[inline]
+    pub fn run(&self, shape: &StepShape) -> Run {
+        debug_assert_eq!(shape.prefill_tokens, 0, "Invariant: a run only decodes");
+        match self {
+            Self::Affine(cost) => cost.run(shape),
+            Self::Roofline(cost) => cost.run(shape),
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What an instance knows of a request from its first step on.
+//!
+//! Records live in slots that are reused, so the ones in use stay close
+//! together in memory however long the trace is.
+
+use crate::time::Ticks;
+
+/// A slot in [`ActiveTable`].
+pub(crate) type Slot = u32;
+
+/// A place in the order of admission; no two admissions share one.
+pub(crate) type Turn = u64;
+
+/// Where an active request stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Has tokens to compute before it can yield its next one.
+    Prefilling,
+    /// In the decode set: one token at each step.
+    Decoding,
+    /// Holds nothing and waits to be admitted again.
+    Preempted,
+    /// The slot is free.
+    Vacant,
+}
+
+/// One request that has been scheduled at least once and has not finished.
+#[derive(Debug, Clone)]
+pub(crate) struct Active {
+    pub(crate) request: u32,
+    pub(crate) prompt: u32,
+    pub(crate) output: u32,
+    /// Tokens whose KV is in the cache; kept by the decode set while decoding.
+    pub(crate) computed: u32,
+    /// Tokens yielded; kept by the decode set while decoding.
+    pub(crate) generated: u32,
+    pub(crate) preemptions: u32,
+    pub(crate) stage: Stage,
+    pub(crate) turn: Turn,
+    /// While decoding, `computed` less the set's step counter.
+    pub(crate) offset: i64,
+    /// The set's step counter when the request joined it.
+    pub(crate) joined: u64,
+    /// The set's step counter at which its last token comes.
+    pub(crate) due: u64,
+    /// When its latest token came, while not decoding.
+    pub(crate) last_token: Ticks,
+    pub(crate) max_gap: Ticks,
+}
+
+impl Active {
+    /// Tokens to be in the cache before the next one can be yielded.
+    #[inline]
+    pub(crate) fn target(&self) -> u32 {
+        self.prompt + self.generated
+    }
+}
+
+/// All active requests of one instance.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ActiveTable {
+    slots: Vec<Active>,
+    vacant: Vec<Slot>,
+}
+
+impl ActiveTable {
+    pub(crate) fn insert(&mut self, request: u32, prompt: u32, output: u32) -> Slot {
+        let active = Active {
+            request,
+            prompt,
+            output,
+            computed: 0,
+            generated: 0,
+            preemptions: 0,
+            stage: Stage::Prefilling,
+            turn: 0,
+            offset: 0,
+            joined: 0,
+            due: 0,
+            last_token: 0,
+            max_gap: 0,
+        };
+        if let Some(slot) = self.vacant.pop() {
+            self.slots[slot as usize] = active;
+            return slot;
+        }
+        self.slots.push(active);
+        (self.slots.len() - 1) as Slot
+    }
+
+    pub(crate) fn release(&mut self, slot: Slot) {
+        self.slots[slot as usize].stage = Stage::Vacant;
+        self.vacant.push(slot);
+    }
+
+    /// Everyone who is active, in slot order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Active> {
+        self.slots.iter().filter(|active| active.stage != Stage::Vacant)
+    }
+}
+
+impl std::ops::Index<Slot> for ActiveTable {
+    type Output = Active;
+
+    #[inline]
+    fn index(&self, slot: Slot) -> &Active {
+        &self.slots[slot as usize]
+    }
+}
+
+impl std::ops::IndexMut<Slot> for ActiveTable {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut Active {
+        &mut self.slots[slot as usize]
+    }
+}

@@ -1,0 +1,198 @@
+//! The requests that yield one token at every step, kept as one thing.
+//!
+//! What happens to each member at each step is the same: one token more in the
+//! cache, one token out. So the set keeps a step counter and, for a member,
+//! only what does not change: the difference between its context and the
+//! counter. A step, or a run of a million, is then an addition, and joining or
+//! leaving costs the logarithm of the set's size.
+//!
+//! The counts by `offset mod block size` say how many members need a new block
+//! at any coming step, which bounds a leap exactly by the blocks there are.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::active::{Active, ActiveTable, Slot, Stage};
+use crate::metrics::SuffixMaxima;
+use crate::time::Ticks;
+
+#[derive(Debug, Clone)]
+pub(crate) struct DecodeSet {
+    /// Steps that the set has taken.
+    steps: u64,
+    /// `steps mod block_tokens`.
+    phase: u32,
+    block_tokens: u32,
+    members: u64,
+    kv_tokens: u64,
+    /// Members by `offset mod block_tokens`.
+    residues: Vec<u32>,
+    /// (step counter of the last token, slot); entries whose member has left
+    /// are skipped when they come up.
+    due: BinaryHeap<Reverse<(u64, Slot)>>,
+    gaps: SuffixMaxima,
+}
+
+impl DecodeSet {
+    pub(crate) fn new(block_tokens: u32) -> Self {
+        Self {
+            steps: 0,
+            phase: 0,
+            block_tokens,
+            members: 0,
+            kv_tokens: 0,
+            residues: vec![0; block_tokens as usize],
+            due: BinaryHeap::new(),
+            gaps: SuffixMaxima::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.members
+    }
+
+    /// Tokens in the cache over all members.
+    #[inline]
+    pub(crate) fn kv_tokens(&self) -> u64 {
+        self.kv_tokens
+    }
+
+    /// Where requests are counted that have `computed` tokens by now.
+    #[inline]
+    fn residue(&self, computed: u32) -> usize {
+        let within = computed % self.block_tokens;
+        let residue = if within >= self.phase { within } else { within + self.block_tokens };
+        (residue - self.phase) as usize
+    }
+
+    /// Tokens that a member has in the cache.
+    #[inline]
+    pub(crate) fn computed(&self, member: &Active) -> u32 {
+        (member.offset + self.steps as i64) as u32
+    }
+
+    /// Whether a member needs a new block at the coming step.
+    #[inline]
+    pub(crate) fn needs_block(&self, member: &Active) -> bool {
+        self.computed(member) % self.block_tokens == 0
+    }
+
+    /// Takes in a request whose next step is a plain decode.
+    pub(crate) fn join(&mut self, slot: Slot, active: &mut Active) {
+        debug_assert_eq!(active.computed + 1, active.target(), "Invariant: one token is missing");
+        active.stage = Stage::Decoding;
+        active.offset = i64::from(active.computed) - self.steps as i64;
+        active.joined = self.steps;
+        active.due = self.steps + u64::from(active.output - active.generated);
+        self.members += 1;
+        self.kv_tokens += u64::from(active.computed);
+        let residue = self.residue(active.computed);
+        self.residues[residue] += 1;
+        self.due.push(Reverse((active.due, slot)));
+    }
+
+    /// Lets a member go, with what it has by now written back to it. `now` is
+    /// when the set's latest step ended.
+    pub(crate) fn leave(&mut self, active: &mut Active, stage: Stage, now: Ticks) {
+        let computed = self.computed(active);
+        let residue = self.residue(computed);
+        self.residues[residue] -= 1;
+        self.members -= 1;
+        self.kv_tokens -= u64::from(computed);
+        active.stage = stage;
+        active.computed = computed;
+        active.generated = computed + 1 - active.prompt;
+        active.last_token = now;
+        active.max_gap = active.max_gap.max(self.gaps.since(active.joined));
+        if self.members == 0 {
+            self.gaps.clear();
+            self.due.clear();
+        }
+    }
+
+    /// Where those are counted who need a block at the next step. Whoever needs
+    /// one a step later stands one place lower, and the places form a ring.
+    #[inline]
+    fn next_needers(&self) -> usize {
+        if self.phase == 0 { 0 } else { (self.block_tokens - self.phase) as usize }
+    }
+
+    /// Blocks that the next step needs.
+    #[inline]
+    pub(crate) fn blocks_for_next(&self) -> u64 {
+        u64::from(self.residues[self.next_needers()])
+    }
+
+    /// Blocks that the next `k` steps need.
+    pub(crate) fn blocks_for(&self, k: u64) -> u64 {
+        let block = u64::from(self.block_tokens);
+        let (whole, rest) = if k < block { (0, k as usize) } else { (k / block, (k % block) as usize) };
+        let top = self.next_needers() + 1;
+        let sum = |part: &[u32]| part.iter().map(|&n| u64::from(n)).sum::<u64>();
+        let rest = if rest <= top {
+            sum(&self.residues[top - rest..top])
+        } else {
+            sum(&self.residues[..top]) + sum(&self.residues[self.residues.len() - (rest - top)..])
+        };
+        whole * self.members + rest
+    }
+
+    /// The most steps, up to `k`, whose blocks `free` covers.
+    pub(crate) fn steps_covered(&self, free: u64, k: u64) -> u64 {
+        let block = u64::from(self.block_tokens);
+        // Nobody needs more than one block in as many steps as a block has tokens.
+        if k <= block && self.members <= free || k.div_ceil(block).saturating_mul(self.members) <= free {
+            return k;
+        }
+        let mut left = free % self.members;
+        let mut steps = free / self.members * block;
+        let top = self.next_needers() + 1;
+        for &needs in self.residues[..top].iter().rev().chain(self.residues[top..].iter().rev()) {
+            if u64::from(needs) > left {
+                break;
+            }
+            left -= u64::from(needs);
+            steps += 1;
+        }
+        steps.min(k)
+    }
+
+    /// Steps until the first member yields its last token.
+    pub(crate) fn steps_to_completion(&mut self, table: &ActiveTable) -> u64 {
+        while let Some(&Reverse((due, slot))) = self.due.peek() {
+            let active = &table[slot];
+            if active.stage == Stage::Decoding && active.due == due {
+                return due - self.steps;
+            }
+            self.due.pop();
+        }
+        u64::MAX
+    }
+
+    /// Takes `k` steps, of which the longest gap was `longest`.
+    #[inline]
+    pub(crate) fn advance(&mut self, k: u64, longest: Ticks) {
+        self.steps += k;
+        let block = u64::from(self.block_tokens);
+        let phase = u64::from(self.phase) + k;
+        self.phase = if phase < block { phase } else { phase % block } as u32;
+        self.kv_tokens += self.members * k;
+        self.gaps.push(self.steps, longest);
+    }
+
+    /// A member that has yielded its last token, if one has.
+    pub(crate) fn pop_complete(&mut self, table: &ActiveTable) -> Option<Slot> {
+        while let Some(&Reverse((due, slot))) = self.due.peek() {
+            if due > self.steps {
+                return None;
+            }
+            self.due.pop();
+            let active = &table[slot];
+            if active.stage == Stage::Decoding && active.due == due {
+                return Some(slot);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,44 @@
+//! The step, or run of equal steps, that an instance is in.
+
+use super::{Instance, StepRecord};
+use crate::series::Series;
+use crate::time::Ticks;
+
+/// Steps in progress.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pub(super) start: Ticks,
+    pub(super) series: Series,
+    pub(super) steps: u64,
+    /// What the first step decided, where decisions are kept.
+    pub(super) record: Option<StepRecord>,
+}
+
+impl Flight {
+    pub(super) fn end(&self) -> Ticks {
+        self.start + self.series.total(self.steps) as Ticks
+    }
+
+    /// How many of the steps have ended by `now`.
+    pub(super) fn steps_ended(&self, now: Ticks) -> u64 {
+        self.series.steps_within(now - self.start, self.steps)
+    }
+}
+
+impl Instance {
+    /// Ends the run in progress with the step that runs at `now`; a step that
+    /// ends at `now` has seen its last. Returns when the run now ends, if that
+    /// changed.
+    pub(super) fn cut(&mut self, now: Ticks) -> Option<Ticks> {
+        let flight = self.flight.as_mut()?;
+        if flight.steps == 1 {
+            return None;
+        }
+        let steps = flight.series.steps_to_reach(now - flight.start, flight.steps);
+        if steps == flight.steps {
+            return None;
+        }
+        flight.steps = steps;
+        Some(flight.end())
+    }
+}

@@ -1,0 +1,5 @@
+//! KV-cache memory, in blocks.
+
+mod pool;
+
+pub use pool::{BlockPool, OutOfBlocks};

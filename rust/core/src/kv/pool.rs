@@ -1,0 +1,89 @@
+//! How many blocks of one instance's KV cache are taken.
+//!
+//! The pool answers one question: may someone take `n` more blocks? Contents
+//! and block numbers are not modelled here, because without prefix caching no
+//! scheduler can tell two blocks apart. The null block that vLLM keeps for
+//! padding is not part of the capacity.
+//!
+//! Upholds INV-4 (blocks are conserved): `used + free == capacity`, always.
+
+/// The pool had fewer free blocks than were asked for: an answer, not a
+/// failure, to which the scheduler reacts by waiting or preempting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfBlocks {
+    /// Blocks asked for.
+    pub wanted: u64,
+    /// Blocks that were free.
+    pub free: u64,
+}
+
+/// A count of blocks taken out of a fixed capacity.
+#[derive(Debug, Clone)]
+pub struct BlockPool {
+    capacity: u64,
+    used: u64,
+    peak: u64,
+}
+
+impl BlockPool {
+    /// A pool with every block free.
+    pub fn new(capacity: u64) -> Self {
+        Self { capacity, used: 0, peak: 0 }
+    }
+
+    /// Blocks in all.
+    #[inline]
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Blocks that nobody holds.
+    #[inline]
+    pub fn free(&self) -> u64 {
+        self.capacity - self.used
+    }
+
+    /// The most blocks that were ever held at once.
+    pub fn peak(&self) -> u64 {
+        self.peak
+    }
+
+    /// Takes `wanted` blocks, or none at all.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`OutOfBlocks`] and leaves the pool unchanged if fewer than
+    /// `wanted` blocks are free.
+    #[inline]
+    pub fn take(&mut self, wanted: u64) -> Result<(), OutOfBlocks> {
+        let free = self.free();
+        if wanted > free {
+            return Err(OutOfBlocks { wanted, free });
+        }
+        self.used += wanted;
+        self.peak = self.peak.max(self.used);
+        Ok(())
+    }
+
+    /// Gives `blocks` back.
+    #[inline]
+    pub fn give_back(&mut self, blocks: u64) {
+        debug_assert!(blocks <= self.used, "Invariant: only blocks that were taken come back");
+        self.used -= blocks;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_all_or_nothing() {
+        let mut pool = BlockPool::new(3);
+        assert_eq!(pool.take(2), Ok(()));
+        assert_eq!(pool.take(2), Err(OutOfBlocks { wanted: 2, free: 1 }));
+        assert_eq!(pool.free(), 1);
+        pool.give_back(2);
+        assert_eq!((pool.free(), pool.peak()), (3, 2));
+    }
+}

@@ -1,0 +1,54 @@
+//! Time integrals and counts of one instance, all exact integers.
+
+use serde::Serialize;
+
+use crate::time::Ticks;
+
+/// What one instance did over the replay.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Usage {
+    /// Blocks it has.
+    pub blocks: u64,
+    /// Tokens in a block.
+    pub block_tokens: u32,
+    /// Steps it took.
+    pub steps: u64,
+    /// Time in which a step ran.
+    pub busy_ticks: u64,
+    /// Tokens computed by decoding requests.
+    pub decode_tokens: u64,
+    /// Tokens computed by prefills, recomputation included.
+    pub prefill_tokens: u64,
+    /// Preemptions.
+    pub preemptions: u64,
+    /// Requests that finished.
+    pub finished: u64,
+    /// The most requests admitted at once.
+    pub peak_running: u64,
+    /// The most requests waiting at once.
+    pub peak_waiting: u64,
+    /// The most blocks held at once.
+    pub peak_blocks: u64,
+    /// Integral of the running requests over time.
+    pub running_ticks: u128,
+    /// Integral of the waiting requests over time.
+    pub waiting_ticks: u128,
+    /// Integral of the tokens held in the cache over time.
+    pub kv_token_ticks: u128,
+    #[serde(skip)]
+    waiting_since: Ticks,
+}
+
+impl Usage {
+    pub(crate) fn new(blocks: u64, block_tokens: u32) -> Self {
+        Self { blocks, block_tokens, ..Self::default() }
+    }
+
+    /// Accounts for `waiting` requests having waited since the last call.
+    #[inline]
+    pub(crate) fn waited(&mut self, waiting: u64, now: Ticks) {
+        self.waiting_ticks += u128::from(waiting) * u128::from(now - self.waiting_since);
+        self.waiting_since = now;
+        self.peak_waiting = self.peak_waiting.max(waiting);
+    }
+}

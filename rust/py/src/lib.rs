@@ -1,0 +1,41 @@
+//! The native module `paceline._core`: converts, releases the interpreter,
+//! reports progress, and nothing else.
+
+mod enter;
+mod error;
+mod outcome;
+mod sketch;
+
+use pyo3::prelude::*;
+
+/// Paceline's simulator, for the use of the package around it.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::enter::{Progress, replay};
+    #[pymodule_export]
+    use super::outcome::Outcome;
+    #[pymodule_export]
+    use super::sketch::Sketch;
+
+    use pyo3::prelude::*;
+
+    /// Ticks in one second.
+    #[pymodule_export]
+    const TICKS_PER_SECOND: u64 = paceline_core::TICKS_PER_SECOND;
+
+    /// The last tick that the clock may reach.
+    #[pymodule_export]
+    const HORIZON_TICKS: u64 = paceline_core::HORIZON;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("BUILD_PROFILE", super::build_profile())?;
+        module.add("VERSION", env!("CARGO_PKG_VERSION"))
+    }
+}
+
+/// Whether this is an optimised build: a debug build is fifty times slower.
+fn build_profile() -> &'static str {
+    if cfg!(debug_assertions) { "debug" } else { "release" }
+}

@@ -1,0 +1,89 @@
+//! What a replay gives, as arrays that are moved, not copied.
+
+use numpy::PyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde::Serialize;
+
+use crate::sketch::Sketch;
+
+/// Everything that happened.
+#[pyclass(frozen, module = "paceline._core")]
+pub(crate) struct Outcome {
+    #[pyo3(get)]
+    scheduled_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    first_token_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    finish_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    max_itl_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    preemptions: Py<PyArray1<u32>>,
+    #[pyo3(get)]
+    generated_tokens: Py<PyArray1<u32>>,
+    #[pyo3(get)]
+    instance: Py<PyArray1<u32>>,
+    #[pyo3(get)]
+    status: Py<PyArray1<u8>>,
+    #[pyo3(get)]
+    reason: Py<PyArray1<u8>>,
+    #[pyo3(get)]
+    itl: Py<Sketch>,
+    #[pyo3(get)]
+    stats: Py<PyBytes>,
+    decisions: Vec<Vec<paceline_core::StepRecord>>,
+}
+
+#[derive(Serialize)]
+struct Stats<'a> {
+    end_ticks: u64,
+    steps: u64,
+    events: u64,
+    instances: &'a [paceline_core::Usage],
+}
+
+fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
+    PyArray1::from_vec(py, column).unbind()
+}
+
+impl Outcome {
+    pub(crate) fn new(py: Python<'_>, outcome: paceline_core::Outcome) -> PyResult<Self> {
+        let stats = Stats {
+            end_ticks: outcome.end,
+            steps: outcome.usage.iter().map(|usage| usage.steps).sum(),
+            events: outcome.events,
+            instances: &outcome.usage,
+        };
+        let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let columns = outcome.columns;
+        Ok(Self {
+            scheduled_ticks: moved(py, columns.scheduled),
+            first_token_ticks: moved(py, columns.first_token),
+            finish_ticks: moved(py, columns.finish),
+            max_itl_ticks: moved(py, columns.max_itl),
+            preemptions: moved(py, columns.preemptions),
+            generated_tokens: moved(py, columns.generated),
+            instance: moved(py, columns.instance),
+            status: moved(py, columns.status),
+            reason: moved(py, columns.reason),
+            itl: Py::new(py, Sketch { inner: outcome.gaps })?,
+            stats: PyBytes::new(py, &stats).unbind(),
+            decisions: outcome.decisions,
+        })
+    }
+}
+
+#[pymethods]
+impl Outcome {
+    /// The steps of one instance, as JSON.
+    fn decisions<'py>(&self, py: Python<'py>, instance: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let Some(steps) = self.decisions.get(instance) else {
+            let text = format!("instance must be 0 to {}, was {instance}", self.decisions.len() - 1);
+            return Err(PyValueError::new_err(text));
+        };
+        let text = serde_json::to_vec(steps).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok(PyBytes::new(py, &text))
+    }
+}
