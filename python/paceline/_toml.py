@@ -1,0 +1,70 @@
+"""Frozen dataclasses as TOML tables, and back, with errors that name the place."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from paceline.errors import ConfigError
+
+__all__ = ["build", "close_matches", "dump", "parse", "table"]
+
+T = TypeVar("T")
+
+
+def table(value: object) -> dict[str, Any]:
+    """Return a dataclass as a TOML table: its fields in order, without those that are ``None``."""
+    if not dataclasses.is_dataclass(value):
+        raise TypeError(f"only dataclasses become tables, not {type(value).__name__}")
+    fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
+    return {
+        name: table(part) if dataclasses.is_dataclass(part) else part
+        for name, part in fields
+        if part is not None
+    }
+
+
+def dump(content: Mapping[str, Any]) -> str:
+    """Return a table as the text of a TOML file."""
+    return msgspec.toml.encode(content).decode()
+
+
+def parse(text: str, what: str) -> dict[str, Any]:
+    """Read the text of a TOML file; ``what`` names it in the error."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{what} must be TOML: {error}") from error
+
+
+def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
+    """Make a dataclass from a table whose keys must be its fields; ``what`` names it in errors."""
+    if not isinstance(content, Mapping):
+        raise ConfigError(f"{what} must be a table, was {content!r}")
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    for key in content:
+        if key not in fields:
+            raise ConfigError(f"{what} has no field {key!r}{close_matches(key, fields)}")
+    needed = [
+        name
+        for name, field in fields.items()
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    ]
+    missing = [name for name in needed if name not in content]
+    if missing:
+        raise ConfigError(f"{what} lacks {', '.join(missing)}")
+    return cls(**content)
+
+
+def close_matches(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message: what may have been meant, else what there is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    if close:
+        return f"; close to it: {', '.join(close)}"
+    return f"; there are: {', '.join(known)}"

@@ -1,0 +1,333 @@
+"""Instances, and the cluster that they make up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any, Literal
+
+from paceline import _check
+from paceline._toml import build, dump, parse, table
+from paceline.cost import Affine, Cost, Roofline, cost_from_table, cost_to_table
+from paceline.errors import ConfigError
+from paceline.hardware import Gpu, gpu_from_table
+from paceline.memory import KvMemory, kv_memory
+from paceline.model import DTYPE_BYTES, Model
+
+__all__ = ["Cluster", "Instance"]
+
+_GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """A replica of the model on its GPUs.
+
+    Parameters
+    ----------
+    model
+        A name from the catalog, or a :class:`Model`. May be left out where ``cost`` and ``num_blocks`` say
+        what the model would be needed for.
+    gpu
+        A name from the catalog, or a :class:`Gpu`. May be left out likewise.
+    tensor_parallel
+        GPUs that the model is split over.
+    block_tokens
+        Tokens in a KV block.
+    num_blocks
+        KV blocks as vLLM counts and logs them. Block 0 is its null block, so one fewer holds tokens. By
+        default worked out from the memory (:func:`paceline.memory.kv_memory`).
+    gpu_memory_utilization
+        Share of the GPU's memory that the engine may use; 0.92 is vLLM 0.33's default.
+    max_model_len
+        The longest sequence that is accepted, in tokens. By default the model's (without a model: no limit);
+        ``"auto"`` lowers that to what fits.
+    cost
+        What a step takes; by default a :class:`Roofline` with the catalog's efficiencies.
+    kv_dtype
+        Numbers of the KV cache: ``"auto"`` (the model's), ``"fp8"``, ``"bfloat16"``, ``"float16"``.
+
+    Raises
+    ------
+    ConfigError
+        If a value is out of range, something needed is missing, the weights do not fit, or (as vLLM refuses
+        to start) one sequence of ``max_model_len`` tokens does not.
+
+    Examples
+    --------
+    >>> instance = Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    >>> instance.default_batching()
+    (8192, 1024)
+    >>> from paceline.cost import Affine
+    >>> Instance(cost=Affine(step_s=0.01), num_blocks=101).to_wire()["blocks"]
+    100
+    """
+
+    model: str | Model | None = None
+    gpu: str | Gpu | None = None
+    tensor_parallel: int = 1
+    block_tokens: int = 16
+    num_blocks: int | None = None
+    gpu_memory_utilization: float = 0.92
+    max_model_len: int | Literal["auto"] | None = None
+    cost: Cost | None = None
+    kv_dtype: str = "auto"
+
+    def __post_init__(self) -> None:
+        _check.count("tensor_parallel of an Instance", self.tensor_parallel)
+        _check.count("block_tokens of an Instance", self.block_tokens)
+        _check.fraction("gpu_memory_utilization of an Instance", self.gpu_memory_utilization)
+        if self.num_blocks is not None:
+            _check.count("num_blocks of an Instance", self.num_blocks, least=2)
+        if self.max_model_len not in (None, "auto"):
+            _check.count("max_model_len of an Instance", self.max_model_len)
+        if self.kv_dtype != "auto" and self.kv_dtype not in DTYPE_BYTES:
+            known = ", ".join(DTYPE_BYTES)
+            raise ConfigError(
+                f"kv_dtype of an Instance must be auto or one of {known}, was {self.kv_dtype!r}"
+            )
+        for name, value, kind in (("model", self.model, Model), ("gpu", self.gpu, Gpu)):
+            if value is not None and not isinstance(value, str | kind):
+                raise ConfigError(f"{name} of an Instance must be a name or a {kind.__name__}, was {value!r}")
+        if self.cost is not None and not isinstance(self.cost, Affine | Roofline):
+            raise ConfigError(f"cost of an Instance must be an Affine or a Roofline, was {self.cost!r}")
+        self.to_wire()
+
+    @property
+    def resolved_model(self) -> Model | None:
+        """The model itself, looked up where it was given by name."""
+        return Model.load(self.model) if isinstance(self.model, str) else self.model
+
+    @property
+    def resolved_gpu(self) -> Gpu | None:
+        """The GPU itself, looked up where it was given by name."""
+        return Gpu.load(self.gpu) if isinstance(self.gpu, str) else self.gpu
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Bytes of keys and values of one token, over all layers, on each GPU."""
+        model, _ = self._need("kv_bytes_per_token", gpu=False)
+        return model.kv_bytes_per_token(self.tensor_parallel, self.kv_dtype)
+
+    @property
+    def usable_blocks(self) -> int:
+        """KV blocks that hold tokens, under vLLM's default batching: all but the null block."""
+        return self._blocks(*self.default_batching()) - 1
+
+    def memory(
+        self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
+    ) -> KvMemory:
+        """Return where the memory of one GPU goes, ``num_blocks`` aside.
+
+        Parameters
+        ----------
+        max_num_batched_tokens, max_num_seqs
+            The scheduler's limits; by default vLLM's for the GPU.
+        """
+        model, gpu = self._need("the memory rule")
+        tokens, seqs = self.default_batching()
+        return kv_memory(
+            model,
+            gpu,
+            tensor_parallel=self.tensor_parallel,
+            block_tokens=self.block_tokens,
+            gpu_memory_utilization=self.gpu_memory_utilization,
+            max_num_batched_tokens=max_num_batched_tokens or tokens,
+            max_num_seqs=max_num_seqs or seqs,
+            kv_dtype=self.kv_dtype,
+        )
+
+    def default_batching(self) -> tuple[int, int]:
+        """Return vLLM's defaults of ``max_num_batched_tokens`` and ``max_num_seqs``.
+
+        As of vLLM 0.33, API server: 16,384 and 1,024 from 160 GiB of memory; 8,192 and 1,024 from 70 GiB,
+        but not on an A100; else, and where the GPU is not known, 2,048 and 256.
+        """
+        gpu = self.resolved_gpu
+        if gpu is None or gpu.memory_bytes < 70 * _GIB or "a100" in gpu.device.lower():
+            return 2048, 256
+        return (16384, 1024) if gpu.memory_bytes >= 160 * _GIB else (8192, 1024)
+
+    def to_wire(
+        self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
+    ) -> dict[str, Any]:
+        """Return what the engine is sent, its scheduler aside.
+
+        Parameters
+        ----------
+        max_num_batched_tokens, max_num_seqs
+            The scheduler's limits, which decide how much memory is left for KV; by default vLLM's for the
+            GPU.
+
+        Raises
+        ------
+        ConfigError
+            If under these limits the weights, or one sequence of ``max_model_len`` tokens, do not fit.
+        """
+        tokens, seqs = self.default_batching()
+        blocks = self._blocks(max_num_batched_tokens or tokens, max_num_seqs or seqs)
+        return {
+            "blocks": blocks - 1,
+            "block_tokens": self.block_tokens,
+            "max_model_len": self._longest(blocks),
+            "cost": self._cost(),
+        }
+
+    def to_toml(self) -> str:
+        """Return the instance as the text of a TOML file."""
+        return dump(_instance_table(self))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Instance:
+        """Read what :meth:`to_toml` wrote."""
+        return _instance(parse(text, "an instance"), "an instance")
+
+    def _need(self, what: str, *, gpu: bool = True) -> tuple[Model, Gpu]:
+        """Return model and GPU, or say what needs the one that is missing."""
+        model, device = self.resolved_model, self.resolved_gpu
+        if model is None or (gpu and device is None):
+            missing = "a model" if model is None else "a gpu"
+            raise ConfigError(
+                f"an Instance without {missing} must have both a cost and num_blocks: {what} needs {missing}"
+            )
+        return model, device  # type: ignore[return-value]  # callers that pass gpu=False drop it
+
+    def _blocks(self, max_num_batched_tokens: int, max_num_seqs: int) -> int:
+        """Return the blocks as vLLM counts them."""
+        if self.num_blocks is not None:
+            return self.num_blocks
+        memory = self.memory(max_num_batched_tokens=max_num_batched_tokens, max_num_seqs=max_num_seqs)
+        if memory.blocks < 2:
+            model, gpu = self._need("the memory rule")
+            raise ConfigError(
+                f"{model.name} does not fit on {self.tensor_parallel} x {gpu.name}: of "
+                f"{memory.requested_bytes / _GIB:.2f} GiB, weights take {memory.weight_bytes / _GIB:.2f}, "
+                f"activations {memory.activation_bytes / _GIB:.2f} and the rest "
+                f"{memory.other_bytes / _GIB:.2f}, which leaves no room for KV; a larger tensor_parallel, "
+                f"gpu_memory_utilization or gpu, or a smaller max_num_seqs, would make some"
+            )
+        return memory.blocks
+
+    def _longest(self, blocks: int) -> int | None:
+        """Return the longest sequence accepted, or refuse one that does not fit, as vLLM does at start."""
+        model = self.resolved_model
+        fits = (blocks - 1) * self.block_tokens
+        limit = model.max_positions if model is not None else None
+        if self.max_model_len == "auto":
+            return fits if limit is None else min(limit, fits)
+        wanted = limit if self.max_model_len is None else self.max_model_len
+        if limit is not None and wanted is not None and wanted > limit:
+            raise ConfigError(
+                f"max_model_len must be at most the {limit} positions of {model.name if model else ''}, "
+                f"was {wanted}"
+            )
+        if wanted is not None and wanted > fits:
+            source = " (the model's own)" if self.max_model_len is None else ""
+            raise ConfigError(
+                f"max_model_len must be at most {fits}, which is what {blocks - 1} usable blocks of "
+                f'{self.block_tokens} tokens hold, was {wanted}{source}; max_model_len="auto" takes what fits'
+            )
+        return wanted
+
+    def _cost(self) -> dict[str, Any]:
+        if isinstance(self.cost, Affine):
+            return self.cost.to_wire()
+        model, gpu = self._need("the roofline")
+        roofline = self.cost or Roofline()
+        return roofline.to_wire(model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Instances that share a router.
+
+    Links between instances and pools of roles will be further fields; until then requests do not move.
+
+    Parameters
+    ----------
+    instances
+        One or more, in the order in which results number them.
+
+    Raises
+    ------
+    ConfigError
+        If there are none, or something else is among them.
+
+    Examples
+    --------
+    >>> cluster = Cluster(8 * [Instance(model="llama-3.1-8b", gpu="h100-sxm")])
+    >>> len(cluster.instances)
+    8
+    >>> Cluster.from_toml(cluster.to_toml()) == cluster
+    True
+    """
+
+    instances: Sequence[Instance]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.instances, Instance):
+            raise ConfigError("instances of a Cluster must be a sequence: Cluster([instance])")
+        instances = tuple(self.instances)
+        if not instances:
+            raise ConfigError("instances of a Cluster must be at least one, were none")
+        for index, instance in enumerate(instances):
+            if not isinstance(instance, Instance):
+                raise ConfigError(f"instance {index} of a Cluster must be an Instance, was {instance!r}")
+        object.__setattr__(self, "instances", instances)
+
+    def to_toml(self) -> str:
+        """Return the cluster as the text of a TOML file: equal neighbours share a table with a ``count``."""
+        tables = []
+        for instance, same in groupby(self.instances):
+            number = sum(1 for _ in same)
+            tables.append(({"count": number} if number > 1 else {}) | _instance_table(instance))
+        return dump({"instances": tables})
+
+    @classmethod
+    def from_toml(cls, text: str) -> Cluster:
+        """Read what :meth:`to_toml` wrote, or the like by hand.
+
+        Examples
+        --------
+        >>> cluster = Cluster.from_toml('''
+        ... [[instances]]
+        ... count = 4
+        ... model = "llama-3.1-8b"
+        ... gpu = "h100-sxm"
+        ... ''')
+        >>> len(cluster.instances)
+        4
+        """
+        content = parse(text, "a cluster")
+        tables = content.get("instances")
+        if not isinstance(tables, list) or set(content) != {"instances"}:
+            raise ConfigError(f"a cluster must be tables [[instances]] alone, was {sorted(content)}")
+        instances: list[Instance] = []
+        for index, fields in enumerate(tables):
+            what = f"table {index} of instances"
+            if not isinstance(fields, Mapping):
+                raise ConfigError(f"{what} must be a table, was {fields!r}")
+            fields = dict(fields)
+            number = fields.pop("count", 1)
+            _check.count(f"count of {what}", number)
+            instances += number * [_instance(fields, what)]
+        return cls(instances)
+
+
+def _instance_table(instance: Instance) -> dict[str, Any]:
+    content = table(instance)
+    if instance.cost is not None:
+        content["cost"] = cost_to_table(instance.cost)
+    return content
+
+
+def _instance(content: Mapping[str, Any], what: str) -> Instance:
+    fields = dict(content)
+    if isinstance(fields.get("model"), dict):
+        fields["model"] = build(Model, fields["model"], f"model of {what}")
+    if isinstance(fields.get("gpu"), dict):
+        fields["gpu"] = gpu_from_table(fields["gpu"], f"gpu of {what}")
+    if isinstance(fields.get("cost"), dict):
+        fields["cost"] = cost_from_table(fields["cost"], f"cost of {what}")
+    return build(Instance, fields, what)
