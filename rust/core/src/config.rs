@@ -39,10 +39,11 @@ pub struct InstanceConfig {
     pub scheduler: SchedulerConfig,
 }
 
-/// How an instance forms its steps: running requests first, then the waiting,
-/// under one token budget (continuous batching with chunked prefill).
+/// How an instance forms its steps: stages that run one after another, and the
+/// rules that they share.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule of some engine, and they combine freely")]
 pub struct SchedulerConfig {
     /// Tokens that one step may compute.
     pub max_num_batched_tokens: u64,
@@ -50,10 +51,184 @@ pub struct SchedulerConfig {
     pub max_num_seqs: u64,
     /// The longest chunk of a prefill while others want a share; 0: no limit.
     pub long_prefill_token_threshold: u64,
-    /// Whether a request is admitted only when its whole sequence fits now.
-    pub reserve_full_prompt: bool,
-    /// Blocks kept free of admissions while something runs.
+    /// What a step is formed by, in order.
+    pub stages: Vec<Stage>,
+    /// Whether a step with prefills has no decodes.
+    pub exclusive_prefill: bool,
+    /// Who is admitted first.
+    pub order: QueueOrder,
+    /// Who gives way when blocks run out.
+    pub victim: Victim,
+    /// What an admission takes.
+    pub allocation: Allocation,
+    /// Blocks that admissions leave free.
     pub watermark_blocks: u64,
+    /// Whether that holds too when nothing runs.
+    pub watermark_when_idle: bool,
+    /// Whether a request goes on only if a block is free, needed or not.
+    pub spare_block: bool,
+    /// Whether, after each step, prefills stand behind decodes in the order.
+    pub decodes_first: bool,
+    /// Whether a victim that was scheduled in the same step gives its tokens
+    /// back to the budget.
+    pub refund: bool,
+    /// What happens to a victim's memory.
+    pub preemption: Preemption,
+    /// Whether a victim is queued again only after the step is formed, so that
+    /// others may be let in before it in the same step.
+    pub requeue_late: bool,
+    /// Whether prefixes are cached, and how.
+    pub prefix_cache: Option<PrefixCacheConfig>,
+}
+
+/// A part of forming a step.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stage {
+    /// Everyone admitted, in order of admission.
+    Running,
+    /// Those who decode, in order of admission.
+    Decodes {
+        /// Whether they use up the step's tokens.
+        charged: bool,
+        /// Whether they share `max_num_seqs` with the step's prefills.
+        seated: bool,
+        /// Whether prefills under way can give way to them.
+        over_prefills: bool,
+    },
+    /// Prefills under way, in order of admission.
+    Prefills,
+    /// Those who were swapped out, in order.
+    SwapIn {
+        /// Only if nobody was preempted in this step.
+        unless_preempted: bool,
+    },
+    /// Those who wait, in the queue's order, until one does not fit.
+    Admit {
+        /// Whether the last one may be cut to what is left of the tokens.
+        chunked: bool,
+        /// Only if nobody was preempted in this step.
+        unless_preempted: bool,
+        /// Only if nobody is swapped out.
+        unless_swapped: bool,
+        /// Whether `max_num_seqs` counts those who decode.
+        count_decodes: bool,
+        /// Only when nothing runs and enough have gathered, or waited enough.
+        gather: Option<Gather>,
+    },
+    /// Prefills run a group of layers a step; a new batch is formed, of
+    /// prefills under way and of those who wait, once the last is through.
+    Layered {
+        /// Layers of the model.
+        layers: u32,
+        /// Groups for a batch of so many tokens.
+        groups: GroupRule,
+    },
+}
+
+/// When a batch is full enough to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gather {
+    /// Requests that make a batch.
+    pub size: u64,
+    /// How long the first of them waits for the others.
+    pub wait: Ticks,
+}
+
+/// In how many groups of layers a batch of prefills runs: as many as the first
+/// entry of `limits` says whose tokens the batch does not exceed; beyond them,
+/// one for each `tokens_per_group` begun; never more than `most`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GroupRule {
+    /// (tokens, groups), by tokens.
+    pub limits: Vec<(u64, u32)>,
+    /// Tokens a group beyond the limits; 0: always `most`.
+    pub tokens_per_group: u64,
+    /// The most groups.
+    pub most: u32,
+}
+
+impl GroupRule {
+    /// Groups for a batch of `tokens`.
+    pub fn groups(&self, tokens: u64) -> u32 {
+        let table = self.limits.iter().find(|(limit, _)| tokens <= *limit);
+        let groups = match table {
+            Some(&(_, groups)) => groups,
+            None if self.tokens_per_group > 0 => tokens.div_ceil(self.tokens_per_group) as u32,
+            None => self.most,
+        };
+        groups.clamp(1, self.most)
+    }
+}
+
+/// Who is admitted first. Ties go to the earlier arrival, then the earlier row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum QueueOrder {
+    /// First come, first served; who was preempted goes before all others.
+    Arrival,
+    /// The smallest priority.
+    Priority,
+    /// The longest prefix in the cache, looked at anew for each step; first
+    /// come, first served where more than `most` wait.
+    LongestPrefix {
+        /// The longest queue that is sorted.
+        most: u64,
+    },
+}
+
+/// Who gives way when blocks run out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Victim {
+    /// The latest admitted.
+    Latest,
+    /// The largest priority, then the latest arrival; even one scheduled already.
+    Worst,
+    /// The fewest tokens yielded, then the longest prompt.
+    FewestGenerated,
+}
+
+/// What an admission takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Allocation {
+    /// Blocks for its first chunk.
+    Chunk,
+    /// Blocks for its first chunk, if those for the whole sequence are free.
+    ChunkIfAllFits,
+    /// Blocks for the whole sequence.
+    Sequence,
+}
+
+/// What happens to a victim's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Preemption {
+    /// It is lost, and computed again.
+    Recompute,
+    /// It is copied to the CPU's memory; where that is full it is lost.
+    Swap {
+        /// Blocks of the CPU's memory.
+        blocks: u64,
+        /// Ticks to copy a block out.
+        out: Ticks,
+        /// Ticks to copy a block in.
+        back: Ticks,
+        /// Whether copies run beside the step, which then takes the longer of
+        /// the two, or before it.
+        overlapped: bool,
+    },
+}
+
+/// How prefixes are cached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrefixCacheConfig {
+    /// Whether freed blocks without known content are reused before all others.
+    pub unknown_first: bool,
 }
 
 /// Which instance an arrival joins. Ties go to the lowest index.
@@ -75,8 +250,8 @@ impl Config {
     ///
     /// Names the field that is missing, unknown, or out of range.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
-        let config: Self =
-            serde_json::from_slice(bytes).map_err(|error| Error::config("configuration", error.to_string()))?;
+        let config: Self = serde_json::from_slice(bytes)
+            .map_err(|error| Error::config("configuration", error.to_string()))?;
         config.validate()?;
         Ok(config)
     }
@@ -93,10 +268,56 @@ impl Config {
                 ("max_num_seqs", instance.scheduler.max_num_seqs),
             ];
             for (field, value) in positive {
-                if value == 0 || value > u64::from(u32::MAX) {
-                    let rule = format!("must be 1 to {}, was {value}", u32::MAX);
+                if value == 0 || value >= u64::from(u32::MAX) {
+                    let rule = format!("must be 1 to {}, was {value}", u32::MAX - 1);
                     return Err(Error::config(format!("instances[{i}].{field}"), rule));
                 }
+            }
+            instance
+                .scheduler
+                .validate()
+                .map_err(|(field, rule)| Error::config(format!("instances[{i}].scheduler.{field}"), rule))?;
+        }
+        Ok(())
+    }
+}
+
+impl SchedulerConfig {
+    /// Whether prompts are cut into chunks.
+    pub(crate) fn cuts_prompts(&self) -> bool {
+        !self.stages.iter().any(|stage| matches!(stage, Stage::Admit { chunked: false, .. }))
+    }
+
+    fn validate(&self) -> Result<(), (&'static str, &'static str)> {
+        let admits = |stage: &&Stage| matches!(stage, Stage::Admit { .. } | Stage::Layered { .. });
+        let decodes = |stage: &&Stage| matches!(stage, Stage::Running | Stage::Decodes { .. });
+        if self.stages.iter().filter(admits).count() != 1 {
+            return Err(("stages", "must admit in exactly one stage"));
+        }
+        if self.stages.iter().filter(decodes).count() != 1 {
+            return Err(("stages", "must run decodes in exactly one stage"));
+        }
+        if self.prefix_cache.is_some() && self.preemption != Preemption::Recompute {
+            return Err(("preemption", "must be recompute where prefixes are cached"));
+        }
+        if self.prefix_cache.is_some() && self.allocation == Allocation::Sequence {
+            return Err(("allocation", "must be by chunk where prefixes are cached"));
+        }
+        if self.prefix_cache.is_none() && matches!(self.order, QueueOrder::LongestPrefix { .. }) {
+            return Err(("order", "must not look at prefixes where none are cached"));
+        }
+        let swaps = matches!(self.preemption, Preemption::Swap { .. });
+        if swaps != self.stages.iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {
+            return Err(("stages", "must swap in exactly where preemption swaps out"));
+        }
+        for stage in &self.stages {
+            if let Stage::Layered { layers, groups } = stage
+                && (*layers == 0 || groups.most == 0 || groups.most > *layers)
+            {
+                return Err((
+                    "stages",
+                    "must cut the layers into 1 group or more, and no more than there are",
+                ));
             }
         }
         Ok(())

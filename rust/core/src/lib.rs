@@ -16,14 +16,23 @@
 //!         "blocks": 100, "block_tokens": 16, "max_model_len": null,
 //!         "cost": {"kind": "affine", "step": 5000, "token": 10, "kv_token": 1},
 //!         "scheduler": {
-//!             "max_num_batched_tokens": 512, "max_num_seqs": 8,
-//!             "long_prefill_token_threshold": 0, "reserve_full_prompt": true,
-//!             "watermark_blocks": 0
+//!             "max_num_batched_tokens": 512, "max_num_seqs": 8, "long_prefill_token_threshold": 0,
+//!             "stages": [
+//!                 {"kind": "running"},
+//!                 {"kind": "admit", "chunked": true, "unless_preempted": true, "unless_swapped": false,
+//!                  "count_decodes": true, "gather": null}
+//!             ],
+//!             "exclusive_prefill": false, "order": {"kind": "arrival"}, "victim": "latest",
+//!             "allocation": "chunk_if_all_fits", "watermark_blocks": 0, "watermark_when_idle": false,
+//!             "spare_block": false, "decodes_first": false, "refund": true,
+//!             "preemption": {"kind": "recompute"}, "requeue_late": false, "prefix_cache": null
 //!         }
 //!     }],
 //!     "routing": "round_robin", "until": null, "leap": true, "record_decisions": false
 //! }"#)?;
-//! let trace = Trace { arrival: vec![7], prompt_tokens: vec![100], output_tokens: vec![1] };
+//! let trace = Trace {
+//!     arrival: vec![7], prompt_tokens: vec![100], output_tokens: vec![1], ..Trace::default()
+//! };
 //! let mut simulation = Simulation::new(&config, trace)?;
 //! while !simulation.advance(1_000)? {}
 //! let outcome = simulation.into_outcome();
@@ -43,13 +52,16 @@ mod series;
 mod time;
 mod trace;
 
-pub use config::{Config, InstanceConfig, Routing, SchedulerConfig};
+pub use config::{
+    Allocation, Config, Gather, GroupRule, InstanceConfig, Preemption, PrefixCacheConfig, QueueOrder,
+    Routing, SchedulerConfig, Stage, Victim,
+};
 pub use cost::Cost;
 pub use engine::{Outcome, Progress, Simulation};
 pub use error::Error;
-pub use instance::StepRecord;
-pub use kv::{BlockPool, OutOfBlocks};
+pub use instance::{Part, StepRecord};
+pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{Columns, NO_INSTANCE, Reason, Sketch, Status, Usage};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
-pub use trace::Trace;
+pub use trace::{PrefixIds, Trace};

@@ -30,32 +30,64 @@ pub(crate) struct Progress {
 }
 
 fn column<T: numpy::Element + Copy>(name: &str, array: &PyReadonlyArray1<'_, T>) -> PyResult<Vec<T>> {
-    let slice = array
-        .as_slice()
-        .map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))?;
+    let slice = array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))?;
     Ok(slice.to_vec())
+}
+
+/// The columns of a trace, by name.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Columns<'py> {
+    arrival_ticks: PyReadonlyArray1<'py, u64>,
+    prompt_tokens: PyReadonlyArray1<'py, u32>,
+    output_tokens: PyReadonlyArray1<'py, u32>,
+    #[pyo3(default)]
+    priority: Option<PyReadonlyArray1<'py, i64>>,
+    #[pyo3(default)]
+    session: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
+    prefix_ends: Option<PyReadonlyArray1<'py, u64>>,
+    #[pyo3(default)]
+    prefix_ids: Option<PyReadonlyArray1<'py, u64>>,
+    #[pyo3(default)]
+    prefix_block_tokens: u32,
+}
+
+impl Columns<'_> {
+    fn to_trace(&self) -> PyResult<paceline_core::Trace> {
+        let prefix = match (&self.prefix_ends, &self.prefix_ids) {
+            (Some(ends), Some(ids)) => Some(paceline_core::PrefixIds {
+                ends: column("prefix_ends", ends)?.into_iter().map(|end| end as usize).collect(),
+                ids: column("prefix_ids", ids)?,
+                block_tokens: self.prefix_block_tokens,
+            }),
+            _ => None,
+        };
+        Ok(paceline_core::Trace {
+            arrival: column("arrival_ticks", &self.arrival_ticks)?,
+            prompt_tokens: column("prompt_tokens", &self.prompt_tokens)?,
+            output_tokens: column("output_tokens", &self.output_tokens)?,
+            priority: self.priority.as_ref().map(|array| column("priority", array)).transpose()?,
+            session: self.session.as_ref().map(|array| column("session", array)).transpose()?,
+            prefix,
+        })
+    }
 }
 
 /// Replays a trace.
 #[pyfunction]
-#[pyo3(signature = (config, arrival_ticks, prompt_tokens, output_tokens, progress=None))]
+#[pyo3(signature = (config, columns, progress=None))]
 pub(crate) fn replay(
     py: Python<'_>,
     config: &[u8],
-    arrival_ticks: PyReadonlyArray1<'_, u64>,
-    prompt_tokens: PyReadonlyArray1<'_, u32>,
-    output_tokens: PyReadonlyArray1<'_, u32>,
-    progress: Option<Py<PyAny>>,
+    columns: Columns<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Outcome> {
     let config = paceline_core::Config::from_json(config).map_err(|error| raise(&error))?;
-    let trace = paceline_core::Trace {
-        arrival: column("arrival_ticks", &arrival_ticks)?,
-        prompt_tokens: column("prompt_tokens", &prompt_tokens)?,
-        output_tokens: column("output_tokens", &output_tokens)?,
-    };
-    let mut simulation = py
-        .detach(|| paceline_core::Simulation::new(&config, trace))
-        .map_err(|error| raise(&error))?;
+    let trace = columns.to_trace()?;
+    drop(columns);
+    let mut simulation =
+        py.detach(|| paceline_core::Simulation::new(&config, trace)).map_err(|error| raise(&error))?;
     let mut budget = 1_000;
     let mut reported = Instant::now();
     loop {
@@ -70,13 +102,13 @@ pub(crate) fn replay(
         } else if started.elapsed() > SLICE {
             budget = (budget / 2).max(16);
         }
-        if let Some(callback) = &progress
+        if let Some(callback) = progress
             && reported.elapsed() > REPORT
         {
             reported = Instant::now();
             let at = simulation.progress();
             let clock_s = at.clock as f64 / paceline_core::TICKS_PER_SECOND as f64;
-            callback.call1(py, (Progress { finished: at.settled, total: at.total, clock_s },))?;
+            callback.call1((Progress { finished: at.settled, total: at.total, clock_s },))?;
         }
     }
     Outcome::new(py, simulation.into_outcome())

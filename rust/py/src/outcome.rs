@@ -24,6 +24,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     generated_tokens: Py<PyArray1<u32>>,
     #[pyo3(get)]
+    cached_tokens: Py<PyArray1<u32>>,
+    #[pyo3(get)]
     instance: Py<PyArray1<u32>>,
     #[pyo3(get)]
     status: Py<PyArray1<u8>>,
@@ -65,6 +67,7 @@ impl Outcome {
             max_itl_ticks: moved(py, columns.max_itl),
             preemptions: moved(py, columns.preemptions),
             generated_tokens: moved(py, columns.generated),
+            cached_tokens: moved(py, columns.cached),
             instance: moved(py, columns.instance),
             status: moved(py, columns.status),
             reason: moved(py, columns.reason),

@@ -73,6 +73,7 @@ impl Sketch {
     }
 
     #[getter]
+    #[expect(clippy::unused_self, reason = "a getter has one")]
     fn relative_error(&self) -> f64 {
         paceline_core::Sketch::RELATIVE_ERROR
     }

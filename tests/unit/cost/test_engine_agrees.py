@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 from paceline.cost import Affine, Roofline
 from paceline.hardware import Gpu, gpu_names
 from paceline.model import Model, model_names
+from paceline.policy import Scheduler
 from unit.cost.reference import decode, prefill, step_ticks
 
 engine = pytest.importorskip("paceline.engine", reason="needs the native module: make dev")
-
-SCHEDULER = {
-    "max_num_batched_tokens": 1 << 20,
-    "max_num_seqs": 256,
-    "long_prefill_token_threshold": 0,
-    "reserve_full_prompt": True,
-    "watermark_blocks": 0,
-}
-
 
 def replay_alone(cost: dict[str, Any], prompt: int, output: int, *, leap: bool) -> tuple[int, int]:
     """Return the ticks at which a single request has its first token and its last."""
@@ -32,9 +24,13 @@ def replay_alone(cost: dict[str, Any], prompt: int, output: int, *, leap: bool) 
         "block_tokens": 16,
         "max_model_len": None,
         "cost": cost,
-        "scheduler": SCHEDULER,
+        "scheduler": Scheduler().to_wire(num_blocks=1 << 20, defaults=(1 << 20, 256)),
     }
-    columns = (np.zeros(1, np.uint64), np.array([prompt], np.uint32), np.array([output], np.uint32))
+    columns = {
+        "arrival_ticks": np.zeros(1, np.uint64),
+        "prompt_tokens": np.array([prompt], np.uint32),
+        "output_tokens": np.array([output], np.uint32),
+    }
     outcome = engine.run([instance], columns, routing="round_robin", leap=leap)
     return int(outcome.first_token_ticks[0]), int(outcome.finish_ticks[0])
 

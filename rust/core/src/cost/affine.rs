@@ -29,11 +29,14 @@ impl Affine {
     /// Ticks that a step of this shape takes.
     #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {
-        let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
-        let context = shape.decode_kv.saturating_add(shape.prefill_kv);
+        let prefill = self
+            .token
+            .saturating_mul(shape.prefill_tokens)
+            .saturating_add(self.kv_token.saturating_mul(shape.prefill_kv));
         self.step
-            .saturating_add(self.token.saturating_mul(tokens))
-            .saturating_add(self.kv_token.saturating_mul(context))
+            .saturating_add(self.token.saturating_mul(shape.decode_requests))
+            .saturating_add(self.kv_token.saturating_mul(shape.decode_kv))
+            .saturating_add(shape.prefill_share(prefill))
             .min(HORIZON)
     }
 
@@ -79,6 +82,7 @@ mod tests {
             prefill_kv: 9,
             prefill_pairs: 42,
             sampled: 2,
+            ..StepShape::default()
         };
         assert_eq!(cost.step(&shape), 1_000 + 10 * (2 + 7) + 3 * (50 + 9));
     }

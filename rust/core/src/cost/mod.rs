@@ -32,6 +32,23 @@ pub struct StepShape {
     pub prefill_pairs: u64,
     /// Sequences that yield a token at the step's end (rows of the LM head).
     pub sampled: u64,
+    /// Layers that run the prefills in this step, and layers in all; 0 of 0:
+    /// every layer does.
+    pub prefill_layers: u32,
+    /// See `prefill_layers`.
+    pub layers: u32,
+}
+
+impl StepShape {
+    /// The share of something that all layers do which the layers that run
+    /// prefills in this step do, rounded down.
+    #[inline]
+    pub fn prefill_share(&self, all: u64) -> u64 {
+        if self.prefill_layers == self.layers {
+            return all;
+        }
+        (u128::from(all) * u128::from(self.prefill_layers) / u128::from(self.layers)) as u64
+    }
 }
 
 /// The cost of `steps` consecutive pure-decode steps: step `i` (from 0) takes

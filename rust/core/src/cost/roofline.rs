@@ -432,6 +432,7 @@ mod property_tests {
                 prefill_kv: p[4],
                 prefill_pairs: p[5],
                 sampled: p[6],
+                ..StepShape::default()
             };
             let mut larger = parts;
             for (part, add) in larger.iter_mut().zip(more) {

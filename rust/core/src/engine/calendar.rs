@@ -39,7 +39,7 @@ impl Calendar {
     #[inline]
     pub(crate) fn set(&mut self, index: usize, time: Ticks) {
         self.times[index] = time;
-        let mut node = (self.width + index) / 2;
+        let mut node = usize::midpoint(self.width, index);
         while node >= 1 {
             let (left, right) = (self.winner[2 * node], self.winner[2 * node + 1]);
             let earlier = self.times[left as usize] <= self.times[right as usize];

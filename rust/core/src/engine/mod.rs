@@ -9,12 +9,15 @@
 mod calendar;
 mod route;
 
+use std::sync::Arc;
+
 use calendar::Calendar;
 use route::Router;
 
 use crate::config::Config;
 use crate::error::Error;
 use crate::instance::{Instance, StepRecord, World};
+use crate::kv::Prefixes;
 use crate::metrics::{Columns, Sketch, Status, Usage};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
@@ -71,14 +74,14 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If a row of the trace breaks a rule that the engine relies on.
+    /// If a row of the trace breaks a rule that the engine relies on, or its
+    /// prefix ids are of a block size that an instance's does not go with.
     pub fn new(config: &Config, trace: Trace) -> Result<Self, Error> {
         trace.validate()?;
-        let instances: Vec<_> = config
-            .instances
-            .iter()
+        let prefixes = number_contents(config, &trace)?;
+        let instances: Vec<_> = std::iter::zip(&config.instances, &prefixes)
             .enumerate()
-            .map(|(i, instance)| Instance::new(i, instance, config.record_decisions))
+            .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, config.record_decisions))
             .collect();
         Ok(Self {
             leap: config.leap,
@@ -140,12 +143,8 @@ impl Simulation {
 
     fn end_step(&mut self, index: usize, now: Ticks) {
         self.events += 1;
-        let mut world = World {
-            trace: &self.trace,
-            columns: &mut self.columns,
-            gaps: &mut self.gaps,
-            leap: self.leap,
-        };
+        let mut world =
+            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
         let finished = self.instances[index].finish(now, &mut world);
         self.router.finished(index, finished);
         self.settled += finished;
@@ -175,12 +174,8 @@ impl Simulation {
     }
 
     fn deliver(&mut self, row: usize, index: usize, now: Ticks) {
-        let mut world = World {
-            trace: &self.trace,
-            columns: &mut self.columns,
-            gaps: &mut self.gaps,
-            leap: self.leap,
-        };
+        let mut world =
+            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
         let instance = &mut self.instances[index];
         if let Some(end) = instance.arrive(row as u32, now, &mut world) {
             if end > now {
@@ -205,13 +200,14 @@ impl Simulation {
     }
 
     fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
-        let mut world = World {
-            trace: &self.trace,
-            columns: &mut self.columns,
-            gaps: &mut self.gaps,
-            leap: self.leap,
-        };
+        let mut world =
+            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
         let end = self.instances[index].begin(now, &mut world)?;
+        let dropped = self.instances[index].take_given_up();
+        if dropped > 0 {
+            self.router.finished(index, dropped);
+            self.settled += dropped;
+        }
         self.calendar.set(index, end.unwrap_or(NEVER));
         Ok(())
     }
@@ -221,12 +217,8 @@ impl Simulation {
         if next != NEVER {
             self.clock = self.until;
         }
-        let mut world = World {
-            trace: &self.trace,
-            columns: &mut self.columns,
-            gaps: &mut self.gaps,
-            leap: self.leap,
-        };
+        let mut world =
+            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
         for instance in &mut self.instances {
             instance.halt(self.clock, &mut world);
         }
@@ -244,4 +236,27 @@ impl Simulation {
             decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
         }
     }
+}
+
+/// The contents of the trace's blocks for each instance that caches prefixes;
+/// instances with the same block size share them.
+fn number_contents(config: &Config, trace: &Trace) -> Result<Vec<Arc<Prefixes>>, Error> {
+    let mut known: Vec<(Option<u32>, Arc<Prefixes>)> = Vec::new();
+    config
+        .instances
+        .iter()
+        .map(|instance| {
+            let size = instance.scheduler.prefix_cache.map(|_| instance.block_tokens);
+            if let Some((_, prefixes)) = known.iter().find(|(other, _)| *other == size) {
+                return Ok(Arc::clone(prefixes));
+            }
+            let prefixes = match size {
+                Some(block_tokens) => Prefixes::new(trace, block_tokens)?,
+                None => Prefixes::none(),
+            };
+            let prefixes = Arc::new(prefixes);
+            known.push((size, Arc::clone(&prefixes)));
+            Ok(prefixes)
+        })
+        .collect()
 }

@@ -3,6 +3,7 @@
 //! Records live in slots that are reused, so the ones in use stay close
 //! together in memory however long the trace is.
 
+use crate::kv::{Held, Owner};
 use crate::time::Ticks;
 
 /// A slot in [`ActiveTable`].
@@ -13,13 +14,17 @@ pub(crate) type Turn = u64;
 
 /// Where an active request stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Has tokens to compute before it can yield its next one.
+pub(crate) enum Phase {
+    /// Admitted, with a prompt (or what is recomputed) to get through.
     Prefilling,
     /// In the decode set: one token at each step.
     Decoding,
+    /// Admitted and decoding, but not at every step: for now outside the set.
+    Stalled,
     /// Holds nothing and waits to be admitted again.
     Preempted,
+    /// Its memory is with the CPU; `bool`: it was decoding.
+    Swapped(bool),
     /// The slot is free.
     Vacant,
 }
@@ -35,11 +40,15 @@ pub(crate) struct Active {
     /// Tokens yielded; kept by the decode set while decoding.
     pub(crate) generated: u32,
     pub(crate) preemptions: u32,
-    pub(crate) stage: Stage,
+    pub(crate) phase: Phase,
     pub(crate) turn: Turn,
+    /// Blocks it holds; while decoding, those of its computed tokens.
+    pub(crate) count: u64,
+    /// The blocks, where prefixes are cached.
+    pub(crate) held: Held,
     /// While decoding, `computed` less the set's step counter.
     pub(crate) offset: i64,
-    /// The set's step counter when the request joined it.
+    /// Where the set's gaps stood when the request joined it.
     pub(crate) joined: u64,
     /// The set's step counter at which its last token comes.
     pub(crate) due: u64,
@@ -53,6 +62,17 @@ impl Active {
     #[inline]
     pub(crate) fn target(&self) -> u32 {
         self.prompt + self.generated
+    }
+
+    #[inline]
+    pub(crate) fn owner(&self) -> Owner {
+        Owner { request: self.request, prompt: self.prompt }
+    }
+
+    /// Whether it has a place in the order of admission.
+    #[inline]
+    pub(crate) fn is_admitted(&self) -> bool {
+        matches!(self.phase, Phase::Prefilling | Phase::Decoding | Phase::Stalled)
     }
 }
 
@@ -72,8 +92,10 @@ impl ActiveTable {
             computed: 0,
             generated: 0,
             preemptions: 0,
-            stage: Stage::Prefilling,
+            phase: Phase::Prefilling,
             turn: 0,
+            count: 0,
+            held: Held::default(),
             offset: 0,
             joined: 0,
             due: 0,
@@ -89,13 +111,20 @@ impl ActiveTable {
     }
 
     pub(crate) fn release(&mut self, slot: Slot) {
-        self.slots[slot as usize].stage = Stage::Vacant;
+        self.slots[slot as usize].phase = Phase::Vacant;
         self.vacant.push(slot);
     }
 
     /// Everyone who is active, in slot order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Active> {
-        self.slots.iter().filter(|active| active.stage != Stage::Vacant)
+        self.slots.iter().filter(|active| active.phase != Phase::Vacant)
+    }
+
+    /// Whether an entry of the order still stands for an admitted request.
+    #[inline]
+    pub(crate) fn holds(&self, turn: Turn, slot: Slot) -> bool {
+        let active = &self[slot];
+        active.turn == turn && active.is_admitted()
     }
 }
 

@@ -6,14 +6,19 @@
 //! counter. A step, or a run of a million, is then an addition, and joining or
 //! leaving costs the logarithm of the set's size.
 //!
+//! Where a step runs without the set (only prefills), its members' next gap is
+//! longer than that of those who join meanwhile. Such members are kept as
+//! cohorts until the set runs again.
+//!
 //! The counts by `offset mod block size` say how many members need a new block
 //! at any coming step, which bounds a leap exactly by the blocks there are.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::active::{Active, ActiveTable, Slot, Stage};
-use crate::metrics::SuffixMaxima;
+use super::active::{Active, ActiveTable, Phase, Slot};
+use crate::metrics::{Sketch, SuffixMaxima};
+use crate::series::Series;
 use crate::time::Ticks;
 
 #[derive(Debug, Clone)]
@@ -31,6 +36,18 @@ pub(crate) struct DecodeSet {
     /// are skipped when they come up.
     due: BinaryHeap<Reverse<(u64, Slot)>>,
     gaps: SuffixMaxima,
+    /// Grows whenever what a newcomer sees differs from what members saw.
+    mark: u64,
+    /// Members whose latest token came before the end of the last step.
+    cohorts: Vec<Cohort>,
+}
+
+/// Members who joined by `mark` and got their latest token at `last_token`.
+#[derive(Debug, Clone, Copy)]
+struct Cohort {
+    mark: u64,
+    last_token: Ticks,
+    members: u64,
 }
 
 impl DecodeSet {
@@ -44,6 +61,8 @@ impl DecodeSet {
             residues: vec![0; block_tokens as usize],
             due: BinaryHeap::new(),
             gaps: SuffixMaxima::default(),
+            mark: 0,
+            cohorts: Vec::new(),
         }
     }
 
@@ -75,15 +94,15 @@ impl DecodeSet {
     /// Whether a member needs a new block at the coming step.
     #[inline]
     pub(crate) fn needs_block(&self, member: &Active) -> bool {
-        self.computed(member) % self.block_tokens == 0
+        self.computed(member).is_multiple_of(self.block_tokens)
     }
 
     /// Takes in a request whose next step is a plain decode.
     pub(crate) fn join(&mut self, slot: Slot, active: &mut Active) {
         debug_assert_eq!(active.computed + 1, active.target(), "Invariant: one token is missing");
-        active.stage = Stage::Decoding;
+        active.phase = Phase::Decoding;
         active.offset = i64::from(active.computed) - self.steps as i64;
-        active.joined = self.steps;
+        active.joined = self.mark;
         active.due = self.steps + u64::from(active.output - active.generated);
         self.members += 1;
         self.kv_tokens += u64::from(active.computed);
@@ -93,21 +112,36 @@ impl DecodeSet {
     }
 
     /// Lets a member go, with what it has by now written back to it. `now` is
-    /// when the set's latest step ended.
-    pub(crate) fn leave(&mut self, active: &mut Active, stage: Stage, now: Ticks) {
+    /// when the set's latest step ended, if it ran in the last step.
+    pub(crate) fn leave(&mut self, active: &mut Active, phase: Phase, now: Ticks) {
         let computed = self.computed(active);
         let residue = self.residue(computed);
         self.residues[residue] -= 1;
         self.members -= 1;
         self.kv_tokens -= u64::from(computed);
-        active.stage = stage;
+        active.phase = phase;
         active.computed = computed;
+        active.count = u64::from(computed.div_ceil(self.block_tokens));
         active.generated = computed + 1 - active.prompt;
         active.last_token = now;
         active.max_gap = active.max_gap.max(self.gaps.since(active.joined));
+        if let Some(cohort) = self.cohorts.iter_mut().find(|cohort| active.joined <= cohort.mark) {
+            cohort.members -= 1;
+            active.last_token = cohort.last_token;
+        }
         if self.members == 0 {
             self.gaps.clear();
             self.due.clear();
+            self.cohorts.clear();
+        }
+    }
+
+    /// Sits a step out that starts at `now`, when the latest one ended.
+    pub(crate) fn pause(&mut self, now: Ticks) {
+        let paused: u64 = self.cohorts.iter().map(|cohort| cohort.members).sum();
+        if self.members > paused {
+            self.cohorts.push(Cohort { mark: self.mark, last_token: now, members: self.members - paused });
+            self.mark += 1;
         }
     }
 
@@ -162,7 +196,7 @@ impl DecodeSet {
     pub(crate) fn steps_to_completion(&mut self, table: &ActiveTable) -> u64 {
         while let Some(&Reverse((due, slot))) = self.due.peek() {
             let active = &table[slot];
-            if active.stage == Stage::Decoding && active.due == due {
+            if active.phase == Phase::Decoding && active.due == due {
                 return due - self.steps;
             }
             self.due.pop();
@@ -170,15 +204,39 @@ impl DecodeSet {
         u64::MAX
     }
 
-    /// Takes `k` steps, of which the longest gap was `longest`.
-    #[inline]
-    pub(crate) fn advance(&mut self, k: u64, longest: Ticks) {
+    /// Takes `k` steps as long as `series` says, the first of which starts at
+    /// `start`.
+    pub(crate) fn advance(&mut self, start: Ticks, series: &Series, k: u64, sketch: &mut Sketch) {
+        if self.cohorts.is_empty() {
+            sketch.add_series(self.members, series, k);
+        } else {
+            self.resume(start, series, k, sketch);
+        }
+        self.mark += 1;
+        self.gaps.push(self.mark, series.at(k - 1));
         self.steps += k;
         let block = u64::from(self.block_tokens);
         let phase = u64::from(self.phase) + k;
         self.phase = if phase < block { phase } else { phase % block } as u32;
         self.kv_tokens += self.members * k;
-        self.gaps.push(self.steps, longest);
+    }
+
+    /// Counts the gaps of a run whose first step ends a pause for some.
+    fn resume(&mut self, start: Ticks, series: &Series, k: u64, sketch: &mut Sketch) {
+        let end = start + series.first;
+        let mut paused = 0;
+        for cohort in self.cohorts.drain(..).filter(|cohort| cohort.members > 0) {
+            let gap = end - cohort.last_token;
+            sketch.add(gap, cohort.members);
+            // Only who joined by the cohort's mark had this gap.
+            self.gaps.push(cohort.mark + 1, gap);
+            paused += cohort.members;
+        }
+        sketch.add(series.first, self.members - paused);
+        if k > 1 {
+            let rest = Series { first: series.at(1), slope: series.slope };
+            sketch.add_series(self.members, &rest, k - 1);
+        }
     }
 
     /// A member that has yielded its last token, if one has.
@@ -189,7 +247,7 @@ impl DecodeSet {
             }
             self.due.pop();
             let active = &table[slot];
-            if active.stage == Stage::Decoding && active.due == due {
+            if active.phase == Phase::Decoding && active.due == due {
                 return Some(slot);
             }
         }

@@ -10,6 +10,8 @@ pub(super) struct Flight {
     pub(super) start: Ticks,
     pub(super) series: Series,
     pub(super) steps: u64,
+    /// Whether the decode set runs.
+    pub(super) decodes: bool,
     /// What the first step decided, where decisions are kept.
     pub(super) record: Option<StepRecord>,
 }

@@ -1,7 +1,7 @@
 //! Ending a replay while something is still under way.
 
-use super::active::Stage;
-use super::{Instance, Waiter, World};
+use super::active::Phase;
+use super::{Instance, World};
 use crate::metrics::Status;
 use crate::time::Ticks;
 
@@ -9,41 +9,42 @@ impl Instance {
     /// Stops at `now`. Steps that have ended count; the one in progress yields
     /// nothing, but its share of the time does count.
     pub(crate) fn halt(&mut self, now: Ticks, world: &mut World) {
-        self.usage.waited(self.waiting.len() as u64, now);
+        self.usage.waited(self.queued(), now);
+        let mut latest = now;
         if let Some(flight) = self.flight.take() {
             let ended = flight.steps_ended(now);
+            let members = if flight.decodes { self.decode.len() } else { 0 };
             if ended > 0 {
                 // The step in progress holds its blocks already.
                 let begun = self.decode.blocks_for(ended + 1) - self.decode.blocks_for(ended);
                 self.apply(&flight, ended, world);
-                let taken = self.pool.take(begun);
+                let taken = self.memory.take_loose(begun);
                 debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+                self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
             }
-            let since = u128::from(now - flight.start) - flight.series.total(ended);
-            let held = self.decode.kv_tokens() + self.decode.len() + self.partial_kv;
+            latest = flight.start + flight.series.total(ended) as Ticks;
+            let since = u128::from(now - latest);
+            let held = self.decode.kv_tokens() + members + self.partial_kv;
             self.usage.busy_ticks += since as u64;
             self.usage.running_ticks += since * u128::from(self.admitted());
             self.usage.kv_token_ticks += since * u128::from(held);
         }
-        self.write_unfinished(now, world);
+        self.write_unfinished(latest, world);
     }
 
-    fn write_unfinished(&mut self, now: Ticks, world: &mut World) {
-        for &waiter in &self.waiting {
-            if let Waiter::New(request) = waiter {
-                world.columns.status[request as usize] = Status::Waiting as u8;
-            }
+    fn write_unfinished(&mut self, latest: Ticks, world: &mut World) {
+        for waiter in self.waiting.iter().filter(|waiter| waiter.slot.is_none()) {
+            world.columns.status[waiter.request as usize] = Status::Waiting as u8;
         }
-        let slots: Vec<_> = self.order.iter().map(|&(_, slot)| slot).collect();
-        for slot in slots {
-            if self.table[slot].stage == Stage::Decoding {
-                self.decode.leave(&mut self.table[slot], Stage::Prefilling, now);
+        for &(turn, slot) in &self.order {
+            if self.table.holds(turn, slot) && self.table[slot].phase == Phase::Decoding {
+                self.decode.leave(&mut self.table[slot], Phase::Stalled, latest);
             }
         }
         for active in self.table.iter() {
             let row = active.request as usize;
-            let waits = active.stage == Stage::Preempted;
-            world.columns.status[row] = if waits { Status::Waiting } else { Status::Running } as u8;
+            let status = if active.is_admitted() { Status::Running } else { Status::Waiting };
+            world.columns.status[row] = status as u8;
             world.columns.generated[row] = active.generated;
             world.columns.preemptions[row] = active.preemptions;
             if active.generated > 1 {

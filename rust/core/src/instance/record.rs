@@ -3,48 +3,72 @@
 use serde::Serialize;
 
 use super::flight::Flight;
-use super::{Instance, Stage};
+use super::{Instance, Phase};
 use crate::time::Ticks;
+
+/// How a request came to run in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// It decodes.
+    Decode,
+    /// A prefill goes on.
+    Chunk,
+    /// It was let in from the queue.
+    Admitted,
+    /// It was swapped in, and decodes.
+    SwappedInDecode,
+    /// It was swapped in, and its prefill goes on.
+    SwappedInChunk,
+}
 
 /// What one step ran.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StepRecord {
     /// When it started.
     pub start: Ticks,
-    /// (request, tokens, tokens computed before), in the scheduler's order.
-    pub scheduled: Vec<(u32, u32, u32)>,
+    /// (request, tokens, tokens computed before, how it came to run), in the
+    /// order of admission.
+    pub scheduled: Vec<(u32, u32, u32, Part)>,
     /// Requests preempted while it was formed, in order.
     pub preempted: Vec<u32>,
+    /// Blocks copied out to the CPU's memory and back.
+    pub copied: (u64, u64),
+    /// The group of layers that ran prefills, and how many groups there are.
+    pub group: Option<(u32, u32)>,
     /// Free blocks once it was formed.
     pub free_blocks: u64,
 }
 
 impl Instance {
-    /// The step just formed, if decisions are kept.
-    pub(super) fn describe(&self, start: Ticks) -> Option<StepRecord> {
-        self.log.as_ref()?;
+    /// The step just formed.
+    pub(super) fn describe(&self, start: Ticks, decodes: bool) -> StepRecord {
         let mut scheduled = Vec::new();
         for &(turn, slot) in &self.order {
             let active = &self.table[slot];
-            if active.turn != turn {
+            if !self.table.holds(turn, slot) {
                 continue;
             }
-            match active.stage {
-                Stage::Decoding => scheduled.push((active.request, 1, self.decode.computed(active))),
-                Stage::Prefilling => {
-                    if let Some(chunk) = self.chunks.iter().find(|chunk| chunk.slot == slot) {
-                        scheduled.push((active.request, chunk.tokens, active.computed));
-                    }
+            if active.phase == Phase::Decoding {
+                if decodes {
+                    scheduled.push((active.request, 1, self.decode.computed(active), Part::Decode));
                 }
-                Stage::Preempted | Stage::Vacant => {}
+            } else if let Some(chunk) = self.chunks.iter().find(|chunk| chunk.slot == slot) {
+                scheduled.push((active.request, chunk.tokens, active.computed, chunk.part));
             }
         }
-        let preempted = self.preempted.clone();
-        Some(StepRecord { start, scheduled, preempted, free_blocks: self.pool.free() })
+        let group = self.layers.group.filter(|_| !self.chunks.is_empty());
+        StepRecord {
+            start,
+            scheduled,
+            preempted: self.preempted.clone(),
+            copied: self.copied,
+            group: group.map(|group| (group, self.layers.groups)),
+            free_blocks: self.memory.free(),
+        }
     }
 
     /// Writes the first `steps` steps of a flight down, one by one.
-    #[inline]
     pub(super) fn record_steps(&mut self, flight: &Flight, steps: u64) {
         let (Some(log), Some(first)) = (self.log.as_mut(), flight.record.as_ref()) else { return };
         for i in 0..steps {
@@ -52,7 +76,7 @@ impl Instance {
             if i > 0 {
                 record.start = flight.start + flight.series.total(i) as Ticks;
                 record.preempted.clear();
-                record.scheduled.iter_mut().for_each(|(_, _, before)| *before += i as u32);
+                record.scheduled.iter_mut().for_each(|(_, _, before, _)| *before += i as u32);
                 let taken = self.decode.blocks_for(i + 1) - self.decode.blocks_for_next();
                 record.free_blocks = first.free_blocks - taken;
             }

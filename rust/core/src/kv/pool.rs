@@ -22,13 +22,12 @@ pub struct OutOfBlocks {
 pub struct BlockPool {
     capacity: u64,
     used: u64,
-    peak: u64,
 }
 
 impl BlockPool {
     /// A pool with every block free.
     pub fn new(capacity: u64) -> Self {
-        Self { capacity, used: 0, peak: 0 }
+        Self { capacity, used: 0 }
     }
 
     /// Blocks in all.
@@ -41,11 +40,6 @@ impl BlockPool {
     #[inline]
     pub fn free(&self) -> u64 {
         self.capacity - self.used
-    }
-
-    /// The most blocks that were ever held at once.
-    pub fn peak(&self) -> u64 {
-        self.peak
     }
 
     /// Takes `wanted` blocks, or none at all.
@@ -61,7 +55,6 @@ impl BlockPool {
             return Err(OutOfBlocks { wanted, free });
         }
         self.used += wanted;
-        self.peak = self.peak.max(self.used);
         Ok(())
     }
 
@@ -84,6 +77,6 @@ mod tests {
         assert_eq!(pool.take(2), Err(OutOfBlocks { wanted: 2, free: 1 }));
         assert_eq!(pool.free(), 1);
         pool.give_back(2);
-        assert_eq!((pool.free(), pool.peak()), (3, 2));
+        assert_eq!(pool.free(), 3);
     }
 }

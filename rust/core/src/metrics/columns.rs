@@ -28,6 +28,8 @@ pub enum Reason {
     ExceedsContext = 1,
     /// The KV of the whole sequence exceeds the instance's blocks.
     ExceedsMemory = 2,
+    /// The prompt exceeds the tokens of a step, and is not cut into chunks.
+    ExceedsBudget = 3,
 }
 
 /// Stands for "no instance" in [`Columns::instance`].
@@ -48,6 +50,8 @@ pub struct Columns {
     pub preemptions: Vec<u32>,
     /// Tokens it has yielded.
     pub generated: Vec<u32>,
+    /// Tokens that its first lookup found in the prefix cache.
+    pub cached: Vec<u32>,
     /// The instance it was sent to.
     pub instance: Vec<u32>,
     /// A [`Status`].
@@ -66,6 +70,7 @@ impl Columns {
             max_itl: vec![NEVER; n],
             preemptions: vec![0; n],
             generated: vec![0; n],
+            cached: vec![0; n],
             instance: vec![NO_INSTANCE; n],
             status: vec![Status::NotArrived as u8; n],
             reason: vec![Reason::None as u8; n],

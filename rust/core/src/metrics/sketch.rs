@@ -76,7 +76,7 @@ fn bucket(value: Ticks) -> usize {
     if value < SUB {
         return value as usize;
     }
-    let shift = 63 - value.leading_zeros() - SUB_BITS;
+    let shift = value.ilog2() - SUB_BITS;
     ((u64::from(shift) << SUB_BITS) + (value >> shift)) as usize
 }
 
@@ -263,7 +263,9 @@ mod tests {
         ) {
             let fill = |values: &[u64]| {
                 let mut sketch = Sketch::default();
-                values.iter().for_each(|&v| sketch.add(v, 1));
+                for &value in values {
+                    sketch.add(value, 1);
+                }
                 sketch
             };
             let (mut ab, mut ba) = (fill(&left), fill(&right));

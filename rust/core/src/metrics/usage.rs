@@ -19,8 +19,20 @@ pub struct Usage {
     pub decode_tokens: u64,
     /// Tokens computed by prefills, recomputation included.
     pub prefill_tokens: u64,
-    /// Preemptions.
+    /// Preemptions, by recompute and by swap.
     pub preemptions: u64,
+    /// Blocks copied out to the CPU's memory.
+    pub swapped_out_blocks: u64,
+    /// Blocks copied back.
+    pub swapped_in_blocks: u64,
+    /// Swaps that the CPU's memory had no room for, done by recompute.
+    pub swap_overflows: u64,
+    /// Tokens for which the prefix cache was asked, once an admission.
+    pub prefix_queries: u64,
+    /// Tokens of those that it had.
+    pub prefix_hits: u64,
+    /// Known blocks that were lost to reuse.
+    pub evictions: u64,
     /// Requests that finished.
     pub finished: u64,
     /// The most requests admitted at once.

@@ -1,0 +1,87 @@
+# Paceline's commands. `make` alone lists them. Each makes what it needs: the virtual environment in .venv with
+# the pinned requirements, and the native module built into it; both again only when what they come from changed.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.PHONY: help demo test test-rust test-python lint format bench wheel wheel-check dev clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+REQUIREMENTS := requirements/dev.txt
+
+# The first interpreter that is new enough. PYTHON=... on the command line overrides it.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$p"; break; fi; done)
+
+# In CI the committed Cargo.lock is the law; at a desk it may move.
+LOCKED := $(if $(CI),--locked)
+
+# PyO3 asks an interpreter for its configuration; the same one for every command, so that nothing is built twice.
+export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+
+RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
+	$(shell find rust -name '*.rs' -o -name Cargo.toml -o -type d)
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.native ## Replay a million requests and print what users would have felt
+	@$(BIN)/python -m paceline.demo
+
+test: test-rust test-python ## Run every test: the core's in Rust, then Python's, doctests and the README
+
+# The binding has no tests of its own in Rust (they would have to link an interpreter): tests/ covers it.
+test-rust: $(VENV)/.requirements
+	cargo test --quiet --workspace --exclude paceline-py $(LOCKED)
+
+test-python: $(VENV)/.native
+	$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.native ## Check format, lints, types, and that the stubs match the native module
+	cargo fmt --all --check
+	cargo clippy --quiet --workspace --all-targets $(LOCKED) -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict python
+	$(BIN)/python -m mypy.stubtest paceline._core
+
+format: $(VENV)/.requirements ## Rewrite the sources in the house format
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.native ## Measure the speed of the parts
+	cargo bench --package paceline-benches $(LOCKED)
+
+# The stamp goes into dist/ too, so that a wheel is the only wheel there.
+wheel: dist/.built ## Build the abi3 wheel into dist/
+
+dist/.built: $(VENV)/.requirements $(RUST_SOURCES) $(shell find python -type f -not -name '*.pyc' -not -name '*.so') README.md LICENSE
+	rm -rf dist
+	$(BIN)/maturin build --release --out dist $(LOCKED)
+	@touch $@
+
+wheel-check: dist/.built ## Install the wheel into an empty environment and use it there
+	.ci/wheel-check "$(PYTHON)"
+
+dev: $(VENV)/.native ## Make the virtual environment and build the native module into it
+
+$(VENV)/.requirements: $(REQUIREMENTS)
+	@command -v cargo > /dev/null || \
+		{ echo "Paceline needs a Rust toolchain, and cargo was not found: see https://rustup.rs" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Paceline needs Python 3.11 or later; python3 was" \
+		"$$(python3 --version 2>&1 || echo not found). Give one with make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $(REQUIREMENTS)
+	@touch $@
+
+$(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
+	PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --quiet $(LOCKED)
+	@touch $@
+
+clean: ## Remove what the commands made, the virtual environment too
+	rm -rf $(VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	find python -name '*.so' -delete
+	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+//! Workloads that the micro-benchmarks of Paceline's parts have in common.

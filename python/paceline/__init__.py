@@ -1,0 +1,100 @@
+"""Replay LLM serving traces through schedulers, and say what users would have felt.
+
+The names below are imported when they are first used, so that asking for help
+does not wait for data frames and the native engine.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paceline import policies
+    from paceline._core import VERSION as __version__
+    from paceline.cluster import Cluster, Instance
+    from paceline.cost import Affine, Roofline
+    from paceline.errors import (
+        ClockError,
+        ConfigError,
+        InvariantViolation,
+        PacelineError,
+        PolicyError,
+        ResultError,
+        TraceError,
+    )
+    from paceline.hardware import Gpu
+    from paceline.model import Model
+    from paceline.policy import Policy, Scheduler
+    from paceline.replaying import replay
+    from paceline.result import Result, load_result
+    from paceline.slo import SLO
+    from paceline.synthesis import synthesize
+    from paceline.trace import Trace, read_trace
+
+__all__ = [
+    "SLO",
+    "Affine",
+    "ClockError",
+    "Cluster",
+    "ConfigError",
+    "Gpu",
+    "Instance",
+    "InvariantViolation",
+    "Model",
+    "PacelineError",
+    "Policy",
+    "PolicyError",
+    "Result",
+    "ResultError",
+    "Roofline",
+    "Scheduler",
+    "Trace",
+    "TraceError",
+    "__version__",
+    "load_result",
+    "policies",
+    "read_trace",
+    "replay",
+    "synthesize",
+]
+
+_HOMES = {
+    "cluster": ("Cluster", "Instance"),
+    "cost": ("Affine", "Roofline"),
+    "errors": (
+        "ClockError",
+        "ConfigError",
+        "InvariantViolation",
+        "PacelineError",
+        "PolicyError",
+        "ResultError",
+        "TraceError",
+    ),
+    "hardware": ("Gpu",),
+    "model": ("Model",),
+    "policy": ("Policy", "Scheduler"),
+    "replaying": ("replay",),
+    "result": ("Result", "load_result"),
+    "slo": ("SLO",),
+    "synthesis": ("synthesize",),
+    "trace": ("Trace", "read_trace"),
+}
+_HOME_OF = {name: f"paceline.{module}" for module, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    if name == "policies":
+        return import_module("paceline.policies")
+    if name == "__version__":
+        value: object = import_module("paceline._core").VERSION
+    elif name in _HOME_OF:
+        value = getattr(import_module(_HOME_OF[name]), name)
+    else:
+        raise AttributeError(f"module 'paceline' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

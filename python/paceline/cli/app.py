@@ -1,0 +1,79 @@
+"""The commands by name, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from paceline.cli.output import complain
+from paceline.errors import PacelineError
+
+__all__ = ["FAILED", "USAGE", "app", "run"]
+
+USAGE = 2
+"""The exit status where the caller can put it right."""
+
+FAILED = 1
+
+# Commands are named by their place, so that one does not wait for the imports of the others;
+# the overview has its line of help from here for the same reason.
+_COMMANDS = {
+    "replay": "Replay a trace on a cluster and summarize what users would have felt.",
+    "trace": "Summarize a trace: its rate, gaps and lengths.",
+    "synthesize": "Make a trace from published statistics and write it to a file.",
+    "models": "List the models that --model knows.",
+    "gpus": "List the GPUs that --gpu knows.",
+    "policies": "List the policies that --policy knows.",
+}
+
+
+def _version() -> str:
+    from paceline._core import VERSION
+
+    return VERSION
+
+
+app = App(
+    name="paceline",
+    help="Replay LLM serving traces through schedulers, and say what users would have felt.",
+    version=_version,
+    help_format="plaintext",
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+for _order, (_command, _help) in enumerate(_COMMANDS.items()):
+    app.command(f"paceline.cli.{_command}:{_command}", name=_command, help=_help, sort_key=_order)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command, with errors that the caller can put right as one line."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        app(words, exit_on_error=False, print_error=False)
+        sys.stdout.flush()
+    except CycloptsError as error:
+        complain(f"{_one_line(str(error))} (paceline {_help_words(words)}--help)")
+        return USAGE
+    except PacelineError as error:
+        complain(_one_line(str(error)))
+        return USAGE
+    except BrokenPipeError:
+        # The reader has seen enough. Python would complain again when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        complain(f"{where}{error.strerror or error}")
+        return USAGE
+    return 0
+
+
+def _help_words(words: Sequence[str]) -> str:
+    return f"{words[0]} " if words and words[0] in _COMMANDS else ""
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

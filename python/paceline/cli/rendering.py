@@ -1,0 +1,134 @@
+"""A result as a document for machines, and the document as tables for people."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from typing import TYPE_CHECKING, Any, Final
+
+from paceline.cli.output import console, table
+
+if TYPE_CHECKING:
+    from paceline.result import Result
+    from paceline.slo import SLO
+
+__all__ = ["as_document", "print_result"]
+
+_TITLES: Final = {
+    "ttft": "TTFT",
+    "tpot": "TPOT",
+    "itl": "ITL",
+    "e2e": "E2E",
+    "normalized_latency": "E2E per token",
+    "queueing": "queueing",
+}
+
+_FIGURES: Final = ("mean", "p50", "p90", "p95", "p99", "max")
+
+
+def as_document(result: Result, slo: SLO | None) -> dict[str, Any]:
+    """Return everything that the command prints, by name, in seconds and tokens."""
+    provenance = result.provenance
+    return {
+        "paceline": provenance.version,
+        "trace": {"name": provenance.trace, "sha256": provenance.trace_sha256, "requests": len(result)},
+        "cluster": provenance.cluster,
+        "policy": provenance.policy,
+        "settings": provenance.settings,
+        "totals": result.totals().to_dict(),
+        "summary": {row.pop("metric"): row for row in result.summary().rows(named=True)},
+        "itl_relative_error": result.itl.relative_error,
+        "slo": _slo(result, slo),
+        "instances": result.instances.rows(named=True),
+    }
+
+
+def _slo(result: Result, slo: SLO | None) -> dict[str, Any] | None:
+    if slo is None:
+        return None
+    return {
+        "bounds": slo.bounds(),
+        "attainment": result.attainment(slo),
+        "goodput": result.goodput(slo),
+    }
+
+
+def print_result(document: dict[str, Any]) -> None:
+    """Write the document's figures as tables to standard output."""
+    from rich.text import Text
+
+    screen = console()
+    requests = document["trace"]["requests"]
+    title = f"{document['trace']['name']}: {requests:,} requests on {_cluster(document['cluster'])}"
+    screen.print(Text(title, style="bold"))
+    screen.print()
+    rows = [_latency(name, row) for name, row in document["summary"].items() if row["count"]]
+    if rows:
+        screen.print(table(("", *_FIGURES), rows))
+        screen.print()
+    facts = _facts(document["totals"]) + _objectives(document["slo"])
+    width = max(len(name) for name, _ in facts)
+    for name, fact in facts:
+        screen.print(Text(f"{name:<{width}}  {fact}"))
+
+
+def _facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name the single figures, each short enough for a line of a narrow terminal."""
+    dropped = totals["dropped_rows"].items()
+    tokens = f"{totals['output_tokens_per_s']:,.0f} output tokens/s"
+    batch = f"{totals['mean_batch']:,.1f} running on average, {totals['mean_batch_busy']:,.1f} while busy"
+    return [
+        ("requests", _requests(totals)),
+        *(("rejected", f"{count:,}: {why}") for why, count in totals["rejected_by_reason"].items()),
+        *(("left out", f"{count:,} rows of the file: {why}") for why, count in dropped),
+        ("throughput", f"{_figure(totals['requests_per_s'])} requests/s over {totals['makespan_s']:,.1f} s"),
+        ("", f"{tokens}, {totals['total_tokens_per_s']:,.0f} with prompts"),
+        ("batch", batch),
+        ("KV cache", f"{totals['mean_kv_use']:.1%} in use on average, {totals['peak_kv_use']:.1%} at most"),
+        ("preemptions", f"{totals['preemptions']:,} in {totals['steps']:,} steps"),
+    ]
+
+
+def _latency(metric: str, row: dict[str, float]) -> tuple[str, ...]:
+    """Give a row one unit: milliseconds where the median is below a second, unless the tail is long."""
+    milliseconds = row["p50"] < 1 and row["max"] < 100
+    factor, unit = (1e3, "ms") if milliseconds else (1, "s")
+    return (f"{_TITLES[metric]} ({unit})", *(_figure(row[name] * factor) for name in _FIGURES))
+
+
+def _figure(value: float) -> str:
+    """About four significant digits, and never an exponent."""
+    decimals = 0 if value >= 1000 else 1 if value >= 100 else 2 if value >= 10 else 3
+    return f"{value:,.{decimals}f}"
+
+
+def _requests(totals: dict[str, Any]) -> str:
+    others = [status for status in ("running", "waiting", "not_arrived", "rejected") if totals[status]]
+    return ", ".join(f"{totals[status]:,} {status.replace('_', ' ')}" for status in ("finished", *others))
+
+
+def _objectives(slo: dict[str, Any] | None) -> list[tuple[str, str]]:
+    if slo is None:
+        return []
+    titles = {**_TITLES, "itl": "longest ITL"}
+    bounds = ", ".join(f"{titles[name]} ≤ {bound:g} s" for name, bound in slo["bounds"].items())
+    # Rounded down: 100.00% shall mean all of them.
+    percent = math.floor(slo["attainment"] * 10_000) / 100 if math.isfinite(slo["attainment"]) else math.nan
+    return [
+        ("attainment", f"{percent:.2f}% within {bounds}"),
+        ("goodput", f"{_figure(slo['goodput'])} requests/s"),
+    ]
+
+
+def _cluster(toml: str) -> str:
+    """Name the instances: how many, of which model, on how many of which GPU."""
+    return ", ".join(_instances(table) for table in tomllib.loads(toml)["instances"])
+
+
+def _instances(table: dict[str, Any]) -> str:
+    model, gpu = (of["name"] if isinstance(of, dict) else of for of in (table.get("model"), table.get("gpu")))
+    gpus = table.get("tensor_parallel", 1)
+    words = f"{table.get('count', 1):,} × {model or 'instance'}"
+    if gpu is None:
+        return words
+    return f"{words} on {gpu}" if gpus == 1 else f"{words} on {gpus} × {gpu}"

@@ -1,0 +1,191 @@
+"""`paceline replay`: replay a trace and print what users would have felt."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from cyclopts import Group, Parameter
+
+if TYPE_CHECKING:
+    from paceline.cluster import Cluster
+    from paceline.policy import Policy
+    from paceline.slo import SLO
+    from paceline.trace import Trace
+
+__all__ = ["replay"]
+
+_CLUSTER = Group("Cluster", sort_key=1)
+_POLICY = Group("Policy", sort_key=2)
+_LOAD = Group("Load", sort_key=3)
+_SLO = Group("Objectives", sort_key=4)
+_OUTPUT = Group("Output", sort_key=5)
+
+Routing = Literal["round-robin", "fewest-requests", "fewest-tokens"]
+
+_ROUTING: Final[dict[Routing, Literal["round_robin", "fewest_requests", "fewest_tokens"]]] = {
+    "round-robin": "round_robin",
+    "fewest-requests": "fewest_requests",
+    "fewest-tokens": "fewest_tokens",
+}
+
+
+def replay(
+    trace: Path,
+    /,
+    *,
+    model: Annotated[str, Parameter(group=_CLUSTER)],
+    gpu: Annotated[str, Parameter(group=_CLUSTER)],
+    instances: Annotated[int, Parameter(group=_CLUSTER)] = 1,
+    tp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
+    num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
+    max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
+    policy: Annotated[Literal["vllm"], Parameter(group=_POLICY)] = "vllm",
+    routing: Annotated[Routing, Parameter(group=_POLICY)] = "fewest-requests",
+    max_num_batched_tokens: Annotated[int | None, Parameter(group=_POLICY)] = None,
+    max_num_seqs: Annotated[int | None, Parameter(group=_POLICY)] = None,
+    rate: Annotated[float | None, Parameter(group=_LOAD)] = None,
+    scale: Annotated[float | None, Parameter(group=_LOAD)] = None,
+    until: Annotated[float | None, Parameter(group=_LOAD)] = None,
+    on_empty_output: Annotated[Literal["drop", "error"], Parameter(group=_LOAD)] = "drop",
+    slo_ttft: Annotated[float | None, Parameter(group=_SLO)] = None,
+    slo_tpot: Annotated[float | None, Parameter(group=_SLO)] = None,
+    slo_e2e: Annotated[float | None, Parameter(group=_SLO)] = None,
+    slo_itl: Annotated[float | None, Parameter(group=_SLO)] = None,
+    out: Annotated[Path | None, Parameter(group=_OUTPUT)] = None,
+    json: Annotated[bool, Parameter(group=_OUTPUT, negative="", show_default=False)] = False,
+    quiet: Annotated[bool, Parameter(group=_OUTPUT, negative="", show_default=False)] = False,
+    no_leap: Annotated[bool, Parameter(group=_OUTPUT, negative="", show_default=False)] = False,
+) -> None:
+    """Replay a trace on a cluster and summarize what users would have felt.
+
+    Parameters
+    ----------
+    trace
+        File with the requests; its format is recognised, also with .gz or .zst.
+    model
+        Model of every instance: a name from `paceline models`, or a Hugging Face config.json.
+    gpu
+        GPU of every instance, as listed by `paceline gpus`.
+    instances
+        Replicas of the model.
+    tp
+        GPUs of an instance, over which the model is split (tensor parallelism).
+    num_blocks
+        KV blocks of an instance as vLLM logs them; worked out from memory if not given.
+    max_model_len
+        Longest sequence that is not rejected, in tokens: by default the model's; auto: what fits.
+    policy
+        Scheduler of an instance, as listed by `paceline policies`.
+    routing
+        How an arrival finds its instance.
+    max_num_batched_tokens
+        Tokens of one step; the policy's default if not given.
+    max_num_seqs
+        Running requests of an instance; the policy's default if not given.
+    rate
+        Stretch or squeeze the arrivals to this many requests per second.
+    scale
+        Multiply the rate of arrivals.
+    until
+        Stop at this simulated second, whatever is unfinished.
+    on_empty_output
+        What to do with requests that have no output.
+    slo_ttft
+        Bound on the time to first token, in seconds.
+    slo_tpot
+        Bound on the mean time per output token, in seconds.
+    slo_e2e
+        Bound on the whole time of a request, in seconds.
+    slo_itl
+        Bound on the longest gap between two tokens, in seconds.
+    out
+        Directory to save the result to, for `paceline.load_result`.
+    json
+        Print one JSON object instead of tables.
+    quiet
+        Print nothing to standard error but errors.
+    no_leap
+        Simulate every step by itself: slower, and bit for bit the same.
+    """
+    import paceline
+    from paceline.cli.interrupt import interruptible
+    from paceline.cli.output import note, print_json
+    from paceline.cli.progress import progress_bar
+    from paceline.cli.rendering import as_document, print_result
+
+    slo = _objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
+    if out is not None:
+        from paceline.result.save import check_target
+
+        check_target(out)
+    cluster = _cluster(model, gpu, instances, tp, num_blocks, max_model_len)
+    chosen = _policy(policy, routing, max_num_batched_tokens, max_num_seqs)
+    requests = interruptible(lambda: _read(trace, on_empty_output, rate, scale))
+
+    begun = time.perf_counter()
+    with progress_bar(quiet=quiet) as progress:
+        result = paceline.replay(
+            requests, cluster, chosen, until_s=until, leap=not no_leap, progress=progress
+        )
+    took = time.perf_counter() - begun
+    document = interruptible(lambda: as_document(result, slo))
+    if out is not None:
+        directory = out
+        interruptible(lambda: result.save(directory))
+    if json:
+        print_json(document)
+    else:
+        print_result(document)
+    if not quiet:
+        note(f"replayed {len(result):,} requests in {took:.2f} s" + (f", saved to {out}" if out else ""))
+
+
+def _objectives(**bounds: float | None) -> SLO | None:
+    from paceline.slo import SLO
+
+    return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None
+
+
+def _cluster(
+    model: str,
+    gpu: str,
+    instances: int,
+    tp: int,
+    num_blocks: int | None,
+    max_model_len: int | Literal["auto"] | None,
+) -> Cluster:
+    from paceline.cluster import Cluster, Instance
+    from paceline.errors import ConfigError
+    from paceline.model import Model
+
+    if instances < 1:
+        raise ConfigError(f"--instances must be at least 1, was {instances}")
+    shape = Model.from_hf_config(model) if Path(model).exists() else model
+    instance = Instance(
+        model=shape, gpu=gpu, tensor_parallel=tp, num_blocks=num_blocks, max_model_len=max_model_len
+    )
+    return Cluster(instances * [instance])
+
+
+def _policy(
+    name: Literal["vllm"], routing: Routing, max_num_batched_tokens: int | None, max_num_seqs: int | None
+) -> Policy:
+    from paceline import policies
+
+    make = {"vllm": policies.vllm}[name]
+    return make(
+        routing=_ROUTING[routing],
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_seqs=max_num_seqs,
+    )
+
+
+def _read(
+    path: Path, on_empty_output: Literal["drop", "error"], rate: float | None, scale: float | None
+) -> Trace:
+    from paceline.trace import read_trace
+
+    trace = read_trace(path, on_empty_output=on_empty_output)
+    return trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)

@@ -1,0 +1,112 @@
+"""Holding the engine against a decision log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from paceline import _core, engine
+from paceline.conformance import layered, vllm, vllm_v0
+from paceline.conformance.log import DecisionLog
+
+__all__ = ["Difference", "check"]
+
+_KINDS = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The first place where the engine and a log part.
+
+    Attributes
+    ----------
+    where
+        ``step 12`` or ``request 7``.
+    field
+        What differs there.
+    ours, theirs
+        The two values; None where there is none.
+    """
+
+    where: str
+    field: str
+    ours: Any
+    theirs: Any
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.field} is {self.ours} here, {self.theirs} in the log"
+
+
+def check(log: DecisionLog, *, leap: bool) -> Difference | None:
+    """Replay a log's workload through the engine and compare every decision.
+
+    Parameters
+    ----------
+    log
+        What the real scheduler did.
+    leap
+        Whether the engine takes runs of equal steps at once.
+
+    Returns
+    -------
+    Difference | None
+        The first difference; None where all steps, first tokens and finishes
+        are the same.
+
+    Notes
+    -----
+    A log counts in whole nanoseconds, and so does the engine here: its clock
+    does not mind what a tick is.
+    """
+    kind = _KINDS[log.kind]
+    columns = {
+        "arrival_ticks": np.array([request[0] for request in log.requests], dtype=np.uint64),
+        "prompt_tokens": np.array([request[1] for request in log.requests], dtype=np.uint32),
+        "output_tokens": np.array([request[2] for request in log.requests], dtype=np.uint32),
+        **kind.columns(log),
+    }
+    cost = {
+        "kind": "affine",
+        "step": log.cost["step_ns"],
+        "token": log.cost["token_ns"],
+        "kv_token": log.cost.get("kv_token_ns", 0),
+    }
+    outcome = engine.run(
+        [{**kind.instance(log), "cost": cost}],
+        columns,
+        routing="round_robin",
+        leap=leap,
+        record_decisions=True,
+    )
+    ours = [kind.step(record) for record in json.loads(outcome.decisions(0))]
+    return _compare_steps(ours, log.steps, kind.FIELDS) or _compare_stamps(log, outcome)
+
+
+def _compare_steps(
+    ours: Sequence[list[Any]], theirs: Sequence[list[Any]], fields: Sequence[str]
+) -> Difference | None:
+    for i, (mine, other) in enumerate(zip_longest(ours, theirs)):
+        if mine is None or other is None:
+            return Difference(where=f"step {i}", field="the step", ours=mine, theirs=other)
+        for field, a, b in zip(fields, mine, other, strict=True):
+            if a != b:
+                return Difference(where=f"step {i} at {other[0]} ns", field=field, ours=a, theirs=b)
+    return None
+
+
+def _compare_stamps(log: DecisionLog, outcome: _core.Outcome) -> Difference | None:
+    stamps = {
+        "first token (ns)": (outcome.first_token_ticks, log.first_token_ns),
+        "finish (ns)": (outcome.finish_ticks, log.finish_ns),
+    }
+    for field, (ticks, theirs) in stamps.items():
+        ours = ticks.tolist()
+        for i, (a, b) in enumerate(zip_longest(ours, theirs)):
+            if a != b:
+                return Difference(where=f"request {i}", field=field, ours=a, theirs=b)
+    return None

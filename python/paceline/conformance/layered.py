@@ -1,0 +1,61 @@
+"""Logs of the layered-prefill authors' scheduler: their settings as ours, our steps as theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.conformance.log import DecisionLog
+from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
+from paceline.policy import Policy
+
+__all__ = ["FIELDS", "columns", "instance", "step"]
+
+FIELDS = (
+    "start (ns)",
+    "decoding",
+    "prefills [request, tokens, processed before]",
+    "stage",
+    "stages",
+    "preemptions",
+    "free blocks",
+)
+
+
+def instance(log: DecisionLog) -> dict[str, Any]:
+    """Configure an instance as the log's engine was; its ticks are nanoseconds."""
+    settings = log.engine
+    policy = _policy(settings)
+    return {
+        "blocks": settings["num_blocks"],
+        "block_tokens": settings["block_size"],
+        "max_model_len": settings["max_model_len"],
+        "scheduler": policy.scheduler.to_wire(num_blocks=settings["num_blocks"], defaults=(1, 1)),
+    }
+
+
+def _policy(settings: dict[str, Any]) -> Policy:
+    tokens, seqs = settings["max_num_batched_tokens"], settings["max_num_seqs"]
+    if settings["mode"] == "orca":
+        return authors_orca(max_num_batched_tokens=tokens, max_num_seqs=seqs)
+    if settings["mode"] == "chunked-prefill":
+        return authors_chunked(max_num_batched_tokens=tokens, max_num_seqs=seqs)
+    return layered_prefill(
+        layers=settings["num_layers"],
+        groups=settings["num_stages"],
+        max_num_batched_tokens=tokens,
+        max_num_seqs=seqs,
+    )
+
+
+def columns(_: DecisionLog) -> dict[str, Any]:
+    """Give the columns that only this kind of log has: none."""
+    return {}
+
+
+def step(record: dict[str, Any]) -> list[Any]:
+    """Write a step of ours as the log writes it."""
+    decodes = [entry[0] for entry in record["scheduled"] if entry[3] == "decode"]
+    prefills = [entry[:3] for entry in record["scheduled"] if entry[3] != "decode"]
+    stage, stages = record["group"] or (-1, 1)
+    preemptions = len(record["preempted"])
+    return [record["start"], decodes, prefills, stage, stages, preemptions, record["free_blocks"]]

@@ -1,0 +1,62 @@
+"""Logs of vLLM V0: their settings as ours, our steps as theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.conformance.log import DecisionLog
+from paceline.policies.vllm_v0 import vllm_v0
+from paceline.policy.stages import Recompute, Swap
+
+__all__ = ["FIELDS", "columns", "instance", "step"]
+
+FIELDS = (
+    "start (ns)",
+    "scheduled [request, tokens, computed before]",
+    "preempted",
+    "blocks swapped in",
+    "blocks swapped out",
+    "free blocks",
+)
+
+# vLLM V0 lists prompts first, the newest foremost, then decodes.
+_PARTS = ("admitted", "chunk", "swapped_in_chunk", "decode", "swapped_in_decode")
+
+
+def instance(log: DecisionLog) -> dict[str, Any]:
+    """Configure an instance as the log's engine was; its ticks are nanoseconds."""
+    settings = log.engine
+    copy_s = log.cost["swap_block_ns"] / 1e9
+    swap = Swap(cpu_blocks=settings["num_cpu_blocks"], out_s=copy_s, in_s=copy_s)
+    policy = vllm_v0(
+        chunked_prefill=settings["chunked_prefill"],
+        preemption=swap if settings["preemption"] == "swap" else Recompute(),
+        max_num_batched_tokens=settings["max_num_batched_tokens"],
+        max_num_seqs=settings["max_num_seqs"],
+    )
+    wire = policy.scheduler.to_wire(num_blocks=settings["num_blocks"], defaults=(1, 1), ticks_per_s=1e9)
+    return {
+        "blocks": settings["num_blocks"],
+        "block_tokens": settings["block_size"],
+        "max_model_len": settings["max_model_len"],
+        "scheduler": wire,
+    }
+
+
+def columns(_: DecisionLog) -> dict[str, Any]:
+    """Give the columns that only this kind of log has: none."""
+    return {}
+
+
+def step(record: dict[str, Any]) -> list[Any]:
+    """Write a step of ours as the log writes it."""
+    ordered = sorted(record["scheduled"], key=lambda entry: _PARTS.index(entry[3]))
+    copied_out, copied_in = record["copied"]
+    return [
+        record["start"],
+        [entry[:3] for entry in ordered],
+        record["preempted"],
+        copied_in,
+        copied_out,
+        record["free_blocks"],
+    ]

@@ -1,0 +1,9 @@
+"""Policies, each a short file that a reader can hold beside its source."""
+
+from __future__ import annotations
+
+from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
+from paceline.policies.vllm import vllm
+from paceline.policies.vllm_v0 import vllm_v0
+
+__all__ = ["authors_chunked", "authors_orca", "layered_prefill", "vllm", "vllm_v0"]

@@ -1,0 +1,84 @@
+"""vLLM V1's scheduler."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy.stages import Admit, PrefixCache, Running
+
+__all__ = ["vllm"]
+
+
+def vllm(
+    *,
+    version: Literal["0.33", "0.11"] = "0.33",
+    policy: Literal["fcfs", "priority"] = "fcfs",
+    prefix_caching: bool = False,
+    max_num_batched_tokens: int | None = None,
+    max_num_seqs: int | None = None,
+    long_prefill_token_threshold: int = 0,
+    reserve_full_prompt: bool | None = None,
+    watermark: float = 0.0,
+    routing: Routing = "fewest_requests",
+) -> Policy:
+    """Schedule as vLLM V1 does: whoever runs goes on, then the waiting are let in.
+
+    Parameters
+    ----------
+    version
+        The generation. 0.11 admits what fits with its first chunk, reuses freed
+        blocks in order whether their content is known or not, and does not give
+        the tokens of a victim that was already scheduled back to the step.
+    policy
+        ``fcfs``, or ``priority``: the trace's column, smallest first, decides who
+        is admitted and who gives way.
+    prefix_caching
+        Whether full blocks are kept for later requests that start the same.
+        vLLM's own default is on; it takes a trace that says what prompts share.
+    max_num_batched_tokens
+        Tokens that one step may compute; None: the API server's default for the
+        GPU (8192 on an H100, 2048 on an A100).
+    max_num_seqs
+        Requests that may run at once; None: the default likewise (1024, 256).
+    long_prefill_token_threshold
+        The most tokens of one prefill in a step; 0: no limit.
+    reserve_full_prompt
+        Admit only what fits whole (``scheduler_reserve_full_isl``); None: as the
+        version does by default.
+    watermark
+        Share of the blocks that admissions leave free while something runs.
+    routing
+        Which replica an arrival joins.
+
+    Returns
+    -------
+    Policy
+        The policy.
+
+    Examples
+    --------
+    >>> vllm(max_num_batched_tokens=2048).scheduler.max_num_batched_tokens
+    2048
+
+    Notes
+    -----
+    Source: ``vllm/v1/core/sched/scheduler.py``, 0.33.0 and 0.11.0. All decision
+    logs in ``tests/conformance/logs/vllm`` (0.33.0) are reproduced; 0.11 rests on
+    reading its source.
+    """
+    newest = version == "0.33"
+    reserve = newest if reserve_full_prompt is None else reserve_full_prompt
+    scheduler = Scheduler(
+        max_num_batched_tokens=max_num_batched_tokens,
+        max_num_seqs=max_num_seqs,
+        long_prefill_token_threshold=long_prefill_token_threshold,
+        stages=(Running(), Admit(unless_preempted=True)),
+        order="priority" if policy == "priority" else "arrival",
+        victim="worst" if policy == "priority" else "latest",
+        allocation="chunk_if_all_fits" if reserve else "chunk",
+        watermark=watermark,
+        refund=newest,
+        prefix_cache=PrefixCache(unknown_first=newest) if prefix_caching else None,
+    )
+    return Policy(name="vllm" if newest else f"vllm-{version}", scheduler=scheduler, on_arrival=routing)

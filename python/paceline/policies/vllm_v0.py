@@ -1,0 +1,80 @@
+"""vLLM V0's scheduler."""
+
+from __future__ import annotations
+
+from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy.stages import Admit, Decodes, Recompute, Running, Stage, Swap, SwapIn
+
+__all__ = ["vllm_v0"]
+
+
+def vllm_v0(
+    *,
+    chunked_prefill: bool = False,
+    preemption: Recompute | Swap | None = None,
+    max_num_batched_tokens: int | None = None,
+    max_num_seqs: int | None = 256,
+    watermark: float = 0.01,
+    routing: Routing = "fewest_requests",
+) -> Policy:
+    """Schedule as vLLM 0.6.1 does: whole prompts first, and decodes only when none can be let in.
+
+    With chunked prefill, decodes and prefills share steps instead. An admission
+    takes blocks for its whole prompt and leaves 1% of all blocks free; whoever
+    runs must find a free block at each step, needed or not.
+
+    Parameters
+    ----------
+    chunked_prefill
+        vLLM 0.6.1 turns it on by itself where ``max_model_len`` exceeds 32,768.
+    preemption
+        `Recompute` (None), or `Swap` to the CPU's memory (``--preemption-mode swap``).
+        vLLM stops where that is full; here such a victim is recomputed and
+        counted.
+    max_num_batched_tokens
+        Tokens of a step; None: 512 with chunked prefill; without it, vLLM takes
+        the larger of ``max_model_len`` and 2,048, here the GPU's default.
+    max_num_seqs
+        Requests that may run at once.
+    watermark
+        Share of the blocks that admissions and swap-ins leave free.
+    routing
+        Which replica an arrival joins.
+
+    Returns
+    -------
+    Policy
+        The policy.
+
+    Examples
+    --------
+    >>> vllm_v0(chunked_prefill=True).scheduler.max_num_batched_tokens
+    512
+
+    Notes
+    -----
+    Source: ``vllm/core/scheduler.py`` and ``block_manager_v1.py``, 0.6.1. All
+    decision logs in ``tests/conformance/logs/vllm-v0`` are reproduced.
+    """
+    back: tuple[Stage, ...] = (SwapIn(unless_preempted=True),) if isinstance(preemption, Swap) else ()
+    tokens = max_num_batched_tokens
+    stages: tuple[Stage, ...]
+    if chunked_prefill:
+        stages = (Running(), *back, Admit())
+        tokens = 512 if tokens is None else tokens
+    else:
+        stages = (Admit(chunked=False, unless_swapped=True), Decodes(charged=False), *back)
+    scheduler = Scheduler(
+        max_num_batched_tokens=tokens,
+        max_num_seqs=max_num_seqs,
+        stages=stages,
+        exclusive_prefill=not chunked_prefill,
+        allocation="sequence",
+        watermark=watermark,
+        watermark_when_idle=True,
+        spare_block=True,
+        decodes_first=chunked_prefill,
+        preemption=preemption or Recompute(),
+        requeue_late=True,
+    )
+    return Policy(name="vllm-v0", scheduler=scheduler, on_arrival=routing)

@@ -1,0 +1,209 @@
+"""How an instance forms its steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from paceline.errors import PolicyError
+from paceline.policy.stages import Admit, Layered, PrefixCache, Recompute, Running, Stage, Swap
+
+__all__ = ["QueueOrder", "Scheduler"]
+
+QueueOrder = Literal["arrival", "priority", "score", "longest_output", "longest_prefix"]
+"""Who is admitted first.
+
+``arrival``: first come, first served, and who was preempted before all others.
+``priority``, ``score``: the trace's column, smallest first. ``longest_output``:
+the most output tokens, which only an oracle knows. ``longest_prefix``: the most
+cached blocks, looked at anew for each step, while at most 128 wait.
+"""
+
+_LONGEST_SORTED = 128
+"""SGLang's ``longest_prefix_match`` falls back to arrival above this many (schedule_policy.py, 0.5.23)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """Form steps by stages, under rules that they share.
+
+    The default is vLLM V1: everyone admitted goes on, then those who wait are
+    let in, first come, first served. Where blocks run out, the request admitted
+    last gives all of its up and goes back to the head of the queue, to compute
+    them again.
+
+    Attributes
+    ----------
+    max_num_batched_tokens
+        Tokens that one step may compute; None: the engine's default for the
+        instance's GPU.
+    max_num_seqs
+        Requests that may run at once; None: the engine's default likewise.
+    long_prefill_token_threshold
+        The most tokens of one prefill in a step, while there is another
+        request; 0: no limit.
+    stages
+        What a step is formed by, in order.
+    exclusive_prefill
+        Whether a step with prefills has no decodes.
+    order
+        Who is admitted first (see `QueueOrder`).
+    victim
+        Who gives way when blocks run out: the ``latest`` admitted; the
+        ``worst`` by priority, then the latest arrival; or the one with the
+        ``fewest_generated`` tokens, then the longest prompt.
+    allocation
+        What an admission takes: blocks for its first ``chunk``; the same, but
+        only ``chunk_if_all_fits`` (vLLM's ``scheduler_reserve_full_isl``); or
+        those for the whole ``sequence``.
+    watermark, watermark_when_idle
+        Share of all blocks that an admission leaves free, 0 to 1; and whether
+        that holds too when nothing runs.
+    spare_block
+        Whether a request goes on only if a block is free, needed or not.
+    decodes_first
+        Whether, after each step, prefills stand behind decodes in the order.
+    refund
+        Whether a victim that was scheduled in the same step gives its tokens
+        back to the budget.
+    preemption
+        What becomes of a victim's memory.
+    requeue_late
+        Whether a victim is queued again only once the step is formed, so that
+        others may be let in before it in the same step.
+    prefix_cache
+        Whether prefixes are cached, and how.
+
+    Raises
+    ------
+    PolicyError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> Scheduler(max_num_batched_tokens=2048).limits(defaults=(8192, 1024))
+    (2048, 1024)
+
+    Notes
+    -----
+    Source: vLLM 0.33.0, ``vllm/v1/core/sched/scheduler.py``; the other engines'
+    are named where they are composed, in `paceline.policies`.
+    """
+
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    long_prefill_token_threshold: int = 0
+    stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
+    exclusive_prefill: bool = False
+    order: QueueOrder = "arrival"
+    victim: Literal["latest", "worst", "fewest_generated"] = "latest"
+    allocation: Literal["chunk", "chunk_if_all_fits", "sequence"] = "chunk_if_all_fits"
+    watermark: float = 0.0
+    watermark_when_idle: bool = False
+    spare_block: bool = False
+    decodes_first: bool = False
+    refund: bool = True
+    preemption: Recompute | Swap = field(default_factory=Recompute)
+    requeue_late: bool = False
+    prefix_cache: PrefixCache | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stages", tuple(self.stages))
+        for name in ("max_num_batched_tokens", "max_num_seqs"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value < 2**32 - 1:
+                raise PolicyError(f"{name} must be 1 to {2**32 - 2}, or None for the default, was {value}")
+        if self.long_prefill_token_threshold < 0:
+            raise PolicyError(
+                "long_prefill_token_threshold must be 0 (no limit) or more tokens, was "
+                f"{self.long_prefill_token_threshold}"
+            )
+        if not 0.0 <= self.watermark < 1.0:
+            raise PolicyError(
+                f"watermark must be a share of the blocks, 0 or more and below 1, was {self.watermark}"
+            )
+        if self.prefix_cache is not None and isinstance(self.preemption, Swap):
+            raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
+        if self.order == "longest_prefix" and self.prefix_cache is None:
+            raise PolicyError("order must not be longest_prefix where prefix_cache is None")
+
+    @property
+    def uses_oracle(self) -> bool:
+        """Whether it looks at output lengths, which no real scheduler knows."""
+        return self.order == "longest_output"
+
+    def limits(self, defaults: tuple[int, int]) -> tuple[int, int]:
+        """Return `max_num_batched_tokens` and `max_num_seqs`, those that are None from `defaults`."""
+        tokens = defaults[0] if self.max_num_batched_tokens is None else self.max_num_batched_tokens
+        seqs = defaults[1] if self.max_num_seqs is None else self.max_num_seqs
+        return tokens, seqs
+
+    def to_wire(
+        self, *, num_blocks: int, defaults: tuple[int, int], ticks_per_s: float = 1e12
+    ) -> dict[str, object]:
+        """Spell the scheduler out for one instance.
+
+        Parameters
+        ----------
+        num_blocks
+            Blocks as the modelled engine counts them for its watermark.
+        defaults
+            What stands in for ``max_num_batched_tokens`` and ``max_num_seqs``.
+        ticks_per_s
+            Ticks in a second.
+
+        Returns
+        -------
+        dict
+            The engine's configuration, every field given.
+        """
+        tokens, seqs = self.limits(defaults)
+        return {
+            "max_num_batched_tokens": tokens,
+            "max_num_seqs": seqs,
+            "long_prefill_token_threshold": self.long_prefill_token_threshold,
+            "stages": [_stage(stage, ticks_per_s) for stage in self.stages],
+            "exclusive_prefill": self.exclusive_prefill,
+            "order": _order(self.order),
+            "victim": self.victim,
+            "allocation": self.allocation,
+            "watermark_blocks": int(self.watermark * num_blocks),
+            "watermark_when_idle": self.watermark_when_idle,
+            "spare_block": self.spare_block,
+            "decodes_first": self.decodes_first,
+            "refund": self.refund,
+            "preemption": _preemption(self.preemption, ticks_per_s),
+            "requeue_late": self.requeue_late,
+            "prefix_cache": None
+            if self.prefix_cache is None
+            else {"unknown_first": self.prefix_cache.unknown_first},
+        }
+
+
+def _order(order: QueueOrder) -> dict[str, object]:
+    if order == "longest_prefix":
+        return {"kind": order, "most": _LONGEST_SORTED}
+    # The engine ranks by one column of integers, whatever it stands for.
+    return {"kind": "arrival" if order == "arrival" else "priority"}
+
+
+def _stage(stage: Stage, ticks_per_s: float) -> dict[str, Any]:
+    wire = dataclasses.asdict(stage)
+    if isinstance(stage, Admit) and stage.gather is not None:
+        wire["gather"] = {"size": stage.gather.size, "wait": round(stage.gather.wait_s * ticks_per_s)}
+    if isinstance(stage, Layered):
+        wire["groups"]["limits"] = [list(pair) for pair in stage.groups.limits]
+    return wire
+
+
+def _preemption(preemption: Recompute | Swap, ticks_per_s: float) -> dict[str, object]:
+    if isinstance(preemption, Recompute):
+        return {"kind": "recompute"}
+    return {
+        "kind": "swap",
+        "blocks": preemption.cpu_blocks,
+        "out": round(preemption.out_s * ticks_per_s),
+        "back": round(preemption.in_s * ticks_per_s),
+        "overlapped": preemption.overlapped,
+    }

@@ -1,0 +1,155 @@
+"""The per-request columns, each made the first time it is asked for.
+
+A replay hands over ticks. The latency between two moments is a difference of
+integers and rounded when it becomes seconds, so that it is as exact at the end
+of a long trace as at its start. Columns read back from a saved result are served
+as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, TICKS_PER_SECOND, Outcome
+
+__all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns"]
+
+STATUS: Final = pl.Enum(STATUSES)
+REASON: Final = pl.Enum(REASONS)
+
+SCHEMA: Final[dict[str, pl.DataType]] = {
+    "arrival": pl.Float64(),
+    "scheduled": pl.Float64(),
+    "first_token": pl.Float64(),
+    "finish": pl.Float64(),
+    "queueing": pl.Float64(),
+    "ttft": pl.Float64(),
+    "tpot": pl.Float64(),
+    "e2e": pl.Float64(),
+    "normalized_latency": pl.Float64(),
+    "max_itl": pl.Float64(),
+    "prompt_tokens": pl.UInt32(),
+    "output_tokens": pl.UInt32(),
+    "generated_tokens": pl.UInt32(),
+    "preemptions": pl.UInt32(),
+    "instance": pl.UInt32(),
+    "status": STATUS,
+    "reason": REASON,
+}
+"""Names and types of the columns of `Result.requests`, in order."""
+
+COLUMNS: Final = tuple(SCHEMA)
+
+_MOMENTS: Final = ("arrival", "scheduled", "first_token", "finish", "max_itl")
+
+_SPANS: Final = {
+    "queueing": ("arrival", "scheduled"),
+    "ttft": ("arrival", "first_token"),
+    "e2e": ("arrival", "finish"),
+}
+
+
+def _seconds(ticks: NDArray[np.uint64], happened: NDArray[np.bool_], name: str) -> pl.Series:
+    """Ticks as seconds; null where they say nothing."""
+    # polars divides by a scalar as it multiplies by its reciprocal, which may be off in the last bit.
+    return _where(happened, ticks / TICKS_PER_SECOND, name)
+
+
+def _where(holds: NDArray[np.bool_], values: NDArray[Any], name: str) -> pl.Series:
+    """Values where `holds`, null elsewhere."""
+    return pl.select(pl.when(pl.Series(holds)).then(pl.Series(values)).alias(name)).to_series()
+
+
+class RequestColumns:
+    """Columns of requests by name, computed on demand and kept.
+
+    Parameters
+    ----------
+    made
+        Columns that need no computing.
+    ticks
+        Moments in ticks by name (`arrival`, `scheduled`, `first_token`,
+        `finish`, `max_itl`) for those that do.
+    """
+
+    __slots__ = ("_made", "_ticks")
+
+    def __init__(self, made: Mapping[str, pl.Series], ticks: Mapping[str, NDArray[np.uint64]]) -> None:
+        self._made = dict(made)
+        self._ticks = dict(ticks)
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame) -> RequestColumns:
+        """Serve the columns of a frame that has all of `COLUMNS`."""
+        return cls({name: frame.get_column(name) for name in COLUMNS}, {})
+
+    @classmethod
+    def from_outcome(cls, trace: pl.DataFrame, outcome: Outcome) -> RequestColumns:
+        """Wrap a trace's columns and an outcome's arrays, without copying one of them."""
+        made = {
+            "arrival_s": trace.get_column("arrival"),
+            "prompt_tokens": trace.get_column("prompt_tokens"),
+            "output_tokens": trace.get_column("output_tokens"),
+            "generated_tokens": pl.Series("generated_tokens", outcome.generated_tokens),
+            "preemptions": pl.Series("preemptions", outcome.preemptions),
+            "instance_index": pl.Series("instance", outcome.instance),
+            "status_code": pl.Series("status", outcome.status),
+            "reason_code": pl.Series("reason", outcome.reason),
+        }
+        ticks = {
+            "scheduled": outcome.scheduled_ticks,
+            "first_token": outcome.first_token_ticks,
+            "finish": outcome.finish_ticks,
+            "max_itl": outcome.max_itl_ticks,
+        }
+        return cls(made, ticks)
+
+    def __len__(self) -> int:
+        """Return the number of requests."""
+        return len(self._made["prompt_tokens"])
+
+    def __getitem__(self, name: str) -> pl.Series:
+        """Return one column of `COLUMNS`."""
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def frame(self) -> pl.DataFrame:
+        """Return all columns as one frame."""
+        return pl.DataFrame([self[name] for name in COLUMNS])
+
+    def _make(self, name: str) -> pl.Series:
+        if name in _SPANS:
+            start, end = (self._moment(moment) for moment in _SPANS[name])
+            return _seconds(end - start, end != NEVER, name)
+        if name in _MOMENTS:
+            moment = self._moment(name)
+            return _seconds(moment, moment != NEVER, name)
+        if name == "tpot":
+            first, finish, gaps = self._moment("first_token"), self._moment("finish"), self._gaps()
+            several = (finish != NEVER) & (gaps > 0)
+            return _where(several, (finish - first) / TICKS_PER_SECOND / np.maximum(gaps, 1), name)
+        if name == "normalized_latency":
+            return (self["e2e"] / self["output_tokens"]).alias(name)
+        if name == "instance":
+            index = self._made["instance_index"].to_numpy()
+            return _where(index != NOWHERE, index, name)
+        if name == "status":
+            return self._made["status_code"].cat.to(STATUS).alias(name)
+        codes = self._made["reason_code"]
+        return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
+
+    def _moment(self, name: str) -> NDArray[np.uint64]:
+        if name not in self._ticks:
+            # As the engine is given it: rounded to the nearest tick, ties to even.
+            seconds = self._made["arrival_s"].to_numpy()
+            self._ticks[name] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
+        return self._ticks[name]
+
+    def _gaps(self) -> NDArray[np.int64]:
+        return self["output_tokens"].to_numpy().astype(np.int64) - 1

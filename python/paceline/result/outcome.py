@@ -1,0 +1,134 @@
+"""What a replay hands over: the shapes that a result is built from.
+
+The native module satisfies these protocols; so does anything else with the
+same attributes. Times are integer ticks of a picosecond, and the largest value
+of an unsigned column says "never" or "none".
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["NEVER", "NOWHERE", "REASONS", "STATUSES", "TICKS_PER_SECOND", "Outcome", "Sketch"]
+
+TICKS_PER_SECOND: Final = 10**12
+"""Ticks in a second: the engine counts picoseconds."""
+
+NEVER: Final = 2**64 - 1
+"""The tick of what did not happen."""
+
+NOWHERE: Final = 2**32 - 1
+"""The instance of a request that was never routed."""
+
+STATUSES: Final = ("finished", "running", "waiting", "not_arrived", "rejected")
+"""How a request can stand at the end of a replay, by status code."""
+
+REASONS: Final = (
+    "sequence longer than max_model_len",
+    "KV of the whole sequence exceeds the instance's blocks",
+)
+"""Why a request can be rejected, by reason code less one (code 0 is "no reason")."""
+
+
+class Sketch(Protocol):
+    """A mergeable histogram of durations, of known relative error."""
+
+    @property
+    def count(self) -> int:
+        """Durations seen."""
+        ...
+
+    @property
+    def sum_ticks(self) -> int:
+        """Their exact sum."""
+        ...
+
+    @property
+    def min_ticks(self) -> int | None:
+        """The exact shortest; None where nothing was seen, as in the next two."""
+        ...
+
+    @property
+    def max_ticks(self) -> int | None:
+        """The exact longest."""
+        ...
+
+    @property
+    def variance(self) -> float | None:
+        """Their population variance, in seconds squared."""
+        ...
+
+    @property
+    def relative_error(self) -> float:
+        """The bound on the relative error of a quantile."""
+        ...
+
+    def quantile_s(self, q: float, /) -> float | None:
+        """Return the `q` quantile in seconds, or None where nothing was seen."""
+        ...
+
+    def to_json(self) -> bytes:
+        """Write the sketch so that it can be read back equal."""
+        ...
+
+
+class Outcome(Protocol):
+    """The columns and counters of one replay, a row per request in the trace's order."""
+
+    @property
+    def scheduled_ticks(self) -> NDArray[np.uint64]:
+        """Start of the first step that ran the request."""
+        ...
+
+    @property
+    def first_token_ticks(self) -> NDArray[np.uint64]:
+        """End of the step that emitted the first token."""
+        ...
+
+    @property
+    def finish_ticks(self) -> NDArray[np.uint64]:
+        """End of the step that emitted the last token."""
+        ...
+
+    @property
+    def max_itl_ticks(self) -> NDArray[np.uint64]:
+        """The longest gap between two tokens."""
+        ...
+
+    @property
+    def preemptions(self) -> NDArray[np.uint32]:
+        """Times the request lost its KV cache."""
+        ...
+
+    @property
+    def generated_tokens(self) -> NDArray[np.uint32]:
+        """Output tokens emitted by the end of the replay."""
+        ...
+
+    @property
+    def instance(self) -> NDArray[np.uint32]:
+        """The instance that the request was routed to."""
+        ...
+
+    @property
+    def status(self) -> NDArray[np.uint8]:
+        """An index into `STATUSES`."""
+        ...
+
+    @property
+    def reason(self) -> NDArray[np.uint8]:
+        """Zero, or one more than an index into `REASONS`."""
+        ...
+
+    @property
+    def itl(self) -> Sketch:
+        """All gaps between tokens."""
+        ...
+
+    @property
+    def stats(self) -> bytes:
+        """Counters of the replay and of each instance, as JSON."""
+        ...

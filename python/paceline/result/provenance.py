@@ -1,0 +1,66 @@
+"""Where a result came from: enough to run it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from paceline import _core
+
+if TYPE_CHECKING:
+    from paceline.trace import Trace
+
+__all__ = ["Provenance"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """The inputs of a replay, as text and numbers.
+
+    Attributes
+    ----------
+    version
+        The version of Paceline that replayed it.
+    trace
+        Name of the trace.
+    trace_sha256
+        Hash of its columns, as `Trace.sha256` gives it.
+    dropped_rows
+        Rows of its file that were left out on reading, by why.
+    cluster, policy
+        The cluster and the policy, in the TOML that they read back from or,
+        for one that has none, its `repr`.
+    settings
+        Arguments of `replay` by name.
+    """
+
+    version: str
+    trace: str
+    trace_sha256: str
+    dropped_rows: dict[str, int]
+    cluster: str
+    policy: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, trace: Trace, cluster: object, policy: object, settings: Mapping[str, Any]) -> Provenance:
+        """Describe the inputs of a replay; hashes the trace."""
+        return cls(
+            version=_core.VERSION,
+            trace=trace.name,
+            trace_sha256=trace.sha256,
+            dropped_rows=dict(trace.dropped),
+            cluster=_text(cluster),
+            policy=_text(policy),
+            settings=dict(settings),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, ready for JSON."""
+        return asdict(self)
+
+
+def _text(configuration: object) -> str:
+    to_toml = getattr(configuration, "to_toml", None)
+    return str(to_toml()) if callable(to_toml) else repr(configuration)

@@ -1,0 +1,248 @@
+"""What a replay found, request by request and in sum."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from paceline.result.columns import RequestColumns
+from paceline.result.objectives import attainment, met
+from paceline.result.outcome import Outcome, Sketch
+from paceline.result.provenance import Provenance
+from paceline.result.stats import ReplayStats
+from paceline.result.summary import summarize
+from paceline.result.totals import Totals, count_statuses, makespan_s, rate, total
+from paceline.slo import SLO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from paceline.trace import Trace
+
+__all__ = ["Result"]
+
+
+class Result:
+    """The outcome of one replay.
+
+    A result is made by :func:`paceline.replay` or :func:`paceline.load_result`.
+    It holds the engine's columns as they came; everything below is computed the
+    first time it is asked for. Times are seconds from the trace's start, and a
+    token counts as emitted at the end of the step that computed it.
+
+    Examples
+    --------
+    >>> import paceline
+    >>> trace = paceline.Trace.from_columns(arrival=[0, 0], prompt_tokens=[8, 8], output_tokens=[2, 4])
+    >>> cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=9)])
+    >>> result = paceline.replay(trace, cluster)
+    >>> result.requests.select("ttft", "tpot", "e2e", "status").rows()
+    [(0.5, 0.5, 1.0, 'finished'), (0.5, 0.5, 2.0, 'finished')]
+    >>> result.attainment(paceline.SLO(e2e=1.5))
+    0.5
+    >>> result.totals().requests_per_s
+    1.0
+    """
+
+    def __init__(
+        self,
+        *,
+        columns: RequestColumns,
+        stats: Callable[[], ReplayStats],
+        itl: Callable[[], Sketch],
+        provenance: Callable[[], Provenance],
+    ) -> None:
+        self._columns = columns
+        self._make_stats = stats
+        self._make_itl = itl
+        self._make_provenance = provenance
+
+    @classmethod
+    def from_outcome(
+        cls,
+        *,
+        trace: Trace,
+        cluster: object,
+        policy: object,
+        outcome: Outcome,
+        settings: Mapping[str, Any],
+    ) -> Result:
+        """Wrap what the engine returned, copying and computing nothing.
+
+        Parameters
+        ----------
+        trace, cluster, policy
+            The inputs of the replay; kept to say where the result came from.
+        outcome
+            The engine's columns, in the trace's order.
+        settings
+            Other arguments of the replay by name: numbers, text, booleans or None.
+        """
+        return cls(
+            columns=RequestColumns.from_outcome(trace.frame, outcome),
+            stats=lambda: ReplayStats.from_json(outcome.stats),
+            itl=lambda: outcome.itl,
+            provenance=lambda: Provenance.of(trace, cluster, policy, settings),
+        )
+
+    @cached_property
+    def requests(self) -> pl.DataFrame:
+        """One row per request, in the trace's order.
+
+        ===================== ========================================================================
+        arrival               when the request arrived, in seconds from the trace's start
+        scheduled             start of the first step that ran it; null if none did
+        first_token           end of the step that emitted its first token; null if none did
+        finish                end of the step that emitted its last token; null if unfinished
+        queueing              ``scheduled - arrival``
+        ttft                  ``first_token - arrival``
+        tpot                  ``(finish - first_token) / (output_tokens - 1)``; null with one token
+        e2e                   ``finish - arrival``
+        normalized_latency    ``e2e / output_tokens``, as in the Orca and vLLM papers
+        max_itl               longest gap between two of its tokens; null before the second token
+        prompt_tokens         tokens of the prompt
+        output_tokens         tokens it asks for
+        generated_tokens      tokens it was given by the end of the replay
+        preemptions           times it lost its KV cache
+        instance              index of the instance it was routed to; null if it was not
+        status                finished, running, waiting, not_arrived or rejected
+        reason                why it was rejected; null otherwise
+        ===================== ========================================================================
+
+        Notes
+        -----
+        ``tpot`` is that of vLLM's ``bench serve``, which genai-perf and AIPerf
+        call ITL. DistServe counts zero instead of null for a single token, and
+        its simulator and splitwise-sim divide by ``output_tokens``.
+        """
+        return self._columns.frame()
+
+    @cached_property
+    def stats(self) -> ReplayStats:
+        """The engine's counters."""
+        return self._make_stats()
+
+    @cached_property
+    def itl(self) -> Sketch:
+        """The gaps between tokens, of all requests together, as a mergeable sketch."""
+        return self._make_itl()
+
+    @cached_property
+    def provenance(self) -> Provenance:
+        """The trace, cluster, policy and settings that were replayed."""
+        return self._make_provenance()
+
+    @cached_property
+    def instances(self) -> pl.DataFrame:
+        """One row per instance: work done, mean and peak load, use of the KV cache."""
+        return self.stats.frame()
+
+    @cached_property
+    def _summary(self) -> pl.DataFrame:
+        return summarize(self._columns, self.itl)
+
+    def summary(self) -> pl.DataFrame:
+        """Summarize each latency in a row.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns `metric` (ttft, tpot, itl, e2e, normalized_latency,
+            queueing), `mean`, `std`, `min`, `p50`, `p90`, `p95`, `p99` and
+            `max` in seconds, and `count`, of the requests that have the metric;
+            for `itl`, of the gaps. Null where the count is zero.
+
+        Notes
+        -----
+        As in vLLM's ``bench serve``, percentiles interpolate linearly, the
+        standard deviation is the population's, and ``itl`` pools the gaps of
+        all requests, so that long outputs weigh more. The percentiles of
+        ``itl`` come from a sketch and are off by at most its relative error
+        (`Result.itl.relative_error`); everything else is exact.
+        """
+        return self._summary
+
+    @cached_property
+    def _totals(self) -> Totals:
+        return total(self._columns, self.stats, self.provenance.dropped_rows)
+
+    def totals(self) -> Totals:
+        """Count the requests, and give rates and means over the whole replay."""
+        return self._totals
+
+    def met(self, slo: SLO) -> pl.Series:
+        """Say for each request, in the trace's order, whether it finished within every bound."""
+        return met(self._columns, slo)
+
+    def attainment(self, slo: SLO) -> float:
+        """Return the share of requests that met `slo`.
+
+        Of all requests that arrived, those that finished within every bound;
+        rejected and unfinished ones count as missed. nan if none arrived.
+        """
+        return attainment(self._columns, slo)
+
+    def goodput(self, slo: SLO) -> float:
+        """Return the requests per second that met `slo`.
+
+        As vLLM's ``bench serve``: requests within every bound over the whole
+        duration, draining included (`Totals.makespan_s`). DistServe means
+        another thing by the word: the highest rate at a target attainment.
+        """
+        window = makespan_s(self._columns, self.stats)
+        return rate(int(self.met(slo).sum()), window)
+
+    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the result to a directory, whole or not at all.
+
+        Parameters
+        ----------
+        directory
+            Made if need be. A saved result that is there is replaced.
+        overwrite
+            Replace the directory also where it holds something else.
+
+        Returns
+        -------
+        pathlib.Path
+            The directory.
+
+        Raises
+        ------
+        ResultError
+            If the directory holds something else, is a file, or cannot be written.
+        """
+        from paceline.result.save import save_result
+
+        return save_result(self, directory, overwrite=overwrite)
+
+    def __len__(self) -> int:
+        """Return the number of requests."""
+        return len(self._columns)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare everything that the replay found and where it came from."""
+        if not isinstance(other, Result):
+            return NotImplemented
+        return (
+            self.stats == other.stats
+            and self.provenance == other.provenance
+            and self.itl == other.itl
+            and self.requests.equals(other.requests)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Say how many requests finished, where, and in what time."""
+        finished = count_statuses(self._columns)["finished"]
+        instances = len(self.stats.instances)
+        return (
+            f"Result({self.provenance.trace!r}, {finished:,} of {len(self):,} requests finished on "
+            f"{instances} {'instance' if instances == 1 else 'instances'} "
+            f"in {makespan_s(self._columns, self.stats):,.1f} simulated seconds)"
+        )

@@ -1,0 +1,79 @@
+"""Writing a result to a directory.
+
+The directory holds `requests.parquet` (`Result.requests` as it is), a
+`instances.parquet` for readers of Parquet, `itl.json` (the sketch) and
+`manifest.json` (everything else).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from paceline.errors import ResultError
+from paceline.result.atomic import new_directory
+from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_manifest
+
+if TYPE_CHECKING:
+    from paceline.result.result import Result
+
+__all__ = ["INSTANCES", "REQUESTS", "SKETCH", "check_target", "save_result"]
+
+REQUESTS: Final = "requests.parquet"
+INSTANCES: Final = "instances.parquet"
+SKETCH: Final = "itl.json"
+
+
+def save_result(result: Result, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Write `result` to `directory`, whole or not at all: see `Result.save`."""
+    target = check_target(directory, overwrite=overwrite)
+    try:
+        with new_directory(target) as draft:
+            result.requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
+            result.instances.write_parquet(draft / INSTANCES)
+            (draft / SKETCH).write_bytes(result.itl.to_json())
+            body = {
+                "provenance": result.provenance.to_dict(),
+                "requests": len(result),
+                "stats": asdict(result.stats),
+                "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, SKETCH)},
+            }
+            write_manifest(draft, body)
+    except OSError as error:
+        raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
+    return target
+
+
+def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    """Return the directory to save to, or say why a result cannot go there.
+
+    A directory that does not exist, is empty or holds a saved result will do;
+    with `overwrite`, any directory.
+
+    Raises
+    ------
+    ResultError
+        If there is a file, or a directory with something else in it.
+    """
+    target = Path(os.path.realpath(directory))
+    if not target.exists():
+        return target
+    if not target.is_dir():
+        raise ResultError(f"{target}: must be a directory, was a file; name another")
+    if overwrite or not any(target.iterdir()) or _is_saved_result(target):
+        return target
+    raise ResultError(
+        f"{target}: must be empty or hold a saved result, held other files; name another directory "
+        "or pass overwrite=True"
+    )
+
+
+def _is_saved_result(target: Path) -> bool:
+    """Whether `target` holds a result's files and nothing besides."""
+    try:
+        names = {*read_manifest(target)["files"], MANIFEST}
+    except (ResultError, KeyError):
+        return False
+    return {path.name for path in target.iterdir()} <= names

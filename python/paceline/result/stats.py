@@ -1,0 +1,144 @@
+"""Counters of a replay: the engine's, and the frame of instances made of them.
+
+The engine integrates over time in integers that may need more than 64 bits
+(running requests times picoseconds), so they stay Python integers until they
+are divided.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from paceline.result.outcome import TICKS_PER_SECOND
+
+__all__ = ["InstanceStats", "ReplayStats"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceStats:
+    """What one instance did.
+
+    Attributes
+    ----------
+    blocks, block_tokens
+        Usable KV blocks and tokens in each.
+    steps, busy_ticks
+        Steps run and the time in them.
+    prefill_tokens, decode_tokens
+        Tokens computed by prefill, recomputation included, and by decode.
+    preemptions, finished
+        Requests that lost their KV cache, and that ended here.
+    peak_running, peak_waiting, peak_blocks
+        The most at any moment.
+    running_ticks, waiting_ticks, kv_token_ticks
+        Integrals over time of running and waiting requests and of tokens held.
+    """
+
+    blocks: int
+    block_tokens: int
+    steps: int
+    busy_ticks: int
+    decode_tokens: int
+    prefill_tokens: int
+    preemptions: int
+    finished: int
+    peak_running: int
+    peak_waiting: int
+    peak_blocks: int
+    running_ticks: int
+    waiting_ticks: int
+    kv_token_ticks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayStats:
+    """What the whole replay did.
+
+    Attributes
+    ----------
+    end_ticks
+        The clock when the replay stopped.
+    steps, events
+        Steps run by all instances, and events handled.
+    instances
+        Counters of each instance, by index.
+    """
+
+    end_ticks: int
+    steps: int
+    events: int
+    instances: tuple[InstanceStats, ...]
+
+    @classmethod
+    def from_json(cls, text: bytes) -> ReplayStats:
+        """Read the engine's counters; one that is missing raises KeyError or TypeError."""
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> ReplayStats:
+        """Build from decoded JSON; counters that are not known here are passed over."""
+        names = InstanceStats.__dataclass_fields__
+        instances = ({name: instance[name] for name in names} for instance in fields["instances"])
+        return cls(
+            end_ticks=fields["end_ticks"],
+            steps=fields["steps"],
+            events=fields["events"],
+            instances=tuple(InstanceStats(**instance) for instance in instances),
+        )
+
+    def frame(self) -> pl.DataFrame:
+        """Return a row per instance, in seconds, tokens and shares."""
+        return pl.DataFrame([self._row(index) for index in range(len(self.instances))], schema=_SCHEMA)
+
+    def _row(self, index: int) -> dict[str, float | int]:
+        of = self.instances[index]
+        end, capacity = self.end_ticks, of.blocks * of.block_tokens
+        return {
+            "instance": index,
+            "blocks": of.blocks,
+            "block_tokens": of.block_tokens,
+            "finished": of.finished,
+            "steps": of.steps,
+            "prefill_tokens": of.prefill_tokens,
+            "decode_tokens": of.decode_tokens,
+            "preemptions": of.preemptions,
+            "busy_s": of.busy_ticks / TICKS_PER_SECOND,
+            "busy_share": ratio(of.busy_ticks, end),
+            "mean_batch": ratio(of.running_ticks, end),
+            "mean_batch_busy": ratio(of.running_ticks, of.busy_ticks),
+            "mean_waiting": ratio(of.waiting_ticks, end),
+            "mean_kv_use": ratio(of.kv_token_ticks, end * capacity),
+            "peak_kv_use": ratio(of.peak_blocks, of.blocks),
+            "peak_running": of.peak_running,
+            "peak_waiting": of.peak_waiting,
+        }
+
+
+def ratio(part: int, whole: int) -> float:
+    """Divide exactly; nothing of nothing is zero."""
+    return part / whole if whole else 0.0
+
+
+_SCHEMA: dict[str, pl.DataType] = {
+    "instance": pl.UInt32(),
+    "blocks": pl.UInt64(),
+    "block_tokens": pl.UInt32(),
+    "finished": pl.UInt64(),
+    "steps": pl.UInt64(),
+    "prefill_tokens": pl.UInt64(),
+    "decode_tokens": pl.UInt64(),
+    "preemptions": pl.UInt64(),
+    "busy_s": pl.Float64(),
+    "busy_share": pl.Float64(),
+    "mean_batch": pl.Float64(),
+    "mean_batch_busy": pl.Float64(),
+    "mean_waiting": pl.Float64(),
+    "mean_kv_use": pl.Float64(),
+    "peak_kv_use": pl.Float64(),
+    "peak_running": pl.UInt32(),
+    "peak_waiting": pl.UInt32(),
+}

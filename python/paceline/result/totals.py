@@ -1,0 +1,144 @@
+"""The figures of a replay that are one number each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from paceline.result.columns import RequestColumns
+from paceline.result.outcome import REASONS, STATUSES, TICKS_PER_SECOND
+from paceline.result.stats import ReplayStats, ratio
+
+__all__ = ["Totals", "count_statuses", "makespan_s", "total"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Counts, rates and means over a whole replay.
+
+    Attributes
+    ----------
+    requests
+        Requests in the trace. The next five add up to it.
+    finished, running, waiting, not_arrived, rejected
+        How they stood when the replay stopped; `running`, `waiting` and
+        `not_arrived` are zero unless `until_s` cut it short.
+    rejected_by_reason
+        The rejected, by why.
+    dropped_rows
+        Rows of the trace's file that were left out on reading, by why.
+    simulated_s
+        The clock when the replay stopped, in seconds from the trace's start.
+    makespan_s
+        The window of the rates below: from the trace's start to the last
+        completion, the drain after the last arrival included, as the duration
+        of vLLM's `bench serve`; to `simulated_s` where requests are left over.
+    requests_per_s
+        Finished requests over the window.
+    output_tokens, output_tokens_per_s
+        Tokens emitted, those of unfinished requests included, and their rate.
+    total_tokens_per_s
+        Rate of tokens served: the tokens emitted, and the prompts of all
+        requests that have their first token. Recomputation does not count.
+    preemptions
+        Times a request lost its KV cache.
+    steps
+        Steps run by all instances.
+    mean_batch
+        Running requests of an instance, averaged over time and instances.
+    mean_batch_busy
+        The same over the time in which the instance was in a step.
+    mean_kv_use
+        Share of KV tokens held, averaged over time and the cluster's capacity.
+    peak_kv_use
+        Largest share of KV blocks that an instance had in use.
+    """
+
+    requests: int
+    finished: int
+    running: int
+    waiting: int
+    not_arrived: int
+    rejected: int
+    rejected_by_reason: dict[str, int]
+    dropped_rows: dict[str, int]
+    simulated_s: float
+    makespan_s: float
+    requests_per_s: float
+    output_tokens: int
+    output_tokens_per_s: float
+    total_tokens_per_s: float
+    preemptions: int
+    steps: int
+    mean_batch: float
+    mean_batch_busy: float
+    mean_kv_use: float
+    peak_kv_use: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields by name, ready for JSON."""
+        return asdict(self)
+
+
+def count_statuses(columns: RequestColumns) -> dict[str, int]:
+    """Count requests by status, every status named."""
+    codes = columns["status"].to_physical()
+    return {name: int((codes == code).sum()) for code, name in enumerate(STATUSES)}
+
+
+def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
+    """Return the window of rates, in seconds: see `Totals.makespan_s`."""
+    counts = count_statuses(columns)
+    if counts["running"] or counts["waiting"] or counts["not_arrived"]:
+        return stats.end_ticks / TICKS_PER_SECOND
+    last: Any = columns["finish"].max()
+    return 0.0 if last is None else float(last)
+
+
+def total(columns: RequestColumns, stats: ReplayStats, dropped_rows: Mapping[str, int]) -> Totals:
+    """Add up a replay."""
+    window = makespan_s(columns, stats)
+    counts = count_statuses(columns)
+    finished, output_tokens = counts["finished"], _sum(columns["generated_tokens"])
+    served = _sum(columns["prompt_tokens"].filter(columns["first_token"].is_not_null())) + output_tokens
+    of, end = stats.instances, stats.end_ticks
+    running = sum(instance.running_ticks for instance in of)
+    capacity = sum(instance.blocks * instance.block_tokens for instance in of)
+    return Totals(
+        requests=len(columns),
+        **counts,
+        rejected_by_reason=_count_reasons(columns),
+        dropped_rows=dict(dropped_rows),
+        simulated_s=end / TICKS_PER_SECOND,
+        makespan_s=window,
+        requests_per_s=rate(finished, window),
+        output_tokens=output_tokens,
+        output_tokens_per_s=rate(output_tokens, window),
+        total_tokens_per_s=rate(served, window),
+        preemptions=_sum(columns["preemptions"]),
+        steps=stats.steps,
+        mean_batch=ratio(running, end * len(of)),
+        mean_batch_busy=ratio(running, sum(instance.busy_ticks for instance in of)),
+        mean_kv_use=ratio(sum(instance.kv_token_ticks for instance in of), end * capacity),
+        peak_kv_use=max((ratio(instance.peak_blocks, instance.blocks) for instance in of), default=0.0),
+    )
+
+
+def rate(count: int, window_s: float) -> float:
+    """Events per second; none in no time is zero."""
+    return count / window_s if window_s else 0.0
+
+
+def _sum(counts: pl.Series) -> int:
+    # polars adds 32-bit integers in 32 bits, which ten million requests' tokens overflow.
+    return int(counts.to_numpy().sum(dtype=np.uint64))
+
+
+def _count_reasons(columns: RequestColumns) -> dict[str, int]:
+    codes = columns["reason"].to_physical()
+    counts = {reason: int((codes == code).sum()) for code, reason in enumerate(REASONS)}
+    return {reason: count for reason, count in counts.items() if count}

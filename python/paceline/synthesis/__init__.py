@@ -1,0 +1,29 @@
+"""Drawn traces: named workloads of any size, the same from the same seed."""
+
+from __future__ import annotations
+
+from paceline.synthesis.arrivals import Arrivals, Bursts, Gamma, Poisson, Regular
+from paceline.synthesis.drawing import synthesize
+from paceline.synthesis.empirical import Empirical, Sample
+from paceline.synthesis.lengths import Constant, Lengths, Lognormal, Quantiles, Uniform
+from paceline.synthesis.presets import preset, presets
+from paceline.synthesis.workload import Workload
+
+__all__ = [
+    "Arrivals",
+    "Bursts",
+    "Constant",
+    "Empirical",
+    "Gamma",
+    "Lengths",
+    "Lognormal",
+    "Poisson",
+    "Quantiles",
+    "Regular",
+    "Sample",
+    "Uniform",
+    "Workload",
+    "preset",
+    "presets",
+    "synthesize",
+]

@@ -1,0 +1,155 @@
+"""Arrival processes: when requests come, at a given mean rate.
+
+Each gives times in seconds from 0, rising. An infinite rate puts every
+request at 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol, runtime_checkable
+
+import numpy as np
+
+from paceline.errors import ConfigError
+from paceline.synthesis.numbers import is_whole
+from paceline.synthesis.stable import Floats, exp, log, normal_quantile
+from paceline.synthesis.streams import PART, Stream
+
+__all__ = ["Arrivals", "Bursts", "Gamma", "Poisson", "Regular"]
+
+# Below this the exponential of a gap's logarithm is 0 s for every purpose.
+_LEAST_LOG: Final = -600.0
+
+
+@runtime_checkable
+class Arrivals(Protocol):
+    """An arrival process."""
+
+    def times(self, count: int, rate: float, seed: int) -> Floats:
+        """Give `count` arrival times in seconds, at a mean `rate` per second."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Independent exponential gaps, the first of them before the first request."""
+
+    def times(self, count: int, rate: float, seed: int) -> Floats:
+        """Give the arrival times."""
+        return _summed(_filled(count, _exponentials(Stream(seed, "arrival"))), rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gamma:
+    """Independent Gamma gaps, the first of them before the first request.
+
+    Attributes
+    ----------
+    cv
+        Coefficient of variation of the gaps, standard deviation over mean: 1 is Poisson, more is burstier.
+        Above 0, at most 100.
+    """
+
+    cv: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.cv <= 100:
+            raise ConfigError(f"cv must be above 0 and at most 100, was {self.cv}")
+
+    def times(self, count: int, rate: float, seed: int) -> Floats:
+        """Give the arrival times."""
+        shape = 1.0 / (self.cv * self.cv)
+        gaps = _filled(count, _gammas(shape, Stream(seed, "arrival"), Stream(seed, "arrival boost")))
+        return _summed(gaps, rate * shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Regular:
+    """Equal gaps, the first request at 0."""
+
+    def times(self, count: int, rate: float, seed: int) -> Floats:
+        """Give the arrival times."""
+        return np.arange(count, dtype=np.float64) / rate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bursts:
+    """Bursts of a fixed size that start as a Poisson process, the first of them after a gap.
+
+    Attributes
+    ----------
+    size
+        Requests in a burst, at least 1.
+    spread_s
+        Seconds over which the requests of a burst are evenly laid; 0 lets them come at once.
+    """
+
+    size: int
+    spread_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (is_whole(self.size) and self.size >= 1):
+            raise ConfigError(f"size must be a whole number of requests, at least 1, was {self.size}")
+        if not (math.isfinite(self.spread_s) and self.spread_s >= 0):
+            raise ConfigError(f"spread_s must be a finite number of seconds, at least 0, was {self.spread_s}")
+
+    def times(self, count: int, rate: float, seed: int) -> Floats:
+        """Give the arrival times."""
+        bursts = -(-count // self.size)
+        starts = _summed(_filled(bursts, _exponentials(Stream(seed, "arrival"))), rate / self.size)
+        times = np.repeat(starts, self.size)[:count]
+        if self.spread_s > 0:
+            times += np.arange(count, dtype=np.int64) % self.size * (self.spread_s / self.size)
+            times.sort(kind="stable")
+        return times
+
+
+def _filled(count: int, more: Callable[[], Floats]) -> Floats:
+    """Join parts until there are `count` numbers."""
+    numbers = np.empty(count, dtype=np.float64)
+    at = 0
+    while at < count:
+        part = more()[: count - at]
+        numbers[at : at + len(part)] = part
+        at += len(part)
+    return numbers
+
+
+def _summed(gaps: Floats, rate: float) -> Floats:
+    """Give running sums of gaps, in place, divided by `rate`; cumsum adds one at a time, in order."""
+    np.cumsum(gaps, out=gaps)
+    gaps /= rate
+    return gaps
+
+
+def _exponentials(stream: Stream) -> Callable[[], Floats]:
+    """Draw parts of exponentials of mean 1."""
+    return lambda: -log(stream.uniforms(PART))
+
+
+def _gammas(shape: float, stream: Stream, boost: Stream) -> Callable[[], Floats]:
+    """Draw parts of Gamma variates of scale 1, as many of each part as are accepted.
+
+    G. Marsaglia, W. W. Tsang, A Simple Method for Generating Gamma Variables, ACM TOMS 26 (2000) 363-372;
+    below a shape of 1 by their section 6: Gamma(shape) is Gamma(shape + 1) times U^(1 / shape).
+    """
+    d = (shape if shape >= 1 else shape + 1) - 1.0 / 3.0
+    c = 1.0 / math.sqrt(9.0 * d)
+
+    def part() -> Floats:
+        z = normal_quantile(stream.uniforms(PART))
+        u = stream.uniforms(PART)
+        root = 1.0 + c * z
+        v = np.maximum(root * root * root, 1e-300)
+        log_v = log(v)
+        accepted = (root > 0) & (log(u) < 0.5 * z * z + d - d * v + d * log_v)
+        if shape >= 1:
+            return d * v[accepted]
+        total = log_v[accepted]
+        total += log(boost.uniforms(len(total))) / shape
+        return d * exp(np.maximum(total, _LEAST_LOG))
+
+    return part

@@ -1,0 +1,131 @@
+"""Drawing a trace from a workload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from paceline.errors import ConfigError
+from paceline.synthesis.arrivals import Arrivals
+from paceline.synthesis.empirical import Empirical, places
+from paceline.synthesis.lengths import Lengths, Tokens
+from paceline.synthesis.numbers import is_whole
+from paceline.synthesis.presets import preset
+from paceline.synthesis.stable import Floats
+from paceline.synthesis.streams import PART, Stream
+from paceline.synthesis.workload import Workload, check_rate
+from paceline.trace.model import Trace
+from paceline.trace.source import Source
+
+__all__ = ["synthesize"]
+
+_NANOSECONDS: Final = 1e9
+
+
+def synthesize(
+    workload: str | Workload,
+    *,
+    requests: int,
+    seed: int,
+    rate: float | None = None,
+    arrivals: Arrivals | None = None,
+    name: str | None = None,
+) -> Trace:
+    """Draw a trace of any size from distributions.
+
+    Parameters
+    ----------
+    workload
+        A preset's name (see `presets`) or a `Workload`.
+    requests
+        How many, at least 1.
+    seed
+        A whole number of at least 0. The same workload, rate and seed give the same bytes on any machine
+        and with any version of numpy: the random bits are PCG64's, whose stream numpy promises to keep,
+        and all that is done to them is made of operations that IEEE 754 rounds exactly
+        (`paceline.synthesis.stable`). More requests of the same seed continue the same trace, except
+        where bursts overlap.
+    rate
+        Mean requests per second; by default the workload's own. Infinite lets all arrive at 0.
+    arrivals
+        Another arrival process than the workload's.
+    name
+        Another name than the workload's.
+
+    Returns
+    -------
+    Trace
+        Arrivals in whole nanoseconds.
+
+    Raises
+    ------
+    ConfigError
+        The preset is not known, there is no rate, or a number is out of its range.
+    TraceError
+        The trace would be longer than the clock holds (186 days).
+
+    Examples
+    --------
+    >>> trace = synthesize("azure-conv", requests=1_000, rate=60.0, seed=11)
+    >>> trace
+    <Trace 'azure-conv': 1,000 requests over 16.2 s>
+    >>> longer = synthesize("azure-conv", requests=2_000, rate=60.0, seed=11)
+    >>> trace.frame.equals(longer.frame.head(1_000))
+    True
+    """
+    recipe = preset(workload) if isinstance(workload, str) else workload
+    if arrivals is not None:
+        recipe = replace(recipe, arrivals=arrivals)
+    if not (is_whole(requests) and 1 <= requests < 2**32):
+        raise ConfigError(f"requests must be a whole number from 1 to 2**32 - 1, was {requests}")
+    if not (is_whole(seed) and seed >= 0):
+        raise ConfigError(f"seed must be a whole number of at least 0, was {seed}")
+    rate = recipe.rate if rate is None else rate
+    if rate is None:
+        raise ConfigError(f"rate must be given: workload {recipe.name!r} has no rate of its own")
+    check_rate(rate)
+    arrival = _rounded(recipe.arrivals.times(requests, float(rate), seed))
+    prompt, output = _lengths(recipe, requests, seed)
+    frame = pl.DataFrame({"arrival": arrival, "prompt_tokens": prompt, "output_tokens": output})
+    detail = f"synthesize({recipe.name!r}, requests={requests}, rate={rate}, seed={seed}), {recipe.arrivals}"
+    return Trace(frame, name=name or recipe.name, source=Source(kind="synthesis", detail=detail))
+
+
+def _rounded(times: Floats) -> Floats:
+    times *= _NANOSECONDS
+    np.rint(times, out=times)
+    times /= _NANOSECONDS
+    return times
+
+
+def _lengths(recipe: Workload, count: int, seed: int) -> tuple[Tokens, Tokens]:
+    if recipe.lengths is not None:
+        return _pairs(recipe.lengths, count, seed)
+    assert recipe.prompt_tokens is not None
+    assert recipe.output_tokens is not None
+    return (
+        _drawn(recipe.prompt_tokens, count, Stream(seed, "prompt_tokens")),
+        _drawn(recipe.output_tokens, count, Stream(seed, "output_tokens")),
+    )
+
+
+def _drawn(lengths: Lengths, count: int, stream: Stream) -> Tokens:
+    drawn = np.empty(count, dtype=np.uint32)
+    for at in range(0, count, PART):
+        part = drawn[at : at + PART]
+        part[:] = lengths.tokens(stream.uniforms(len(part)))
+    return drawn
+
+
+def _pairs(lengths: Empirical, count: int, seed: int) -> tuple[Tokens, Tokens]:
+    stream = Stream(seed, "lengths")
+    prompt, output = np.empty(count, dtype=np.uint32), np.empty(count, dtype=np.uint32)
+    sizes = lengths.prompt_tokens.counts, lengths.output_tokens.counts
+    for at in range(0, count, PART):
+        chosen = places(stream.uniforms(min(PART, count - at)), len(sizes[0]))
+        prompt[at : at + PART] = sizes[0][chosen]
+        output[at : at + PART] = sizes[1][chosen]
+    return prompt, output

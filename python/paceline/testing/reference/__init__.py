@@ -1,0 +1,34 @@
+"""The reference simulator: the rules the engine is held to, one step at a time.
+
+Written to be read beside the schedulers it follows, and slow. It leaps over nothing, keeps each
+block by name, and shares no code with the engine. Each generation of scheduler is one file,
+:mod:`~paceline.testing.reference.vllm_v1`, :mod:`~paceline.testing.reference.vllm_v0` and
+:mod:`~paceline.testing.reference.layered`; they share the pool of blocks and the clock.
+"""
+
+from __future__ import annotations
+
+from paceline.testing.reference.clock import Outcome, replay, replay_cluster
+from paceline.testing.reference.cost import AffineCost
+from paceline.testing.reference.decision_log import DecisionLog, read_decision_log
+from paceline.testing.reference.instance import Instance, Usage
+from paceline.testing.reference.layered import LayeredConfig
+from paceline.testing.reference.request import Request, Sequence
+from paceline.testing.reference.vllm_v0 import VllmV0Config
+from paceline.testing.reference.vllm_v1 import VllmV1Config
+
+__all__ = [
+    "AffineCost",
+    "DecisionLog",
+    "Instance",
+    "LayeredConfig",
+    "Outcome",
+    "Request",
+    "Sequence",
+    "Usage",
+    "VllmV0Config",
+    "VllmV1Config",
+    "read_decision_log",
+    "replay",
+    "replay_cluster",
+]

@@ -1,0 +1,107 @@
+"""The pool of KV blocks: a free queue, reference counts, and the contents that can be hit.
+
+Follows the block pool of vLLM 0.33.0 (``vllm/v1/core/block_pool.py``):
+
+* a block leaves from the front of the free queue, and only then forgets what it held;
+* freed blocks whose content is known go to the back, the others to the front;
+* a hit on a free block takes it out of the middle of the queue;
+* blocks with equal contents are all kept, and the one registered first is the one found.
+
+The null block of vLLM is not in here: a pool is made of usable blocks. Schedulers without a
+prefix cache use the same pool and register nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+
+class BlockPool:
+    """Blocks ``0 .. count - 1``, all free to begin with.
+
+    Examples
+    --------
+    >>> pool = BlockPool(3)
+    >>> first, second = pool.take(2)
+    >>> pool.register(first, content=7)
+    >>> pool.release([second, first])
+    >>> pool.free, pool.find(7) == first
+    (3, True)
+    >>> pool.take(2)                            # `second` held nothing known: it is reused first
+    [1, 2]
+    >>> pool.touch([first])
+    >>> pool.free
+    0
+    """
+
+    def __init__(self, count: int) -> None:
+        self._queue: OrderedDict[int, None] = OrderedDict.fromkeys(range(count))
+        self._references = [0] * count
+        self._content: dict[int, int] = {}
+        self._blocks_with: dict[int, list[int]] = {}
+
+    @property
+    def free(self) -> int:
+        """Blocks no sequence holds, whether or not their content could still be hit."""
+        return len(self._queue)
+
+    @property
+    def held(self) -> int:
+        """Blocks that at least one sequence holds."""
+        return len(self._references) - self.free
+
+    def is_free(self, block: int) -> bool:
+        """Whether no sequence holds the block."""
+        return self._references[block] == 0
+
+    def take(self, count: int) -> list[int]:
+        """Take ``count`` blocks from the front of the queue; their old contents are gone."""
+        taken = []
+        for _ in range(count):
+            block, _ = self._queue.popitem(last=False)
+            self._forget(block)
+            self._references[block] = 1
+            taken.append(block)
+        return taken
+
+    def touch(self, blocks: Iterable[int]) -> None:
+        """Add a reference to each block, which takes free ones out of the queue."""
+        for block in blocks:
+            if self._references[block] == 0:
+                del self._queue[block]
+            self._references[block] += 1
+
+    def release(self, blocks: Iterable[int]) -> None:
+        """Drop a reference to each block. Those left with none are free, first given first out."""
+        known: list[int] = []
+        unknown: list[int] = []
+        for block in blocks:
+            self._references[block] -= 1
+            if self._references[block] == 0:
+                (known if block in self._content else unknown).append(block)
+        for block in reversed(unknown):
+            self._queue[block] = None
+            self._queue.move_to_end(block, last=False)
+        for block in known:
+            self._queue[block] = None
+
+    def find(self, content: int) -> int | None:
+        """Return the block that has held ``content`` for longest, or None."""
+        blocks = self._blocks_with.get(content)
+        return blocks[0] if blocks else None
+
+    def register(self, block: int, content: int) -> None:
+        """Make ``block`` a hit for ``content`` from now on."""
+        self._content[block] = content
+        self._blocks_with.setdefault(content, []).append(block)
+
+    def _forget(self, block: int) -> None:
+        content = self._content.pop(block, None)
+        if content is not None:
+            self._blocks_with[content].remove(block)
+
+
+def blocks_for(tokens: int, block_size: int) -> int:
+    """Blocks that ``tokens`` tokens fill, the last one perhaps in part."""
+    return -(-tokens // block_size)

@@ -1,0 +1,15 @@
+"""Traces: what arrived when, and how long it was.
+
+A [`Trace`][paceline.trace.model.Trace] is a checked table, one row a request.
+[`read_trace`][paceline.trace.reading.read_trace] makes one from a file whose
+format it recognises, [`synthesize`][paceline.synthesis.synthesize] from
+distributions, and ``Trace.from_columns`` from numbers you already have.
+"""
+
+from __future__ import annotations
+
+from paceline.trace.model import Trace
+from paceline.trace.reading import read_trace
+from paceline.trace.source import Source
+
+__all__ = ["Source", "Trace", "read_trace"]

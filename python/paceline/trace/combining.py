@@ -1,0 +1,58 @@
+"""Laying traces end to end."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import polars as pl
+
+from paceline.errors import TraceError
+from paceline.trace.schema import COLUMNS
+
+__all__ = ["concatenated"]
+
+_NEUTRAL: Final[dict[str, Any]] = {
+    "reasoning_tokens": 0,
+    "priority": 0,
+    "tenant": None,
+    "session": None,
+    "prefix": [],
+}
+
+Part: TypeAlias = tuple[str, pl.DataFrame, "int | None", Mapping[str, int]]
+
+
+def concatenated(parts: Sequence[Part], *, gap_s: float) -> tuple[pl.DataFrame, int | None, dict[str, int]]:
+    """Join named frames, each shifted to start `gap_s` after the last arrival before it.
+
+    Returns the frame, the tokens of a prefix block, and the dropped rows by reason.
+    """
+    if not parts:
+        raise TraceError("concat needs at least one trace, was given none")
+    if not (math.isfinite(gap_s) and gap_s >= 0):
+        raise TraceError(f"gap_s must be a finite number of seconds, at least 0, was {gap_s}")
+    present = {column for _, frame, _, _ in parts for column in frame.columns}
+    sizes = {size for _, _, size, _ in parts if size is not None}
+    if len(sizes) > 1:
+        raise TraceError(f"traces with prefixes must share one block size, were {sorted(sizes)} tokens")
+    dropped: Counter[str] = Counter()
+    shifted = []
+    start = 0.0
+    for name, frame, _, lost in parts:
+        if "score" in present and "score" not in frame.columns:
+            raise TraceError(
+                f"{name}: score is missing here and present in another; give all a score or none"
+            )
+        filled = [
+            pl.lit(_NEUTRAL[column], dtype=dtype).alias(column)
+            for column, dtype in COLUMNS.items()
+            if column in present and column not in frame.columns
+        ]
+        whole = frame.with_columns(pl.col("arrival") + start, *filled)
+        shifted.append(whole.select(column for column in COLUMNS if column in present))
+        start = whole.get_column("arrival")[-1] + gap_s
+        dropped.update(lost)
+    return pl.concat(shifted), next(iter(sizes), None), dict(dropped)

@@ -1,0 +1,38 @@
+"""A hash of what a trace holds."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import polars as pl
+
+__all__ = ["frame_sha256"]
+
+
+def frame_sha256(frame: pl.DataFrame, prefix_block_tokens: int | None) -> str:
+    """Hash the columns of a checked trace.
+
+    SHA-256 over, for each column in the schema's order: its name, its type, its length, and its values
+    as little-endian bytes. Text and lists go in as one column of lengths (-1 for null) and one of their
+    joined contents. Names and sources of traces are not part of it.
+    """
+    digest = hashlib.sha256(f"paceline trace 1;{prefix_block_tokens}".encode())
+    for column in frame.get_columns():
+        digest.update(f";{column.name}:{column.dtype}:{len(column)};".encode())
+        if column.dtype == pl.String:
+            lengths = column.str.len_bytes().cast(pl.Int64).fill_null(-1)
+            _add(digest, lengths)
+            for text in column.drop_nulls():
+                digest.update(text.encode())
+        elif isinstance(column.dtype, pl.List):
+            _add(digest, column.list.len().cast(pl.Int64))
+            _add(digest, column.explode(empty_as_null=False))
+        else:
+            _add(digest, column)
+    return digest.hexdigest()
+
+
+def _add(digest: hashlib._Hash, column: pl.Series) -> None:
+    values = column.to_numpy()
+    digest.update(np.ascontiguousarray(values, dtype=values.dtype.newbyteorder("<")).data)

@@ -1,0 +1,380 @@
+"""The trace: a checked table of requests.
+
+Models what a serving system was asked and when. It does not hold text, and it
+does not say what the requests' latencies were in the system they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from paceline.errors import TraceError
+from paceline.trace.columns import Values, numbers
+from paceline.trace.combining import concatenated
+from paceline.trace.digest import frame_sha256
+from paceline.trace.rows import Rows, frame_rows
+from paceline.trace.schema import COLUMNS, checked
+from paceline.trace.source import Source
+from paceline.trace.statistics import summarized
+from paceline.trace.writing import write_frame
+
+__all__ = ["Trace"]
+
+_TICKS_PER_SECOND: Final = 1e12
+
+
+class Trace:
+    """Requests in order of arrival; immutable.
+
+    Parameters
+    ----------
+    frame
+        One row a request, in the columns of `traces/schema.md`: ``arrival`` (seconds from the trace's
+        start), ``prompt_tokens``, ``output_tokens``, and optionally ``reasoning_tokens`` (part of
+        output_tokens), ``priority``, ``score``, ``tenant``, ``session`` and ``prefix``. Rows may be in any
+        order; they are sorted by arrival, equal arrivals keeping their order.
+    name
+        What messages and tables call it.
+    source
+        Where it came from.
+    dropped
+        Rows of the source that are not in the frame, counted by reason.
+    prefix_block_tokens
+        Prompt tokens that one id in ``prefix`` stands for.
+
+    Raises
+    ------
+    TraceError
+        A rule of the schema is broken; the message names the row, the rule and the value.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> frame = pl.DataFrame({"arrival": [0.5, 0.0], "prompt_tokens": [7, 300], "output_tokens": [9, 1]})
+    >>> trace = Trace(frame)
+    >>> len(trace), trace.span_s, trace.frame["prompt_tokens"].to_list()
+    (2, 0.5, [300, 7])
+    """
+
+    __slots__ = ("_dropped", "_frame", "_name", "_prefix_block_tokens", "_sha256", "_source")
+
+    def __init__(
+        self,
+        frame: pl.DataFrame,
+        *,
+        name: str = "trace",
+        source: Source | None = None,
+        dropped: Mapping[str, int] | None = None,
+        prefix_block_tokens: int | None = None,
+        _rows: Rows | None = None,
+    ) -> None:
+        rows = frame_rows(name) if _rows is None else _rows
+        self._frame = checked(frame, rows=rows, prefix_block_tokens=prefix_block_tokens)
+        self._name = name
+        self._source = Source(kind="columns") if source is None else source
+        self._dropped = MappingProxyType(dict(dropped or {}))
+        self._prefix_block_tokens = prefix_block_tokens
+        self._sha256: str | None = None
+
+    @classmethod
+    def from_columns(
+        cls,
+        *,
+        arrival: Values,
+        prompt_tokens: Values,
+        output_tokens: Values,
+        name: str = "trace",
+        prefix_block_tokens: int | None = None,
+        **optional: Values,
+    ) -> Trace:
+        """Build a trace from lists, numpy arrays or polars series of one length.
+
+        Parameters
+        ----------
+        arrival
+            Seconds from the trace's start.
+        prompt_tokens, output_tokens
+            Whole numbers of at least 1.
+        name
+            What messages and tables call it.
+        prefix_block_tokens
+            Prompt tokens that one id in ``prefix`` stands for.
+        **optional
+            Any of the other columns of the schema.
+
+        Raises
+        ------
+        TraceError
+            A rule of the schema is broken, or the lengths differ.
+
+        Examples
+        --------
+        >>> trace = Trace.from_columns(arrival=[0.0, 1.5], prompt_tokens=[100, 20], output_tokens=[8, 9])
+        >>> trace.rate_per_s
+        0.6666666666666666
+        """
+        required = {"arrival": arrival, "prompt_tokens": prompt_tokens, "output_tokens": output_tokens}
+        try:
+            series = [_series(column, values) for column, values in (required | optional).items()]
+            frame = pl.DataFrame(series)
+        except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
+            raise TraceError(f"{name}: {error}") from error
+        return cls(frame, name=name, prefix_block_tokens=prefix_block_tokens)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The table. Changing what this returns does not change the trace."""
+        return self._frame.clone()
+
+    @property
+    def name(self) -> str:
+        """What messages and tables call the trace."""
+        return self._name
+
+    @property
+    def source(self) -> Source:
+        """Where the trace came from."""
+        return self._source
+
+    @property
+    def dropped(self) -> Mapping[str, int]:
+        """Rows of the source that are not in the trace, counted by reason."""
+        return self._dropped
+
+    @property
+    def prefix_block_tokens(self) -> int | None:
+        """Prompt tokens that one id in ``prefix`` stands for; None without that column."""
+        return self._prefix_block_tokens
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first arrival to the last."""
+        arrival = self._frame.get_column("arrival")
+        return float(arrival[-1] - arrival[0])
+
+    @property
+    def rate_per_s(self) -> float:
+        """Mean requests per second: gaps between arrivals over the span; infinite when the span is 0."""
+        return (len(self) - 1) / self.span_s if self.span_s > 0 else float("inf")
+
+    @property
+    def sha256(self) -> str:
+        """A hash of the rows, the same on every machine; names and sources do not change it."""
+        if self._sha256 is None:
+            self._sha256 = frame_sha256(self._frame, self._prefix_block_tokens)
+        return self._sha256
+
+    def __len__(self) -> int:
+        return self._frame.height
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trace):
+            return NotImplemented
+        return self._prefix_block_tokens == other._prefix_block_tokens and self._frame.equals(other._frame)
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
+
+    def __repr__(self) -> str:
+        return f"<Trace {self._name!r}: {len(self):,} requests over {self.span_s:,.1f} s>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        parts = (self._frame, self._name, self._source, dict(self._dropped), self._prefix_block_tokens)
+        return _rebuilt, parts
+
+    def scaled(self, factor: float) -> Trace:
+        """Multiply every arrival by `factor`, as Arrow's experiments do; 0.25 is four times the load.
+
+        Raises
+        ------
+        TraceError
+            `factor` is not a positive finite number, or an arrival leaves the clock's range.
+        """
+        if not (np.isfinite(factor) and factor > 0):
+            raise TraceError(f"factor must be a positive finite number, was {factor}")
+        return self._with(self._frame.with_columns(pl.col("arrival") * float(factor)))
+
+    def at_rate(self, *, scale: float | None = None, rate: float | None = None) -> Trace:
+        """Compress or stretch time, keeping the order and the shape of the bursts.
+
+        Parameters
+        ----------
+        scale
+            Times the present rate: 4 divides every arrival by 4.
+        rate
+            Requests per second, as `rate_per_s` counts them, that the result shall have. Give one of the two.
+
+        Raises
+        ------
+        TraceError
+            Neither or both are given, either is not positive and finite, or all requests arrive at one
+            instant and a rate is asked for.
+
+        Examples
+        --------
+        >>> trace = Trace.from_columns(arrival=[0, 1, 2], prompt_tokens=[1, 1, 1], output_tokens=[1, 1, 1])
+        >>> trace.at_rate(rate=10).frame["arrival"].to_list()
+        [0.0, 0.1, 0.2]
+        """
+        if (scale is None) == (rate is None):
+            raise TraceError(f"at_rate needs exactly one of scale and rate, was scale={scale}, rate={rate}")
+        given = scale if scale is not None else rate
+        assert given is not None
+        if not (np.isfinite(given) and given > 0):
+            what = "scale" if scale is not None else "rate"
+            raise TraceError(f"{what} must be a positive finite number, was {given}")
+        if scale is not None:
+            return self._with(self._frame.with_columns(pl.col("arrival") / float(given)))
+        if self.span_s == 0:
+            raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
+        return self.scaled(self.rate_per_s / given)
+
+    def window(self, start_s: float, end_s: float) -> Trace:
+        """Cut the requests that arrive in [start_s, end_s), and count time from `start_s`.
+
+        Raises
+        ------
+        TraceError
+            The window is empty, or no request arrives in it.
+        """
+        if not 0 <= start_s < end_s:
+            raise TraceError(f"a window must have 0 <= start_s < end_s, was [{start_s}, {end_s})")
+        arrival = pl.col("arrival")
+        cut = self._frame.filter((arrival >= start_s) & (arrival < end_s)).with_columns(arrival - start_s)
+        if cut.height == 0:
+            last = self._frame.get_column("arrival")[-1]
+            raise TraceError(
+                f"{self._name}: no request arrives in [{start_s}, {end_s}) s, the last at {last} s"
+            )
+        return self._with(cut)
+
+    def sample(self, n: int | None = None, *, fraction: float | None = None, seed: int) -> Trace:
+        """Keep a random part of the requests, each with its own arrival, none twice.
+
+        Parameters
+        ----------
+        n
+            How many to keep.
+        fraction
+            Or the share to keep, in (0, 1]; the count is rounded to the nearest, and at least 1.
+        seed
+            The same seed keeps the same requests, on any machine: they are the `n` smallest of one raw
+            PCG64 draw per request.
+
+        Raises
+        ------
+        TraceError
+            Neither or both of `n` and `fraction` are given, or the count is not in 1 to ``len(trace)``.
+        """
+        if (n is None) == (fraction is None):
+            raise TraceError(f"sample needs exactly one of n and fraction, was n={n}, fraction={fraction}")
+        if fraction is not None:
+            if not 0 < fraction <= 1:
+                raise TraceError(f"fraction must be above 0 and at most 1, was {fraction}")
+            n = max(1, round(fraction * len(self)))
+        assert n is not None
+        if not 1 <= n <= len(self):
+            raise TraceError(f"n must be from 1 to the {len(self)} requests of the trace, was {n}")
+        draws = np.random.PCG64(seed).random_raw(len(self))
+        kept = np.sort(np.argsort(draws, kind="stable")[:n])
+        return self._with(self._frame[kept])
+
+    @staticmethod
+    def concat(traces: Sequence[Trace], *, gap_s: float = 0.0) -> Trace:
+        """Lay traces end to end.
+
+        Each starts `gap_s` seconds after the last arrival of the one before. A column that only some have
+        is filled with 0, null or no blocks where it is missing, except ``score``, which has no neutral
+        value. Sessions and prefix ids are kept as they are: equal ids mean equal content across traces.
+
+        Raises
+        ------
+        TraceError
+            No trace is given, `gap_s` is negative, scores are missing in some, or block sizes differ.
+        """
+        frame, block_tokens, dropped = concatenated(
+            [(t._name, t._frame, t._prefix_block_tokens, t._dropped) for t in traces], gap_s=gap_s
+        )
+        names = [trace._name for trace in traces]
+        source = Source(kind="concat", detail=", ".join(names))
+        name = " + ".join(dict.fromkeys(names))
+        return Trace(frame, name=name, source=source, dropped=dropped, prefix_block_tokens=block_tokens)
+
+    def summary(self) -> pl.DataFrame:
+        """Describe the trace: a row for the gaps between arrivals and one for each kind of length.
+
+        Returns
+        -------
+        DataFrame
+            ``quantity`` (``"gap_s"``, ``"prompt_tokens"``, ``"output_tokens"`` and, where the trace has them,
+            ``"reasoning_tokens"``), ``count``, ``sum``, ``mean``, ``cv`` (standard deviation over mean),
+            ``p50``, ``p90``, ``p99``, ``max``. Quantiles interpolate linearly between order statistics.
+            The sum of the gaps is the span. Gaps are null for a single request.
+
+        Examples
+        --------
+        >>> trace = Trace.from_columns(arrival=[0, 1, 4], prompt_tokens=[5, 6, 7], output_tokens=[1, 1, 4])
+        >>> trace.summary().select("quantity", "count", "sum", "mean").rows()
+        [('gap_s', 2, 4.0, 2.0), ('prompt_tokens', 3, 18.0, 6.0), ('output_tokens', 3, 6.0, 2.0)]
+        """
+        return summarized(self._frame)
+
+    def write(self, path: str | Path) -> None:
+        """Write the trace in Paceline's own schema, whole or not at all.
+
+        The suffix decides: ``.csv``, ``.jsonl`` or ``.parquet``, the first two also with ``.gz`` or ``.zst``.
+        `read_trace` gives back an equal trace. The same trace gives the same bytes.
+
+        Raises
+        ------
+        TraceError
+            The suffix is none of these.
+        OSError
+            The file cannot be written.
+        """
+        write_frame(self._frame, Path(path), prefix_block_tokens=self._prefix_block_tokens)
+
+    def columns_for_engine(
+        self,
+    ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        """Give arrival in ticks, prompt tokens and output tokens, the latter two without a copy."""
+        seconds = self._frame.get_column("arrival").to_numpy()
+        ticks = seconds * _TICKS_PER_SECOND
+        np.rint(ticks, out=ticks)
+        prompt = self._frame.get_column("prompt_tokens").to_numpy()
+        output = self._frame.get_column("output_tokens").to_numpy()
+        return ticks.astype(np.uint64), prompt, output
+
+    def _with(self, frame: pl.DataFrame) -> Trace:
+        return Trace(
+            frame,
+            name=self._name,
+            source=self._source,
+            dropped=self._dropped,
+            prefix_block_tokens=self._prefix_block_tokens,
+        )
+
+
+def _series(column: str, values: Values) -> pl.Series:
+    if isinstance(values, pl.Series):
+        return values.alias(column)
+    if isinstance(values, np.ndarray):
+        # polars may share an array's memory, and the caller may write to it later.
+        return pl.Series(column, values.copy())
+    dtype = COLUMNS.get(column, pl.Int64())
+    return (
+        numbers(column, values, pl.Int64()) if dtype.is_integer() else pl.Series(column, values, dtype=dtype)
+    )
+
+
+def _rebuilt(
+    frame: pl.DataFrame, name: str, source: Source, dropped: dict[str, int], prefix_block_tokens: int | None
+) -> Trace:
+    return Trace(frame, name=name, source=source, dropped=dropped, prefix_block_tokens=prefix_block_tokens)

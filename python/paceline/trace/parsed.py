@@ -1,0 +1,33 @@
+"""What a reader of one format hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from paceline.trace.rows import Rows
+
+__all__ = ["Parsed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """The rows of a file in file order, before the schema's checks.
+
+    Attributes
+    ----------
+    frame
+        Columns of the schema; ``output_tokens`` may still be 0.
+    rows
+        Names a row of the frame by its line.
+    prefix_block_tokens
+        Prompt tokens of one prefix id, where there are any.
+    detail
+        The layout, where a format has several.
+    """
+
+    frame: pl.DataFrame
+    rows: Rows
+    prefix_block_tokens: int | None = None
+    detail: str = ""

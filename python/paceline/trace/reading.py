@@ -1,0 +1,119 @@
+"""Reading a trace from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+import polars as pl
+
+from paceline.errors import TraceError
+from paceline.trace.detection import Format, Recognised, recognise
+from paceline.trace.formats.azure import read_azure
+from paceline.trace.formats.burstgpt import read_burstgpt
+from paceline.trace.formats.mooncake import read_mooncake
+from paceline.trace.formats.own import read_own
+from paceline.trace.formats.vidur import read_vidur
+from paceline.trace.model import Trace
+from paceline.trace.opening import content
+from paceline.trace.parsed import Parsed
+from paceline.trace.rows import Rows
+from paceline.trace.source import Source
+
+__all__ = ["read_trace"]
+
+_READERS: Final[dict[Format, Callable[[Recognised, str], Parsed]]] = {
+    "azure": read_azure,
+    "burstgpt": read_burstgpt,
+    "mooncake": read_mooncake,
+    "vidur": read_vidur,
+    "paceline": read_own,
+}
+
+
+def read_trace(
+    path: str | Path,
+    *,
+    format: Format | None = None,
+    on_empty_output: Literal["drop", "error"] = "drop",
+) -> Trace:
+    """Read a trace whose format is recognised from its content.
+
+    Parameters
+    ----------
+    path
+        A CSV of Azure, BurstGPT or Vidur, JSON Lines of Mooncake, or Paceline's own schema as CSV, JSON
+        Lines or Parquet; plain, gzip or zstd.
+    format
+        Hold the content to one format: ``"azure"``, ``"burstgpt"``, ``"mooncake"``, ``"vidur"`` or
+        ``"paceline"``.
+    on_empty_output
+        What to do with requests that have no output tokens, as BurstGPT's failed ones: drop them and count
+        them in `Trace.dropped`, or refuse the file.
+
+    Returns
+    -------
+    Trace
+        Sorted by arrival, equal arrivals in the file's order.
+
+    Raises
+    ------
+    TraceError
+        The file breaks a rule; the message names the file, the line, the rule and the value.
+    FileNotFoundError, PermissionError
+        As the system says.
+
+    Notes
+    -----
+    A Parquet file that `Trace.write` made is checked against its checksum first. In one from another tool,
+    damaged bytes may make polars end the process; see `traces/schema.md`.
+
+    Examples
+    --------
+    >>> trace = read_trace("traces/azure-conv-1000.csv")
+    >>> len(trace), trace.source.kind
+    (1000, 'paceline')
+    """
+    path = Path(path)
+    name = str(path)
+    if on_empty_output not in ("drop", "error"):
+        raise TraceError(f"on_empty_output must be 'drop' or 'error', was {on_empty_output!r}")
+    found = recognise(content(path), name, format)
+    parsed = _READERS[found.format](found, name)
+    frame, rows, dropped = _without_empty(parsed, refuse=on_empty_output == "error")
+    return Trace(
+        frame,
+        name=_stem(path),
+        source=Source(kind=found.format, path=name, detail=parsed.detail),
+        dropped=dropped,
+        prefix_block_tokens=parsed.prefix_block_tokens,
+        _rows=rows,
+    )
+
+
+def _without_empty(parsed: Parsed, *, refuse: bool) -> tuple[pl.DataFrame, Rows, dict[str, int]]:
+    if "output_tokens" not in parsed.frame.columns:
+        return parsed.frame, parsed.rows, {}
+    output = parsed.frame.get_column("output_tokens")
+    if not output.dtype.is_numeric():
+        return parsed.frame, parsed.rows, {}
+    empty = (output == 0).fill_null(value=False)
+    count = int(empty.sum())
+    if count == 0:
+        return parsed.frame, parsed.rows, {}
+    first = empty.arg_max()
+    assert first is not None
+    if refuse:
+        raise TraceError(f"{parsed.rows.locate(first)}: output_tokens must be at least 1, was 0")
+    if count == parsed.frame.height:
+        raise TraceError(f"{parsed.rows.name}: must have a request with output, all {count} rows have none")
+    kept = (~empty).arg_true().to_numpy()
+    return parsed.frame.filter(~empty), parsed.rows.kept(kept), {"no output": count}
+
+
+def _stem(path: Path) -> str:
+    name = path.name
+    for suffix in (".zst", ".gz", ".csv", ".jsonl", ".parquet"):
+        name = name.removesuffix(suffix)
+    return name or path.name

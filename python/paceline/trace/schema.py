@@ -1,0 +1,159 @@
+"""The columns of a trace, their types and the rules they keep.
+
+The rules are checked here, once, when a trace is built; everything after may
+rely on them. `traces/schema.md` says the same to people.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from paceline.errors import TraceError
+from paceline.trace.rows import Rows
+
+__all__ = ["ARRIVAL_LIMIT_S", "COLUMNS", "REQUIRED", "TOKENS_LIMIT", "checked", "missing_columns"]
+
+REQUIRED: Final = ("arrival", "prompt_tokens", "output_tokens")
+
+COLUMNS: Final[dict[str, pl.DataType]] = {
+    "arrival": pl.Float64(),
+    "prompt_tokens": pl.UInt32(),
+    "output_tokens": pl.UInt32(),
+    "reasoning_tokens": pl.UInt32(),
+    "priority": pl.Int32(),
+    "score": pl.Float64(),
+    "tenant": pl.String(),
+    "session": pl.String(),
+    "prefix": pl.List(pl.UInt64()),
+}
+
+# The engine's clock counts picoseconds in 64 bits and may run to 7/8 of that (HORIZON in
+# rust/core/src/time.rs), 16,140,901.06 s or 186.8 days; an arrival must leave room to be served.
+ARRIVAL_LIMIT_S: Final = 16_140_901.0
+
+TOKENS_LIMIT: Final = 2**31
+
+
+def missing_columns(present: list[str], required: tuple[str, ...]) -> str:
+    """List the required columns that are not present, as part of a message."""
+    missing = [name for name in required if name not in present]
+    return ", ".join(missing)
+
+
+def checked(frame: pl.DataFrame, *, rows: Rows, prefix_block_tokens: int | None) -> pl.DataFrame:
+    """Give the frame in the schema's types and order, sorted by arrival, or refuse it.
+
+    Parameters
+    ----------
+    frame
+        Columns of the schema in any order and any lossless type.
+    rows
+        Names a row of `frame` in a message.
+    prefix_block_tokens
+        Prompt tokens that one id in ``prefix`` stands for; None without that column.
+
+    Raises
+    ------
+    TraceError
+        The first row that breaks a rule, by column.
+    """
+    unknown = [name for name in frame.columns if name not in COLUMNS]
+    if unknown:
+        msg = (
+            f"{rows.name}: unknown column {unknown[0]!r}; the columns of a trace are {', '.join(COLUMNS)} "
+            "(drop or rename it)"
+        )
+        raise TraceError(msg)
+    missing = missing_columns(frame.columns, REQUIRED)
+    if missing:
+        raise TraceError(f"{rows.name}: missing {missing}; a trace needs {', '.join(REQUIRED)}")
+    if frame.height == 0:
+        raise TraceError(f"{rows.name}: a trace must have at least one request, was empty")
+    given = [(frame.get_column(name), dtype) for name, dtype in COLUMNS.items() if name in frame.columns]
+    frame = pl.DataFrame([_typed(column, dtype, rows) for column, dtype in given])
+    _check_arrival(frame.get_column("arrival"), rows)
+    for name in ("prompt_tokens", "output_tokens"):
+        column = frame.get_column(name)
+        _refuse(column, column < 1, "must be at least 1", rows)
+    _check_optional(frame, rows, prefix_block_tokens)
+    if not frame.get_column("arrival").is_sorted():
+        frame = frame.sort("arrival", maintain_order=True)
+    if frame.get_column("arrival")[0] == 0.0:
+        frame = frame.with_columns(pl.col("arrival").abs())  # -0.0 equals 0.0, and must hash as it
+    return frame.rechunk()
+
+
+def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
+    if dtype == pl.UInt32():
+        return _whole(column, pl.UInt32(), "must be a whole number from 0 to 2**31 - 1", rows)
+    if dtype == pl.Int32():
+        return _whole(column, pl.Int32(), "must be a whole number from -2**31 to 2**31 - 1", rows)
+    if dtype == pl.Float64():
+        if not column.dtype.is_numeric():
+            raise TraceError(f"{rows.name}: {column.name} must hold numbers, was {column.dtype}")
+        numbers = column.cast(pl.Float64, strict=False)
+        _refuse(column, ~numbers.is_finite().fill_null(value=False), "must be a finite number", rows)
+        return numbers
+    if dtype == pl.String():
+        if column.dtype != pl.String and column.dtype != pl.Null:
+            raise TraceError(f"{rows.name}: {column.name} must hold text, was {column.dtype}")
+        return column.cast(pl.String)
+    if not isinstance(column.dtype, pl.List):
+        raise TraceError(f"{rows.name}: {column.name} must hold lists of block ids, was {column.dtype}")
+    blocks = column.cast(dtype, strict=False)
+    lost = blocks.list.eval(pl.element().is_null()).list.any().fill_null(value=False)
+    _refuse(column, lost, "must hold block ids from 0 to 2**64 - 1", rows)
+    return blocks.fill_null(pl.Series([[]], dtype=dtype))
+
+
+def _whole(column: pl.Series, dtype: pl.DataType, rule: str, rows: Rows) -> pl.Series:
+    if not column.dtype.is_numeric():
+        raise TraceError(f"{rows.name}: {column.name} must hold whole numbers, was {column.dtype}")
+    numbers = column if column.dtype == dtype else column.cast(dtype, strict=False)
+    bad = numbers.is_null() | (numbers > TOKENS_LIMIT - 1)
+    if column.dtype.is_float():
+        bad |= (column != column.floor()).fill_null(value=True)
+    _refuse(column, bad.fill_null(value=True), rule, rows)
+    return numbers
+
+
+def _check_arrival(arrival: pl.Series, rows: Rows) -> None:
+    _refuse(arrival, arrival < 0, "must not be negative", rows)
+    rule = f"must be below {ARRIVAL_LIMIT_S:,.0f} s (186 days, what the clock holds)"
+    _refuse(arrival, arrival >= ARRIVAL_LIMIT_S, rule, rows)
+
+
+def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | None) -> None:
+    if "reasoning_tokens" in frame.columns:
+        column = frame.get_column("reasoning_tokens")
+        _refuse(column, column > frame.get_column("output_tokens"), "must not exceed output_tokens", rows)
+    if "prefix" not in frame.columns:
+        if prefix_block_tokens is not None:
+            msg = f"{rows.name}: prefix_block_tokens was {prefix_block_tokens} but there is no prefix column"
+            raise TraceError(msg)
+        return
+    if prefix_block_tokens is None or not 1 <= prefix_block_tokens < TOKENS_LIMIT:
+        msg = (
+            f"{rows.name}: prefix_block_tokens must be the prompt tokens that one id in prefix stands for, "
+            f"at least 1, was {prefix_block_tokens}"
+        )
+        raise TraceError(msg)
+    column = frame.get_column("prefix")
+    prompt = frame.get_column("prompt_tokens").cast(pl.Int64)
+    room = (prompt + (prefix_block_tokens - 1)) // prefix_block_tokens
+    rule = f"must not have more ids than the prompt has blocks of {prefix_block_tokens} tokens"
+    _refuse(column, column.list.len().cast(pl.Int64) > room, rule, rows)
+
+
+def _refuse(column: pl.Series, bad: pl.Series, rule: str, rows: Rows) -> None:
+    if not bad.any():
+        return
+    row = bad.arg_max()
+    assert row is not None
+    value = column[row]
+    if isinstance(value, pl.Series):
+        value = value.to_list() if len(value) <= 8 else f"{len(value)} ids"
+    said = "missing" if value is None else f"{value!r}" if isinstance(value, str) else f"{value}"
+    raise TraceError(f"{rows.locate(row)}: {column.name} {rule}, was {said}")

@@ -1,0 +1,28 @@
+"""Where a trace came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where the rows of a trace came from.
+
+    Attributes
+    ----------
+    kind
+        ``"azure"``, ``"burstgpt"``, ``"mooncake"``, ``"vidur"`` or ``"paceline"`` for a file in that
+        format, ``"synthesis"`` for a drawn trace, ``"columns"`` for one built in memory and
+        ``"concat"`` for several laid end to end.
+    path
+        The file that was read, as it was given; None where there was no file.
+    detail
+        What is worth knowing besides: the recipe of a drawn trace, the layout of a file.
+    """
+
+    kind: str
+    path: str | None = None
+    detail: str = ""

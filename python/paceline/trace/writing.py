@@ -1,0 +1,55 @@
+"""Writing a trace in Paceline's own schema, whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import secrets
+from pathlib import Path
+
+import polars as pl
+import zstandard
+
+from paceline.errors import TraceError
+from paceline.trace.seal import sealed
+
+__all__ = ["write_frame"]
+
+
+def write_frame(frame: pl.DataFrame, path: Path, *, prefix_block_tokens: int | None) -> None:
+    """Write a checked frame; see `Trace.write`."""
+    name = path.name.removesuffix(".gz").removesuffix(".zst")
+    packed = path.name.removeprefix(name)
+    if prefix_block_tokens is not None:
+        frame = frame.with_columns(pl.lit(prefix_block_tokens, dtype=pl.UInt32).alias("prefix_block_tokens"))
+    buffer = io.BytesIO()
+    if name.endswith(".csv"):
+        if "prefix" in frame.columns:
+            frame = frame.with_columns(pl.col("prefix").cast(pl.List(pl.String)).list.join(" "))
+        frame.write_csv(buffer)
+    elif name.endswith(".jsonl"):
+        frame.write_ndjson(buffer)
+    elif name.endswith(".parquet") and not packed:
+        frame.write_parquet(buffer)
+    else:
+        suffixes = ".csv, .jsonl (either also with .gz or .zst) or .parquet"
+        raise TraceError(f"{path}: the name of a written trace must end in {suffixes}, was {path.name!r}")
+    data = buffer.getvalue()
+    if name.endswith(".parquet"):
+        data = sealed(data)
+    if packed == ".gz":
+        data = gzip.compress(data, mtime=0)
+    elif packed == ".zst":
+        data = zstandard.ZstdCompressor().compress(data)
+    _replace(path, data)
+
+
+def _replace(path: Path, data: bytes) -> None:
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with scratch.open("xb") as file:
+            file.write(data)
+        scratch.replace(path)
+    except BaseException:
+        scratch.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,193 @@
+//! Letting those in who wait.
+
+use super::active::{Phase, Slot};
+use super::form::Forming;
+use super::queue::Waiter;
+use super::{Chunk, Instance, Part, World};
+use crate::config::{Allocation, Gather, QueueOrder};
+use crate::kv::Owner;
+use crate::metrics::{Reason, Status};
+use crate::time::Ticks;
+
+impl Instance {
+    /// Tokens that a waiter must have in the cache to yield its next one.
+    #[inline]
+    pub(super) fn waiter_tokens(&self, waiter: Waiter, world: &World) -> u32 {
+        match waiter.slot {
+            None => world.trace.prompt_tokens[waiter.request as usize],
+            Some(slot) => self.table[slot].target(),
+        }
+    }
+
+    /// Blocks that admissions leave free now.
+    #[inline]
+    pub(super) fn watermark(&self) -> u64 {
+        let applies = self.scheduler.watermark_when_idle || self.admitted() > 0;
+        if applies { self.scheduler.watermark_blocks } else { 0 }
+    }
+
+    /// Blocks that an admission must find free: for `tokens` tokens in all, of
+    /// which `chunk` run now after `hit` that are cached, `unheld` blocks of
+    /// which nobody holds.
+    pub(super) fn admission_needs(&self, tokens: u32, hit: u32, chunk: u32, unheld: u64) -> u64 {
+        let reserved = match self.scheduler.allocation {
+            Allocation::Chunk => hit + chunk,
+            Allocation::ChunkIfAllFits | Allocation::Sequence => tokens,
+        };
+        self.blocks(reserved) - self.blocks(hit) + unheld + self.watermark()
+    }
+
+    /// Whether enough have gathered to start a batch. Where not, the step is
+    /// formed again when the first has waited long enough.
+    pub(super) fn has_gathered(
+        &self,
+        gather: Gather,
+        forming: &mut Forming,
+        now: Ticks,
+        world: &World,
+    ) -> bool {
+        if self.admitted() > 0 {
+            return false;
+        }
+        let Some(first) = self.waiting.front() else { return false };
+        let deadline = world.trace.arrival[first.request as usize].saturating_add(gather.wait);
+        if self.waiting.len() >= gather.size || deadline <= now || first.slot.is_some() {
+            return true;
+        }
+        forming.wake = Some(deadline);
+        false
+    }
+
+    /// Admits from the front of the queue until somebody does not fit.
+    /// `chunked`: the last one may be cut to the tokens that are left.
+    pub(super) fn admit_waiting(
+        &mut self,
+        chunked: bool,
+        forming: &mut Forming,
+        now: Ticks,
+        world: &mut World,
+    ) {
+        self.sort_waiting(world);
+        while forming.left > 0 && forming.seats(self) < self.scheduler.max_num_seqs {
+            let Some(waiter) = self.waiting.front() else { break };
+            let tokens = self.waiter_tokens(waiter, world);
+            if !chunked && u64::from(tokens) > self.scheduler.max_num_batched_tokens {
+                self.give_up(waiter, world);
+                continue;
+            }
+            let mut hits = std::mem::take(&mut self.hits);
+            let unheld = self.look_up(waiter, tokens, world, &mut hits);
+            let hit = hits.len() as u32 * self.block_tokens;
+            let wanted = u64::from(tokens - hit).min(forming.chunk_limit);
+            let chunk = wanted.min(forming.left) as u32;
+            let fits = (chunked || u64::from(chunk) == wanted)
+                && self.admission_needs(tokens, hit, chunk, unheld) <= self.memory.free();
+            if fits {
+                self.waiting.pop();
+                let slot = self.seat(waiter, tokens, &hits, now, world);
+                let active = &mut self.table[slot];
+                self.memory.adopt(&hits, unheld, &mut active.held);
+                active.computed = hit;
+                active.count = hits.len() as u64;
+                self.partial_kv += u64::from(hit);
+                self.schedule_chunk(slot, chunk, Part::Admitted, forming);
+            }
+            self.hits = hits;
+            if !fits {
+                break;
+            }
+        }
+    }
+
+    /// Drops a request that was preempted and has grown past the tokens of a
+    /// step, where prompts are not cut: nobody could ever let it in again.
+    /// (vLLM 0.6.1 ignores such a request likewise.)
+    fn give_up(&mut self, waiter: Waiter, world: &mut World) {
+        self.waiting.pop();
+        let Some(slot) = waiter.slot else { return };
+        let active = &self.table[slot];
+        let row = active.request as usize;
+        let columns = &mut *world.columns;
+        columns.status[row] = Status::Rejected as u8;
+        columns.reason[row] = Reason::ExceedsBudget as u8;
+        columns.generated[row] = active.generated;
+        columns.preemptions[row] = active.preemptions;
+        if active.generated > 1 {
+            columns.max_itl[row] = active.max_gap;
+        }
+        self.outstanding_tokens -= u64::from(active.prompt) + u64::from(active.generated);
+        self.given_up += 1;
+        self.table.release(slot);
+    }
+
+    /// Looks a waiter up in the prefix cache, all but its last token.
+    fn look_up(&self, waiter: Waiter, tokens: u32, world: &World, hits: &mut Vec<u32>) -> u64 {
+        if !self.memory.caches() {
+            return 0;
+        }
+        let prompt = world.trace.prompt_tokens[waiter.request as usize];
+        let owner = Owner { request: waiter.request, prompt };
+        self.memory.find(owner, (tokens - 1) / self.block_tokens, &self.prefixes, hits)
+    }
+
+    fn sort_waiting(&mut self, world: &World) {
+        let QueueOrder::LongestPrefix { most } = self.scheduler.order else { return };
+        let (memory, prefixes, block) = (&self.memory, &self.prefixes, self.block_tokens);
+        self.waiting.sort_by_key(most, |waiter| {
+            let prompt = world.trace.prompt_tokens[waiter.request as usize];
+            let owner = Owner { request: waiter.request, prompt };
+            u32::MAX - memory.matched(owner, (prompt - 1) / block, prefixes)
+        });
+    }
+
+    /// Gives a waiter its slot and its place at the end of the order.
+    fn seat(&mut self, waiter: Waiter, tokens: u32, hits: &[u32], now: Ticks, world: &mut World) -> Slot {
+        let row = waiter.request as usize;
+        let hit = hits.len() as u32 * self.block_tokens;
+        if self.memory.caches() {
+            self.usage.prefix_queries += u64::from(tokens);
+            self.usage.prefix_hits += u64::from(hit);
+        }
+        let slot = waiter.slot.unwrap_or_else(|| {
+            world.columns.scheduled[row] = now;
+            world.columns.cached[row] = hit;
+            let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
+            self.table.insert(waiter.request, prompt, output)
+        });
+        self.table[slot].phase = Phase::Prefilling;
+        self.enter(slot);
+        slot
+    }
+
+    /// Puts a request at the end of the order of admission.
+    pub(super) fn enter(&mut self, slot: Slot) {
+        // Stale entries are swept before they outnumber the others.
+        if self.order.len() > 64 && self.order.len() as u64 > 4 * self.admitted() {
+            let table = &self.table;
+            self.order.retain(|&(turn, slot)| table.holds(turn, slot));
+        }
+        self.table[slot].turn = self.next_turn;
+        self.order.push((self.next_turn, slot));
+        self.next_turn += 1;
+        self.partials.push(slot);
+    }
+
+    /// Has an admitted request outside the decode set compute `tokens` in this
+    /// step, for which there is room.
+    pub(super) fn schedule_chunk(&mut self, slot: Slot, tokens: u32, part: Part, forming: &mut Forming) {
+        let all = part == Part::Admitted && self.takes_all();
+        let active = &mut self.table[slot];
+        let after = if all { active.target() } else { active.computed + tokens };
+        let wanted = u64::from(after.div_ceil(self.block_tokens));
+        if wanted > active.count {
+            let taken = self.memory.take(wanted - active.count, &mut active.held);
+            debug_assert!(taken.is_ok(), "Invariant: there is room for what is scheduled");
+            active.count = wanted;
+        }
+        let (owner, after) = (active.owner(), active.computed + tokens);
+        self.memory.register(owner, after, &self.prefixes, &mut active.held);
+        self.partial_kv += u64::from(tokens);
+        forming.left = forming.left.saturating_sub(u64::from(tokens));
+        self.chunks.push(Chunk { slot, tokens, part });
+    }
+}

@@ -1,0 +1,116 @@
+//! Who gives way when blocks run out, and what becomes of its memory.
+
+use super::active::{Phase, Slot};
+use super::form::Forming;
+use super::{Instance, World};
+use crate::config::{Preemption, Victim};
+use crate::time::Ticks;
+
+impl Instance {
+    /// The place in the order of whoever gives way next. `prefills`: whether
+    /// those can be asked to.
+    pub(super) fn choose_victim(&self, prefills: bool, world: &World) -> Option<usize> {
+        let eligible = |&i: &usize| prefills || self.table[self.order[i].1].phase != Phase::Prefilling;
+        let mut places = (0..self.order.len()).filter(eligible);
+        match self.scheduler.victim {
+            Victim::Latest => places.next_back(),
+            // Two of equal rank must not preempt each other for ever, so the
+            // row, which is the order of arrival, settles it.
+            Victim::Worst => places.max_by_key(|&i| {
+                let request = self.table[self.order[i].1].request;
+                (world.trace.rank(request as usize), request)
+            }),
+            Victim::FewestGenerated => places.min_by_key(|&i| {
+                let active = &self.table[self.order[i].1];
+                let decoding = active.phase == Phase::Decoding;
+                let generated = if decoding {
+                    self.decode.computed(active) + 1 - active.prompt
+                } else {
+                    active.generated
+                };
+                (generated, std::cmp::Reverse((active.prompt, active.request)))
+            }),
+        }
+    }
+
+    /// Takes all memory from a request that was not scheduled in this step.
+    pub(super) fn preempt(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
+        let phase = self.table[slot].phase;
+        if phase == Phase::Decoding {
+            self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
+        } else {
+            self.partials.retain(|&other| other != slot);
+            self.partial_kv -= u64::from(self.table[slot].computed);
+        }
+        self.evict(slot, phase != Phase::Prefilling, forming, world);
+    }
+
+    /// Swaps a request out, or lets its memory go and queues it again.
+    pub(super) fn evict(&mut self, slot: Slot, decoding: bool, forming: &mut Forming, world: &World) {
+        forming.preempted = true;
+        self.usage.preemptions += 1;
+        let active = &mut self.table[slot];
+        active.preemptions += 1;
+        let (request, count) = (active.request, active.count);
+        self.preempted.push(request);
+        if matches!(self.scheduler.preemption, Preemption::Swap { .. }) {
+            if self.swap_space.take(count).is_ok() {
+                self.release(slot, false);
+                let active = &mut self.table[slot];
+                active.count = count;
+                active.phase = Phase::Swapped(decoding);
+                self.copied.0 += count;
+                self.usage.swapped_out_blocks += count;
+                self.swapped.push(slot);
+                return;
+            }
+            self.usage.swap_overflows += 1;
+        }
+        self.release(slot, true);
+        let active = &mut self.table[slot];
+        active.computed = 0;
+        active.phase = Phase::Preempted;
+        if self.scheduler.requeue_late {
+            self.late.push(slot);
+        } else {
+            self.waiting.put_back(request, slot, world.trace);
+        }
+    }
+
+    /// Brings back those who were swapped out, in order, while each has room.
+    pub(super) fn swap_in(&mut self, forming: &mut Forming) {
+        let mut back = 0;
+        while back < self.swapped.len() {
+            let slot = self.swapped[back];
+            let active = &self.table[slot];
+            let Phase::Swapped(decoding) = active.phase else { break };
+            let tokens = u64::from(active.target() - active.computed).min(forming.left);
+            let whole = decoding || self.scheduler.cuts_prompts() || tokens == u64::from(active.target());
+            let count = active.count;
+            let room = count + u64::from(self.scheduler.spare_block) + self.watermark();
+            if room > self.memory.free()
+                || tokens == 0
+                || !whole
+                || self.admitted() >= self.scheduler.max_num_seqs
+            {
+                break;
+            }
+            let grown = self.blocks(active.computed + 1).max(count);
+            let active = &mut self.table[slot];
+            if self.memory.take(grown, &mut active.held).is_err() {
+                break;
+            }
+            self.swap_space.give_back(count);
+            self.copied.1 += count;
+            self.usage.swapped_in_blocks += count;
+            active.count = grown;
+            active.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
+            self.partial_kv += u64::from(active.computed);
+            self.enter(slot);
+            let part = if decoding { super::Part::SwappedInDecode } else { super::Part::SwappedInChunk };
+            self.schedule_chunk(slot, tokens as u32, part, forming);
+            back += 1;
+        }
+        self.swapped.drain(..back);
+    }
+}

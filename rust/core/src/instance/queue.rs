@@ -1,0 +1,107 @@
+//! Who waits, and who is next.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::active::Slot;
+use crate::config::QueueOrder;
+use crate::trace::Trace;
+
+/// Someone in the waiting queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Waiter {
+    pub(super) request: u32,
+    /// Its slot, if it was scheduled before.
+    pub(super) slot: Option<Slot>,
+}
+
+/// The waiting requests of an instance.
+#[derive(Debug)]
+pub(super) enum Queue {
+    /// In the order in which they came.
+    Fifo(VecDeque<Waiter>),
+    /// By rank, then by row, which is the order of arrival.
+    Ranked(BinaryHeap<Reverse<(i64, Waiter)>>),
+    /// In the order in which they came, sorted when they are looked at.
+    Sorted(VecDeque<Waiter>),
+}
+
+impl Queue {
+    pub(super) fn new(order: QueueOrder) -> Self {
+        match order {
+            QueueOrder::Arrival => Self::Fifo(VecDeque::new()),
+            QueueOrder::Priority => Self::Ranked(BinaryHeap::new()),
+            QueueOrder::LongestPrefix { .. } => Self::Sorted(VecDeque::new()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Fifo(queue) | Self::Sorted(queue) => queue.len() as u64,
+            Self::Ranked(heap) => heap.len() as u64,
+        }
+    }
+
+    /// Takes in a newcomer. Returns whether it may be next.
+    pub(super) fn arrive(&mut self, request: u32, trace: &Trace) -> bool {
+        let waiter = Waiter { request, slot: None };
+        match self {
+            Self::Fifo(queue) => {
+                queue.push_back(waiter);
+                queue.len() == 1
+            }
+            Self::Sorted(queue) => {
+                queue.push_back(waiter);
+                true
+            }
+            Self::Ranked(heap) => {
+                heap.push(Reverse((trace.rank(request as usize), waiter)));
+                heap.peek().is_some_and(|Reverse((_, first))| *first == waiter)
+            }
+        }
+    }
+
+    /// Takes back someone who lost its memory: ahead of all, or by its rank.
+    pub(super) fn put_back(&mut self, request: u32, slot: Slot, trace: &Trace) {
+        let waiter = Waiter { request, slot: Some(slot) };
+        match self {
+            Self::Fifo(queue) | Self::Sorted(queue) => queue.push_front(waiter),
+            Self::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
+        }
+    }
+
+    /// Who is next.
+    #[inline]
+    pub(super) fn front(&self) -> Option<Waiter> {
+        match self {
+            Self::Fifo(queue) | Self::Sorted(queue) => queue.front().copied(),
+            Self::Ranked(heap) => heap.peek().map(|&Reverse((_, waiter))| waiter),
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) {
+        match self {
+            Self::Fifo(queue) | Self::Sorted(queue) => drop(queue.pop_front()),
+            Self::Ranked(heap) => drop(heap.pop()),
+        }
+    }
+
+    /// Sorts by a key, stably, where the order is one that is looked at anew.
+    pub(super) fn sort_by_key(&mut self, most: u64, key: impl FnMut(&Waiter) -> u32) {
+        if let Self::Sorted(queue) = self
+            && queue.len() as u64 <= most
+        {
+            queue.make_contiguous().sort_by_cached_key(key);
+        }
+    }
+
+    /// Everyone, in no order that matters.
+    pub(super) fn iter(&self) -> Box<dyn Iterator<Item = Waiter> + '_> {
+        match self {
+            Self::Fifo(queue) | Self::Sorted(queue) => Box::new(queue.iter().copied()),
+            Self::Ranked(heap) => Box::new(heap.iter().map(|&Reverse((_, waiter))| waiter)),
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Letting those go on who were admitted.
+//!
+//! What each one gets is settled in the order of admission. Where the tokens
+//! and the blocks cover everybody, the order cannot matter, and the decode set
+//! goes on as one; where they do not, it is walked over. Without leaping it is
+//! walked over at every step, which is what the short cuts are held against.
+
+use super::active::Phase;
+use super::form::Forming;
+use super::{Chunk, Instance, Part, World};
+use crate::config::Victim;
+use crate::time::Ticks;
+
+/// Whom a walk visits and what it asks of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Walk {
+    /// Whether prefills go on too.
+    pub(super) prefills: bool,
+    /// Whether prefills can be asked to give way.
+    pub(super) over_prefills: bool,
+    /// Whether decodes use up the step's tokens.
+    pub(super) charged: bool,
+    /// The most that go on.
+    pub(super) limit: u64,
+}
+
+impl Instance {
+    /// Has everyone whom `walk` visits go on, as far as tokens and blocks allow.
+    pub(super) fn go_on(&mut self, walk: Walk, forming: &mut Forming, now: Ticks, world: &World) {
+        if !world.leap || !self.all_go_on(walk, forming, now, world) {
+            self.walk(walk, forming, now, world);
+        }
+    }
+
+    /// The short cut: true if it did.
+    fn all_go_on(&mut self, walk: Walk, forming: &mut Forming, now: Ticks, world: &World) -> bool {
+        let decodes = self.decode.len();
+        if decodes > walk.limit || (walk.charged && decodes > forming.left) {
+            return false;
+        }
+        if walk.prefills && !self.partials.is_empty() {
+            return self.everyone_goes_on(forming);
+        }
+        let stalled = |&slot| self.table[slot].phase == Phase::Stalled;
+        if self.partials.iter().any(stalled) {
+            return false;
+        }
+        let spare = u64::from(self.scheduler.spare_block && decodes > 0);
+        if self.decode.blocks_for_next() + spare > self.memory.free() {
+            let alone = self.partials.is_empty() || !walk.over_prefills;
+            if spare > 0 || !alone || self.scheduler.victim != Victim::Latest || !self.partials.is_empty() {
+                return false;
+            }
+            // The latest admitted give theirs up until the rest is served.
+            while self.decode.blocks_for_next() > self.memory.free() {
+                let Some((turn, slot)) = self.order.pop() else { break };
+                if self.table.holds(turn, slot) {
+                    self.preempt(slot, forming, now, world);
+                }
+            }
+        }
+        let taken = self.memory.take_loose(self.decode.blocks_for_next());
+        debug_assert!(taken.is_ok(), "Invariant: there is room for the decode set");
+        if walk.charged {
+            forming.left -= self.decode.len();
+        }
+        true
+    }
+
+    /// Schedules decodes and prefills at once, if tokens and blocks suffice
+    /// whatever the order.
+    fn everyone_goes_on(&mut self, forming: &mut Forming) -> bool {
+        let mut left = forming.left - self.decode.len();
+        let mut blocks = self.decode.blocks_for_next() + u64::from(self.scheduler.spare_block);
+        for (i, &slot) in self.partials.iter().enumerate() {
+            let active = &self.table[slot];
+            let wanted = u64::from(active.target() - active.computed).min(forming.chunk_limit);
+            // Only the very last in the order may be cut short by the tokens.
+            let last = i + 1 == self.partials.len() && active.turn + 1 == self.next_turn;
+            let tokens = if wanted > left && last { left } else { wanted };
+            if tokens > left || tokens == 0 {
+                return false;
+            }
+            left -= tokens;
+            blocks += self.blocks(active.computed + tokens as u32).saturating_sub(active.count);
+        }
+        if blocks > self.memory.free() {
+            return false;
+        }
+        let taken = self.memory.take_loose(self.decode.blocks_for_next());
+        debug_assert!(taken.is_ok(), "Invariant: there is room for the decode set");
+        forming.left -= self.decode.len();
+        for i in 0..self.partials.len() {
+            let slot = self.partials[i];
+            let active = &self.table[slot];
+            let wanted = u64::from(active.target() - active.computed).min(forming.chunk_limit);
+            let tokens = wanted.min(forming.left) as u32;
+            let part = if active.phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
+            self.schedule_chunk(slot, tokens, part, forming);
+        }
+        true
+    }
+
+    /// Prefills under way take what is left of the tokens, in order.
+    pub(super) fn continue_prefills(&mut self, forming: &mut Forming) {
+        for i in 0..self.partials.len() {
+            let slot = self.partials[i];
+            let active = &self.table[slot];
+            let wanted = u64::from(active.target() - active.computed).min(forming.chunk_limit);
+            let tokens = wanted.min(forming.left) as u32;
+            if tokens == 0 {
+                break;
+            }
+            if active.phase == Phase::Prefilling && self.chunks.iter().all(|chunk| chunk.slot != slot) {
+                self.schedule_chunk(slot, tokens, Part::Chunk, forming);
+            }
+        }
+    }
+
+    fn walk(&mut self, walk: Walk, forming: &mut Forming, now: Ticks, world: &World) {
+        let table = &self.table;
+        self.order.retain(|&(turn, slot)| table.holds(turn, slot));
+        let mut gone_on = 0;
+        let mut i = 0;
+        'requests: while i < self.order.len() && gone_on < walk.limit {
+            if forming.left == 0 && (walk.charged || walk.prefills) {
+                break;
+            }
+            let (_, slot) = self.order[i];
+            let active = &self.table[slot];
+            let phase = active.phase;
+            if phase == Phase::Prefilling && !walk.prefills {
+                i += 1;
+                continue;
+            }
+            let (tokens, blocks) = if phase == Phase::Decoding {
+                (1, u64::from(self.decode.needs_block(active)))
+            } else {
+                let wanted = u64::from(active.target() - active.computed);
+                let tokens = wanted.min(forming.chunk_limit).min(forming.left.max(1)) as u32;
+                (tokens, self.blocks(active.computed + tokens).saturating_sub(active.count))
+            };
+            while blocks.max(u64::from(self.scheduler.spare_block)) > self.memory.free() {
+                let Some(victim) = self.choose_victim(walk.over_prefills, world) else { break 'requests };
+                let myself = victim == i;
+                self.remove(victim, i, walk.charged, forming, now, world);
+                if victim < i {
+                    i -= 1;
+                    gone_on -= 1;
+                }
+                if myself {
+                    continue 'requests;
+                }
+            }
+            if phase == Phase::Decoding {
+                let taken = self.memory.take_loose(blocks);
+                debug_assert!(taken.is_ok(), "Invariant: preemption made room");
+                forming.left -= u64::from(walk.charged);
+            } else {
+                let left = forming.left;
+                let part = if phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
+                self.schedule_chunk(slot, tokens, part, forming);
+                if !walk.charged && phase == Phase::Stalled {
+                    forming.left = left;
+                }
+            }
+            gone_on += 1;
+            i += 1;
+        }
+        self.stall(i, now);
+    }
+
+    /// Preempts whoever stands at `victim`; those before `reached` have their
+    /// tokens and blocks for this step already.
+    fn remove(
+        &mut self,
+        victim: usize,
+        reached: usize,
+        charged: bool,
+        forming: &mut Forming,
+        now: Ticks,
+        world: &World,
+    ) {
+        let (_, slot) = self.order.remove(victim);
+        let phase = self.table[slot].phase;
+        if victim >= reached {
+            self.preempt(slot, forming, now, world);
+            return;
+        }
+        let tokens = if phase == Phase::Decoding {
+            self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
+            let active = &mut self.table[slot];
+            active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
+            active.computed += 1;
+            u64::from(charged)
+        } else {
+            let at = self.chunks.iter().position(|chunk| chunk.slot == slot);
+            let tokens = at.map_or(0, |at| self.chunks.remove(at).tokens);
+            self.partials.retain(|&other| other != slot);
+            let active = &mut self.table[slot];
+            active.computed += tokens;
+            self.partial_kv -= u64::from(active.computed);
+            u64::from(tokens)
+        };
+        if self.scheduler.refund {
+            forming.left += tokens;
+        }
+        self.evict(slot, phase != Phase::Prefilling, forming, world);
+    }
+
+    /// Takes those decodes whom a walk did not reach out of the set, which is
+    /// only for requests that run at every step.
+    fn stall(&mut self, from: usize, now: Ticks) {
+        let mut stalled = false;
+        for i in from..self.order.len() {
+            let (_, slot) = self.order[i];
+            if self.table[slot].phase == Phase::Decoding {
+                self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
+                let active = &mut self.table[slot];
+                let (owner, count, computed) = (active.owner(), active.count, active.computed);
+                self.memory.settle(owner, count, computed, &self.prefixes, &mut active.held);
+                self.partial_kv += u64::from(active.computed);
+                self.partials.push(slot);
+                stalled = true;
+            }
+        }
+        if stalled {
+            let table = &self.table;
+            self.partials.sort_by_key(|&slot| table[slot].turn);
+        }
+    }
+
+    /// Puts the order as it stands after a step of chunked prefill that runs
+    /// decodes first: those whom the tokens did not reach, then who was swapped
+    /// in, decodes, prefills, and who was admitted.
+    pub(super) fn put_decodes_first(&mut self) {
+        let Self { table, order, chunks, .. } = self;
+        let trivial =
+            chunks.iter().all(|chunk| chunk.part == Part::Admitted) && self.partials.len() == chunks.len();
+        if trivial {
+            return;
+        }
+        order.retain(|&(turn, slot)| table.holds(turn, slot));
+        let rank = |slot: u32| match table[slot].phase {
+            Phase::Decoding => 3,
+            _ => match chunks.iter().find(|chunk| chunk.slot == slot) {
+                None => 0,
+                Some(Chunk { part: Part::SwappedInDecode, .. }) => 1,
+                Some(Chunk { part: Part::SwappedInChunk, .. }) => 2,
+                Some(Chunk { part: Part::Decode, .. }) => 3,
+                Some(Chunk { part: Part::Chunk, .. }) => 4,
+                Some(Chunk { part: Part::Admitted, .. }) => 5,
+            },
+        };
+        order.sort_by_cached_key(|&(turn, slot)| (rank(slot), turn));
+        for entry in order.iter_mut() {
+            entry.0 = self.next_turn;
+            table[entry.1].turn = self.next_turn;
+            self.next_turn += 1;
+        }
+        self.partials.sort_by_key(|&slot| table[slot].turn);
+    }
+}

@@ -1,0 +1,88 @@
+"""Ctrl-C stops at once, says so in a line, and leaves nothing half written."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cli.running import ON_ONE_H100, command
+from paceline.trace.model import Trace
+
+
+def read_until(descriptor: int, words: str) -> str:
+    """Read a terminal until it shows `words`."""
+    seen = ""
+    while words not in seen:
+        ready, _, _ = select.select([descriptor], [], [], 60)
+        assert ready, f"the terminal never showed {words!r}, only {seen!r}"
+        seen += os.read(descriptor, 4096).decode()
+    return seen
+
+
+def test_a_replay_is_stopped(tmp_path: Path) -> None:
+    # Two thousand million steps, one by one: minutes of work, were it not stopped.
+    trace = Trace.from_columns(
+        arrival=[0.0] * 20_000, prompt_tokens=[10] * 20_000, output_tokens=[100_000] * 20_000
+    )
+    trace.write(tmp_path / "endless.csv")
+    controller, terminal = pty.openpty()
+    words = command("replay", "endless.csv", *ON_ONE_H100, "--no-leap", "--max-num-seqs", 1, "--out", "run")
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal)
+    # The bar shows that the engine is at work; on a terminal it comes by itself.
+    shown = read_until(controller, "left")
+    assert "replaying" in shown
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    said = read_until(controller, "interrupted")
+    os.close(terminal)
+    os.close(controller)
+    assert process.returncode == 130
+    assert output == b""
+    # The bar is gone and the cursor is back before the one line.
+    assert said.index("\x1b[?25h") < said.index("paceline: interrupted")
+    assert "Traceback" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["endless.csv"]
+
+
+BUSY_IN_NATIVE_CODE = """
+import sys, threading
+from pathlib import Path
+from paceline.cli import app, main
+from paceline.cli.interrupt import interruptible
+from paceline.result.atomic import new_directory
+
+def write() -> None:
+    with new_directory(Path("run")) as draft:
+        (draft / "requests.parquet").write_bytes(b"half of it")
+        print("writing", flush=True)
+        threading.Event().wait()  # as deaf to signals as a long call into a library
+
+def run(arguments: object) -> int:
+    interruptible(write)
+    return 0
+
+app.run = run
+sys.exit(main([]))
+"""
+
+
+def test_a_half_written_result_is_removed(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY_IN_NATIVE_CODE],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "writing\n"
+    assert len(list(tmp_path.iterdir())) == 1
+    process.send_signal(signal.SIGINT)
+    output, said = process.communicate(timeout=60)
+    assert (process.returncode, output, said) == (130, "", "paceline: interrupted\n")
+    assert list(tmp_path.iterdir()) == []

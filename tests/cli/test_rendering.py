@@ -1,0 +1,111 @@
+"""Tables for people say what the document for machines says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline.cli.rendering import print_result
+
+ROW = {"mean": 0.5, "p50": 0.25, "p90": 1.0, "p95": 2.0, "p99": 3.0, "max": 4.0, "count": 9}
+
+
+def document(**changes: Any) -> dict[str, Any]:
+    totals = {
+        "finished": 9,
+        "running": 0,
+        "waiting": 0,
+        "not_arrived": 0,
+        "rejected": 0,
+        "rejected_by_reason": {},
+        "dropped_rows": {},
+        "requests_per_s": 12.345,
+        "output_tokens_per_s": 1234.5,
+        "total_tokens_per_s": 23456.7,
+        "makespan_s": 100.0,
+        "mean_batch": 3.21,
+        "mean_batch_busy": 6.54,
+        "mean_kv_use": 0.125,
+        "peak_kv_use": 1.0,
+        "preemptions": 7,
+        "steps": 1_000_000,
+    }
+    return {
+        "trace": {"name": "by-hand", "requests": 9},
+        "cluster": '[[instances]]\nmodel = "llama-3.1-8b"\ngpu = "h100-sxm"\n',
+        "summary": {"ttft": ROW},
+        "slo": None,
+        **changes,
+        "totals": {**totals, **changes.get("totals", {})},
+    }
+
+
+def lines(capsys: pytest.CaptureFixture[str], **changes: Any) -> list[str]:
+    print_result(document(**changes))
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_row_has_one_unit_in_all_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = [line for line in lines(capsys) if line.startswith("TTFT")]
+    assert row.split() == ["TTFT", "(ms)", "500.0", "250.0", "1,000", "2,000", "3,000", "4,000"]
+    slow = {**ROW, "p50": 1.5}
+    (row,) = [line for line in lines(capsys, summary={"ttft": slow}) if line.startswith("TTFT")]
+    assert row.split() == ["TTFT", "(s)", "0.500", "1.500", "1.000", "2.000", "3.000", "4.000"]
+
+
+def test_metrics_that_nobody_has_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    empty = {**dict.fromkeys(ROW), "count": 0}
+    shown = lines(capsys, summary={"ttft": ROW, "tpot": empty})
+    assert not any(line.startswith("TPOT") for line in shown)
+
+
+def test_single_figures_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys)[-6:] == [
+        "requests     9 finished",
+        "throughput   12.35 requests/s over 100.0 s",
+        "             1,234 output tokens/s, 23,457 with prompts",
+        "batch        3.2 running on average, 6.5 while busy",
+        "KV cache     12.5% in use on average, 100.0% at most",
+        "preemptions  7 in 1,000,000 steps",
+    ]
+
+
+def test_what_was_not_served_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    changed = {
+        "waiting": 2,
+        "not_arrived": 3,
+        "rejected": 4,
+        "rejected_by_reason": {"too long": 4},
+        "dropped_rows": {"no output": 5},
+    }
+    shown = lines(capsys, totals=changed)
+    assert "requests     9 finished, 2 waiting, 3 not arrived, 4 rejected" in shown
+    assert "rejected     4: too long" in shown
+    assert "left out     5 rows of the file: no output" in shown
+
+
+@pytest.mark.parametrize(
+    ("attainment", "percent"),
+    [(1.0, "100.00%"), (0.999999, "99.99%"), (0.0, "0.00%"), (float("nan"), "nan%")],
+)
+def test_attainment_is_not_rounded_up_to_all(
+    attainment: float, percent: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slo = {"bounds": {"ttft": 2.0, "itl": 0.5}, "attainment": attainment, "goodput": 3.0}
+    assert lines(capsys, slo=slo)[-2:] == [
+        f"attainment   {percent} within TTFT ≤ 2 s, longest ITL ≤ 0.5 s",
+        "goodput      3.000 requests/s",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("toml", "words"),
+    [
+        ('[[instances]]\nmodel = "m"\ngpu = "g"', "1 × m on g"),
+        ('[[instances]]\ncount = 4\nmodel = "m"\ngpu = "g"\ntensor_parallel = 2', "4 × m on 2 × g"),
+        ('[[instances]]\nnum_blocks = 9\n[[instances]]\nmodel = { name = "own" }', "1 × instance, 1 × own"),
+    ],
+)
+def test_the_title_names_the_cluster(toml: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert lines(capsys, cluster=toml)[0] == f"by-hand: 9 requests on {words}"

@@ -1,0 +1,152 @@
+"""`paceline replay` says on the command line what `paceline.replay` says in Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import paceline as package
+from cli.running import ON_ONE_H100, Run
+from paceline import SLO, Cluster, Instance, Result, load_result, policies, read_trace
+
+
+def replayed(trace: Path, **settings: object) -> Result:
+    cluster = Cluster(2 * [Instance(model="llama-3.1-8b", gpu="h100-sxm")])
+    return package.replay(read_trace(trace), cluster, policies.vllm(routing="fewest_tokens"), **settings)  # type: ignore[arg-type]
+
+
+TWO = (*ON_ONE_H100, "--instances", 2, "--routing", "fewest-tokens")
+
+
+def test_json_is_one_object_with_what_the_result_says(paceline: Run, small_trace: Path) -> None:
+    done = paceline("replay", small_trace, *TWO, "--json", "--slo-ttft", 2, "--slo-tpot", 0.15)
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1
+    document = json.loads(done.stdout)
+    result = replayed(small_trace)
+    assert document["totals"] == result.totals().to_dict()
+    assert document["instances"] == result.instances.rows(named=True)
+    summary = {row.pop("metric"): row for row in result.summary().rows(named=True)}
+    assert document["summary"] == summary
+    assert summary["ttft"]["count"] == 40
+    slo = SLO(ttft=2.0, tpot=0.15)
+    assert document["slo"] == {
+        "bounds": {"ttft": 2.0, "tpot": 0.15},
+        "attainment": result.attainment(slo),
+        "goodput": result.goodput(slo),
+    }
+    assert document["trace"] == {
+        "name": result.provenance.trace,
+        "sha256": read_trace(small_trace).sha256,
+        "requests": 40,
+    }
+
+
+def test_the_table_names_metrics_units_and_counts(paceline: Run, small_trace: Path) -> None:
+    done = paceline("replay", small_trace, *TWO, "--slo-ttft", 2)
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0].endswith(": 40 requests on 2 × llama-3.1-8b on h100-sxm")
+    for metric in ("TTFT (ms)", "TPOT (ms)", "ITL (ms)", "E2E (ms)", "queueing (ms)"):
+        assert any(line.lstrip().startswith(metric) for line in lines)
+    assert any(line.startswith("requests") and line.endswith("40 finished") for line in lines)
+    assert "100.00% within TTFT ≤ 2 s" in done.stdout
+    assert max(map(len, lines)) <= 80
+    ttft = next(line for line in lines if line.lstrip().startswith("TTFT")).split()
+    mean = replayed(small_trace).summary().row(0, named=True)["mean"]
+    assert float(ttft[2]) == pytest.approx(1e3 * mean, abs=0.01)
+
+
+def test_standard_error_says_how_long_it_took_unless_quiet(paceline: Run, small_trace: Path) -> None:
+    assert paceline("replay", small_trace, *TWO).stderr.startswith("replayed 40 requests in ")
+    assert paceline("replay", small_trace, *TWO, "--quiet").stderr == ""
+
+
+def test_out_saves_what_python_loads(paceline: Run, small_trace: Path, tmp_path: Path) -> None:
+    done = paceline("replay", small_trace, *TWO, "--out", "run")
+    assert done.returncode == 0
+    assert done.stderr.rstrip().endswith("saved to run")
+    loaded, result = load_result(tmp_path / "run"), replayed(small_trace)
+    assert loaded.requests.equals(result.requests)
+    assert loaded.summary().equals(result.summary())
+    assert loaded.provenance.cluster == result.provenance.cluster
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "small.csv"]
+
+
+def test_a_directory_with_other_files_is_refused_before_the_replay(
+    paceline: Run, small_trace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "thesis.tex").write_text("years of work")
+    done = paceline("replay", "absent.csv", *TWO, "--out", "notes")
+    assert done.returncode == 2
+    assert "must be empty or hold a saved result" in done.stderr
+
+
+def test_without_leaping_the_output_is_the_same(paceline: Run, small_trace: Path) -> None:
+    leaping, stepping = (
+        paceline("replay", small_trace, *TWO),
+        paceline("replay", small_trace, *TWO, "--no-leap"),
+    )
+    assert leaping.stdout == stepping.stdout != ""
+
+
+def test_until_leaves_requests_over(paceline: Run, small_trace: Path) -> None:
+    done = paceline("replay", small_trace, *TWO, "--json", "--until", 5)
+    totals = json.loads(done.stdout)["totals"]
+    assert totals["simulated_s"] == 5.0
+    # One every quarter of a second: those at 0 to 5 s have arrived, or all but the last of them.
+    assert totals["not_arrived"] in (19, 20)
+    assert json.loads(done.stdout)["settings"]["until_s"] == 5.0
+
+
+@pytest.mark.parametrize(
+    ("words", "span_s"), [(("--scale", 2), 9.75 / 2), (("--rate", 8), 39 / 8), ((), 9.75)]
+)
+def test_the_load_can_be_changed(
+    words: tuple[object, ...], span_s: float, paceline: Run, small_trace: Path, tmp_path: Path
+) -> None:
+    paceline("replay", small_trace, *TWO, *words, "--out", "run")
+    arrival = load_result(tmp_path / "run").requests["arrival"]
+    assert arrival[-1] - arrival[0] == pytest.approx(span_s)
+
+
+def test_capacity_set_by_hand_rejects_what_cannot_fit(paceline: Run, small_trace: Path) -> None:
+    # 21 blocks, one of them the null block, hold 320 tokens; request i needs 100 + 25 i + i of them and more.
+    done = paceline("replay", small_trace, *ON_ONE_H100, "--num-blocks", 21, "--json", "--max-model-len", 320)
+    assert done.returncode == 0, done.stderr
+    totals = json.loads(done.stdout)["totals"]
+    assert totals["rejected"] == sum(100 + 25 * i + 1 + i > 320 for i in range(40))
+    assert totals["finished"] + totals["rejected"] == 40
+
+
+def test_rows_without_output_are_counted_or_refused(paceline: Run, tmp_path: Path) -> None:
+    (tmp_path / "some.csv").write_text(
+        "arrival,prompt_tokens,output_tokens\n0.0,10,5\n1.0,10,0\n2.0,10,5\n", encoding="utf-8"
+    )
+    done = paceline("replay", "some.csv", *ON_ONE_H100)
+    assert "1 rows of the file: " in done.stdout
+    done = paceline("replay", "some.csv", *ON_ONE_H100, "--on-empty-output", "error")
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_replay_of_nothing_that_fits_still_answers(paceline: Run, small_trace: Path) -> None:
+    done = paceline("replay", small_trace, *ON_ONE_H100, "--max-model-len", 16, "--slo-ttft", 1)
+    assert done.returncode == 0
+    assert "0 finished, 40 rejected" in done.stdout
+    assert "40: sequence longer than max_model_len" in done.stdout
+    assert "0.00% within TTFT" in done.stdout
+
+
+def test_the_real_trace_of_the_readme(paceline: Run, shared: Path) -> None:
+    trace = shared / "traces" / "azure2023_conv.csv.zst"
+    if not trace.is_file():
+        pytest.skip("needs azure2023_conv.csv.zst, which is not in ../shared/traces")
+    done = paceline("replay", trace, *ON_ONE_H100, "--instances", 4, "--json")
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    assert document["trace"]["requests"] == 19_366
+    assert document["totals"]["finished"] == 19_366
+    assert [row["instance"] for row in document["instances"]] == [0, 1, 2, 3]

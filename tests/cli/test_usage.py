@@ -1,0 +1,94 @@
+"""Help, versions, and mistakes that the caller can put right."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paceline as package
+from cli.running import ON_ONE_H100, Run
+
+COMMANDS = ("replay", "trace", "synthesize", "models", "gpus", "policies")
+
+
+def test_help_names_every_command(paceline: Run) -> None:
+    done = paceline("--help")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for command in COMMANDS:
+        assert f" {command} " in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, paceline: Run) -> None:
+    overview, done = paceline("--help"), paceline(command, "--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"Usage: paceline {command}")
+    rows = [line.split() for line in overview.stdout.splitlines()]
+    row = next(row for row in rows if row[1:2] == [command])
+    assert " ".join(row[2:6]) in done.stdout
+    assert "--json" in done.stdout or command == "synthesize"
+
+
+def test_version(paceline: Run) -> None:
+    done = paceline("--version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{package.__version__}\n", "")
+
+
+def test_help_does_not_wait_for_the_engine() -> None:
+    code = "import sys; from paceline.cli import main; main(['--help']); print('polars' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["replai"], "replai"),
+        (["replay"], "TRACE requires an argument"),
+        (["replay", "small.csv", "--model", "llama-3.1-8b"], "--gpu"),
+        (["replay", "small.csv", *ON_ONE_H100, "--instances", "two"], 'unable to convert "two" into int'),
+        (["replay", "small.csv", *ON_ONE_H100, "--instances", "0"], "--instances must be at least 1, was 0"),
+        (["replay", "small.csv", *ON_ONE_H100, "--num-seqs", "4"], "--num-seqs"),
+        (["replay", "small.csv", *ON_ONE_H100, "--routing", "random"], "random"),
+        (["replay", "absent.csv", *ON_ONE_H100], "absent.csv: No such file or directory"),
+        (["replay", "small.csv", "--model", "llama-9", "--gpu", "h100-sxm"], "llama-9"),
+        (["replay", "small.csv", "--model", "llama-3.1-8b", "--gpu", "h9000"], "h9000"),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--rate", "1", "--scale", "2"],
+            "one of scale and rate",
+        ),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--rate", "0"],
+            "rate must be a positive",
+        ),
+        (["replay", "small.csv", *ON_ONE_H100, "--until", "-1"], "until_s must be 0 or more seconds"),
+        (["replay", "small.csv", *ON_ONE_H100, "--slo-ttft", "-2"], "SLO.ttft must be a positive"),
+        (["replay", "small.csv", *ON_ONE_H100, "--max-num-seqs", "0"], "max_num_seqs must be 1 to"),
+        (["replay", "broken.csv", *ON_ONE_H100], "broken.csv"),
+        (["trace", "broken.csv"], "broken.csv"),
+        (["synthesize", "azure", "--requests", "5", "--rate", "1", "--out", "a.csv"], "azure-conv"),
+        (["synthesize", "azure-conv", "--requests", "0", "--rate", "1", "--out", "a.csv"], "requests must"),
+        (["synthesize", "azure-conv", "--requests", "5", "--rate", "1", "--out", "a.xls"], ".csv"),
+        (["synthesize", "azure-conv", "--requests", "5", "--rate", "1", "--out", "no/a.csv"], "no/"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_status_2(
+    words: list[str], message: str, paceline: Run, small_trace: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.csv").write_text("arrival,prompt_tokens,output_tokens\n0.0,10,-3\n")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = paceline(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("paceline: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_mistake_in_the_words_points_to_the_help(paceline: Run) -> None:
+    assert paceline("replay").stderr.endswith("(paceline replay --help)\n")

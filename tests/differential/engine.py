@@ -1,0 +1,153 @@
+"""The engine, driven with what drives the reference, and its answer in the reference's terms."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, astuple, dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from hypothesis import reject
+
+from differential.strategies import Case
+from paceline import _core
+from paceline import engine as native
+from paceline.conformance import DecisionLog, layered, vllm, vllm_v0
+from paceline.testing.reference import Outcome, replay_cluster
+
+NEVER = 2**64 - 1
+NOWHERE = 2**32 - 1
+STATUS = ("finished", "running", "waiting", "not arrived", "rejected")
+REASON = (None, "max_model_len", "blocks", "max_num_batched_tokens")
+# What reads a log's settings for `python -m paceline.conformance` sets the engine up here too.
+KINDS: dict[str, ModuleType] = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one request; times in ticks."""
+
+    scheduled: int | None
+    first_token: int | None
+    finish: int | None
+    longest_gap: int | None
+    preemptions: int
+    generated: int
+    cached: int
+    instance: int | None
+    status: str
+    reason: str | None
+
+
+def _as_log(case: Case, index: int) -> DecisionLog:
+    """Return what the conformance checker would have read of an instance's settings and workload."""
+    config, cost = case.instances[index]
+    return DecisionLog(
+        path=Path("case"),
+        engine=asdict(config),
+        cost={f"{name}_ns": value for name, value in asdict(cost).items()},
+        requests=[[*astuple(request)] for request in case.requests],
+        steps=[],
+        first_token_ns=[],
+        finish_ns=[],
+    )
+
+
+def _instance(case: Case, index: int) -> dict[str, Any]:
+    log = _as_log(case, index)
+    cost = {"kind": "affine", **{name: log.cost[f"{name}_ns"] for name in ("step", "token", "kv_token")}}
+    return {**KINDS[log.kind].instance(log), "cost": cost}
+
+
+def engine(case: Case, *, leap: bool, record: bool = False) -> _core.Outcome:
+    """Replay a case through the engine."""
+    log = _as_log(case, 0)
+    columns = {
+        "arrival_ticks": np.array([request.arrival for request in case.requests], dtype=np.uint64),
+        "prompt_tokens": np.array([request.prompt_tokens for request in case.requests], dtype=np.uint32),
+        "output_tokens": np.array([request.output_tokens for request in case.requests], dtype=np.uint32),
+        **KINDS[log.kind].columns(log),
+    }
+    return native.run(
+        [_instance(case, index) for index in range(len(case.instances))],
+        columns,
+        routing=case.routing,
+        until_ticks=case.until,
+        leap=leap,
+        record_decisions=record,
+    )
+
+
+def reference(case: Case) -> Outcome:
+    """Replay a case through the reference; drop it where the real scheduler would wait for ever."""
+    try:
+        return replay_cluster(case.requests, case.instances, case.routing, case.until)
+    except RuntimeError:
+        reject()
+
+
+def decisions(case: Case, outcome: _core.Outcome, index: int) -> list[list[Any]]:
+    """Return the steps of one instance as rows of a decision log."""
+    step = KINDS[_as_log(case, index).kind].step
+    return [step(record) for record in json.loads(outcome.decisions(index))]
+
+
+def rows_of_engine(outcome: _core.Outcome) -> list[Row]:
+    """Return the engine's rows."""
+    rows = []
+    for index, status in enumerate(outcome.status.tolist()):
+        instance = int(outcome.instance[index])
+        rows.append(
+            Row(
+                _time(outcome.scheduled_ticks[index]),
+                _time(outcome.first_token_ticks[index]),
+                _time(outcome.finish_ticks[index]),
+                _time(outcome.max_itl_ticks[index]),
+                int(outcome.preemptions[index]),
+                int(outcome.generated_tokens[index]),
+                int(outcome.cached_tokens[index]),
+                None if instance == NOWHERE else instance,
+                STATUS[status],
+                REASON[outcome.reason[index]],
+            )
+        )
+    return rows
+
+
+def _time(ticks: np.uint64) -> int | None:
+    return None if int(ticks) == NEVER else int(ticks)
+
+
+def gaps(times: list[int]) -> list[int]:
+    """Return the times between one token and the next."""
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
+def rows_of_reference(outcome: Outcome) -> list[Row]:
+    """Return the reference's rows."""
+    return [
+        Row(
+            sequence.scheduled,
+            first_token,
+            finish,
+            max(gaps(sequence.token_times), default=None),
+            sequence.preemptions,
+            sequence.generated,
+            sequence.hit_tokens,
+            instance,
+            status,
+            reason,
+        )
+        for sequence, first_token, finish, instance, status, reason in zip(
+            outcome.sequences,
+            outcome.first_token,
+            outcome.finish,
+            outcome.instance,
+            outcome.status,
+            outcome.rejected,
+            strict=True,
+        )
+    ]

@@ -1,0 +1,83 @@
+"""An instance that serves one request at a time is a queue with one server, and those are solved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from differential.engine import engine
+from differential.strategies import Case
+from paceline.testing.reference import AffineCost, Request, VllmV1Config
+
+TICKS = 10**12
+STEP = TICKS // 100  # each step takes 10 ms, whatever runs in it
+
+BATCHES = 40
+STUDENT_T = 3.566  # the 0.9995 quantile at 38 degrees of freedom: a two-sided interval of 99.9%
+
+ONE_AT_A_TIME = VllmV1Config(block_size=16, num_blocks=1001, max_num_batched_tokens=512, max_num_seqs=1)
+
+Times = NDArray[np.int64]
+
+
+def poisson_arrivals(seed: int, count: int, rate: float) -> Times:
+    """Return the ticks of a Poisson process with ``rate`` arrivals a second."""
+    gaps = np.random.default_rng(seed).exponential(TICKS / rate, count)
+    return np.rint(np.cumsum(gaps)).astype(np.int64)
+
+
+def waits(arrivals: Times, output_tokens: Times) -> Times:
+    """Return how long each request waits for its first step, in the engine."""
+    requests = [
+        Request(arrival, 100, tokens)
+        for arrival, tokens in zip(arrivals.tolist(), output_tokens.tolist(), strict=True)
+    ]
+    outcome = engine(Case(requests=requests, instances=[(ONE_AT_A_TIME, AffineCost(step=STEP))]), leap=True)
+    return outcome.scheduled_ticks.astype(np.int64) - arrivals
+
+
+def interval(samples: Times) -> tuple[float, float]:
+    """Return a 99.9% confidence interval for the mean in seconds, by the method of batch means.
+
+    Waits that follow each other are alike; the means of long batches of them hardly are. The
+    first batch is left out, as the queue starts empty.
+    """
+    means = samples[: len(samples) // BATCHES * BATCHES].reshape(BATCHES, -1).mean(axis=1)[1:] / TICKS
+    half = STUDENT_T * means.std(ddof=1) / np.sqrt(len(means))
+    return float(means.mean() - half), float(means.mean() + half)
+
+
+@pytest.mark.parametrize("utilization", [0.3, 0.6, 0.8])
+def test_mean_wait_is_that_of_an_m_d_1_queue(utilization: float) -> None:
+    service = STEP / TICKS
+    arrivals = poisson_arrivals(seed=5, count=200_000, rate=utilization / service)
+    low, high = interval(waits(arrivals, np.ones(len(arrivals), dtype=np.int64)))
+    expected = utilization * service / (2 * (1 - utilization))
+    assert low <= expected <= high
+    assert high - low < 0.15 * expected
+
+
+def test_mean_wait_follows_pollaczek_and_khinchine() -> None:
+    """Outputs of 1 or 9 tokens: a service takes 1 step or 9, and its second moment counts."""
+    count, utilization = 200_000, 0.6
+    output_tokens = np.where(np.random.default_rng(6).random(count) < 0.75, 1, 9)
+    mean, second = 0.75 * 1 + 0.25 * 9, 0.75 * 1 + 0.25 * 81
+    rate = utilization / (mean * STEP / TICKS)
+    low, high = interval(waits(poisson_arrivals(seed=7, count=count, rate=rate), output_tokens))
+    expected = rate * second * (STEP / TICKS) ** 2 / (2 * (1 - utilization))
+    assert low <= expected <= high
+    assert high - low < 0.15 * expected
+
+
+def test_every_wait_follows_lindleys_recursion() -> None:
+    """Whoever comes next waits what the one before waited and was served, less the time between them."""
+    rng = np.random.default_rng(8)
+    arrivals = poisson_arrivals(seed=9, count=5_000, rate=30.0)
+    output_tokens = rng.integers(1, 6, len(arrivals))
+    expected = np.zeros(len(arrivals), dtype=np.int64)
+    for i in range(1, len(arrivals)):
+        left = expected[i - 1] + output_tokens[i - 1] * STEP - (arrivals[i] - arrivals[i - 1])
+        expected[i] = max(left, 0)
+    assert np.array_equal(waits(arrivals, output_tokens), expected)
+    assert (expected > 0).any()

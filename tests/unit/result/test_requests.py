@@ -1,0 +1,153 @@
+"""A row a request: seconds from the trace's start, and null where nothing happened."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.result import Result
+from paceline.result.columns import COLUMNS, SCHEMA, RequestColumns
+from unit.result.fakes import (
+    NOT_ARRIVED,
+    REJECTED,
+    RUNNING,
+    WAITING,
+    Request,
+    outcome_of,
+    result_of,
+    served,
+    trace_of,
+)
+
+
+def test_a_finished_request_has_every_latency() -> None:
+    request = served(2.0, 2.5, 4.0, 10.0, output=13, max_itl=0.75, prompt=600, preemptions=2, instance=3)
+    row = result_of([request]).requests.row(0, named=True)
+    assert row == {
+        "arrival": 2.0,
+        "scheduled": 2.5,
+        "first_token": 4.0,
+        "finish": 10.0,
+        "queueing": 0.5,
+        "ttft": 2.0,
+        "tpot": 0.5,
+        "e2e": 8.0,
+        "normalized_latency": 8.0 / 13,
+        "max_itl": 0.75,
+        "prompt_tokens": 600,
+        "output_tokens": 13,
+        "generated_tokens": 13,
+        "preemptions": 2,
+        "instance": 3,
+        "status": "finished",
+        "reason": None,
+    }
+
+
+def test_a_single_token_has_no_tpot_and_no_gap() -> None:
+    row = result_of([served(0, 0, 1.5, 1.5, output=1)]).requests.row(0, named=True)
+    assert (row["tpot"], row["max_itl"]) == (None, None)
+    assert (row["ttft"], row["e2e"], row["normalized_latency"]) == (1.5, 1.5, 1.5)
+
+
+def test_an_unfinished_request_keeps_what_happened() -> None:
+    request = Request(
+        arrival=1,
+        scheduled=2,
+        first_token=3,
+        output=50,
+        generated=9,
+        max_itl=0.25,
+        instance=1,
+        status=RUNNING,
+    )
+    row = result_of([request]).requests.row(0, named=True)
+    assert (row["queueing"], row["ttft"], row["max_itl"], row["generated_tokens"]) == (1, 2, 0.25, 9)
+    assert (row["finish"], row["tpot"], row["e2e"], row["normalized_latency"]) == (None,) * 4
+    assert row["status"] == "running"
+
+
+@pytest.mark.parametrize(("status", "name"), [(WAITING, "waiting"), (NOT_ARRIVED, "not_arrived")])
+def test_a_request_that_never_ran_has_only_an_arrival(status: int, name: str) -> None:
+    row = result_of([Request(arrival=5, status=status)]).requests.row(0, named=True)
+    assert (row["arrival"], row["status"]) == (5.0, name)
+    absent = ("scheduled", "first_token", "finish", "queueing", "ttft", "tpot", "e2e", "max_itl", "instance")
+    assert {row[column] for column in absent} == {None}
+
+
+@pytest.mark.parametrize(
+    ("reason", "text"),
+    [
+        (1, "sequence longer than max_model_len"),
+        (2, "KV of the whole sequence exceeds the instance's blocks"),
+    ],
+)
+def test_a_rejected_request_says_why(reason: int, text: str) -> None:
+    row = result_of([Request(status=REJECTED, reason=reason, instance=0)]).requests.row(0, named=True)
+    assert (row["status"], row["reason"], row["instance"]) == ("rejected", text, 0)
+
+
+def test_columns_and_types_are_those_documented_whatever_the_rows() -> None:
+    for requests in ([served(0, 0, 1, 2, output=2)], [Request(status=WAITING)]):
+        assert dict(result_of(requests).requests.schema) == SCHEMA
+
+
+def test_every_column_is_documented_in_order() -> None:
+    words = [line.split()[0] for line in str(Result.requests.__doc__).splitlines() if line.strip()]
+    assert [word for word in words if word in COLUMNS] == list(COLUMNS)
+
+
+def test_latencies_late_in_a_long_trace_lose_no_precision() -> None:
+    # 186 days in, a float of seconds resolves about 2 ns; the difference of ticks is exact to 1 ps.
+    late = 16_000_000.0
+    outcome = outcome_of([Request(arrival=late, output=2)])
+    arrival = np.uint64(round(late * 10**12))
+    outcome.scheduled_ticks[:] = arrival
+    outcome.first_token_ticks[:] = arrival + np.uint64(123)
+    outcome.finish_ticks[:] = arrival + np.uint64(1_123)
+    trace = pl.DataFrame(
+        {"arrival": [late], "prompt_tokens": [1], "output_tokens": [2]},
+        schema_overrides={"prompt_tokens": pl.UInt32, "output_tokens": pl.UInt32},
+    )
+    columns = RequestColumns.from_outcome(trace, outcome)
+    assert columns["ttft"].to_list() == [123e-12]
+    assert columns["tpot"].to_list() == [1_000e-12]
+
+
+@given(st.lists(st.floats(0, 16_000_000), min_size=1, max_size=20))
+def test_arrivals_are_rounded_as_the_engine_is_given_them(seconds: list[float]) -> None:
+    requests = [Request(arrival=second) for second in sorted(seconds)]
+    given_ticks = np.rint(np.array(sorted(seconds)) * 1e12).astype(np.uint64)
+    assert result_of(requests).requests["arrival"].to_list() == [int(tick) / 1e12 for tick in given_ticks]
+
+
+def test_the_engines_arrays_are_not_copied() -> None:
+    outcome = outcome_of([served(0, 0, 1, 2, output=2), Request(status=WAITING)])
+    trace = pl.DataFrame(
+        {"arrival": [0.0, 0.0], "prompt_tokens": [1, 1], "output_tokens": [2, 2]},
+        schema_overrides={"prompt_tokens": pl.UInt32, "output_tokens": pl.UInt32},
+    )
+    columns = RequestColumns.from_outcome(trace, outcome)
+    shared = columns["generated_tokens"].to_numpy(allow_copy=False)
+    assert np.shares_memory(shared, outcome.generated_tokens)
+    assert np.shares_memory(columns["prompt_tokens"].to_numpy(), trace["prompt_tokens"].to_numpy())
+
+
+def test_nothing_is_computed_before_it_is_asked_for() -> None:
+    class Untouchable:
+        def __init__(self, frame: pl.DataFrame) -> None:
+            self.frame = frame
+
+        def __getattr__(self, name: str) -> object:
+            raise AssertionError(f"asked the trace for its {name} before anyone asked the result")
+
+    requests = [served(0, 0, 1, 2, output=2)]
+    outcome = outcome_of(requests)
+    outcome.stats = b"not looked at"
+    trace = Untouchable(trace_of(requests).frame)
+    result = Result.from_outcome(trace=trace, cluster=None, policy=None, outcome=outcome, settings={})
+    assert result.requests["ttft"].to_list() == [1.0]
+    assert result.requests is result.requests

@@ -1,0 +1,50 @@
+"""What the documents show runs, and what they point at exists."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted(
+    str(file.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md", "traces/**/*.md", "benches/**/*.md")
+    for file in ROOT.glob(pattern)
+)
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|#)([^)#\s]+)")
+
+
+def test_the_readme_opens_with_an_example_of_a_dozen_lines() -> None:
+    first = PYTHON.search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert first
+    assert len([line for line in first[1].splitlines() if line]) <= 12
+
+
+@pytest.mark.parametrize("document", [name for name in DOCUMENTS if PYTHON.search((ROOT / name).read_text())])
+def test_the_python_in_a_document_runs(
+    document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traces").symlink_to(ROOT / "traces")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for block in PYTHON.finditer(text):
+        above = "\n" * text.count("\n", 0, block.start(1))  # so that a traceback names the right line
+        exec(compile(above + block[1], document, "exec"), names)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_the_links_in_a_document_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    assert [link for link in LINK.findall(text) if not (ROOT / document).parent.joinpath(link).exists()] == []
+
+
+def test_the_table_in_the_readme_is_what_the_engine_says_now(shared: Path) -> None:
+    script = runpy.run_path(str(ROOT / "docs/readme_table.py"))
+    shown = script["ROWS"].search((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert shown
+    assert shown[0] == script["rows"](shared / "traces/azure2023_conv.csv.zst"), "run docs/readme_table.py"

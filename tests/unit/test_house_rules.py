@@ -1,0 +1,104 @@
+"""The rules of CONTRIBUTING.md that a machine can check, checked on every file of the tree."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LONGEST_FILE = 600
+
+# Policies and the systems they come from. vLLM is an engine we follow, and not one of them.
+POLICY_NAMES = re.compile(
+    r"\b(pascal|arrow|pars|sarathi|andes|llumnix|splitwise|distserve|mooncake|fastserve|layered_prefill)(?=\b|_)",
+    re.IGNORECASE,
+)
+
+# Where a package index or a home folder would give away the machine a file was written on.
+MACHINE = re.compile(
+    "|".join(
+        (
+            r"(?<![\w.])/(home|Users)/\w+/",
+            r"(?<![\w.])/roo[t]/",
+            "file:" + "//",
+            "extra-" + "index",
+            r"--index-" + "url",
+        )
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def tree(root: Path) -> list[Path]:
+    """Return every file of the tree that Git keeps or would keep."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("needs a Git checkout, to know which files belong to the tree")
+    return [root / name for name in listed.stdout.split("\0") if name and (root / name).is_file()]
+
+
+def lines_of(files: list[Path], *suffixes: str) -> Iterator[tuple[Path, int, str]]:
+    """Yield file, line number and line for every text file with one of the suffixes, or for all."""
+    for file in files:
+        if suffixes and file.suffix not in suffixes:
+            continue
+        try:
+            text = file.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for number, line in enumerate(text.splitlines(), start=1):
+            yield file, number, line
+
+
+def test_no_source_file_is_too_long(tree: list[Path]) -> None:
+    lengths = {file: len(file.read_bytes().splitlines()) for file in tree if file.suffix in {".rs", ".py"}}
+    assert lengths
+    too_long = {str(file): length for file, length in lengths.items() if length > LONGEST_FILE}
+    assert not too_long
+
+
+def test_no_file_names_the_machine_it_was_written_on(tree: list[Path], root: Path) -> None:
+    above = root if root.parent == Path(tempfile.gettempdir()) else root.parent
+    here = re.escape(f"{above}/") if above != Path("/") else "(?!)"
+    found = [
+        f"{file.relative_to(root)}:{number}: {line.strip()}"
+        for file, number, line in lines_of(tree)
+        if MACHINE.search(line) or re.search(rf"(?<![\w.]){here}", line)
+    ]
+    assert not found
+
+
+def test_the_engine_names_no_policy(tree: list[Path], root: Path) -> None:
+    found = [
+        f"{file.relative_to(root)}:{number}: {line.strip()}"
+        for file, number, line in lines_of(tree, ".rs", ".toml")
+        if file.is_relative_to(root / "rust") and POLICY_NAMES.search(line.partition("//")[0])
+    ]
+    assert not found
+
+
+def test_every_numbered_invariant_has_a_test(tree: list[Path], root: Path) -> None:
+    stated = re.findall(
+        r"^## (INV-\d+)\b", (root / "docs/invariants.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert stated
+    assert len(stated) == len(set(stated))
+    tests = [file for file in tree if file.is_relative_to(root / "tests") and file.suffix == ".py"]
+    tested = {name for file in tests for name in re.findall(r"\bINV-\d+\b", file.read_text(encoding="utf-8"))}
+    for file in tree:
+        if file.is_relative_to(root / "rust") and file.suffix == ".rs":
+            text = file.read_text(encoding="utf-8")
+            inside = text if "tests" in file.parts else text.partition("#[cfg(test)]")[2]
+            tested.update(re.findall(r"\bINV-\d+\b", inside))
+    assert not set(stated) - tested
+    assert not tested - set(stated), "a test names an invariant that docs/invariants.md does not state"
