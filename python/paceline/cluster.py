@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 from paceline import _check
 from paceline._toml import build, dump, parse, table
-from paceline.cost import Affine, Cost, Roofline, cost_from_table, cost_to_table
+from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_from_table
+from paceline.kernels.table import Table, table_from_toml
 from paceline.memory import KvMemory, kv_memory
 from paceline.model import DTYPE_BYTES, Model
 
@@ -44,7 +45,9 @@ class Instance:
         The longest sequence that is accepted, in tokens. By default the model's (without a model: no limit);
         ``"auto"`` lowers that to what fits.
     cost
-        What a step takes; by default a :class:`Roofline` with the catalog's efficiencies.
+        What a step takes: an :class:`Affine` line, a :class:`Roofline`, or a
+        :class:`~paceline.kernels.Table` of measured kernels; by default a roofline with the catalog's
+        efficiencies.
     kv_dtype
         Numbers of the KV cache: ``"auto"`` (the model's), ``"fp8"``, ``"bfloat16"``, ``"float16"``.
 
@@ -71,7 +74,7 @@ class Instance:
     num_blocks: int | None = None
     gpu_memory_utilization: float = 0.92
     max_model_len: int | Literal["auto"] | None = None
-    cost: Cost | None = None
+    cost: Affine | Roofline | Table | None = None
     kv_dtype: str = "auto"
 
     def __post_init__(self) -> None:
@@ -90,8 +93,10 @@ class Instance:
         for name, value, kind in (("model", self.model, Model), ("gpu", self.gpu, Gpu)):
             if value is not None and not isinstance(value, str | kind):
                 raise ConfigError(f"{name} of an Instance must be a name or a {kind.__name__}, was {value!r}")
-        if self.cost is not None and not isinstance(self.cost, Affine | Roofline):
-            raise ConfigError(f"cost of an Instance must be an Affine or a Roofline, was {self.cost!r}")
+        if self.cost is not None and not isinstance(self.cost, Affine | Roofline | Table):
+            raise ConfigError(
+                f"cost of an Instance must be an Affine, a Roofline or a Table, was {self.cost!r}"
+            )
         self.to_wire()
 
     @property
@@ -233,6 +238,8 @@ class Instance:
     def _cost(self) -> dict[str, Any]:
         if isinstance(self.cost, Affine):
             return self.cost.to_wire()
+        if isinstance(self.cost, Table):
+            return self.cost.to_wire(self.resolved_model, tensor_parallel=self.tensor_parallel)
         model, gpu = self._need("the roofline")
         roofline = self.cost or Roofline()
         return roofline.to_wire(model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype)
@@ -329,5 +336,6 @@ def _instance(content: Mapping[str, Any], what: str) -> Instance:
     if isinstance(fields.get("gpu"), dict):
         fields["gpu"] = gpu_from_table(fields["gpu"], f"gpu of {what}")
     if isinstance(fields.get("cost"), dict):
-        fields["cost"] = cost_from_table(fields["cost"], f"cost of {what}")
+        read = table_from_toml if fields["cost"].get("kind") == "table" else cost_from_table
+        fields["cost"] = read(fields["cost"], f"cost of {what}")
     return build(Instance, fields, what)

@@ -255,7 +255,7 @@ Cost = Affine | Roofline
 C = TypeVar("C", Affine, Roofline)
 
 
-def cost_to_table(cost: Cost) -> dict[str, Any]:
+def cost_to_table(cost: object) -> dict[str, Any]:
     """Return a cost model as a TOML table with its ``kind``."""
     return {"kind": type(cost).__name__.lower(), **table(cost)}
 

@@ -6,9 +6,11 @@
 
 mod affine;
 mod roofline;
+mod table;
 
 pub use affine::Affine;
 pub use roofline::Roofline;
+pub use table::{Axis, Beyond, Table};
 
 use serde::Deserialize;
 
@@ -21,6 +23,8 @@ pub struct StepShape {
     pub decode_requests: u64,
     /// Sum over those of the tokens in their context once the step is done.
     pub decode_kv: u64,
+    /// The longest of those contexts.
+    pub decode_max_kv: u64,
     /// Prompt tokens computed (and tokens recomputed after a preemption).
     pub prefill_tokens: u64,
     /// Requests that compute those.
@@ -71,6 +75,8 @@ pub enum Cost {
     Affine(Affine),
     /// Model and GPU specifications.
     Roofline(Roofline),
+    /// Measured kernels.
+    Table(Box<Table>),
 }
 
 impl Cost {
@@ -80,6 +86,7 @@ impl Cost {
         match self {
             Self::Affine(cost) => cost.step(shape),
             Self::Roofline(cost) => cost.step(shape),
+            Self::Table(cost) => cost.step(shape),
         }
     }
 
@@ -94,6 +101,16 @@ impl Cost {
         match self {
             Self::Affine(cost) => cost.run(shape),
             Self::Roofline(cost) => cost.run(shape),
+            Self::Table(cost) => cost.run(shape),
+        }
+    }
+
+    /// What of a step lies past what was measured. It stays the same over a run.
+    #[inline]
+    pub fn beyond(&self, shape: &StepShape) -> Beyond {
+        match self {
+            Self::Affine(_) | Self::Roofline(_) => Beyond::default(),
+            Self::Table(cost) => cost.beyond(shape),
         }
     }
 }

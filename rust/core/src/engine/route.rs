@@ -44,9 +44,7 @@ impl Router {
         let picked = match self.rule {
             Routing::RoundRobin => (self.next..n).chain(0..self.next).find(serves),
             Routing::FewestRequests => (0..n).filter(serves).min_by_key(|&i| self.outstanding[i]),
-            Routing::FewestTokens => {
-                (0..n).filter(serves).min_by_key(|&i| instances[i].outstanding_tokens(now))
-            }
+            Routing::FewestTokens => fewest_tokens(instances, (0..n).filter(serves), now),
         };
         let Some(index) = picked else {
             let all = instances.iter().map(|instance| instance.refuses(prompt, output));
@@ -62,4 +60,25 @@ impl Router {
     pub(crate) fn finished(&mut self, index: usize, requests: u64) {
         self.outstanding[index] -= requests;
     }
+}
+
+/// The candidate with the fewest outstanding tokens. What an instance had when
+/// its run began is a lower bound, and mostly settles it without asking how far
+/// the run has come.
+fn fewest_tokens(
+    instances: &[Instance],
+    candidates: impl Iterator<Item = usize>,
+    now: Ticks,
+) -> Option<usize> {
+    let mut fewest = None;
+    for i in candidates {
+        if fewest.is_some_and(|(_, tokens)| instances[i].outstanding_tokens_at_least() >= tokens) {
+            continue;
+        }
+        let tokens = instances[i].outstanding_tokens(now);
+        if fewest.is_none_or(|(_, least)| tokens < least) {
+            fewest = Some((i, tokens));
+        }
+    }
+    fewest.map(|(i, _)| i)
 }

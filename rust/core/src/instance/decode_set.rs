@@ -14,7 +14,7 @@
 //! at any coming step, which bounds a leap exactly by the blocks there are.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::active::{Active, ActiveTable, Phase, Slot};
 use crate::metrics::{Sketch, SuffixMaxima};
@@ -40,6 +40,8 @@ pub(crate) struct DecodeSet {
     mark: u64,
     /// Members whose latest token came before the end of the last step.
     cohorts: Vec<Cohort>,
+    /// Members by offset, where the cost asks for the longest context.
+    offsets: Option<BTreeMap<i64, u32>>,
 }
 
 /// Members who joined by `mark` and got their latest token at `last_token`.
@@ -51,7 +53,7 @@ struct Cohort {
 }
 
 impl DecodeSet {
-    pub(crate) fn new(block_tokens: u32) -> Self {
+    pub(crate) fn new(block_tokens: u32, keeps_longest: bool) -> Self {
         Self {
             steps: 0,
             phase: 0,
@@ -63,6 +65,7 @@ impl DecodeSet {
             gaps: SuffixMaxima::default(),
             mark: 0,
             cohorts: Vec::new(),
+            offsets: keeps_longest.then(BTreeMap::new),
         }
     }
 
@@ -83,6 +86,12 @@ impl DecodeSet {
         let within = computed % self.block_tokens;
         let residue = if within >= self.phase { within } else { within + self.block_tokens };
         (residue - self.phase) as usize
+    }
+
+    /// The longest context of a member, where that is kept; else 0.
+    pub(crate) fn longest(&self) -> u64 {
+        let last = self.offsets.as_ref().and_then(BTreeMap::last_key_value);
+        last.map_or(0, |(offset, _)| (offset + self.steps as i64) as u64)
     }
 
     /// Tokens that a member has in the cache.
@@ -109,6 +118,9 @@ impl DecodeSet {
         let residue = self.residue(active.computed);
         self.residues[residue] += 1;
         self.due.push(Reverse((active.due, slot)));
+        if let Some(offsets) = &mut self.offsets {
+            *offsets.entry(active.offset).or_insert(0) += 1;
+        }
     }
 
     /// Lets a member go, with what it has by now written back to it. `now` is
@@ -119,6 +131,14 @@ impl DecodeSet {
         self.residues[residue] -= 1;
         self.members -= 1;
         self.kv_tokens -= u64::from(computed);
+        if let Some(offsets) = &mut self.offsets
+            && let Some(members) = offsets.get_mut(&active.offset)
+        {
+            *members -= 1;
+            if *members == 0 {
+                offsets.remove(&active.offset);
+            }
+        }
         active.phase = phase;
         active.computed = computed;
         active.count = u64::from(computed.div_ceil(self.block_tokens));

@@ -1,6 +1,7 @@
 //! The step, or run of equal steps, that an instance is in.
 
 use super::{Instance, StepRecord};
+use crate::cost::Beyond;
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -10,6 +11,8 @@ pub(super) struct Flight {
     pub(super) start: Ticks,
     pub(super) series: Series,
     pub(super) steps: u64,
+    /// What of its cost lies past what was measured.
+    pub(super) beyond: Beyond,
     /// Whether the decode set runs.
     pub(super) decodes: bool,
     /// What the first step decided, where decisions are kept.

@@ -164,7 +164,8 @@ impl Instance {
             }
         }
         let record = if self.log.is_some() { Some(self.describe(now, decodes)) } else { None };
-        Ok(Flight { start: now, series, steps, decodes, record })
+        let beyond = self.cost.beyond(&shape);
+        Ok(Flight { start: now, series, steps, beyond, decodes, record })
     }
 
     /// A step's time with the copies to and from the CPU's memory.
@@ -220,6 +221,7 @@ impl Instance {
         let mut shape = StepShape {
             decode_requests: decodes,
             decode_kv: if decodes > 0 { self.decode.kv_tokens() + decodes } else { 0 },
+            decode_max_kv: if decodes > 0 { self.decode.longest() + 1 } else { 0 },
             sampled: decodes,
             prefill_layers: share,
             layers,
@@ -233,6 +235,7 @@ impl Instance {
             if active.phase == Phase::Stalled {
                 shape.decode_requests += 1;
                 shape.decode_kv += after;
+                shape.decode_max_kv = shape.decode_max_kv.max(after);
                 continue;
             }
             shape.prefill_requests += 1;

@@ -118,7 +118,7 @@ impl Instance {
             memory: Memory::new(config.blocks, config.block_tokens, cache),
             swap_space: BlockPool::new(swap_space),
             table: ActiveTable::default(),
-            decode: DecodeSet::new(config.block_tokens),
+            decode: DecodeSet::new(config.block_tokens, matches!(config.cost, Cost::Table(_))),
             partials: Vec::new(),
             partial_kv: 0,
             order: Vec::new(),
@@ -214,6 +214,13 @@ impl Instance {
         self.outstanding_tokens + ended * self.decode.len()
     }
 
+    /// A lower bound of [`Self::outstanding_tokens`] at any time from now on
+    /// until the step or run in progress ends.
+    #[inline]
+    pub(crate) fn outstanding_tokens_at_least(&self) -> u64 {
+        self.outstanding_tokens
+    }
+
     #[inline]
     fn blocks(&self, tokens: u32) -> u64 {
         u64::from(tokens.div_ceil(self.block_tokens))
@@ -254,6 +261,7 @@ impl Instance {
         }
         let kv = self.decode.kv_tokens() + members + self.partial_kv;
         self.usage.steps += steps;
+        self.usage.extrapolated.add(flight.beyond, steps);
         self.usage.busy_ticks += ticks as u64;
         self.usage.decode_tokens += members * steps;
         self.usage.running_ticks += u128::from(self.admitted()) * ticks;

@@ -1,7 +1,8 @@
 //! Time integrals and counts of one instance, all exact integers.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::cost::{Axis, Beyond};
 use crate::time::Ticks;
 
 /// What one instance did over the replay.
@@ -41,6 +42,8 @@ pub struct Usage {
     pub peak_waiting: u64,
     /// The most blocks held at once.
     pub peak_blocks: u64,
+    /// Steps whose cost lies past what was measured.
+    pub extrapolated: Extrapolated,
     /// Integral of the running requests over time.
     pub running_ticks: u128,
     /// Integral of the waiting requests over time.
@@ -49,6 +52,30 @@ pub struct Usage {
     pub kv_token_ticks: u128,
     #[serde(skip)]
     waiting_since: Ticks,
+}
+
+/// Steps past the end of what was measured, by axis.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Extrapolated([u64; Axis::ALL.len()]);
+
+impl Extrapolated {
+    /// Counts `steps` steps.
+    #[inline]
+    pub(crate) fn add(&mut self, beyond: Beyond, steps: u64) {
+        if beyond == Beyond::default() {
+            return;
+        }
+        for (count, axis) in self.0.iter_mut().zip(Axis::ALL) {
+            *count += if beyond.has(axis) { steps } else { 0 };
+        }
+    }
+}
+
+impl Serialize for Extrapolated {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let held = Axis::ALL.iter().zip(self.0).filter(|(_, steps)| *steps > 0);
+        serializer.collect_map(held.map(|(axis, steps)| (axis.name(), steps)))
+    }
 }
 
 impl Usage {

@@ -1,0 +1,124 @@
+"""What whole replays cost, in time and memory: every figure that the README and the issues quote.
+
+``make bench`` runs it. Each case runs in a process of its own, so that its peak memory is its own; the time
+is that of `paceline.replay` alone, the best of three, on whatever else the machine is doing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import paceline
+from paceline.synthesis import Lognormal, Workload
+
+ROOT = Path(__file__).resolve().parent.parent
+TRACES = ROOT.parent / "shared" / "traces"
+
+# The issue's workload: lognormal lengths, mean about 1,000 in and 240 out, Poisson arrivals.
+WORKLOAD = Workload(
+    prompt_tokens=Lognormal.from_mean(1000, sigma=0.8, high=16_384),
+    output_tokens=Lognormal.from_mean(240, sigma=0.6, high=2_048),
+)
+
+# name: (requests, rate per second, instances, leap, what the issue asks)
+CASES: dict[str, tuple[int, float, int, bool, str]] = {
+    "8 instances, below saturation": (1_000_000, 60.0, 8, True, "at most 1.0 s, 600 MB"),
+    "8 instances, near saturation": (1_000_000, 170.0, 8, True, "at most 1.0 s, 600 MB"),
+    "8 instances, ten times too much": (1_000_000, 1_800.0, 8, True, "at most twice the plain cost"),
+    "8 instances, all at once": (1_000_000, math.inf, 8, True, "at most twice the plain cost"),
+    "1 instance": (1_000_000, 7.5, 1, True, "at most twice the plain cost"),
+    "64 instances": (1_000_000, 480.0, 64, True, "at most twice the plain cost"),
+    "8 instances, 10,000 requests": (10_000, 60.0, 8, True, "flat cost a request"),
+    "8 instances, 100,000 requests": (100_000, 60.0, 8, True, "flat cost a request"),
+    "8 instances, 10,000,000 requests": (10_000_000, 60.0, 8, True, "at most twelve times a million"),
+    "8 instances, without leaping": (1_000_000, 60.0, 8, False, "reported"),
+    "8 instances, near saturation, without leaping": (1_000_000, 170.0, 8, False, "reported"),
+}
+AZURE = {"azure conversation, 1 instance": 1, "azure conversation, 8 instances": 8}
+PREFIX = "mooncake conversation, prefix caching, 4 saturated instances"
+
+
+def synthesized(name: str) -> dict[str, float]:
+    """Time one case of the issue's workload."""
+    requests, rate, instances, leap, _ = CASES[name]
+    trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
+    return timed(trace, instances, paceline.policies.vllm(), leap=leap, repeats=1 if requests > 10**6 else 3)
+
+
+def azure(name: str) -> dict[str, float]:
+    """Time reading and replaying the Azure conversation trace."""
+    started = time.perf_counter()
+    trace = paceline.read_trace(TRACES / "azure2023_conv.csv.zst")
+    read_s = time.perf_counter() - started
+    return {**timed(trace, AZURE[name], paceline.policies.vllm()), "read_s": read_s}
+
+
+def mooncake(_: str) -> dict[str, float]:
+    """Time the Mooncake conversation trace with prefix caching, at twenty times its rate."""
+    trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
+    return timed(trace, 4, paceline.policies.vllm(prefix_caching=True))
+
+
+def timed(
+    trace: paceline.Trace, instances: int, policy: paceline.Policy, *, leap: bool = True, repeats: int = 3
+) -> dict[str, float]:
+    """Replay a trace, and say what it took and did."""
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    cluster = paceline.Cluster(instances * [instance])
+    best = math.inf
+    for _ in range(repeats):
+        started = time.perf_counter()
+        result = paceline.replay(trace, cluster, policy, leap=leap)
+        best = min(best, time.perf_counter() - started)
+    return {
+        "requests": len(trace),
+        "replay_s": best,
+        "us_per_request": best / len(trace) * 1e6,
+        "requests_per_s": len(trace) / best,
+        "steps": result.stats.steps,
+        "events": result.stats.events,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+    }
+
+
+def main() -> None:
+    """Run all cases, or the one that is named, and print a table or JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--case", help="run one case in this process and print it as JSON")
+    parser.add_argument("--json", action="store_true", help="print all cases as JSON")
+    chosen = parser.parse_args()
+    cases = dict.fromkeys(CASES, synthesized)
+    if TRACES.is_dir():
+        cases |= dict.fromkeys(AZURE, azure) | {PREFIX: mooncake}
+    if chosen.case:
+        print(json.dumps(cases[chosen.case](chosen.case)))
+        return
+    results = {}
+    if not chosen.json:
+        print(f"{platform.machine()}, Python {platform.python_version()}, Paceline {paceline.__version__}")
+        print(f"{'':52} {'replay':>9} {'a request':>10} {'steps':>12} {'peak':>8}")
+    for name in cases:
+        command = [sys.executable, __file__, "--case", name]
+        answer = subprocess.run(command, check=True, capture_output=True, text=True)
+        row = results[name] = json.loads(answer.stdout)
+        if not chosen.json:
+            read = f"  read in {row['read_s']:.3f} s" if "read_s" in row else ""
+            print(
+                f"{name:52} {row['replay_s']:7.3f} s {row['us_per_request']:7.2f} us "
+                f"{row['steps']:12,} {row['peak_mb']:5.0f} MB{read}",
+                flush=True,
+            )
+    if chosen.json:
+        print(json.dumps(results, indent=2))
+
+
+if __name__ == "__main__":
+    main()

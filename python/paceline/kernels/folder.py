@@ -1,0 +1,113 @@
+"""Profiles as LLMServingSim's profiler writes them: a folder of CSV files and ``meta.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from paceline.errors import ConfigError
+from paceline.kernels.curve import Curve
+from paceline.kernels.grid import Grid
+from paceline.kernels.metadata import flatten
+from paceline.kernels.profile import KernelProfile
+from paceline.kernels.skew import Skew
+
+__all__ = ["read_folder"]
+
+_ATTENTION = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
+_SKEW = ("n", "nb", "skew", "pc", "t_mean_us", "t_max_us", "t_skew_us")
+
+
+def read_folder(folder: Path) -> KernelProfile:
+    """Read ``dense.csv``, ``per_sequence.csv``, ``attention.csv`` and, where they are, the others.
+
+    ``skew.csv`` is used unless ``meta.yaml`` says that the profile's correction is not enabled; the fit
+    beside it, ``skew_fit.csv``, is not: see :class:`~paceline.kernels.skew.Skew`.
+
+    That switch matters. Of LLMServingSim's two runs of Llama-3.1-8B, the RTX PRO 6000's profile enables the
+    correction: without it the replay's mean E2E latency is 6% short. The RTX 4090's does not, and with the
+    ``skew.csv`` that lies there nevertheless it would be 4% long.
+
+    Parameters
+    ----------
+    folder
+        With times in microseconds, per layer where the layer repeats, of one rank.
+
+    Returns
+    -------
+    KernelProfile
+
+    Raises
+    ------
+    ConfigError
+        If a file or a column that is needed is missing.
+    """
+    attention = _read(folder / "attention.csv", _ATTENTION).rows()
+    meta = folder / "meta.yaml"
+    facts = flatten(meta.read_text(encoding="utf-8"), str(meta)) if meta.is_file() else {}
+    kinds = {
+        "decode": [row for row in attention if row[0] == 0 and row[2] > 0],
+        "prefill": [row for row in attention if row[0] > 0 and row[2] == 0],
+        "mixed": [row for row in attention if row[0] > 0 and row[2] > 0],
+    }
+    grids = {
+        kind: Grid.of([(pc, kp, n, kv, 1e-6 * us) for pc, kp, n, kv, us in rows])
+        for kind, rows in kinds.items()
+        if rows
+    }
+    return KernelProfile(
+        name=f"{facts.get('model', folder.name)} on {facts.get('gpu', 'an unnamed GPU')}",
+        source=str(folder),
+        dense=_curves(folder / "dense.csv", "tokens"),
+        per_sequence=_curves(folder / "per_sequence.csv", "sequences"),
+        skew=_skew(folder / "skew.csv") if facts.get("skew_fit.enabled", "true") == "true" else None,
+        experts=_experts(folder / "moe.csv"),
+        facts=facts,
+        decode=grids.get("decode"),
+        prefill=grids.get("prefill"),
+        mixed=grids.get("mixed"),
+    )
+
+
+def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+    """Return columns of a file; one of several kernels of attention, where a profile names them."""
+    if not path.is_file():
+        raise ConfigError(f"a kernel profile must have {path.name}, was not in {path.parent}")
+    frame = pl.read_csv(path)
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise ConfigError(f"{path} must have the columns {', '.join(columns)}, lacked {', '.join(missing)}")
+    if "layer" in frame.columns and "layer" not in columns:
+        frame = frame.filter(pl.col("layer") == "attention")
+    return frame.select(columns)
+
+
+def _curves(path: Path, axis: str) -> dict[str, Curve]:
+    rows = _read(path, ("layer", axis, "time_us"))
+    points: dict[str, list[tuple[int, float]]] = {}
+    for layer, at, us in rows.iter_rows():
+        points.setdefault(layer, []).append((at, 1e-6 * us))
+    return {layer: Curve.of(pairs) for layer, pairs in points.items()}
+
+
+def _experts(path: Path) -> dict[int, Curve]:
+    if not path.is_file():
+        return {}
+    points: dict[int, list[tuple[int, float]]] = {}
+    for tokens, activated, us in _read(path, ("tokens", "activated_experts", "time_us")).iter_rows():
+        points.setdefault(activated, []).append((tokens, 1e-6 * us))
+    return {activated: Curve.of(pairs) for activated, pairs in points.items()}
+
+
+def _skew(path: Path) -> Skew | None:
+    """Read batches with ``nb`` of ``n`` contexts ``skew`` times as long as the others."""
+    if not path.is_file():
+        return None
+    rows = _read(path, _SKEW).drop_nulls()
+    if rows.is_empty():
+        return None
+    return Skew.of(
+        (pc, n, (nb * skew + n - nb) / (n * skew), mean, most, batch)
+        for n, nb, skew, pc, mean, most, batch in rows.iter_rows()
+    )

@@ -1,0 +1,163 @@
+"""Our own format of a kernel profile: one Parquet file of measured points.
+
+A row is a point, with its time in the column ``seconds``. ``kernel`` says what it is of:
+
+==================  ==========================================================  =========================
+``kernel``          columns that place the point                                 what it is
+==================  ==========================================================  =========================
+``dense``           ``layer``, ``tokens``                                        a layer of the block
+``per_sequence``    ``layer``, ``requests``                                      LM head or sampler
+``attention``       ``tokens``, ``history``, ``requests``, ``context``           attention of a step
+``experts``         ``tokens``, ``activated``                                    experts of a layer
+``skew``            ``tokens``, ``requests``, ``ratio``                          alpha, in ``seconds``
+``fact``            ``layer``                                                    a fact, in ``text``
+==================  ==========================================================  =========================
+
+Steps that only prefill have 0 ``requests``, those that only decode 0 ``tokens``. ``ratio`` is the mean over
+the longest context, in the middle of equal cells from 0 to 1.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from paceline.errors import ConfigError
+from paceline.kernels.curve import Curve
+from paceline.kernels.grid import Grid
+from paceline.kernels.profile import KernelProfile
+from paceline.kernels.skew import Skew
+
+__all__ = ["SCHEMA", "read_parquet", "write_parquet"]
+
+#: Columns of the file.
+SCHEMA = {
+    "kernel": pl.String,
+    "layer": pl.String,
+    "tokens": pl.UInt32,
+    "history": pl.UInt32,
+    "requests": pl.UInt32,
+    "context": pl.UInt32,
+    "activated": pl.UInt32,
+    "ratio": pl.Float64,
+    "seconds": pl.Float64,
+    "text": pl.String,
+}
+
+
+def write_parquet(profile: KernelProfile, path: str | PathLike[str]) -> None:
+    """Write a profile in our format.
+
+    Parameters
+    ----------
+    profile
+        What to write.
+    path
+        The file; one that is there is replaced.
+    """
+    rows: list[dict[str, Any]] = [{"kernel": "fact", "layer": "name", "text": profile.name}]
+    rows += [{"kernel": "fact", "layer": key, "text": text} for key, text in profile.facts.items()]
+    for kernel, axis, curves in (
+        ("dense", "tokens", profile.dense),
+        ("per_sequence", "requests", profile.per_sequence),
+    ):
+        for layer, curve in curves.items():
+            points = zip(curve.at, curve.seconds, strict=True)
+            rows += [{"kernel": kernel, "layer": layer, axis: at, "seconds": s} for at, s in points]
+    for activated, curve in profile.experts.items():
+        points = zip(curve.at, curve.seconds, strict=True)
+        rows += [
+            {"kernel": "experts", "activated": activated, "tokens": at, "seconds": s} for at, s in points
+        ]
+    for grid in (profile.decode, profile.prefill, profile.mixed):
+        names = ("tokens", "history", "requests", "context", "seconds")
+        cells = [] if grid is None else grid.rows()
+        rows += [{"kernel": "attention", **dict(zip(names, row, strict=True))} for row in cells]
+    if profile.skew is not None:
+        rows += _skew_rows(profile.skew)
+    pl.DataFrame(rows, schema=SCHEMA).write_parquet(Path(path), compression="zstd")
+
+
+def _skew_rows(skew: Skew) -> list[dict[str, Any]]:
+    cells = skew.alpha.shape[2]
+    return [
+        {
+            "kernel": "skew",
+            "tokens": tokens,
+            "requests": requests,
+            "ratio": (cell + 0.5) / cells,
+            "seconds": float(skew.alpha[i, j, cell]),
+        }
+        for i, tokens in enumerate(skew.tokens)
+        for j, requests in enumerate(skew.requests)
+        for cell in range(cells)
+    ]
+
+
+def read_parquet(path: str | PathLike[str]) -> KernelProfile:
+    """Read what :func:`write_parquet` wrote, or the like.
+
+    Parameters
+    ----------
+    path
+        A file of the columns in :data:`SCHEMA`.
+
+    Returns
+    -------
+    KernelProfile
+
+    Raises
+    ------
+    ConfigError
+        If a column is missing.
+    """
+    path = Path(path)
+    frame = pl.read_parquet(path)
+    missing = [column for column in SCHEMA if column not in frame.columns]
+    if missing:
+        raise ConfigError(f"{path} must have the columns {', '.join(SCHEMA)}, lacked {', '.join(missing)}")
+
+    def of(kernel: str, *columns: str) -> list[tuple[Any, ...]]:
+        return frame.filter(pl.col("kernel") == kernel).select(columns).rows()
+
+    facts = dict(of("fact", "layer", "text"))
+    attention = of("attention", "tokens", "history", "requests", "context", "seconds")
+    kinds = {
+        "decode": [row for row in attention if row[0] == 0],
+        "prefill": [row for row in attention if row[0] > 0 and row[2] == 0],
+        "mixed": [row for row in attention if row[0] > 0 and row[2] > 0],
+    }
+    grids = {kind: Grid.of(rows) for kind, rows in kinds.items() if rows}
+    return KernelProfile(
+        name=facts.pop("name", path.stem),
+        source=str(path),
+        dense=_curves(of("dense", "layer", "tokens", "seconds")),
+        per_sequence=_curves(of("per_sequence", "layer", "requests", "seconds")),
+        experts=_curves(of("experts", "activated", "tokens", "seconds")),
+        skew=_skew(of("skew", "tokens", "requests", "ratio", "seconds")),
+        facts=facts,
+        decode=grids.get("decode"),
+        prefill=grids.get("prefill"),
+        mixed=grids.get("mixed"),
+    )
+
+
+def _curves(rows: list[tuple[Any, ...]]) -> dict[Any, Curve]:
+    points: dict[Any, list[tuple[int, float]]] = {}
+    for key, at, seconds in rows:
+        points.setdefault(key, []).append((at, seconds))
+    return {key: Curve.of(pairs) for key, pairs in points.items()}
+
+
+def _skew(rows: list[tuple[Any, ...]]) -> Skew | None:
+    if not rows:
+        return None
+    axes = [sorted({row[axis] for row in rows}) for axis in range(3)]
+    alpha = np.zeros([len(axis) for axis in axes])
+    for row in rows:
+        alpha[tuple(axis.index(at) for axis, at in zip(axes, row[:3], strict=True))] = row[3]
+    return Skew(tuple(axes[0]), tuple(axes[1]), alpha)

@@ -1,0 +1,78 @@
+"""A profile: what each kernel of one rank took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from paceline.errors import ConfigError
+from paceline.kernels.curve import Curve
+from paceline.kernels.grid import Grid
+from paceline.kernels.skew import Skew
+
+__all__ = ["KernelProfile"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class KernelProfile:
+    """The kernels of one rank, in seconds; of one layer, where a layer repeats.
+
+    Parameters
+    ----------
+    name
+        What reports call it: model and GPU, as the source gives them.
+    source
+        Where it was read from.
+    dense
+        By layer, over the tokens of a step: ``qkv_proj``, ``layernorm``, and so on.
+    per_sequence
+        By layer, over the requests of a step: ``lm_head`` and ``sampler``.
+    decode, prefill, mixed
+        Attention of steps that only decode, only prefill, and do both.
+    skew
+        What unequal contexts cost; None where that was not measured, or the profile says not to use it.
+    experts
+        Mixture of experts over tokens and experts activated: by number of experts, a curve over tokens.
+    tensor_parallel
+        Ranks of which this is one, where the source says; None where it does not.
+    facts
+        What else the source says, by its own names: GPU, versions, dates.
+
+    Raises
+    ------
+    ConfigError
+        If there is neither a dense layer nor attention.
+    """
+
+    name: str
+    source: str
+    dense: Mapping[str, Curve]
+    per_sequence: Mapping[str, Curve]
+    decode: Grid | None = None
+    prefill: Grid | None = None
+    mixed: Grid | None = None
+    skew: Skew | None = None
+    experts: Mapping[int, Curve] = field(default_factory=dict)
+    tensor_parallel: int | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.dense and self.decode is None:
+            raise ConfigError(
+                f"kernel profile {self.source} must have dense layers or attention, had neither"
+            )
+
+    def expert_time(self, tokens: float, activated: float) -> float:
+        """Return what a layer's experts take: linear between measured tokens, and between numbers of experts.
+
+        Parameters
+        ----------
+        tokens
+            Tokens, each as much work as all the experts that one token is routed to.
+        activated
+            Experts that get any of them, whose weights are read.
+        """
+        counts = tuple(sorted(self.experts))
+        if not counts:
+            raise ConfigError(f"kernel profile {self.source} must have moe.csv for a model with experts")
+        return Curve(counts, tuple(self.experts[count](tokens) for count in counts))(activated)

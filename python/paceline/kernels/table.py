@@ -1,0 +1,288 @@
+"""A profile as a cost model: adding kernels up to steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paceline import _check
+from paceline._toml import build
+from paceline.cost import ticks
+from paceline.errors import ConfigError
+from paceline.kernels.collectives import Link, read_all_reduce
+from paceline.kernels.curve import Curve
+from paceline.kernels.grid import Grid
+from paceline.kernels.profile import KernelProfile
+from paceline.kernels.reading import read_profile
+from paceline.kernels.shape import Shape
+from paceline.model import Model
+
+__all__ = ["OVERHEAD_S", "Table", "table_from_toml"]
+
+#: Layers of a decoder block and how often each is in it; experts stand in for the last three of a dense one.
+_BLOCK = {
+    "layernorm": 2,
+    "qkv_proj": 1,
+    "qk_norm": 1,
+    "rotary_emb": 1,
+    "o_proj": 1,
+    "gate_up_proj": 1,
+    "act_fn": 1,
+    "down_proj": 1,
+}
+_MLP = ("gate_up_proj", "act_fn", "down_proj")
+_ONCE = ("embedding", "final_layernorm")
+_OPTIONAL = frozenset({"qk_norm", "rotary_emb", *_MLP})
+
+#: Seconds of a step that kernels do not explain, by vLLM's version up to the minor number. Fitted to the mean
+#: E2E latency of two measured runs at once (RTX 4090 and RTX PRO 6000, Llama-3.1-8B, LLMServingSim's):
+#: vLLM 0.19 prepares a step while the one before runs, so next to nothing is left.
+OVERHEAD_S = {"0.19": 13e-6}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A step looked up in measured kernels.
+
+    A decoder block is layernorm, qkv_proj, (qk_norm), rotary_emb, attention, o_proj, layernorm, gate_up_proj,
+    act_fn and down_proj, or the experts; embedding, final_layernorm, lm_head and sampler run once a step. All
+    is linear between measured points, and held below the first and continued past the last, which results
+    flag. Under tensor parallelism a block ends its attention and its MLP with an all-reduce.
+
+    Parameters
+    ----------
+    profile
+        Where the profile is: what :func:`~paceline.kernels.reading.read_profile` takes.
+    shape
+        The model's layers and widths; None: those of the instance's model.
+    overhead_s
+        Seconds of a step that kernels do not explain; None: what :data:`OVERHEAD_S` has for the engine's
+        version in the profile, else 0.
+    link
+        What joins the ranks; needed with more than one, unless ``all_reduce`` says what that takes.
+    all_reduce
+        A measured all-reduce in Vidur's format, used in the place of the link's.
+    data_parallel
+        Ranks of attention that share the experts. Each takes the others to be as busy as itself.
+    expert_parallel
+        Whether experts are split over all ranks whole; else each expert is split over the tensor-parallel
+        ranks, and the profile is of such a split one.
+    skew
+        Whether unequal contexts are corrected for, where the profile has what that takes.
+
+    Raises
+    ------
+    ConfigError
+        If a number is out of range.
+
+    Examples
+    --------
+    >>> Table(profile="profiles/rtx4090").data_parallel
+    1
+    """
+
+    profile: str
+    shape: Shape | None = None
+    overhead_s: float | None = None
+    link: Link | None = None
+    all_reduce: str | None = None
+    data_parallel: int = 1
+    expert_parallel: bool = False
+    skew: bool = True
+
+    def __post_init__(self) -> None:
+        _check.count("data_parallel of a Table", self.data_parallel)
+        if self.overhead_s is not None:
+            _check.seconds("overhead_s of a Table", self.overhead_s)
+
+    def read(self) -> KernelProfile:
+        """Return the profile; a file that is looked at again is not read again unless it changed."""
+        return _read(self.profile, _touched(Path(self.profile)))
+
+    def step_overhead_s(self) -> float:
+        """Return the seconds of a step that kernels do not explain."""
+        if self.overhead_s is not None:
+            return self.overhead_s
+        version = self.read().facts.get("vllm_version", "")
+        return OVERHEAD_S.get(".".join(version.split(".")[:2]), 0.0)
+
+    def to_wire(self, model: Model | None = None, *, tensor_parallel: int = 1) -> dict[str, Any]:
+        """Return what the engine is sent: tables in ticks, summed over layers.
+
+        Parameters
+        ----------
+        model
+            The instance's, where the table has no shape of its own.
+        tensor_parallel
+            Ranks that a layer is split over.
+
+        Raises
+        ------
+        ConfigError
+            If the profile lacks a kernel of the model, or is of another split, or there is no model.
+        """
+        shape = self.shape
+        if shape is None:
+            if model is None:
+                raise ConfigError("shape of a Table must be given where the instance has no model, was None")
+            shape = Shape.of(model)
+        step = _Step(self, self.read(), shape, tensor_parallel)
+        skew = step.profile.skew if self.skew else None
+        layers = shape.layers
+        return {
+            "kind": "table",
+            "step": ticks(self.step_overhead_s()),
+            "tokens": _curve(step.tokens()),
+            "rows": _curve(step.rows()),
+            "decode": _grid(step.attention("decode"), layers),
+            "prefill": _grid(step.attention("prefill"), layers),
+            "mixed": _grid(step.attention("mixed"), layers),
+            "skew": None if skew is None else skew.to_wire(),
+        }
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, touched: int) -> KernelProfile:
+    return read_profile(path)
+
+
+def _touched(path: Path) -> int:
+    """Return when a profile last changed, in nanoseconds."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
+
+
+class _Step:
+    """The kernels of a profile, added up to the tables of a step."""
+
+    def __init__(self, table: Table, profile: KernelProfile, shape: Shape, ranks: int) -> None:
+        self.table = table
+        self.profile = profile
+        self.shape = shape
+        self.ranks = ranks
+        if profile.tensor_parallel not in (None, ranks):
+            raise ConfigError(
+                f"tensor_parallel must be {profile.tensor_parallel}, which {profile.source} is a rank of, "
+                f"was {ranks}"
+            )
+        if (ranks > 1 or table.data_parallel > 1) and table.link is None and table.all_reduce is None:
+            raise ConfigError("link of a Table must be given where there is more than one rank, was None")
+
+    def tokens(self) -> Curve:
+        """Return what a step takes by its tokens: blocks without attention, and what runs once."""
+        dense = self.profile.dense
+        total = None
+        for layer, times in _BLOCK.items():
+            if self.shape.experts and layer in _MLP:
+                continue
+            if layer not in dense:
+                if layer in _OPTIONAL and layer not in _MLP:
+                    continue
+                raise ConfigError(
+                    f"{self.profile.source} must have dense layer {layer!r}, had {sorted(dense)}"
+                )
+            part = (times * self.shape.layers) * dense[layer]
+            total = part if total is None else total + part
+        assert total is not None, "Invariant: qkv_proj is in every block"
+        for layer in _ONCE:
+            if layer in dense:
+                total = total + dense[layer]
+        if self.shape.experts:
+            total = total + self.shape.layers * self._experts(total.at)
+        return total + self._reductions(total.at) if self.ranks > 1 else total
+
+    def rows(self) -> Curve:
+        """Return what a step takes by its requests: LM head, its gathering over ranks, and sampler."""
+        parts = list(self.profile.per_sequence.values())
+        if not parts:
+            return Curve((1,), (0.0,))
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        link = self.table.link
+        if self.ranks > 1 and link is not None:
+            row = self.shape.vocab_size * self.shape.dtype_bytes
+            times = tuple(link.seconds("all_gather", n * row, ranks=self.ranks) for n in total.at)
+            total = total + Curve(total.at, times)
+        return total
+
+    def attention(self, kind: str) -> Grid:
+        """Return one of the three tables of attention."""
+        grid: Grid | None = getattr(self.profile, kind)
+        if grid is None:
+            raise ConfigError(f"{self.profile.source} must have attention of steps that {kind}, had none")
+        return grid
+
+    def _reductions(self, points: tuple[int, ...]) -> Curve:
+        """Return two all-reduces a block, after attention and after the MLP, and the embedding's."""
+        times = 2 * self.shape.layers + 1
+        size = self.shape.hidden_size * self.shape.dtype_bytes
+        if self.table.all_reduce is not None:
+            measured = read_all_reduce(self.table.all_reduce, ranks=self.ranks)
+            return Curve(points, tuple(times * measured(n * size) for n in points))
+        link = self.table.link
+        assert link is not None, "Invariant: checked with the ranks"
+        return Curve(
+            points, tuple(times * link.seconds("all_reduce", n * size, ranks=self.ranks) for n in points)
+        )
+
+    def _experts(self, points: tuple[int, ...]) -> Curve:
+        """Return a layer's experts by the tokens of this rank, with what moves tokens to them and back.
+
+        A profile's token is as much work as all the experts that one token is routed to. Under expert
+        parallelism the ranks together have ``data_parallel`` times this rank's tokens, of which each rank
+        does its share, and which activate that share of the experts that they would in all.
+        """
+        shape, table = self.shape, self.table
+        shares = table.data_parallel * self.ranks if table.expert_parallel else 1
+        points = tuple(sorted({*points, *(2**i for i in range(12) if 2**i <= points[-1]), *range(1, 65)}))
+        times = []
+        for n in points:
+            together = n * table.data_parallel
+            activated = max(shape.expected_experts(together) / shares, 1.0)
+            times.append(self.profile.expert_time(together / shares, activated) + self._exchange(n))
+        return Curve(points, tuple(times))
+
+    def _exchange(self, tokens: int) -> float:
+        """Return what it takes to gather the tokens of all data-parallel ranks, and to scatter their sums.
+
+        vLLM's default, ``allgather_reducescatter``: hidden states and the router's logits one way, hidden
+        states the other.
+        """
+        table, shape = self.table, self.shape
+        if table.data_parallel == 1 or table.link is None:
+            return 0.0
+        ranks = table.data_parallel
+        together = tokens * ranks * shape.dtype_bytes
+        out = table.link.seconds("all_gather", together * (shape.hidden_size + shape.experts), ranks=ranks)
+        return out + table.link.seconds("reduce_scatter", together * shape.hidden_size, ranks=ranks)
+
+
+def _curve(curve: Curve) -> dict[str, Any]:
+    return {"at": list(curve.at), "ticks": [ticks(value) for value in curve.seconds]}
+
+
+def _grid(grid: Grid, layers: int) -> dict[str, Any]:
+    tokens, history, requests, context = (list(axis) for axis in grid.axes)
+    values = np.rint(grid.seconds * (layers * 1e12)).astype(np.int64)
+    return {
+        "tokens": tokens,
+        "history": history,
+        "requests": requests,
+        "context": context,
+        "ticks": values.reshape(-1).tolist(),
+    }
+
+
+def table_from_toml(content: Mapping[str, Any], what: str) -> Table:
+    """Read a table's TOML table, of kind ``table``; ``what`` names it in errors."""
+    fields = {key: value for key, value in content.items() if key != "kind"}
+    for key, cls in (("shape", Shape), ("link", Link)):
+        if isinstance(fields.get(key), dict):
+            fields[key] = build(cls, fields[key], f"{key} of {what}")
+    return build(Table, fields, what)

@@ -1,0 +1,24 @@
+"""Validation: replay a measured run of a real engine, and compare latencies.
+
+A folder holds ``requests.parquet`` (what arrived and what was measured), ``engine.json`` (the engine's
+settings), a kernel profile, and what another simulator predicts, if that is known. :func:`validate` replays
+it.
+"""
+
+from __future__ import annotations
+
+from paceline.validation.comparison import Comparison, Statistics, compare
+from paceline.validation.folder import MeasuredRun, read_run
+from paceline.validation.peer import read_peer
+from paceline.validation.prediction import predict, validate
+
+__all__ = [
+    "Comparison",
+    "MeasuredRun",
+    "Statistics",
+    "compare",
+    "predict",
+    "read_peer",
+    "read_run",
+    "validate",
+]

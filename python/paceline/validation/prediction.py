@@ -1,0 +1,101 @@
+"""Replaying a measured run."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from paceline.cluster import Cluster, Instance
+from paceline.kernels import Table
+from paceline.policies.vllm import vllm
+from paceline.replaying import replay
+from paceline.trace import Trace
+from paceline.validation.comparison import Comparison, Latencies, compare
+from paceline.validation.folder import MeasuredRun, read_run
+from paceline.validation.peer import read_peer
+from paceline.validation.resolving import find_shape, usable_blocks
+
+__all__ = ["cost_of", "predict", "validate"]
+
+
+def cost_of(run: MeasuredRun, *, overhead_s: float | None = None) -> Table:
+    """Return the cost model of a run."""
+    return Table(
+        profile=str(run.profile),
+        shape=find_shape(run.model),
+        overhead_s=overhead_s,
+        link=run.link,
+        data_parallel=run.data_parallel,
+        expert_parallel=run.expert_parallel,
+    )
+
+
+def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> Latencies:
+    """Replay a run and return its latencies, in the order of ``run.requests``.
+
+    Each data-parallel rank is an instance; vLLM sends a request to the one with the fewest.
+
+    Parameters
+    ----------
+    run
+        What to replay.
+    overhead_s
+        Seconds of a step that kernels do not explain; None: what was fitted for the engine's version.
+    """
+    table = cost_of(run, overhead_s=overhead_s)
+    blocks = usable_blocks(run, table.read().facts.get("gpu", ""))
+    instance = Instance(
+        cost=table,
+        tensor_parallel=run.tensor_parallel,
+        block_tokens=run.block_tokens,
+        num_blocks=blocks,
+        max_model_len=run.max_model_len,
+    )
+    prefix = "prefix_block_ids" in run.requests.columns and run.prefix_caching
+    blocks_known: dict[str, Any] = {}
+    if prefix:
+        blocks_known = {"prefix": run.requests["prefix_block_ids"], "prefix_block_tokens": run.block_tokens}
+    trace = Trace.from_columns(
+        arrival=run.requests["arrival_s"],
+        prompt_tokens=run.requests["prompt_tokens"],
+        output_tokens=run.requests["output_tokens"],
+        **blocks_known,
+    )
+    policy = vllm(
+        prefix_caching=prefix,
+        max_num_seqs=run.max_num_seqs,
+        max_num_batched_tokens=run.max_num_batched_tokens,
+    )
+    result = replay(trace, Cluster(run.data_parallel * [instance]), policy)
+    arrival = run.requests["arrival_s"].to_numpy().astype(np.float64)
+    first, last = (
+        arrival + result.requests[column].cast(float).fill_null(np.nan).to_numpy()
+        for column in ("ttft", "e2e")
+    )
+    return Latencies(arrival, first, last, run.requests["output_tokens"].to_numpy().astype(np.int64))
+
+
+def validate(folder: str | PathLike[str], *, overhead_s: float | None = None) -> Comparison:
+    """Replay a measured folder and compare latencies with the measurement, and with a peer's prediction.
+
+    Parameters
+    ----------
+    folder
+        What :func:`~paceline.validation.folder.read_run` takes; a ``peer-llmservingsim.txt`` in it is read.
+    overhead_s
+        As in :func:`predict`.
+
+    Returns
+    -------
+    Comparison
+    """
+    run = read_run(folder)
+    peer = run.folder / "peer-llmservingsim.txt"
+    return compare(
+        run.name,
+        run.measured(),
+        predict(run, overhead_s=overhead_s),
+        read_peer(peer) if peer.is_file() else None,
+    )

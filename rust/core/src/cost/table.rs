@@ -1,0 +1,255 @@
+//! A step looked up in measured kernels.
+//!
+//! What was measured of one rank of a model, per kernel, is added up in Python
+//! to four tables, summed over layers and in ticks:
+//!
+//! - everything that only depends on the *tokens* of a step: matrix
+//!   multiplications, norms, experts, collectives, embedding;
+//! - what depends on its *rows*: LM head and sampler, for every request of the
+//!   step, since engines compute the logits of unfinished prompts too;
+//! - *attention*, over prompt tokens computed, their history, decoding requests
+//!   and those requests' context, one table each for steps that only decode,
+//!   that only prefill, and that do both: engines run other kernels for each;
+//! - a constant, the engine's overhead, hidden by nothing.
+//!
+//! Between the points of a grid all is linear on every axis. Below the first
+//! point of an axis its value holds, since a kernel has a smallest size; past
+//! the last one the last stretch is continued, and [`Table::beyond`] says so.
+//!
+//! # Uneven contexts
+//!
+//! A table knows batches of equal contexts. One of unequal contexts takes
+//! `t_mean + alpha * (t_max - t_mean)`, looked up at the mean and at the longest
+//! context; `alpha` is measured over the batch's size and the ratio of mean to
+//! longest (see [`Skew`]). That ratio is cut into cells, so that `alpha` stands
+//! still for a while as contexts grow.
+//!
+//! # Exactness of runs
+//!
+//! Over a run of decode steps the batch stays and every context grows by one,
+//! so mean and longest each walk along one axis of one table. Along that axis a
+//! stretch between two grid points has a whole number of ticks per token, a
+//! multiple of [`ALPHA_ONE`]; hence `alpha` times a slope is whole as well, and
+//! the part of a token by which the mean lies between two whole ones is constant.
+//! A cost is thus a function of the shape alone and, between two ends, an exact
+//! arithmetic series. The ends are: the mean reaching a grid point, the longest
+//! reaching one, and the ratio of the two reaching the next cell. Rounding
+//! slopes so leaves a step of at most a few microseconds at a grid point.
+//!
+//! A stretch may fall where measurements are noisy. A series cannot, so a run
+//! on such a stretch is one step long.
+
+mod grid;
+mod kernel;
+mod skew;
+
+use serde::Deserialize;
+
+pub use grid::Curve;
+pub use kernel::Kernel;
+#[cfg(doc)]
+pub use skew::ALPHA_ONE;
+pub use skew::Skew;
+
+use super::affine::series;
+use super::{Run, StepShape};
+use crate::time::{HORIZON, Ticks};
+use kernel::Along;
+
+/// The measured kernels of one model on one kind of rank.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Table {
+    /// Ticks of any step: what the engine cannot hide.
+    pub step: Ticks,
+    /// Ticks by tokens computed.
+    pub tokens: Curve,
+    /// Ticks by requests in the step.
+    pub rows: Curve,
+    /// Attention of steps that only decode.
+    pub decode: Kernel,
+    /// Attention of steps that only prefill.
+    pub prefill: Kernel,
+    /// Attention of steps that do both.
+    pub mixed: Kernel,
+    /// What uneven contexts cost, where that was measured.
+    pub skew: Option<Skew>,
+}
+
+/// What a table is looked up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Axis {
+    /// Tokens computed in the step.
+    Tokens,
+    /// Requests in the step.
+    Rows,
+    /// Prompt tokens computed at once.
+    Chunk,
+    /// Tokens of those prompts computed before.
+    History,
+    /// Decoding requests.
+    Requests,
+    /// Their context.
+    Context,
+}
+
+impl Axis {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Self; 6] =
+        [Self::Tokens, Self::Rows, Self::Chunk, Self::History, Self::Requests, Self::Context];
+
+    /// What a report calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tokens => "tokens",
+            Self::Rows => "rows",
+            Self::Chunk => "prefill_chunk",
+            Self::History => "kv_prefill",
+            Self::Requests => "n_decode",
+            Self::Context => "kv_decode",
+        }
+    }
+}
+
+/// The axes that a step went past the end of: what it cost is an extrapolation
+/// there. A context counts from the last point on, the others past it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Beyond(u8);
+
+impl Beyond {
+    /// Whether there is none, as for every step inside the tables.
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether this one is among them.
+    #[inline]
+    pub fn has(self, axis: Axis) -> bool {
+        self.0 & (1 << axis as u8) != 0
+    }
+
+    fn with(self, axis: Axis, past: bool) -> Self {
+        Self(self.0 | u8::from(past) << axis as u8)
+    }
+}
+
+impl Table {
+    /// Ticks that a step of this shape takes.
+    #[inline]
+    pub fn step(&self, shape: &StepShape) -> Ticks {
+        let whole = self.sum(shape, self.attention(shape).value);
+        if shape.prefill_layers == shape.layers {
+            return whole;
+        }
+        // The other layers run as if there were no prefill in the step.
+        let without = StepShape { prefill_tokens: 0, prefill_pairs: 0, ..*shape };
+        let plain = self.sum(&without, self.attention(&without).value);
+        plain.saturating_add(shape.prefill_share(whole.saturating_sub(plain)))
+    }
+
+    /// The run of pure-decode steps that starts with `shape`.
+    pub fn run(&self, shape: &StepShape) -> Run {
+        let attention = self.attention(shape);
+        let first = self.sum(shape, attention.value);
+        if attention.slope < 0 || attention.value < 0 {
+            return Run { first, slope: 0, steps: 1 };
+        }
+        // What lies past the tables changes there, whatever is looked up there.
+        let inside = self.decode.context_end().checked_sub(longest(shape)).filter(|&left| left > 0);
+        series(
+            first,
+            Ticks::try_from(attention.slope).ok(),
+            inside.map_or(attention.left, |left| left.min(attention.left)),
+        )
+    }
+
+    /// What of a step lies past the ends of the tables. It stays the same over
+    /// a run.
+    pub fn beyond(&self, shape: &StepShape) -> Beyond {
+        let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
+        let beyond = Beyond::default()
+            .with(Axis::Tokens, self.tokens.ends_before(requests.saturating_add(chunk)))
+            .with(Axis::Rows, self.rows.ends_before(rows(shape)));
+        let Some(kernel) = self.kernel(shape) else { return beyond };
+        let (work, tokens) = history(shape);
+        let past = |axis: &[u64], at: u64| axis.last().is_some_and(|&end| at > end);
+        let history = kernel.history.last().is_some_and(|&end| work > u128::from(end) * tokens);
+        beyond
+            .with(Axis::Chunk, past(&kernel.tokens, chunk))
+            .with(Axis::History, history)
+            .with(Axis::Requests, past(&kernel.requests, requests))
+            .with(Axis::Context, requests > 0 && longest(shape) >= kernel.context_end())
+    }
+
+    #[inline]
+    fn sum(&self, shape: &StepShape, attention: i128) -> Ticks {
+        let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
+        let attention = Ticks::try_from(attention.max(0)).unwrap_or(HORIZON);
+        self.step
+            .saturating_add(self.tokens.at(tokens))
+            .saturating_add(self.rows.at(rows(shape)))
+            .saturating_add(attention)
+            .min(HORIZON)
+    }
+
+    /// The table that has this kind of step; none for a step without tokens.
+    #[inline]
+    fn kernel(&self, shape: &StepShape) -> Option<&Kernel> {
+        match (shape.prefill_tokens > 0, shape.decode_requests > 0) {
+            (false, false) => None,
+            (false, true) => Some(&self.decode),
+            (true, false) => Some(&self.prefill),
+            (true, true) => Some(&self.mixed),
+        }
+    }
+
+    fn attention(&self, shape: &StepShape) -> Along {
+        let Some(kernel) = self.kernel(shape) else { return Along::LEVEL };
+        let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
+        let column = kernel.column(chunk, history(shape), requests);
+        if requests == 0 {
+            return column.at(0, 0, 1);
+        }
+        let mean = column.at(shape.decode_kv / requests, shape.decode_kv % requests, requests);
+        let longest = longest(shape);
+        let Some(skew) = &self.skew else { return mean };
+        if u128::from(longest) * u128::from(requests) <= u128::from(shape.decode_kv) {
+            return mean;
+        }
+        let top = column.at(longest, 0, 1);
+        let (alpha, left) = skew.at(chunk, requests, shape.decode_kv, longest);
+        mean.blend(top, alpha, left)
+    }
+}
+
+/// Requests in the step.
+#[inline]
+fn rows(shape: &StepShape) -> u64 {
+    shape.decode_requests.saturating_add(shape.prefill_requests)
+}
+
+/// The longest decode context, at least the mean.
+#[inline]
+fn longest(shape: &StepShape) -> u64 {
+    let mean = shape.decode_kv.checked_div(shape.decode_requests).unwrap_or(0);
+    shape.decode_max_kv.max(mean)
+}
+
+/// Tokens computed before, of one prompt that has all the step's prompt tokens
+/// and as many (query, key) pairs: as a ratio of two whole numbers.
+///
+/// With `p` tokens and `w` pairs that is `(w - p(p+1)/2) / p`; several short
+/// prompts have fewer pairs than a long one even without history, and count as
+/// one without.
+#[inline]
+fn history(shape: &StepShape) -> (u128, u128) {
+    let tokens = u128::from(shape.prefill_tokens);
+    let fresh = tokens * (tokens + 1) / 2;
+    (u128::from(shape.prefill_pairs).saturating_sub(fresh), tokens.max(1))
+}
+
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod tests;
