@@ -78,7 +78,8 @@ impl Instance {
             let mut hits = std::mem::take(&mut self.hits);
             let unheld = self.look_up(waiter, tokens, world, &mut hits);
             let hit = hits.len() as u32 * self.block_tokens;
-            let wanted = u64::from(tokens - hit).min(forming.chunk_limit);
+            let limit = if chunked { forming.chunk_limit } else { u64::MAX };
+            let wanted = u64::from(tokens - hit).min(limit);
             let chunk = wanted.min(forming.left) as u32;
             let fits = (chunked || u64::from(chunk) == wanted)
                 && self.admission_needs(tokens, hit, chunk, unheld) <= self.memory.free();

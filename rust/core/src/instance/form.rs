@@ -185,7 +185,10 @@ impl Instance {
     /// preemption in this step put off. Whoever else could not come in stays
     /// out until then, as free blocks only get fewer.
     fn repeats(&mut self, forming: &Forming, world: &World) -> u64 {
-        if !self.partials.is_empty() || (forming.preempted && self.may_come_in(forming, world)) {
+        if !self.partials.is_empty()
+            || self.waiting.is_sorted_anew()
+            || (forming.preempted && self.may_come_in(forming, world))
+        {
             return 1;
         }
         let most = self.decode.steps_to_completion(&self.table);

@@ -7,6 +7,7 @@
 
 mod active;
 mod admit;
+mod check;
 mod decode_set;
 mod flight;
 mod form;
@@ -241,6 +242,9 @@ impl Instance {
         }
         if !self.completed.is_empty() {
             self.complete(now, world);
+        }
+        if cfg!(debug_assertions) {
+            self.check();
         }
         self.usage.finished - before
     }

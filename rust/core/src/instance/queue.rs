@@ -97,6 +97,12 @@ impl Queue {
         }
     }
 
+    /// Whether who is next may change without an arrival or a departure.
+    #[inline]
+    pub(super) fn is_sorted_anew(&self) -> bool {
+        matches!(self, Self::Sorted(queue) if queue.len() > 1)
+    }
+
     /// Everyone, in no order that matters.
     pub(super) fn iter(&self) -> Box<dyn Iterator<Item = Waiter> + '_> {
         match self {

@@ -47,8 +47,7 @@ impl Instance {
         }
         let spare = u64::from(self.scheduler.spare_block && decodes > 0);
         if self.decode.blocks_for_next() + spare > self.memory.free() {
-            let alone = self.partials.is_empty() || !walk.over_prefills;
-            if spare > 0 || !alone || self.scheduler.victim != Victim::Latest || !self.partials.is_empty() {
+            if spare > 0 || self.scheduler.victim != Victim::Latest || !self.partials.is_empty() {
                 return false;
             }
             // The latest admitted give theirs up until the rest is served.

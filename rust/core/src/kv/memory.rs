@@ -50,7 +50,7 @@ impl Memory {
 
     #[inline]
     pub(crate) fn used(&self) -> u64 {
-        self.pool.capacity() - self.pool.free()
+        self.pool.used()
     }
 
     /// Known contents that were lost to reuse.

@@ -42,6 +42,12 @@ impl BlockPool {
         self.capacity - self.used
     }
 
+    /// Blocks that somebody holds.
+    #[inline]
+    pub fn used(&self) -> u64 {
+        self.used
+    }
+
     /// Takes `wanted` blocks, or none at all.
     ///
     /// # Errors

@@ -1,0 +1,185 @@
+//! Whole replays of random small workloads, with the debug assertions on:
+//! leaping equals stepping, and what goes in comes out.
+
+use paceline_core::{Config, Outcome, PrefixIds, Reason, Simulation, Status, Trace};
+use proptest::prelude::*;
+
+const STAGES: [(&str, &str); 6] = [
+    (
+        "running first",
+        r#""stages": [{"kind": "running"}, {"kind": "admit", "chunked": true,
+        "unless_preempted": true, "unless_swapped": false, "count_decodes": true, "gather": null}],
+        "exclusive_prefill": false, "allocation": "chunk_if_all_fits", "spare_block": false,
+        "decodes_first": false, "preemption": {"kind": "recompute"}, "requeue_late": false"#,
+    ),
+    (
+        "first chunk only",
+        r#""stages": [{"kind": "running"}, {"kind": "admit", "chunked": true,
+        "unless_preempted": true, "unless_swapped": false, "count_decodes": true, "gather": null}],
+        "exclusive_prefill": false, "allocation": "chunk", "spare_block": false,
+        "decodes_first": false, "preemption": {"kind": "recompute"}, "requeue_late": false"#,
+    ),
+    (
+        "prefill first, swap",
+        r#""stages": [{"kind": "admit", "chunked": false, "unless_preempted": false,
+        "unless_swapped": true, "count_decodes": true, "gather": null},
+        {"kind": "decodes", "charged": false, "seated": false, "over_prefills": true},
+        {"kind": "swap_in", "unless_preempted": true}],
+        "exclusive_prefill": true, "allocation": "sequence", "spare_block": true, "decodes_first": false,
+        "preemption": {"kind": "swap", "blocks": 30, "out": 3, "back": 2, "overlapped": false},
+        "requeue_late": true"#,
+    ),
+    (
+        "chunks and swap",
+        r#""stages": [{"kind": "running"}, {"kind": "swap_in", "unless_preempted": true},
+        {"kind": "admit", "chunked": true, "unless_preempted": false, "unless_swapped": false,
+        "count_decodes": true, "gather": null}],
+        "exclusive_prefill": false, "allocation": "sequence", "spare_block": true, "decodes_first": true,
+        "preemption": {"kind": "swap", "blocks": 0, "out": 3, "back": 2, "overlapped": true},
+        "requeue_late": true"#,
+    ),
+    (
+        "layers",
+        r#""stages": [{"kind": "decodes", "charged": false, "seated": false, "over_prefills": false},
+        {"kind": "layered", "layers": 7, "groups": {"limits": [[8, 2]], "tokens_per_group": 4, "most": 5}}],
+        "exclusive_prefill": false, "allocation": "sequence", "spare_block": false, "decodes_first": false,
+        "preemption": {"kind": "recompute"}, "requeue_late": false"#,
+    ),
+    (
+        "static",
+        r#""stages": [{"kind": "decodes", "charged": true, "seated": false, "over_prefills": true},
+        {"kind": "admit", "chunked": false, "unless_preempted": false, "unless_swapped": false,
+        "count_decodes": true, "gather": {"size": 3, "wait": 50}}],
+        "exclusive_prefill": false, "allocation": "sequence", "spare_block": false, "decodes_first": false,
+        "preemption": {"kind": "recompute"}, "requeue_late": false"#,
+    ),
+];
+
+#[derive(Debug, Clone)]
+struct Case {
+    stages: usize,
+    blocks: u64,
+    block_tokens: u32,
+    budget: u64,
+    seqs: u64,
+    threshold: u64,
+    watermark: u64,
+    caches: bool,
+    ranked: bool,
+    until: Option<u64>,
+    requests: Vec<(u64, u32, u32, i64, u64)>,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let request = (0u64..60, 1u32..30, 1u32..30, 0i64..3, 0u64..3);
+    let shape = (0..STAGES.len(), 8u64..60, 1u32..5, 1u64..64, 1u64..9);
+    let rules = (0u64..9, 0u64..3, any::<bool>(), any::<bool>(), prop::option::of(0u64..3_000));
+    (shape, rules, prop::collection::vec(request, 1..25)).prop_map(|(shape, rules, mut requests)| {
+        let mut clock = 0;
+        for request in &mut requests {
+            clock += request.0 / 3;
+            request.0 = clock;
+        }
+        let (stages, blocks, block_tokens, budget, seqs) = shape;
+        let (threshold, watermark, caches, ranked, until) = rules;
+        let caches = caches && stages < 2;
+        let ranked = ranked && stages < 2;
+        let budget = if matches!(stages, 2 | 5) { budget + 60 } else { budget };
+        Case {
+            stages,
+            blocks,
+            block_tokens,
+            budget,
+            seqs,
+            threshold,
+            watermark,
+            caches,
+            ranked,
+            until,
+            requests,
+        }
+    })
+}
+
+fn replay(case: &Case, leap: bool) -> Outcome {
+    let cache = if case.caches { r#"{"unknown_first": true}"# } else { "null" };
+    let (order, victim) = if case.ranked { ("priority", "worst") } else { ("arrival", "latest") };
+    let until = case.until.map_or("null".into(), |until| until.to_string());
+    let json = format!(
+        r#"{{"instances": [{{
+            "blocks": {}, "block_tokens": {}, "max_model_len": null,
+            "cost": {{"kind": "affine", "step": 5, "token": 2, "kv_token": 1}},
+            "scheduler": {{
+                "max_num_batched_tokens": {}, "max_num_seqs": {}, "long_prefill_token_threshold": {},
+                {}, "order": {{"kind": "{order}"}}, "victim": "{victim}", "watermark_blocks": {},
+                "watermark_when_idle": false, "refund": true, "prefix_cache": {cache}
+            }}
+        }}], "routing": "round_robin", "until": {until}, "leap": {leap}, "record_decisions": false}}"#,
+        case.blocks,
+        case.block_tokens,
+        case.budget,
+        case.seqs,
+        case.threshold,
+        STAGES[case.stages].1,
+        case.watermark,
+    );
+    let config = Config::from_json(json.as_bytes()).expect("the configuration is valid");
+    let requests = &case.requests;
+    let ids = |request: &(u64, u32, u32, i64, u64)| vec![request.4; (request.1 / case.block_tokens) as usize];
+    let trace = Trace {
+        arrival: requests.iter().map(|request| request.0).collect(),
+        prompt_tokens: requests.iter().map(|request| request.1).collect(),
+        output_tokens: requests.iter().map(|request| request.2).collect(),
+        priority: Some(requests.iter().map(|request| request.3).collect()),
+        session: None,
+        prefix: Some(PrefixIds {
+            ends: requests
+                .iter()
+                .scan(0, |end, request| {
+                    *end += ids(request).len();
+                    Some(*end)
+                })
+                .collect(),
+            ids: requests.iter().flat_map(ids).collect(),
+            block_tokens: case.block_tokens,
+        }),
+    };
+    let mut simulation = Simulation::new(&config, trace).expect("the trace is valid");
+    let mut turns = 0;
+    while !simulation.advance(10_000).expect("the clock holds it") {
+        turns += 1;
+        assert!(turns < 100, "a replay of {} requests does not end", requests.len());
+    }
+    simulation.into_outcome()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn leaping_equals_stepping_and_nothing_is_lost(case in cases()) {
+        let (leaping, stepping) = (replay(&case, true), replay(&case, false));
+        prop_assert_eq!(format!("{:?}", leaping.columns), format!("{:?}", stepping.columns));
+        prop_assert_eq!(&leaping.gaps, &stepping.gaps);
+        prop_assert_eq!(&leaping.usage, &stepping.usage);
+        prop_assert_eq!(leaping.end, stepping.end);
+
+        let columns = &leaping.columns;
+        for (row, &(arrival, _, output, ..)) in case.requests.iter().enumerate() {
+            let status = columns.status[row];
+            if status == Status::Finished as u8 {
+                prop_assert_eq!(columns.generated[row], output);
+                prop_assert!(arrival <= columns.scheduled[row]);
+                prop_assert!(columns.scheduled[row] <= columns.first_token[row]);
+                prop_assert!(columns.first_token[row] <= columns.finish[row]);
+            } else if status == Status::Rejected as u8 {
+                prop_assert!(columns.reason[row] != Reason::None as u8);
+            } else {
+                prop_assert!(case.until.is_some(), "without an end, everyone finishes or is rejected");
+            }
+        }
+        let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
+        prop_assert_eq!(leaping.gaps.count(), gaps);
+        prop_assert!(leaping.usage[0].peak_blocks <= case.blocks);
+    }
+}
