@@ -52,8 +52,9 @@ format: $(VENV)/.requirements ## Rewrite the sources in the house format
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.native ## Measure the speed of the parts
+bench: $(VENV)/.native ## Measure the speed of the parts, and of whole replays
 	cargo bench --package paceline-benches $(LOCKED)
+	$(BIN)/python benches/end_to_end.py
 
 # The stamp goes into dist/ too, so that a wheel is the only wheel there.
 wheel: dist/.built ## Build the abi3 wheel into dist/

@@ -21,8 +21,9 @@ pub fn config(instances: usize, leap: bool) -> Config {
             ],
             "exclusive_prefill": false, "order": {"kind": "arrival"}, "victim": "latest",
             "allocation": "chunk_if_all_fits", "watermark_blocks": 0, "watermark_when_idle": false,
-            "spare_block": false, "decodes_first": false, "refund": true,
-            "preemption": {"kind": "recompute"}, "requeue_late": false, "prefix_cache": null
+            "spare_block": false, "decodes_first": false, "refund": true, "stop_at_own_preemption": false, "threshold_when_alone": false,
+            "preemption": {"kind": "recompute"}, "requeue_late": false, "prefix_cache": null,
+            "schedule_ahead": false
         }
     }"#;
     let all = vec![instance; instances].join(",");

@@ -6,6 +6,17 @@ from typing import Final, final
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = [
+    "BUILD_PROFILE",
+    "HORIZON_TICKS",
+    "TICKS_PER_SECOND",
+    "VERSION",
+    "Outcome",
+    "Progress",
+    "Sketch",
+    "replay",
+]
+
 TICKS_PER_SECOND: Final[int]
 HORIZON_TICKS: Final[int]
 BUILD_PROFILE: Final[str]
@@ -41,8 +52,8 @@ class Sketch:
     def variance(self) -> float | None: ...
     @property
     def relative_error(self) -> float: ...
-    def __eq__(self, other: object) -> bool: ...
-    def __ne__(self, other: object) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class Outcome:

@@ -10,11 +10,14 @@ import numpy as np
 import polars as pl
 
 from paceline import _core
+from paceline._build import warn_of_debug_build
 from paceline.errors import PolicyError
 from paceline.policy.scheduler import Scheduler
 from paceline.trace import Trace
 
 __all__ = ["columns", "run"]
+
+warn_of_debug_build()
 
 _NO_SESSION = np.uint32(2**32 - 1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -35,8 +36,19 @@ def test_models_are_all_there(paceline: Run) -> None:
 
 def test_policies_show_their_parameters(paceline: Run) -> None:
     document = json.loads(paceline("policies", "--json").stdout)
-    assert set(document) == set(policies.__all__)
-    assert "max_num_batched_tokens" in document["vllm"]["parameters"]
+    assert {name.replace("-", "_") for name in document} == set(policies.__all__)
+    parameters = document["vllm"]["parameters"]
+    assert list(parameters) == list(inspect.signature(policies.vllm).parameters)
+    assert (parameters["watermark"]["required"], parameters["watermark"]["default"]) == (False, 0.0)
+    assert document["layered-prefill"]["parameters"]["layers"]["required"]
+
+
+def test_every_parameter_of_a_policy_says_what_it_means_in_narrow_lines(paceline: Run) -> None:
+    for name, policy in json.loads(paceline("policies", "--json").stdout).items():
+        assert policy["summary"].endswith("."), name
+        if name not in ("authors-chunked", "authors-orca"):
+            unexplained = [p for p, about in policy["parameters"].items() if not about["meaning"]]
+            assert not unexplained, name
 
 
 def test_a_trace_is_summarized(paceline: Run, small_trace: Path) -> None:
@@ -58,6 +70,11 @@ def test_the_same_seed_makes_the_same_file(paceline: Run, tmp_path: Path) -> Non
     assert paceline(*words, "b.csv", "--quiet").stderr == ""
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
     assert read_trace(tmp_path / "a.csv") == synthesize("azure-conv", requests=50, rate=5.0, seed=3)
+
+
+def test_a_preset_has_a_rate_of_its_own(paceline: Run, tmp_path: Path) -> None:
+    assert paceline("synthesize", "azure-conv", "--requests", 50, "--out", "a.csv").returncode == 0
+    assert read_trace(tmp_path / "a.csv") == synthesize("azure-conv", requests=50, seed=0)
 
 
 def test_a_reader_may_stop_reading() -> None:

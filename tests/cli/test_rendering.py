@@ -29,11 +29,20 @@ def document(**changes: Any) -> dict[str, Any]:
         "mean_kv_use": 0.125,
         "peak_kv_use": 1.0,
         "preemptions": 7,
+        "swapped_out_blocks": 0,
+        "swapped_in_blocks": 0,
+        "swap_overflows": 0,
+        "prefix_queries": 0,
+        "prefix_hits": 0,
+        "prefix_hit_rate": 0.0,
+        "evictions": 0,
+        "uses_oracle": False,
         "steps": 1_000_000,
     }
     return {
         "trace": {"name": "by-hand", "requests": 9},
         "cluster": '[[instances]]\nmodel = "llama-3.1-8b"\ngpu = "h100-sxm"\n',
+        "policy": 'name = "mine"\n[scheduler]\n',
         "summary": {"ttft": ROW},
         "slo": None,
         **changes,
@@ -85,6 +94,19 @@ def test_what_was_not_served_is_said(capsys: pytest.CaptureFixture[str]) -> None
     assert "left out     5 rows of the file: no output" in shown
 
 
+def test_what_only_some_policies_have_is_said_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    swapped = {"swapped_out_blocks": 1200, "swapped_in_blocks": 1100, "swap_overflows": 3}
+    cached = {"prefix_queries": 20_000, "prefix_hits": 5_000, "prefix_hit_rate": 0.25, "evictions": 1_000}
+    shown = lines(capsys, totals={**swapped, **cached, "uses_oracle": True})
+    assert shown[-3:] == [
+        "swapped       1,200 blocks out, 1,100 back; 3 times without room",
+        "prefix cache  25.0% of 20,000 tokens found, 1,000 blocks evicted",
+        "oracle        the policy saw what no real scheduler knows: output lengths",
+    ]
+    none_swapped = {**swapped, "swapped_out_blocks": 0, "swapped_in_blocks": 0}
+    assert lines(capsys, totals=none_swapped)[-1].endswith("0 blocks out, 0 back; 3 times without room")
+
+
 @pytest.mark.parametrize(
     ("attainment", "percent"),
     [(1.0, "100.00%"), (0.999999, "99.99%"), (0.0, "0.00%"), (float("nan"), "nan%")],
@@ -107,5 +129,7 @@ def test_attainment_is_not_rounded_up_to_all(
         ('[[instances]]\nnum_blocks = 9\n[[instances]]\nmodel = { name = "own" }', "1 × instance, 1 × own"),
     ],
 )
-def test_the_title_names_the_cluster(toml: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert lines(capsys, cluster=toml)[0] == f"by-hand: 9 requests on {words}"
+def test_the_title_names_the_cluster_and_the_policy(
+    toml: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert lines(capsys, cluster=toml)[0] == f"by-hand: 9 requests on {words}, mine"

@@ -48,7 +48,7 @@ def test_the_table_names_metrics_units_and_counts(paceline: Run, small_trace: Pa
     done = paceline("replay", small_trace, *TWO, "--slo-ttft", 2)
     assert done.returncode == 0
     lines = done.stdout.splitlines()
-    assert lines[0].endswith(": 40 requests on 2 × llama-3.1-8b on h100-sxm")
+    assert lines[0].endswith(": 40 requests on 2 × llama-3.1-8b on h100-sxm, vllm")
     for metric in ("TTFT (ms)", "TPOT (ms)", "ITL (ms)", "E2E (ms)", "queueing (ms)"):
         assert any(line.lstrip().startswith(metric) for line in lines)
     assert any(line.startswith("requests") and line.endswith("40 finished") for line in lines)

@@ -11,7 +11,7 @@ import pytest
 import paceline as package
 from cli.running import ON_ONE_H100, Run
 
-COMMANDS = ("replay", "trace", "synthesize", "models", "gpus", "policies")
+COMMANDS = ("replay", "trace", "synthesize", "conformance", "models", "gpus", "policies")
 
 
 def test_help_names_every_command(paceline: Run) -> None:
@@ -30,7 +30,7 @@ def test_every_command_explains_itself(command: str, paceline: Run) -> None:
     rows = [line.split() for line in overview.stdout.splitlines()]
     row = next(row for row in rows if row[1:2] == [command])
     assert " ".join(row[2:6]) in done.stdout
-    assert "--json" in done.stdout or command == "synthesize"
+    assert "--json" in done.stdout or command in ("synthesize", "conformance")
 
 
 def test_version(paceline: Run) -> None:
@@ -68,6 +68,37 @@ def test_help_does_not_wait_for_the_engine() -> None:
         (["replay", "small.csv", *ON_ONE_H100, "--until", "-1"], "until_s must be 0 or more seconds"),
         (["replay", "small.csv", *ON_ONE_H100, "--slo-ttft", "-2"], "SLO.ttft must be a positive"),
         (["replay", "small.csv", *ON_ONE_H100, "--max-num-seqs", "0"], "max_num_seqs must be 1 to"),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--policy", "lottery"],
+            "vllm-v0, or FILE.toml, was 'lottery'",
+        ),
+        (["replay", "small.csv", *ON_ONE_H100, "--policy", "absent.toml"], "absent.toml: No such file"),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--policy", "bad.toml"],
+            "bad.toml: policy: the scheduler has no",
+        ),
+        (["replay", "small.csv", *ON_ONE_H100, "--policy", "bad.toml", "--set", "a=1"], "what --set says"),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--set", "watermark"],
+            "--set must be NAME=VALUE, was 'watermark'",
+        ),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--set", "luck=1"],
+            "--set luck: vllm has no such parameter; it has",
+        ),
+        (["replay", "small.csv", *ON_ONE_H100, "--set", "watermark=a"], "watermark of vllm must be a number"),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--set", "watermark=2"],
+            "watermark must be a share of the blocks",
+        ),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--set", "policy=lifo"],
+            "policy of vllm must be fcfs or priority",
+        ),
+        (
+            ["replay", "small.csv", *ON_ONE_H100, "--policy", "vllm-v0", "--prefix-caching"],
+            "vllm-v0 has no such",
+        ),
         (["replay", "broken.csv", *ON_ONE_H100], "broken.csv"),
         (["trace", "broken.csv"], "broken.csv"),
         (["synthesize", "azure", "--requests", "5", "--rate", "1", "--out", "a.csv"], "azure-conv"),
@@ -80,6 +111,7 @@ def test_a_mistake_is_one_line_and_exit_status_2(
     words: list[str], message: str, paceline: Run, small_trace: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "broken.csv").write_text("arrival,prompt_tokens,output_tokens\n0.0,10,-3\n")
+    (tmp_path / "bad.toml").write_text('name = "mine"\n[scheduler]\nluck = 1\n')
     before = sorted(path.name for path in tmp_path.iterdir())
     done = paceline(*words)
     assert done.returncode == 2

@@ -20,7 +20,7 @@ def test_what_the_requests_hold_and_what_is_free_is_all_there_is(case: Case, lea
         capacity = config.num_blocks - 1
         tokens: dict[int, int] = {}
         most = 0
-        for start, scheduled, preempted, free in decisions(outcome, index):
+        for start, scheduled, preempted, free in decisions(case, outcome, index):
             done = [request for request in tokens if (rows[request].finish or start + 1) <= start]
             for request in [*done, *preempted]:
                 tokens.pop(request, None)
@@ -30,3 +30,23 @@ def test_what_the_requests_hold_and_what_is_free_is_all_there_is(case: Case, lea
             most = max(most, held)
         assert usage[index]["blocks"] == capacity
         assert most <= usage[index]["peak_blocks"] <= capacity
+
+
+@given(case=cases("vllm-cached"), leap=st.booleans())
+def test_shared_blocks_count_once_and_no_less(case: Case, leap: bool) -> None:
+    outcome = engine(case, leap=leap, record=True)
+    rows = rows_of_engine(outcome)
+    usage = json.loads(outcome.stats)["instances"]
+    for index, (config, _) in enumerate(case.instances):
+        capacity = config.num_blocks - 1
+        tokens: dict[int, int] = {}
+        for start, scheduled, preempted, free in decisions(case, outcome, index):
+            done = [request for request in tokens if (rows[request].finish or start + 1) <= start]
+            for request in [*done, *preempted]:
+                tokens.pop(request, None)
+            tokens |= {request: before + now for request, now, before in scheduled}
+            blocks = [-(-count // config.block_size) for count in tokens.values()]
+            # What is cached and held by nobody is free to be taken.
+            assert max(blocks, default=0) <= capacity - free <= min(capacity, sum(blocks))
+            if usage[index]["prefix_hits"] == 0:
+                assert capacity - free == sum(blocks)

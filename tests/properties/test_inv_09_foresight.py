@@ -36,5 +36,7 @@ def test_outputs_change_nothing_before_the_first_of_them_ends(
     ]
     horizon = min(ends, default=2**63)
     for instance in range(len(case.instances)):
-        seen = [[step for step in decisions(outcome, instance) if step[0] < horizon] for outcome in outcomes]
+        seen = [
+            [step for step in decisions(case, outcome, instance) if step[0] < horizon] for outcome in outcomes
+        ]
         assert seen[0] == seen[1]

@@ -24,6 +24,8 @@ _COMMANDS = {
     "replay": "Replay a trace on a cluster and summarize what users would have felt.",
     "trace": "Summarize a trace: its rate, gaps and lengths.",
     "synthesize": "Make a trace from published statistics and write it to a file.",
+    "conformance": "Hold the engine against decision logs of real schedulers.",
+    "validate": "Replay a measured run and compare latencies with what was measured.",
     "models": "List the models that --model knows.",
     "gpus": "List the GPUs that --gpu knows.",
     "policies": "List the policies that --policy knows.",
@@ -52,7 +54,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command, with errors that the caller can put right as one line."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        app(words, exit_on_error=False, print_error=False)
+        status = app(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
     except CycloptsError as error:
         complain(f"{_one_line(str(error))} (paceline {_help_words(words)}--help)")
@@ -68,7 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or error}")
         return USAGE
-    return 0
+    # Only a command that answers yes or no has a status of its own.
+    return status if isinstance(status, int) else 0
 
 
 def _help_words(words: Sequence[str]) -> str:

@@ -38,7 +38,13 @@ def console() -> Console:
     return Console(highlight=False, soft_wrap=False, width=width)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> Table:
+def table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    left: int = 1,
+    vertical: Literal["top", "bottom"] = "bottom",
+) -> Table:
     """Lay out rows of text under headings, the first `left` columns to the left and others to the right."""
     from rich.table import Table
     from rich.text import Text
@@ -49,7 +55,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int =
         justify: Literal["left", "right"] = "left" if index < left else "right"
         # On a narrow terminal headings break, but not the names in the first column.
         name_width = max((len(row[0]) for row in cells), default=0) if index == 0 else None
-        made.add_column(Text(heading), justify=justify, vertical="bottom", min_width=name_width)
+        made.add_column(Text(heading), justify=justify, vertical=vertical, min_width=name_width)
     for row in cells:
         made.add_row(*(Text(cell) for cell in row))
     return made

@@ -3,58 +3,86 @@
 from __future__ import annotations
 
 import inspect
+import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 __all__ = ["policies"]
 
+_PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+$|\Z)", re.MULTILINE | re.DOTALL)
+_ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:[ ]+[^\n]*\n|\n)+)", re.MULTILINE)
+
 
 def policies(*, json: Annotated[bool, Parameter(negative="", show_default=False)] = False) -> None:
-    """List the policies that --policy knows, with their parameters.
+    """List the policies that --policy knows, with the parameters that --set knows.
 
     Parameters
     ----------
     json
-        Print one JSON object instead of a table.
+        Print one JSON object instead of tables.
     """
     from rich.text import Text
 
     from paceline.cli.output import console, print_json, table
+    from paceline.cli.policy_choice import known
 
-    document = _describe()
+    document = {name: _describe(make) for name, make in known().items()}
     if json:
         print_json(document)
         return
     screen = console()
     for name, of in document.items():
         screen.print(Text.assemble((name, "bold"), f"  {of['summary']}"))
-        screen.print(table(("", "parameter", "default"), _rows(of["parameters"]), left=3))
+        rows = [
+            (f"  {parameter}", _default(about["default"], about["required"]), _sentence(about["meaning"]))
+            for parameter, about in of["parameters"].items()
+        ]
+        screen.print(table(("  parameter", "default", ""), rows, left=3, vertical="top"))
+        screen.print()
 
 
-def _rows(parameters: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [
-        ("", name, "engine's, by GPU" if value is None else str(value)) for name, value in parameters.items()
-    ]
+def _describe(make: Callable[..., object]) -> dict[str, Any]:
+    """Return the first sentence of a policy's documentation, and its parameters with what they mean."""
+    documentation = inspect.getdoc(make) or ""
+    meanings = _meanings(documentation)
+    return {
+        "summary": documentation.partition("\n\n")[0].replace("\n", " "),
+        "parameters": {
+            parameter.name: {
+                "required": parameter.default is parameter.empty,
+                "default": _plain(parameter.default),
+                "meaning": meanings.get(parameter.name, ""),
+            }
+            for parameter in inspect.signature(make).parameters.values()
+        },
+    }
 
 
-def _describe() -> dict[str, Any]:
-    """Return the first sentence of each policy's documentation, and its parameters with their defaults."""
-    from paceline import policies as known
-
-    described = {}
-    for name in known.__all__:
-        make = getattr(known, name)
-        parameters = inspect.signature(make).parameters.values()
-        described[name] = {
-            "summary": (inspect.getdoc(make) or "").partition("\n")[0],
-            "parameters": {parameter.name: _default(parameter) for parameter in parameters},
-        }
-    return described
+def _meanings(documentation: str) -> dict[str, str]:
+    """Read what each parameter means from a docstring in numpy's style."""
+    section = _PARAMETERS.search(documentation + "\n")
+    entries = _ENTRY.findall(section[1]) if section else []
+    return {
+        name.strip(): " ".join(text.replace("`", "").split())
+        for names, text in entries
+        for name in names.split(",")
+    }
 
 
-def _default(parameter: inspect.Parameter) -> Any:  # noqa: ANN401 - whatever the policy takes
-    value = parameter.default
-    if value is inspect.Parameter.empty:
+def _sentence(text: str) -> str:
+    """Return the first sentence; a point within a number or a name ends none."""
+    return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
+
+
+def _plain(value: object) -> str | int | float | bool | None:
+    if value is inspect.Parameter.empty or value is None:
+        return None
+    return value if isinstance(value, str | int | float | bool) else repr(value)
+
+
+def _default(value: object, required: bool) -> str:
+    if required:
         return "must be given"
-    return value if value is None or isinstance(value, str | int | float | bool) else repr(value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

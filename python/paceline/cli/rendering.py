@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +60,8 @@ def print_result(document: dict[str, Any]) -> None:
 
     screen = console()
     requests = document["trace"]["requests"]
-    title = f"{document['trace']['name']}: {requests:,} requests on {_cluster(document['cluster'])}"
+    policy = tomllib.loads(document["policy"])["name"]
+    title = f"{document['trace']['name']}: {requests:,} requests on {_cluster(document['cluster'])}, {policy}"
     screen.print(Text(title, style="bold"))
     screen.print()
     rows = [_latency(name, row) for name, row in document["summary"].items() if row["count"]]
@@ -69,7 +71,9 @@ def print_result(document: dict[str, Any]) -> None:
     facts = _facts(document["totals"]) + _objectives(document["slo"])
     width = max(len(name) for name, _ in facts)
     for name, fact in facts:
-        screen.print(Text(f"{name:<{width}}  {fact}"))
+        for line in textwrap.wrap(fact, max(20, screen.width - width - 2)):
+            screen.print(Text(f"{name:<{width}}  {line}"))
+            name = ""
 
 
 def _facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
@@ -86,7 +90,24 @@ def _facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
         ("batch", batch),
         ("KV cache", f"{totals['mean_kv_use']:.1%} in use on average, {totals['peak_kv_use']:.1%} at most"),
         ("preemptions", f"{totals['preemptions']:,} in {totals['steps']:,} steps"),
+        *_memory(totals),
     ]
+
+
+def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name what only some policies have, where this one had it."""
+    facts = []
+    out, back, overflows = (
+        totals[name] for name in ("swapped_out_blocks", "swapped_in_blocks", "swap_overflows")
+    )
+    if out or overflows:
+        facts.append(("swapped", f"{out:,} blocks out, {back:,} back; {overflows:,} times without room"))
+    if totals["prefix_queries"]:
+        found = f"{totals['prefix_hit_rate']:.1%} of {totals['prefix_queries']:,} tokens found"
+        facts.append(("prefix cache", f"{found}, {totals['evictions']:,} blocks evicted"))
+    if totals["uses_oracle"]:
+        facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
+    return facts
 
 
 def _latency(metric: str, row: dict[str, float]) -> tuple[str, ...]:

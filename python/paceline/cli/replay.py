@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
     from paceline.cluster import Cluster
-    from paceline.policy import Policy
     from paceline.slo import SLO
     from paceline.trace import Trace
 
@@ -24,12 +23,6 @@ _OUTPUT = Group("Output", sort_key=5)
 
 Routing = Literal["round-robin", "fewest-requests", "fewest-tokens"]
 
-_ROUTING: Final[dict[Routing, Literal["round_robin", "fewest_requests", "fewest_tokens"]]] = {
-    "round-robin": "round_robin",
-    "fewest-requests": "fewest_requests",
-    "fewest-tokens": "fewest_tokens",
-}
-
 
 def replay(
     trace: Path,
@@ -41,10 +34,15 @@ def replay(
     tp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
     max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
-    policy: Annotated[Literal["vllm"], Parameter(group=_POLICY)] = "vllm",
-    routing: Annotated[Routing, Parameter(group=_POLICY)] = "fewest-requests",
+    policy: Annotated[str, Parameter(group=_POLICY)] = "vllm",
+    routing: Annotated[Routing | None, Parameter(group=_POLICY)] = None,
+    prefix_caching: Annotated[bool, Parameter(group=_POLICY, negative="", show_default=False)] = False,
     max_num_batched_tokens: Annotated[int | None, Parameter(group=_POLICY)] = None,
     max_num_seqs: Annotated[int | None, Parameter(group=_POLICY)] = None,
+    long_prefill_token_threshold: Annotated[int | None, Parameter(group=_POLICY)] = None,
+    settings: Annotated[
+        tuple[str, ...], Parameter(name="--set", group=_POLICY, negative="", show_default=False)
+    ] = (),
     rate: Annotated[float | None, Parameter(group=_LOAD)] = None,
     scale: Annotated[float | None, Parameter(group=_LOAD)] = None,
     until: Annotated[float | None, Parameter(group=_LOAD)] = None,
@@ -77,13 +75,19 @@ def replay(
     max_model_len
         Longest sequence that is not rejected, in tokens: by default the model's; auto: what fits.
     policy
-        Scheduler of an instance, as listed by `paceline policies`.
+        Scheduler of an instance: a name from `paceline policies`, or a policy's FILE.toml.
     routing
-        How an arrival finds its instance.
+        How an arrival finds its instance; fewest-requests if not given.
+    prefix_caching
+        Keep KV blocks for later requests that start the same, as the trace says.
     max_num_batched_tokens
         Tokens of one step; the policy's default if not given.
     max_num_seqs
         Running requests of an instance; the policy's default if not given.
+    long_prefill_token_threshold
+        The most tokens of one prefill in a step; no limit if not given.
+    settings
+        A parameter of the policy as NAME=VALUE, as listed by `paceline policies`; may be repeated.
     rate
         Stretch or squeeze the arrivals to this many requests per second.
     scale
@@ -112,6 +116,7 @@ def replay(
     import paceline
     from paceline.cli.interrupt import interruptible
     from paceline.cli.output import note, print_json
+    from paceline.cli.policy_choice import choose
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
 
@@ -121,7 +126,14 @@ def replay(
 
         check_target(out)
     cluster = _cluster(model, gpu, instances, tp, num_blocks, max_model_len)
-    chosen = _policy(policy, routing, max_num_batched_tokens, max_num_seqs)
+    options = {
+        "routing": routing and routing.replace("-", "_"),
+        "prefix_caching": prefix_caching or None,
+        "max_num_batched_tokens": max_num_batched_tokens,
+        "max_num_seqs": max_num_seqs,
+        "long_prefill_token_threshold": long_prefill_token_threshold,
+    }
+    chosen = choose(policy, options, settings, layers=_layers(cluster))
     requests = interruptible(lambda: _read(trace, on_empty_output, rate, scale))
 
     begun = time.perf_counter()
@@ -169,17 +181,9 @@ def _cluster(
     return Cluster(instances * [instance])
 
 
-def _policy(
-    name: Literal["vllm"], routing: Routing, max_num_batched_tokens: int | None, max_num_seqs: int | None
-) -> Policy:
-    from paceline import policies
-
-    make = {"vllm": policies.vllm}[name]
-    return make(
-        routing=_ROUTING[routing],
-        max_num_batched_tokens=max_num_batched_tokens,
-        max_num_seqs=max_num_seqs,
-    )
+def _layers(cluster: Cluster) -> int | None:
+    shape = cluster.instances[0].resolved_model
+    return None if shape is None else shape.layers
 
 
 def _read(

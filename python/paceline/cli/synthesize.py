@@ -15,8 +15,8 @@ def synthesize(
     /,
     *,
     requests: int,
-    rate: float,
     out: Path,
+    rate: float | None = None,
     seed: int = 0,
     quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -28,10 +28,10 @@ def synthesize(
         What the requests are like: azure-conv and the like.
     requests
         How many to make.
-    rate
-        Mean requests per second.
     out
         File to write: .csv, .jsonl (both also with .gz or .zst) or .parquet.
+    rate
+        Mean requests per second; that of the statistics if not given.
     seed
         The same seed makes the same trace.
     quiet

@@ -36,7 +36,10 @@ def main(arguments: Sequence[str]) -> int:
                 else:
                     worst = max(worst, 1)
                     print(f"{name}: {way}: {difference}")
-        except (PacelineError, OSError) as error:
+        except OSError as error:
+            worst = 2
+            print(f"paceline: {name}: {error.strerror or error}", file=sys.stderr)
+        except PacelineError as error:
             worst = 2
             print(f"paceline: {error}", file=sys.stderr)
     return worst

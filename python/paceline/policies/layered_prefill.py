@@ -149,4 +149,4 @@ def authors_orca(
         ),
         allocation="sequence",
     )
-    return Policy(name="orca", scheduler=scheduler, on_arrival=routing)
+    return Policy(name="authors-orca", scheduler=scheduler, on_arrival=routing)

@@ -20,6 +20,7 @@ def vllm(
     long_prefill_token_threshold: int = 0,
     reserve_full_prompt: bool | None = None,
     watermark: float = 0.0,
+    async_scheduling: bool = False,
     routing: Routing = "fewest_requests",
 ) -> Policy:
     """Schedule as vLLM V1 does: whoever runs goes on, then the waiting are let in.
@@ -27,9 +28,11 @@ def vllm(
     Parameters
     ----------
     version
-        The generation. 0.11 admits what fits with its first chunk, reuses freed
-        blocks in order whether their content is known or not, and does not give
-        the tokens of a victim that was already scheduled back to the step.
+        The generation. 0.11 admits what fits with its first chunk; reuses freed
+        blocks in order whether their content is known or not; cuts the prefill of
+        a request that is alone, too; and under ``priority`` it does not give the
+        tokens of a victim that was already scheduled back to the step, and lets
+        nobody go on behind a request that gave way to itself.
     policy
         ``fcfs``, or ``priority``: the trace's column, smallest first, decides who
         is admitted and who gives way.
@@ -48,6 +51,10 @@ def vllm(
         version does by default.
     watermark
         Share of the blocks that admissions leave free while something runs.
+    async_scheduling
+        Whether a step is decided when the one before it starts, as vLLM does by
+        default since 0.14 where it can. The logs that decisions are held
+        against were made without, and so is the default here.
     routing
         Which replica an arrival joins.
 
@@ -64,8 +71,11 @@ def vllm(
     Notes
     -----
     Source: ``vllm/v1/core/sched/scheduler.py``, 0.33.0 and 0.11.0. All decision
-    logs in ``tests/conformance/logs/vllm`` (0.33.0) are reproduced; 0.11 rests on
-    reading its source.
+    logs in ``tests/conformance/logs/vllm`` (0.33.0) are reproduced. 0.11 rests on
+    reading its source, and some things are as in 0.33 all the same: under
+    ``priority``, 0.11 passes over the next request in the list where a victim was
+    already scheduled; it counts a prefix query for each attempt to admit; it has
+    no ``watermark``.
     """
     newest = version == "0.33"
     reserve = newest if reserve_full_prompt is None else reserve_full_prompt
@@ -78,7 +88,10 @@ def vllm(
         victim="worst" if policy == "priority" else "latest",
         allocation="chunk_if_all_fits" if reserve else "chunk",
         watermark=watermark,
+        schedule_ahead=async_scheduling,
         refund=newest,
+        stop_at_own_preemption=not newest,
+        threshold_when_alone=not newest,
         prefix_cache=PrefixCache(unknown_first=newest) if prefix_caching else None,
     )
     return Policy(name="vllm" if newest else f"vllm-{version}", scheduler=scheduler, on_arrival=routing)

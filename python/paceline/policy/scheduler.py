@@ -43,6 +43,8 @@ class Scheduler:
     long_prefill_token_threshold
         The most tokens of one prefill in a step, while there is another
         request; 0: no limit.
+    threshold_when_alone
+        Whether that holds too for a request that is alone.
     stages
         What a step is formed by, in order.
     exclusive_prefill
@@ -67,6 +69,8 @@ class Scheduler:
     refund
         Whether a victim that was scheduled in the same step gives its tokens
         back to the budget.
+    stop_at_own_preemption
+        Whether those behind a request that gave way to itself sit the step out.
     preemption
         What becomes of a victim's memory.
     requeue_late
@@ -74,6 +78,10 @@ class Scheduler:
         others may be let in before it in the same step.
     prefix_cache
         Whether prefixes are cached, and how.
+    schedule_ahead
+        Whether a step is decided when the one before it starts (asynchronous
+        scheduling). It then knows of nobody who arrived, and of no memory that
+        came free, since: a newcomer waits for one more step.
 
     Raises
     ------
@@ -94,6 +102,7 @@ class Scheduler:
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     long_prefill_token_threshold: int = 0
+    threshold_when_alone: bool = False
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
     order: QueueOrder = "arrival"
@@ -104,9 +113,11 @@ class Scheduler:
     spare_block: bool = False
     decodes_first: bool = False
     refund: bool = True
+    stop_at_own_preemption: bool = False
     preemption: Recompute | Swap = field(default_factory=Recompute)
     requeue_late: bool = False
     prefix_cache: PrefixCache | None = None
+    schedule_ahead: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(self.stages))
@@ -173,11 +184,14 @@ class Scheduler:
             "spare_block": self.spare_block,
             "decodes_first": self.decodes_first,
             "refund": self.refund,
+            "stop_at_own_preemption": self.stop_at_own_preemption,
+            "threshold_when_alone": self.threshold_when_alone,
             "preemption": _preemption(self.preemption, ticks_per_s),
             "requeue_late": self.requeue_late,
             "prefix_cache": None
             if self.prefix_cache is None
             else {"unknown_first": self.prefix_cache.unknown_first},
+            "schedule_ahead": self.schedule_ahead,
         }
 
 

@@ -9,3 +9,5 @@ from paceline.result.stats import InstanceStats, ReplayStats
 from paceline.result.totals import Totals
 
 __all__ = ["InstanceStats", "Provenance", "ReplayStats", "Result", "Totals", "load_result"]
+
+# A module is executed once, and nothing is replayed without this one.

@@ -29,6 +29,7 @@ STATUSES: Final = ("finished", "running", "waiting", "not_arrived", "rejected")
 REASONS: Final = (
     "sequence longer than max_model_len",
     "KV of the whole sequence exceeds the instance's blocks",
+    "prompt longer than the tokens of a step, which is not cut into chunks",
 )
 """Why a request can be rejected, by reason code less one (code 0 is "no reason")."""
 
@@ -106,6 +107,11 @@ class Outcome(Protocol):
     @property
     def generated_tokens(self) -> NDArray[np.uint32]:
         """Output tokens emitted by the end of the replay."""
+        ...
+
+    @property
+    def cached_tokens(self) -> NDArray[np.uint32]:
+        """Prompt tokens that its first lookup found in the prefix cache."""
         ...
 
     @property

@@ -31,6 +31,9 @@ class Provenance:
     cluster, policy
         The cluster and the policy, in the TOML that they read back from or,
         for one that has none, its `repr`.
+    uses_oracle
+        Whether the policy looked at what no real scheduler knows, such as the
+        length of an output before its end.
     settings
         Arguments of `replay` by name.
     """
@@ -41,6 +44,7 @@ class Provenance:
     dropped_rows: dict[str, int]
     cluster: str
     policy: str
+    uses_oracle: bool
     settings: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -53,12 +57,17 @@ class Provenance:
             dropped_rows=dict(trace.dropped),
             cluster=_text(cluster),
             policy=_text(policy),
+            uses_oracle=_uses_oracle(policy),
             settings=dict(settings),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         return asdict(self)
+
+
+def _uses_oracle(policy: object) -> bool:
+    return bool(getattr(getattr(policy, "scheduler", None), "uses_oracle", False))
 
 
 def _text(configuration: object) -> str:

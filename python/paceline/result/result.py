@@ -107,6 +107,7 @@ class Result:
         prompt_tokens         tokens of the prompt
         output_tokens         tokens it asks for
         generated_tokens      tokens it was given by the end of the replay
+        cached_tokens         prompt tokens that its first admission found in the prefix cache; 0 without one
         preemptions           times it lost its KV cache
         instance              index of the instance it was routed to; null if it was not
         status                finished, running, waiting, not_arrived or rejected
@@ -168,7 +169,7 @@ class Result:
 
     @cached_property
     def _totals(self) -> Totals:
-        return total(self._columns, self.stats, self.provenance.dropped_rows)
+        return total(self._columns, self.stats, self.provenance)
 
     def totals(self) -> Totals:
         """Count the requests, and give rates and means over the whole replay."""

@@ -31,7 +31,18 @@ class InstanceStats:
     prefill_tokens, decode_tokens
         Tokens computed by prefill, recomputation included, and by decode.
     preemptions, finished
-        Requests that lost their KV cache, and that ended here.
+        Times that a request lost its KV cache, and requests that ended here.
+    swapped_out_blocks, swapped_in_blocks
+        Blocks copied to the CPU's memory and back.
+    swap_overflows
+        Preemptions for which the CPU's memory had no room, done by recompute.
+    prefix_queries, prefix_hits
+        Tokens for which the prefix cache was asked, once an admission, and
+        those of them that it had.
+    evictions
+        Cached blocks that were lost to reuse.
+    extrapolated
+        Steps whose cost lies past what was measured, by axis of the tables.
     peak_running, peak_waiting, peak_blocks
         The most at any moment.
     running_ticks, waiting_ticks, kv_token_ticks
@@ -45,6 +56,13 @@ class InstanceStats:
     decode_tokens: int
     prefill_tokens: int
     preemptions: int
+    swapped_out_blocks: int
+    swapped_in_blocks: int
+    swap_overflows: int
+    prefix_queries: int
+    prefix_hits: int
+    evictions: int
+    extrapolated: dict[str, int]
     finished: int
     peak_running: int
     peak_waiting: int
@@ -90,6 +108,15 @@ class ReplayStats:
             instances=tuple(InstanceStats(**instance) for instance in instances),
         )
 
+    @property
+    def extrapolated(self) -> dict[str, int]:
+        """Steps whose cost lies past what was measured, by axis, over all instances."""
+        total: dict[str, int] = {}
+        for instance in self.instances:
+            for axis, steps in instance.extrapolated.items():
+                total[axis] = total.get(axis, 0) + steps
+        return total
+
     def frame(self) -> pl.DataFrame:
         """Return a row per instance, in seconds, tokens and shares."""
         return pl.DataFrame([self._row(index) for index in range(len(self.instances))], schema=_SCHEMA)
@@ -106,6 +133,12 @@ class ReplayStats:
             "prefill_tokens": of.prefill_tokens,
             "decode_tokens": of.decode_tokens,
             "preemptions": of.preemptions,
+            "swapped_out_blocks": of.swapped_out_blocks,
+            "swapped_in_blocks": of.swapped_in_blocks,
+            "swap_overflows": of.swap_overflows,
+            "prefix_queries": of.prefix_queries,
+            "prefix_hits": of.prefix_hits,
+            "evictions": of.evictions,
             "busy_s": of.busy_ticks / TICKS_PER_SECOND,
             "busy_share": ratio(of.busy_ticks, end),
             "mean_batch": ratio(of.running_ticks, end),
@@ -132,6 +165,12 @@ _SCHEMA: dict[str, pl.DataType] = {
     "prefill_tokens": pl.UInt64(),
     "decode_tokens": pl.UInt64(),
     "preemptions": pl.UInt64(),
+    "swapped_out_blocks": pl.UInt64(),
+    "swapped_in_blocks": pl.UInt64(),
+    "swap_overflows": pl.UInt64(),
+    "prefix_queries": pl.UInt64(),
+    "prefix_hits": pl.UInt64(),
+    "evictions": pl.UInt64(),
     "busy_s": pl.Float64(),
     "busy_share": pl.Float64(),
     "mean_batch": pl.Float64(),

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import REASONS, STATUSES, TICKS_PER_SECOND
-from paceline.result.stats import ReplayStats, ratio
+from paceline.result.provenance import Provenance
+from paceline.result.stats import InstanceStats, ReplayStats, ratio
 
-__all__ = ["Totals", "count_statuses", "makespan_s", "total"]
+__all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
+
+_MEMORY: Final = (
+    "swapped_out_blocks",
+    "swapped_in_blocks",
+    "swap_overflows",
+    "prefix_queries",
+    "prefix_hits",
+    "evictions",
+)
+"""Counters of the KV cache that are added up over the instances."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +57,19 @@ class Totals:
         requests that have their first token. Recomputation does not count.
     preemptions
         Times a request lost its KV cache.
+    swapped_out_blocks, swapped_in_blocks
+        KV blocks copied to the CPU's memory and back; 0 where preemption recomputes.
+    swap_overflows
+        Preemptions that the CPU's memory had no room for, done by recompute.
+    prefix_queries, prefix_hits
+        Tokens that the prefix cache was asked for and those that it had,
+        counted at each admission, so again after a preemption.
+    prefix_hit_rate
+        The one over the other; 0 without a prefix cache.
+    evictions
+        Cached blocks that were lost to reuse.
+    uses_oracle
+        Whether the policy looked at what no real scheduler knows.
     steps
         Steps run by all instances.
     mean_batch
@@ -73,6 +97,14 @@ class Totals:
     output_tokens_per_s: float
     total_tokens_per_s: float
     preemptions: int
+    swapped_out_blocks: int
+    swapped_in_blocks: int
+    swap_overflows: int
+    prefix_queries: int
+    prefix_hits: int
+    prefix_hit_rate: float
+    evictions: int
+    uses_oracle: bool
     steps: int
     mean_batch: float
     mean_batch_busy: float
@@ -99,7 +131,7 @@ def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
     return 0.0 if last is None else float(last)
 
 
-def total(columns: RequestColumns, stats: ReplayStats, dropped_rows: Mapping[str, int]) -> Totals:
+def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
     """Add up a replay."""
     window = makespan_s(columns, stats)
     counts = count_statuses(columns)
@@ -108,11 +140,12 @@ def total(columns: RequestColumns, stats: ReplayStats, dropped_rows: Mapping[str
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
+    counts_of_memory = {name: _over(of, name) for name in _MEMORY}
     return Totals(
         requests=len(columns),
         **counts,
         rejected_by_reason=_count_reasons(columns),
-        dropped_rows=dict(dropped_rows),
+        dropped_rows=dict(provenance.dropped_rows),
         simulated_s=end / TICKS_PER_SECOND,
         makespan_s=window,
         requests_per_s=rate(finished, window),
@@ -120,6 +153,9 @@ def total(columns: RequestColumns, stats: ReplayStats, dropped_rows: Mapping[str
         output_tokens_per_s=rate(output_tokens, window),
         total_tokens_per_s=rate(served, window),
         preemptions=_sum(columns["preemptions"]),
+        **counts_of_memory,
+        prefix_hit_rate=ratio(counts_of_memory["prefix_hits"], counts_of_memory["prefix_queries"]),
+        uses_oracle=provenance.uses_oracle,
         steps=stats.steps,
         mean_batch=ratio(running, end * len(of)),
         mean_batch_busy=ratio(running, sum(instance.busy_ticks for instance in of)),
@@ -131,6 +167,10 @@ def total(columns: RequestColumns, stats: ReplayStats, dropped_rows: Mapping[str
 def rate(count: int, window_s: float) -> float:
     """Events per second; none in no time is zero."""
     return count / window_s if window_s else 0.0
+
+
+def _over(instances: Iterable[InstanceStats], counter: str) -> int:
+    return sum(getattr(instance, counter) for instance in instances)
 
 
 def _sum(counts: pl.Series) -> int:

@@ -11,6 +11,7 @@ from paceline.cluster import Cluster, Instance
 from paceline.kernels import Table
 from paceline.policies.vllm import vllm
 from paceline.replaying import replay
+from paceline.result import Result
 from paceline.trace import Trace
 from paceline.validation.comparison import Comparison, Latencies, compare
 from paceline.validation.folder import MeasuredRun, read_run
@@ -32,8 +33,8 @@ def cost_of(run: MeasuredRun, *, overhead_s: float | None = None) -> Table:
     )
 
 
-def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> Latencies:
-    """Replay a run and return its latencies, in the order of ``run.requests``.
+def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Latencies, tuple[str, ...]]:
+    """Replay a run and return its latencies, in the order of ``run.requests``, and what to know of them.
 
     Each data-parallel rank is an instance; vLLM sends a request to the one with the fewest.
 
@@ -65,6 +66,7 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> Latencies:
     )
     policy = vllm(
         prefix_caching=prefix,
+        async_scheduling=True,
         max_num_seqs=run.max_num_seqs,
         max_num_batched_tokens=run.max_num_batched_tokens,
     )
@@ -74,7 +76,15 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> Latencies:
         arrival + result.requests[column].cast(float).fill_null(np.nan).to_numpy()
         for column in ("ttft", "e2e")
     )
-    return Latencies(arrival, first, last, run.requests["output_tokens"].to_numpy().astype(np.int64))
+    latencies = Latencies(arrival, first, last, run.requests["output_tokens"].to_numpy().astype(np.int64))
+    return latencies, _notes(result)
+
+
+def _notes(result: Result) -> tuple[str, ...]:
+    """Say how many steps lay past the end of the tables."""
+    steps = result.stats.extrapolated
+    share = {axis: count / result.stats.steps for axis, count in steps.items()}
+    return tuple(f"{part:.1%} of the steps lie past the measured {axis}" for axis, part in share.items())
 
 
 def validate(folder: str | PathLike[str], *, overhead_s: float | None = None) -> Comparison:
@@ -92,10 +102,12 @@ def validate(folder: str | PathLike[str], *, overhead_s: float | None = None) ->
     Comparison
     """
     run = read_run(folder)
+    predicted, notes = predict(run, overhead_s=overhead_s)
     peer = run.folder / "peer-llmservingsim.txt"
     return compare(
         run.name,
         run.measured(),
-        predict(run, overhead_s=overhead_s),
+        predicted,
         read_peer(peer) if peer.is_file() else None,
+        notes=notes,
     )

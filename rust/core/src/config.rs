@@ -51,6 +51,8 @@ pub struct SchedulerConfig {
     pub max_num_seqs: u64,
     /// The longest chunk of a prefill while others want a share; 0: no limit.
     pub long_prefill_token_threshold: u64,
+    /// Whether that holds too for a request that is alone.
+    pub threshold_when_alone: bool,
     /// What a step is formed by, in order.
     pub stages: Vec<Stage>,
     /// Whether a step with prefills has no decodes.
@@ -72,6 +74,8 @@ pub struct SchedulerConfig {
     /// Whether a victim that was scheduled in the same step gives its tokens
     /// back to the budget.
     pub refund: bool,
+    /// Whether those behind a request that gave way to itself sit the step out.
+    pub stop_at_own_preemption: bool,
     /// What happens to a victim's memory.
     pub preemption: Preemption,
     /// Whether a victim is queued again only after the step is formed, so that
@@ -79,6 +83,9 @@ pub struct SchedulerConfig {
     pub requeue_late: bool,
     /// Whether prefixes are cached, and how.
     pub prefix_cache: Option<PrefixCacheConfig>,
+    /// Whether a step is decided when the one before it starts: it then knows of
+    /// nobody who arrived, and of no memory that came free, since.
+    pub schedule_ahead: bool,
 }
 
 /// A part of forming a step.
@@ -305,6 +312,12 @@ impl SchedulerConfig {
         }
         if self.prefix_cache.is_none() && matches!(self.order, QueueOrder::LongestPrefix { .. }) {
             return Err(("order", "must not look at prefixes where none are cached"));
+        }
+        let under_way = self.stages.contains(&Stage::Prefills);
+        if under_way && self.allocation != Allocation::Sequence && !self.exclusive_prefill {
+            let rule =
+                "must be of the whole sequence where prefills go on in a stage of their own beside decodes";
+            return Err(("allocation", rule));
         }
         let swaps = matches!(self.preemption, Preemption::Swap { .. });
         if swaps != self.stages.iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {

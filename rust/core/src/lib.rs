@@ -24,8 +24,9 @@
 //!             ],
 //!             "exclusive_prefill": false, "order": {"kind": "arrival"}, "victim": "latest",
 //!             "allocation": "chunk_if_all_fits", "watermark_blocks": 0, "watermark_when_idle": false,
-//!             "spare_block": false, "decodes_first": false, "refund": true,
-//!             "preemption": {"kind": "recompute"}, "requeue_late": false, "prefix_cache": null
+//!             "spare_block": false, "decodes_first": false, "refund": true, "stop_at_own_preemption": false, "threshold_when_alone": false,
+//!             "preemption": {"kind": "recompute"}, "requeue_late": false, "prefix_cache": null,
+//!             "schedule_ahead": false
 //!         }
 //!     }],
 //!     "routing": "round_robin", "until": null, "leap": true, "record_decisions": false

@@ -66,6 +66,7 @@ struct Case {
     watermark: u64,
     caches: bool,
     ranked: bool,
+    ahead: bool,
     until: Option<u64>,
     requests: Vec<(u64, u32, u32, i64, u64)>,
 }
@@ -73,7 +74,8 @@ struct Case {
 fn cases() -> impl Strategy<Value = Case> {
     let request = (0u64..60, 1u32..30, 1u32..30, 0i64..3, 0u64..3);
     let shape = (0..STAGES.len(), 8u64..60, 1u32..5, 1u64..64, 1u64..9);
-    let rules = (0u64..9, 0u64..3, any::<bool>(), any::<bool>(), prop::option::of(0u64..3_000));
+    let rules =
+        (0u64..9, 0u64..3, any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0u64..3_000));
     (shape, rules, prop::collection::vec(request, 1..25)).prop_map(|(shape, rules, mut requests)| {
         let mut clock = 0;
         for request in &mut requests {
@@ -81,7 +83,7 @@ fn cases() -> impl Strategy<Value = Case> {
             request.0 = clock;
         }
         let (stages, blocks, block_tokens, budget, seqs) = shape;
-        let (threshold, watermark, caches, ranked, until) = rules;
+        let (threshold, watermark, caches, ranked, ahead, until) = rules;
         let caches = caches && stages < 2;
         let ranked = ranked && stages < 2;
         let budget = if matches!(stages, 2 | 5) { budget + 60 } else { budget };
@@ -95,6 +97,7 @@ fn cases() -> impl Strategy<Value = Case> {
             watermark,
             caches,
             ranked,
+            ahead,
             until,
             requests,
         }
@@ -112,7 +115,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
             "scheduler": {{
                 "max_num_batched_tokens": {}, "max_num_seqs": {}, "long_prefill_token_threshold": {},
                 {}, "order": {{"kind": "{order}"}}, "victim": "{victim}", "watermark_blocks": {},
-                "watermark_when_idle": false, "refund": true, "prefix_cache": {cache}
+                "watermark_when_idle": false, "refund": true, "stop_at_own_preemption": false, "threshold_when_alone": false, "prefix_cache": {cache}, "schedule_ahead": {}
             }}
         }}], "routing": "round_robin", "until": {until}, "leap": {leap}, "record_decisions": false}}"#,
         case.blocks,
@@ -122,6 +125,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
         case.threshold,
         STAGES[case.stages].1,
         case.watermark,
+        case.ahead,
     );
     let config = Config::from_json(json.as_bytes()).expect("the configuration is valid");
     let requests = &case.requests;

@@ -141,7 +141,7 @@ def test_a_model_that_does_not_fit_is_refused_with_the_sums() -> None:
             "max_model_len of an Instance must be a whole number of at least 1, was 'all'",
         ),
         ({"kv_dtype": "int4"}, "kv_dtype of an Instance must be auto or one of .*, was 'int4'"),
-        ({"cost": 0.01}, "cost of an Instance must be an Affine or a Roofline, was 0.01"),
+        ({"cost": 0.01}, "cost of an Instance must be an Affine, a Roofline or a Table, was 0.01"),
         ({"model": 8}, "model of an Instance must be a name or a Model, was 8"),
         ({"gpu": "h100"}, "there is no gpu 'h100'; close to it: "),
     ],

@@ -83,6 +83,7 @@ class Request:
     finish: float = float("inf")
     max_itl: float = float("inf")
     generated: int = 0
+    cached: int = 0
     preemptions: int = 0
     instance: int = NOWHERE
     status: int = FINISHED
@@ -110,6 +111,7 @@ class FakeOutcome:
     max_itl_ticks: NDArray[np.uint64]
     preemptions: NDArray[np.uint32]
     generated_tokens: NDArray[np.uint32]
+    cached_tokens: NDArray[np.uint32]
     instance: NDArray[np.uint32]
     status: NDArray[np.uint8]
     reason: NDArray[np.uint8]
@@ -120,9 +122,11 @@ class FakeOutcome:
 def instance_stats(**counters: int) -> dict[str, int]:
     """Counters of an instance, zero where not given."""
     names = ("steps", "busy_ticks", "decode_tokens", "prefill_tokens", "preemptions", "finished")
+    swaps = ("swapped_out_blocks", "swapped_in_blocks", "swap_overflows")
+    prefixes = ("prefix_queries", "prefix_hits", "evictions")
     peaks = ("peak_running", "peak_waiting", "peak_blocks")
     integrals = ("running_ticks", "waiting_ticks", "kv_token_ticks")
-    zeros = dict.fromkeys((*names, *peaks, *integrals), 0)
+    zeros = dict.fromkeys((*names, *swaps, *prefixes, *peaks, *integrals), 0)
     return {"blocks": 100, "block_tokens": 16, **zeros, **counters}
 
 
@@ -150,6 +154,7 @@ def outcome_of(
         max_itl_ticks=times("max_itl"),
         preemptions=numbers("preemptions", np.uint32),
         generated_tokens=numbers("generated", np.uint32),
+        cached_tokens=numbers("cached", np.uint32),
         instance=numbers("instance", np.uint32),
         status=numbers("status", np.uint8),
         reason=numbers("reason", np.uint8),

@@ -24,7 +24,8 @@ from unit.result.fakes import (
 
 
 def test_a_finished_request_has_every_latency() -> None:
-    request = served(2.0, 2.5, 4.0, 10.0, output=13, max_itl=0.75, prompt=600, preemptions=2, instance=3)
+    counts = {"prompt": 600, "cached": 512, "preemptions": 2, "instance": 3}
+    request = served(2.0, 2.5, 4.0, 10.0, output=13, max_itl=0.75, **counts)
     row = result_of([request]).requests.row(0, named=True)
     assert row == {
         "arrival": 2.0,
@@ -40,6 +41,7 @@ def test_a_finished_request_has_every_latency() -> None:
         "prompt_tokens": 600,
         "output_tokens": 13,
         "generated_tokens": 13,
+        "cached_tokens": 512,
         "preemptions": 2,
         "instance": 3,
         "status": "finished",
@@ -83,6 +85,7 @@ def test_a_request_that_never_ran_has_only_an_arrival(status: int, name: str) ->
     [
         (1, "sequence longer than max_model_len"),
         (2, "KV of the whole sequence exceeds the instance's blocks"),
+        (3, "prompt longer than the tokens of a step, which is not cut into chunks"),
     ],
 )
 def test_a_rejected_request_says_why(reason: int, text: str) -> None:

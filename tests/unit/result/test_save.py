@@ -28,10 +28,10 @@ from unit.result.fakes import (
 
 REQUESTS = [
     served(0.1, 0.2, 1, 3, output=3, prompt=100),
-    served(0.7, 1.3, 2, 4, output=5, prompt=200, preemptions=2),
+    served(0.7, 1.3, 2, 4, output=5, prompt=200, cached=128, preemptions=2),
     Request(arrival=0.9, scheduled=1, first_token=3, output=90, generated=7, instance=0, status=RUNNING),
     Request(arrival=1, status=WAITING),
-    Request(arrival=2, status=REJECTED, reason=2),
+    Request(arrival=2, status=REJECTED, reason=3),
 ]
 
 
@@ -43,7 +43,8 @@ def _exact_sketch(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def result() -> Result:
     # An integral of more than 64 bits goes through the file too.
-    busy = instance_stats(busy_ticks=ticks(9), running_ticks=10**25, peak_blocks=3)
+    memory = {"prefix_queries": 300, "prefix_hits": 128, "evictions": 4, "swapped_out_blocks": 9}
+    busy = instance_stats(busy_ticks=ticks(9), running_ticks=10**25, peak_blocks=3, **memory)
     return result_of(REQUESTS, gaps=[0.5, 0.5, 1.0], instances=[busy, instance_stats()])
 
 
@@ -84,6 +85,8 @@ def test_the_files_are_open_to_other_tools(result: Result, tmp_path: Path) -> No
     assert manifest["provenance"]["trace"] == "by-hand"
     assert manifest["provenance"]["cluster"].startswith("[[instance]]")
     assert manifest["provenance"]["policy"] == "FakePolicy(name='vllm')"
+    assert manifest["provenance"]["uses_oracle"] is False
+    assert manifest["stats"]["instances"][0]["prefix_hits"] == 128
     assert manifest["provenance"]["settings"] == {"leap": True, "until_s": None}
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from paceline.policy import Policy, Scheduler
 from paceline.result import Result
 from paceline.trace.model import Trace
 from unit.result.fakes import (
@@ -33,7 +35,7 @@ MIXED = [
     Request(arrival=20, prompt=500, status=NOT_ARRIVED),
     Request(prompt=600, status=REJECTED, reason=1),
     Request(prompt=700, status=REJECTED, reason=2),
-    Request(prompt=700, status=REJECTED, reason=2),
+    Request(prompt=700, status=REJECTED, reason=3),
 ]
 
 
@@ -44,7 +46,8 @@ def test_every_request_is_counted_once() -> None:
     assert totals.requests == sum(counts) == 8
     assert totals.rejected_by_reason == {
         "sequence longer than max_model_len": 1,
-        "KV of the whole sequence exceeds the instance's blocks": 2,
+        "KV of the whole sequence exceeds the instance's blocks": 1,
+        "prompt longer than the tokens of a step, which is not cut into chunks": 1,
     }
 
 
@@ -123,6 +126,38 @@ def test_integrals_may_exceed_64_bits() -> None:
 def test_preemptions_and_steps_are_carried_over() -> None:
     totals = result_of(MIXED).totals()
     assert (totals.preemptions, totals.steps) == (2, 7)
+
+
+def test_counters_of_the_cache_add_up_over_instances() -> None:
+    one = instance_stats(prefix_queries=900, prefix_hits=300, evictions=5, swapped_out_blocks=7)
+    other = instance_stats(
+        prefix_queries=100, prefix_hits=100, evictions=1, swapped_in_blocks=6, swap_overflows=2
+    )
+    result = result_of(MIXED[:2], instances=[one, other])
+    totals = result.totals()
+    assert (totals.prefix_queries, totals.prefix_hits, totals.prefix_hit_rate) == (1000, 400, 0.4)
+    assert (totals.evictions, totals.swap_overflows) == (6, 2)
+    assert (totals.swapped_out_blocks, totals.swapped_in_blocks) == (7, 6)
+    assert result.instances["prefix_hits"].to_list() == [300, 100]
+
+
+def test_without_a_prefix_cache_its_hit_rate_is_zero() -> None:
+    assert result_of(MIXED[:2]).totals().prefix_hit_rate == 0.0
+
+
+@pytest.mark.parametrize(("order", "looked"), [("longest_output", True), ("arrival", False)])
+def test_a_policy_that_looked_at_an_oracle_is_told_on(order: Any, looked: bool) -> None:
+    requests = MIXED[:1]
+    policy = Policy(name="mine", scheduler=Scheduler(order=order))
+    result = Result.from_outcome(
+        trace=trace_of(requests),
+        cluster=FakeCluster(),
+        policy=policy,
+        outcome=outcome_of(requests),
+        settings={},
+    )
+    assert result.totals().uses_oracle is looked
+    assert result.provenance.uses_oracle is looked
 
 
 def test_rows_that_reading_dropped_are_reported() -> None:

@@ -25,6 +25,9 @@ pub(crate) enum Phase {
     Preempted,
     /// Its memory is with the CPU; `bool`: it was decoding.
     Swapped(bool),
+    /// Has yielded all its tokens; a step that is decided still counts on its
+    /// memory being taken.
+    Lingering,
     /// The slot is free.
     Vacant,
 }

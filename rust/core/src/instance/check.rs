@@ -20,6 +20,7 @@ impl Instance {
                     decode_kv += u64::from(computed);
                     held += self.blocks(computed);
                 }
+                Phase::Lingering => held += active.count,
                 Phase::Prefilling | Phase::Stalled => {
                     partial_kv += u64::from(active.computed);
                     held += active.count;

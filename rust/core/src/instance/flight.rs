@@ -39,8 +39,10 @@ impl Instance {
         if flight.steps == 1 {
             return None;
         }
-        let steps = flight.series.steps_to_reach(now - flight.start, flight.steps);
-        if steps == flight.steps {
+        // The step after this one is decided already, where that is done ahead.
+        let more = u64::from(self.scheduler.schedule_ahead);
+        let steps = flight.series.steps_to_reach(now - flight.start, flight.steps) + more;
+        if steps >= flight.steps {
             return None;
         }
         flight.steps = steps;

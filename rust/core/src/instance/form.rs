@@ -44,6 +44,10 @@ impl Instance {
     pub(crate) fn begin(&mut self, now: Ticks, world: &mut World) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.flight.is_none(), "Invariant: one step at a time");
         self.usage.waited(self.queued(), now);
+        let ahead = self.scheduler.schedule_ahead;
+        if ahead {
+            self.learn(world.trace);
+        }
         let (forming, decodes) = loop {
             self.preempted.clear();
             self.copied = (0, 0);
@@ -58,17 +62,25 @@ impl Instance {
                 break (forming, decodes);
             }
             // A step in which everyone was preempted takes no time; what it
-            // freed is there for the next.
-            if !forming.preempted {
+            // freed is there for the next. Nor does one that could not be
+            // decided ahead.
+            if !(forming.preempted || ahead && self.catch_up(world.trace)) {
                 return Ok(forming.wake);
             }
         };
         if self.scheduler.decodes_first {
             self.put_decodes_first();
         }
-        self.usage.peak_running = self.usage.peak_running.max(self.admitted());
+        self.usage.peak_running = self.usage.peak_running.max(self.running());
         self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
-        let flight = self.start(now, decodes, &forming, world)?;
+        let freed = self.ahead.lingering() > 0;
+        if freed {
+            self.settle_lingering();
+        }
+        let mut flight = self.start(now, decodes, &forming, world)?;
+        if ahead && self.has_news(freed) {
+            flight.steps = 1;
+        }
         let end = flight.end();
         self.flight = Some(flight);
         Ok(Some(end))
@@ -77,7 +89,8 @@ impl Instance {
     fn open(&self) -> Forming {
         // A lone request starves nobody, so its chunks have no limit.
         let limit = self.scheduler.long_prefill_token_threshold;
-        let lone = self.admitted() + self.waiting.len() <= 1;
+        let alone = self.admitted() + self.waiting.len() <= 1;
+        let lone = alone && !self.scheduler.threshold_when_alone;
         Forming {
             left: self.scheduler.max_num_batched_tokens,
             chunk_limit: if limit == 0 || lone { u64::MAX } else { limit },
@@ -212,6 +225,9 @@ impl Instance {
         }
         self.waiting.front().is_some_and(|waiter| {
             let tokens = self.waiter_tokens(waiter, world);
+            if !self.scheduler.cuts_prompts() && u64::from(tokens) > self.scheduler.max_num_batched_tokens {
+                return true;
+            }
             let chunk = u64::from(tokens).min(forming.chunk_limit).min(forming.left) as u32;
             self.admission_needs(tokens, 0, chunk, 0) <= self.memory.free()
         })

@@ -26,13 +26,14 @@ impl Instance {
             let since = u128::from(now - latest);
             let held = self.decode.kv_tokens() + members + self.partial_kv;
             self.usage.busy_ticks += since as u64;
-            self.usage.running_ticks += since * u128::from(self.admitted());
+            self.usage.running_ticks += since * u128::from(self.running());
             self.usage.kv_token_ticks += since * u128::from(held);
         }
         self.write_unfinished(latest, world);
     }
 
     fn write_unfinished(&mut self, latest: Ticks, world: &mut World) {
+        self.catch_up(world.trace);
         for waiter in self.waiting.iter().filter(|waiter| waiter.slot.is_none()) {
             world.columns.status[waiter.request as usize] = Status::Waiting as u8;
         }

@@ -7,6 +7,7 @@
 
 mod active;
 mod admit;
+mod ahead;
 mod check;
 mod decode_set;
 mod flight;
@@ -21,6 +22,7 @@ mod running;
 use std::sync::Arc;
 
 use active::{ActiveTable, Phase, Slot, Turn};
+use ahead::Ahead;
 use decode_set::DecodeSet;
 use flight::Flight;
 use layers::Layers;
@@ -76,6 +78,7 @@ pub(crate) struct Instance {
     waiting: Queue,
     /// Swapped out, in the order in which they come back.
     swapped: Vec<Slot>,
+    ahead: Ahead,
     flight: Option<Flight>,
     /// The chunks of the step in progress, or of the batch under way through
     /// the groups of layers.
@@ -125,6 +128,7 @@ impl Instance {
             order: Vec::new(),
             next_turn: 0,
             swapped: Vec::new(),
+            ahead: Ahead::default(),
             flight: None,
             chunks: Vec::new(),
             layers: Layers::default(),
@@ -180,7 +184,12 @@ impl Instance {
     /// arrival cuts it.
     pub(crate) fn arrive(&mut self, request: u32, now: Ticks, world: &mut World) -> Option<Ticks> {
         self.usage.waited(self.queued(), now);
-        let foremost = self.waiting.arrive(request, world.trace);
+        let foremost = if self.scheduler.schedule_ahead {
+            self.ahead.arrive(request, now);
+            true
+        } else {
+            self.waiting.arrive(request, world.trace)
+        };
         self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         self.outstanding_tokens += u64::from(world.trace.prompt_tokens[request as usize]);
         world.columns.instance[request as usize] = self.index;
@@ -198,12 +207,18 @@ impl Instance {
     /// Requests that have no place in the order: new, preempted or swapped out.
     #[inline]
     fn queued(&self) -> u64 {
-        self.waiting.len() + self.swapped.len() as u64
+        self.waiting.len() + self.ahead.arrived() + self.swapped.len() as u64
     }
 
-    /// Requests that have been admitted and hold memory.
+    /// Requests that take up a seat, as far as the step being decided knows.
     #[inline]
     fn admitted(&self) -> u64 {
+        self.decode.len() + self.partials.len() as u64 + self.ahead.lingering()
+    }
+
+    /// Requests that have been admitted and are not done.
+    #[inline]
+    fn running(&self) -> u64 {
         self.decode.len() + self.partials.len() as u64
     }
 
@@ -232,6 +247,7 @@ impl Instance {
     pub(crate) fn finish(&mut self, now: Ticks, world: &mut World) -> u64 {
         let Some(flight) = self.flight.take() else { return 0 };
         self.apply(&flight, flight.steps, world);
+        self.ahead.started(flight.start + flight.series.total(flight.steps - 1) as Ticks);
         let before = self.usage.finished;
         if !self.chunks.is_empty() && self.layers.is_last() {
             self.finish_chunks(now, world);
@@ -268,7 +284,7 @@ impl Instance {
         self.usage.extrapolated.add(flight.beyond, steps);
         self.usage.busy_ticks += ticks as u64;
         self.usage.decode_tokens += members * steps;
-        self.usage.running_ticks += u128::from(self.admitted()) * ticks;
+        self.usage.running_ticks += u128::from(self.running()) * ticks;
         self.usage.kv_token_ticks += series.integral(kv, members, steps);
         self.outstanding_tokens += members * steps;
         if members > 0 {
@@ -322,7 +338,6 @@ impl Instance {
             completed.sort_unstable();
         }
         for (_, slot) in completed.drain(..) {
-            self.release(slot, false);
             let active = &self.table[slot];
             self.usage.finished += 1;
             self.outstanding_tokens -= u64::from(active.prompt) + u64::from(active.output);
@@ -335,9 +350,19 @@ impl Instance {
             columns.preemptions[row] = active.preemptions;
             columns.generated[row] = active.generated;
             columns.status[row] = Status::Finished as u8;
-            self.table.release(slot);
+            if self.scheduler.schedule_ahead {
+                self.linger(slot);
+            } else {
+                self.let_go(slot);
+            }
         }
         self.completed = completed;
+    }
+
+    /// Frees the memory and the slot of a request that is done.
+    fn let_go(&mut self, slot: Slot) {
+        self.release(slot, false);
+        self.table.release(slot);
     }
 
     /// Takes a request's blocks back. `returns`: it will be admitted again.

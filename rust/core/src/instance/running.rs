@@ -147,6 +147,9 @@ impl Instance {
                     i -= 1;
                     gone_on -= 1;
                 }
+                if myself && self.scheduler.stop_at_own_preemption {
+                    break 'requests;
+                }
                 if myself {
                     continue 'requests;
                 }

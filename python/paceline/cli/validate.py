@@ -7,10 +7,10 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-__all__ = ["validate_command"]
+__all__ = ["validate"]
 
 
-def validate_command(
+def validate(
     folder: Path,
     *,
     overhead: float | None = None,
@@ -28,9 +28,9 @@ def validate_command(
         Print one JSON object instead of a table: seconds, by metric and statistic.
     """
     from paceline.cli.output import console, print_json, table
-    from paceline.validation import validate
+    from paceline.validation import validate as compare
 
-    comparison = validate(folder, overhead_s=None if overhead is None else 1e-6 * overhead)
+    comparison = compare(folder, overhead_s=None if overhead is None else 1e-6 * overhead)
     if json:
         print_json(comparison.to_json())
         return

@@ -1,0 +1,25 @@
+"""`paceline conformance`: hold the engine against decision logs of real schedulers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["conformance"]
+
+
+def conformance(file: Path, /, *files: Path) -> int:
+    """Hold the engine against decision logs of real schedulers.
+
+    Each log is replayed through the engine, with leaping and without. The exit
+    status is 0 where every decision is the same and 1 where one differs.
+
+    Parameters
+    ----------
+    file
+        A decision log, .json or .json.gz.
+    files
+        More of them.
+    """
+    from paceline.conformance.__main__ import main
+
+    return main([str(path) for path in (file, *files)])

@@ -1,0 +1,124 @@
+"""A policy from the words of a command line: by its name and parameters, or from a file."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+if TYPE_CHECKING:
+    from paceline.policy import Policy
+
+__all__ = ["choose", "known", "word"]
+
+
+def known() -> dict[str, Callable[..., Policy]]:
+    """Return the policies that `paceline.policies` makes, by their word for the command line."""
+    from paceline import policies
+    from paceline.policy import Policy
+
+    makers = {word(name): getattr(policies, name) for name in policies.__all__}
+    return {
+        name: make
+        for name, make in makers.items()
+        if inspect.isfunction(make) and get_type_hints(make).get("return") is Policy
+    }
+
+
+def word(name: str) -> str:
+    """Write a Python name as one does on a command line."""
+    return name.replace("_", "-")
+
+
+def choose(
+    policy: str, options: Mapping[str, object], settings: Sequence[str], *, layers: int | None = None
+) -> Policy:
+    """Make the policy that was asked for.
+
+    Parameters
+    ----------
+    policy
+        A policy's name, with dashes or underscores, or a TOML file's.
+    options
+        Parameters that have options of their own, by name; those that are None
+        were not given.
+    settings
+        Parameters as `name=value`.
+    layers
+        Layers of the model, for a policy that asks for them.
+
+    Raises
+    ------
+    PolicyError
+        If there is no such policy, no such parameter, or no such value.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if policy.endswith(".toml"):
+        return _read(Path(policy), given, settings)
+    from paceline.errors import PolicyError
+
+    makers = known()
+    name = word(policy)
+    if name not in makers:
+        raise PolicyError(f"policy must be one of {', '.join(makers)}, or FILE.toml, was {policy!r}")
+    make = makers[name]
+    parameters = inspect.signature(make).parameters
+    arguments = {**given, **_settings(name, make, settings)}
+    for option in given:
+        if option not in parameters:
+            raise PolicyError(f"--{word(option)}: {name} has no such parameter; it has {_list(parameters)}")
+        if any(_split(setting)[0] == option for setting in settings):
+            raise PolicyError(f"{option} was given twice: by --{word(option)} and by --set")
+    if layers is not None and "layers" in parameters:
+        arguments.setdefault("layers", layers)
+    for parameter in parameters.values():
+        if parameter.default is parameter.empty and parameter.name not in arguments:
+            raise PolicyError(f"{name} needs {parameter.name}: --set {parameter.name}=VALUE")
+    return make(**arguments)
+
+
+def _read(path: Path, given: Mapping[str, object], settings: Sequence[str]) -> Policy:
+    from paceline.errors import PolicyError
+    from paceline.policy import Policy
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PolicyError(f"{path}: must be UTF-8: {error}") from error
+    options = [f"--{word(name)}" for name in given] + ["--set"] * bool(settings)
+    if options:
+        raise PolicyError(f"{path} says all there is about the policy; write there what {options[0]} says")
+    try:
+        return Policy.from_toml(text)
+    except PolicyError as error:
+        raise PolicyError(f"{path}: {error}") from error
+
+
+def _settings(policy: str, make: Callable[..., Policy], settings: Sequence[str]) -> dict[str, Any]:
+    from paceline.cli.typed_value import typed_value
+    from paceline.errors import PolicyError
+
+    parameters, types = inspect.signature(make).parameters, get_type_hints(make)
+    values: dict[str, Any] = {}
+    for setting in settings:
+        name, text = _split(setting)
+        if name not in parameters:
+            raise PolicyError(f"--set {name}: {policy} has no such parameter; it has {_list(parameters)}")
+        if name in values:
+            raise PolicyError(f"{name} was given twice by --set")
+        values[name] = typed_value(text, types[name], f"{name} of {policy}")
+    return values
+
+
+def _split(setting: str) -> tuple[str, str]:
+    from paceline.errors import PolicyError
+
+    name, equals, text = setting.partition("=")
+    if not (equals and name.strip()):
+        raise PolicyError(f"--set must be NAME=VALUE, was {setting!r}")
+    return name.strip().replace("-", "_"), text.strip()
+
+
+def _list(parameters: Mapping[str, object]) -> str:
+    return ", ".join(parameters)

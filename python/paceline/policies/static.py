@@ -1,0 +1,60 @@
+"""Static batching, as FasterTransformer serves."""
+
+from __future__ import annotations
+
+from paceline.policies.orca import NO_LIMIT
+from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy.stages import Admit, Gather, Running
+
+__all__ = ["static"]
+
+
+def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_requests") -> Policy:
+    """Gather a batch, run it to its end, and only then start the next one.
+
+    A batch starts when nothing runs and ``size`` requests wait, or the first of
+    those who wait has waited ``wait_s``. Nobody joins a batch that runs.
+
+    Parameters
+    ----------
+    size
+        Requests of a full batch.
+    wait_s
+        Seconds from its arrival that the first in the queue waits for a full
+        batch while nothing runs; 0: a batch is whoever waits.
+    routing
+        Which replica an arrival joins.
+
+    Returns
+    -------
+    Policy
+        The policy.
+
+    Raises
+    ------
+    PolicyError
+        If ``size`` is not 1 or more, or ``wait_s`` not 0 or more.
+
+    Examples
+    --------
+    >>> static(size=4, wait_s=0.05).scheduler.stages[1].gather
+    Gather(size=4, wait_s=0.05)
+
+    Notes
+    -----
+    Source: FasterTransformer behind Triton's dynamic batcher (its
+    ``max_batch_size`` and ``max_queue_delay_microseconds``), as section 2 of the
+    Orca paper describes it. FasterTransformer pads prompts to the longest, goes
+    on computing those who are done, and answers all when the last is done; here
+    each computes its own tokens and leaves with its last. Its memory is set
+    aside in full; here, where blocks run out, the latest admitted starts over
+    with the next batch.
+    """
+    gather = Gather(size=size, wait_s=wait_s)
+    scheduler = Scheduler(
+        max_num_batched_tokens=NO_LIMIT,
+        max_num_seqs=size,
+        stages=(Running(), Admit(chunked=False, unless_preempted=True, gather=gather)),
+        allocation="sequence",
+    )
+    return Policy(name="static", scheduler=scheduler, on_arrival=routing)

@@ -1,0 +1,218 @@
+"""The invariants that a finished replay can show, each as a generator of what breaks it.
+
+Numbers and statements are those of `docs/invariants.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.testing.rows import Bools, Floats, Rows, times
+from paceline.testing.violation import BrokenInvariant
+
+__all__ = ["CHECKS"]
+
+Broken = Iterator[BrokenInvariant]
+
+_MOMENTS = ("arrival", "scheduled", "first_token", "finish")
+
+
+def _rows(number: int, statement: str, broken: Bools, at: Floats, rows: Rows, *shown: str) -> Broken:
+    """Yield a violation for each row that is broken, showing some of its columns."""
+    for row in np.flatnonzero(broken).tolist():
+        values = rows.frame.select(shown).row(row, named=True)
+        found = ", ".join(f"{name} {value!r}" for name, value in values.items())
+        time = float(at[row])
+        yield BrokenInvariant(number, statement, found, request=row, time_s=None if np.isnan(time) else time)
+
+
+def moments(rows: Rows) -> Broken:
+    """INV-1: moments are in order."""
+    for earlier, later in pairwise(_MOMENTS):
+        before, after = rows.seconds(earlier), rows.seconds(later)
+        broken = (np.isnan(before) & ~np.isnan(after)) | (after < before)
+        yield from _rows(1, f"{earlier} <= {later}", broken, after, rows, earlier, later)
+    last = rows.seconds("finish")
+    late = last > rows.end_s + rows.slack_s
+    yield from _rows(1, f"finish <= the end of the replay, {rows.end_s!r}", late, last, rows, "finish")
+    first, gap, gaps = rows.seconds("first_token"), rows.seconds("max_itl"), rows.count("output_tokens") - 1
+    decoding, several = last - first, ~np.isnan(last) & (gaps > 0)
+    outside = several & ~((gap <= decoding + rows.slack_s) & (decoding <= gap * gaps + rows.slack_s * gaps))
+    statement = "max_itl <= finish - first_token <= max_itl * (output_tokens - 1)"
+    yield from _rows(1, statement, outside, last, rows, "first_token", "finish", "max_itl", "output_tokens")
+
+
+def tokens(rows: Rows) -> Broken:
+    """INV-2: tokens are conserved."""
+    generated, wanted = rows.count("generated_tokens"), rows.count("output_tokens")
+    finish, first = rows.seconds("finish"), rows.seconds("first_token")
+    finished = rows.status("finished")
+    short = (generated == wanted) != finished
+    columns = ("status", "generated_tokens", "output_tokens")
+    yield from _rows(2, "all output_tokens exactly when finished", short, finish, rows, *columns)
+    yield from _rows(2, "at most output_tokens", generated > wanted, finish, rows, *columns)
+    unseen = (generated > 0) != ~np.isnan(first)
+    columns = ("status", "generated_tokens", "first_token")
+    yield from _rows(2, "a first token exactly when any was generated", unseen, first, rows, *columns)
+    itl, firsts = rows.result.itl, int(np.sum(~np.isnan(first)))
+    if int(generated.sum()) != itl.count + firsts:
+        found = f"{int(generated.sum())} tokens, {itl.count} gaps, {firsts} first tokens"
+        yield BrokenInvariant(2, "generated tokens = gaps + first tokens", found)
+
+
+def accounting(rows: Rows) -> Broken:
+    """INV-3: every request is accounted for."""
+    arrival, finish = rows.seconds("arrival"), rows.seconds("finish")
+    finished, rejected = rows.status("finished"), rows.status("rejected")
+    ended = finished != ~np.isnan(finish)
+    yield from _rows(3, "finished exactly with a finish", ended, arrival, rows, "status", "finish")
+    reasoned = rejected != rows.frame["reason"].is_not_null().to_numpy()
+    yield from _rows(3, "rejected exactly with a reason", reasoned, arrival, rows, "status", "reason")
+    placed = rows.frame["instance"].is_not_null().to_numpy()
+    lost = (rows.status("finished", "running", "waiting") & ~placed) | (rows.status("not_arrived") & placed)
+    yield from _rows(3, "served where it was routed to", lost, arrival, rows, "status", "instance")
+    if rows.setting("until_s") is None:
+        left = ~(finished | rejected)
+        yield from _rows(3, "finished or rejected where time does not run out", left, arrival, rows, "status")
+    preemptions = rows.count("preemptions")
+    for index, of in enumerate(rows.instances):
+        here = rows.on(index)
+        for name, by_rows, counted in (
+            ("finished", int(np.sum(finished & here)), of.finished),
+            ("preemptions", int(preemptions[here].sum()), of.preemptions),
+        ):
+            if by_rows != counted:
+                found = f"{by_rows} and {counted} on instance {index}"
+                yield BrokenInvariant(3, f"{name} of the requests = {name} of their instance", found)
+
+
+def blocks(rows: Rows) -> Broken:
+    """INV-4: blocks are conserved; INV-8: nobody is served who cannot fit."""
+    sequence = rows.count("prompt_tokens") + rows.count("output_tokens")
+    finished, finish = rows.status("finished"), rows.seconds("finish")
+    for index, of in enumerate(rows.instances):
+        if of.peak_blocks > of.blocks:
+            found = f"{of.peak_blocks} of {of.blocks} on instance {index}"
+            yield BrokenInvariant(4, "blocks held <= blocks there are", found)
+        held, room = of.kv_token_ticks, of.peak_blocks * of.block_tokens * of.busy_ticks
+        # Where prefixes are shared, a token in the cache counts for each request that reads it.
+        if rows.counter(index, "prefix_hits") == 0 and held > room:
+            found = f"{held / room:.6f} of it on instance {index}" if room else f"{held} token-ticks of none"
+            yield BrokenInvariant(4, "tokens held <= what the peak of blocks holds", found)
+        # The last token is never written to the cache.
+        large = finished & rows.on(index) & (sequence - 1 > of.blocks * of.block_tokens)
+        statement = f"a sequence fits the {of.blocks} blocks of {of.block_tokens} tokens that served it"
+        yield from _rows(8, statement, large, finish, rows, "prompt_tokens", "output_tokens", "instance")
+
+
+def work(rows: Rows) -> Broken:
+    """INV-10: nobody idles beside work."""
+    arrival, finish = rows.seconds("arrival"), rows.seconds("finish")
+    gathers = "gather" in rows.result.provenance.policy
+    for index, of in enumerate(rows.instances):
+        busy, here = times(of.busy_ticks), rows.on(index)
+        if of.busy_ticks > rows.stats.end_ticks:
+            found = f"{busy!r} of {rows.end_s!r} s on instance {index}"
+            yield BrokenInvariant(10, "busy time <= the time there was", found)
+        if not rows.settled(index):
+            continue
+        present = _measure(arrival[here], finish[here])
+        slack = rows.slack_s * (1 + int(here.sum()))
+        if busy > present + slack or (busy < present - slack and not gathers):
+            found = f"{busy!r} s of {present!r} s on instance {index}"
+            yield BrokenInvariant(10, "busy exactly while there is a request", found)
+
+
+def _measure(starts: Floats, ends: Floats) -> float:
+    """Return the length of the union of intervals."""
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
+    reached = np.concatenate(([-np.inf], np.maximum.accumulate(ends)[:-1])) if len(ends) else ends
+    return float(np.sum(np.maximum(0.0, ends - np.maximum(starts, reached))))
+
+
+def sketch(rows: Rows) -> Broken:
+    """INV-11: a sketch keeps its word."""
+    itl = rows.result.itl
+    if itl.count == 0:
+        return
+    low, high = itl.min_ticks or 0, itl.max_ticks or 0
+    if not low * itl.count <= itl.sum_ticks <= high * itl.count:
+        found = f"{low} x {itl.count}, {itl.sum_ticks}, {high} x {itl.count}"
+        yield BrokenInvariant(11, "count * min <= sum <= count * max", found)
+    longest = rows.seconds("max_itl")
+    most = float(np.nanmax(longest)) if np.any(~np.isnan(longest)) else 0.0
+    if abs(times(high) - most) > rows.slack_s:
+        found = f"{times(high)!r} and {most!r} s"
+        yield BrokenInvariant(11, "the longest gap of all = the longest gap of a request", found)
+
+
+def latencies(rows: Rows) -> Broken:
+    """INV-12: latencies are differences of moments."""
+    at = {name: rows.seconds(name) for name in _MOMENTS}
+    gaps: NDArray[np.int64] = rows.count("output_tokens") - 1
+    decoding = np.where(gaps > 0, at["finish"] - at["first_token"], np.nan) / np.maximum(gaps, 1)
+    e2e = at["finish"] - at["arrival"]
+    for name, formula, value in (
+        ("queueing", "scheduled - arrival", at["scheduled"] - at["arrival"]),
+        ("ttft", "first_token - arrival", at["first_token"] - at["arrival"]),
+        ("tpot", "(finish - first_token) / (output_tokens - 1)", decoding),
+        ("e2e", "finish - arrival", e2e),
+        ("normalized_latency", "e2e / output_tokens", e2e / (gaps + 1)),
+    ):
+        given = rows.seconds(name)
+        same = (np.isnan(given) & np.isnan(value)) | (np.abs(given - value) <= rows.slack_s)
+        yield from _rows(12, f"{name} = {formula}", ~same, at["arrival"], rows, name, *_MOMENTS)
+
+
+def presence(rows: Rows) -> Broken:
+    """INV-13: the time of requests is the time of instances."""
+    e2e, queueing = rows.seconds("e2e"), rows.seconds("queueing")
+    for index, of in enumerate(rows.instances):
+        here = rows.on(index)
+        if not rows.settled(index):
+            continue
+        slack = rows.slack_s * (1 + int(here.sum()))
+        spent, stayed = times(of.running_ticks + of.waiting_ticks), float(e2e[here].sum())
+        if abs(spent - stayed) > slack:
+            found = f"{spent!r} and {stayed!r} s on instance {index}"
+            yield BrokenInvariant(13, "time running + time waiting = sum of e2e", found)
+        waited, queued = times(of.waiting_ticks), float(queueing[here].sum())
+        if waited < queued - slack or (of.preemptions == 0 and waited > queued + slack):
+            found = f"{waited!r} and {queued!r} s on instance {index}"
+            yield BrokenInvariant(13, "time waiting = sum of queueing, and more after preemptions", found)
+
+
+def computed(rows: Rows) -> Broken:
+    """INV-14: what is computed is what was asked for, and again after preemptions."""
+    needed = rows.count("prompt_tokens") + rows.count("output_tokens") - 1
+    for index, of in enumerate(rows.instances):
+        if not rows.settled(index):
+            continue
+        asked = int(needed[rows.on(index)].sum())
+        hits, queries = rows.counter(index, "prefix_hits"), rows.counter(index, "prefix_queries")
+        if hits > queries:
+            yield BrokenInvariant(14, "tokens hit <= tokens looked up", f"{hits} of {queries}")
+        did = of.prefill_tokens + of.decode_tokens + hits
+        if did < asked or (of.preemptions == 0 and did > asked):
+            found = f"{did} and {asked} on instance {index}"
+            statement = "prefilled + decoded + hit = prompt + output - 1, and more after preemptions"
+            yield BrokenInvariant(14, statement, found)
+
+
+CHECKS: tuple[Callable[[Rows], Broken], ...] = (
+    moments,
+    tokens,
+    accounting,
+    blocks,
+    work,
+    sketch,
+    latencies,
+    presence,
+    computed,
+)
+"""The checks, by the numbers of their invariants."""

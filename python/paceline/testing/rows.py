@@ -1,0 +1,89 @@
+"""A result as arrays: what the checks of invariants read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from paceline.result import InstanceStats, ReplayStats, Result
+
+__all__ = ["Rows", "times"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The requests of a result, column by column; times in seconds, nan where never.
+
+    Attributes
+    ----------
+    result
+        Where they come from.
+    frame
+        Its requests.
+    stats
+        Its counters.
+    """
+
+    result: Result
+    frame: pl.DataFrame
+    stats: ReplayStats
+
+    @classmethod
+    def of(cls, result: Result) -> Rows:
+        """Read a result."""
+        return cls(result, result.requests, result.stats)
+
+    def seconds(self, name: str) -> Floats:
+        """Return a column of times."""
+        return cast(Floats, self.frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy())
+
+    def count(self, name: str) -> NDArray[np.int64]:
+        """Return a column of whole numbers."""
+        return cast("NDArray[np.int64]", self.frame[name].cast(pl.Int64).to_numpy())
+
+    def status(self, *names: str) -> Bools:
+        """Say which requests stand so at the end."""
+        return cast(Bools, self.frame["status"].cast(pl.String).is_in(names).to_numpy())
+
+    def on(self, index: int) -> Bools:
+        """Say which requests were routed to an instance."""
+        return cast(Bools, (self.frame["instance"] == index).fill_null(value=False).to_numpy())
+
+    def settled(self, index: int) -> bool:
+        """Say whether all that went to an instance finished there."""
+        return bool(np.all(self.status("finished")[self.on(index)]))
+
+    @property
+    def instances(self) -> tuple[InstanceStats, ...]:
+        """The counters of each instance."""
+        return self.stats.instances
+
+    @property
+    def end_s(self) -> float:
+        """When the replay stopped."""
+        return times(self.stats.end_ticks)
+
+    @property
+    def slack_s(self) -> float:
+        """How far two sums or differences of a few rounded times may lie apart and mean the same."""
+        return 8 * float(np.spacing(max(self.end_s, 1.0)))
+
+    def counter(self, index: int, name: str) -> int:
+        """Return a counter that only some engines keep; 0 where it is not kept."""
+        return int(getattr(self.instances[index], name, 0))
+
+    def setting(self, name: str) -> Any:  # noqa: ANN401 - whatever `replay` was given
+        """Return an argument of the replay, None where it is not known."""
+        return self.result.provenance.settings.get(name)
+
+
+def times(ticks: int) -> float:
+    """Return ticks of a picosecond as seconds."""
+    return ticks / 10**12

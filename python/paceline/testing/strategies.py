@@ -1,0 +1,270 @@
+"""Hypothesis strategies: small traces, clusters and policies in which much happens.
+
+Everything is sized so that queues, preemptions, prompts cut into chunks,
+caches of a few blocks and arrivals at the very end of a step are common rather
+than rare. Times are whole milliseconds, which is what makes moments coincide.
+
+Needs hypothesis, which Paceline itself does not: ``pip install 'paceline[testing]'``.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import Any, Literal
+
+from paceline import policies as shelf
+from paceline.cluster import Cluster, Instance
+from paceline.cost import Affine
+from paceline.policy import Policy, Routing
+from paceline.policy.stages import Groups, Recompute, Swap
+from paceline.trace import Trace
+
+try:
+    from hypothesis import strategies as st
+except ImportError as error:  # pragma: no cover - tests run with it
+    raise ImportError(
+        "paceline.testing.strategies needs hypothesis, which is not installed: "
+        "pip install 'paceline[testing]'"
+    ) from error
+
+__all__ = ["LONGEST", "clusters", "instances", "policies", "traces"]
+
+LONGEST = 64
+"""Tokens of the longest prompt and output together, unless asked otherwise."""
+
+_PREFIX_BLOCK_TOKENS = 4
+_BLOCK_TOKENS = (1, 2, 4, 8, 16)  # each goes with the block size of the prefixes
+_ROUTING: tuple[Routing, ...] = ("round_robin", "fewest_requests", "fewest_tokens")
+
+
+@st.composite
+def traces(
+    draw: st.DrawFn,
+    *,
+    min_requests: int = 1,
+    max_requests: int = 16,
+    max_prompt_tokens: int = 32,
+    max_output_tokens: int = 32,
+    apart: bool = False,
+) -> Trace:
+    """Draw a trace, with a priority, a score and a shared prefix in each row.
+
+    Parameters
+    ----------
+    min_requests, max_requests
+        How many requests.
+    max_prompt_tokens, max_output_tokens
+        The longest lengths.
+    apart
+        Keep any two requests from arriving at the same moment.
+
+    Returns
+    -------
+    SearchStrategy[Trace]
+        Traces whose arrivals are whole milliseconds, many of them equal.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> @given(traces(max_requests=3))
+    ... def few(trace):
+    ...     assert 1 <= len(trace) <= 3
+    >>> few()
+    """
+    # Most gaps are shorter than a step, so that requests queue.
+    gaps = st.one_of(st.just(0), st.integers(0, 12), st.integers(0, 12), st.integers(0, 300))
+    shapes = draw(
+        st.lists(
+            st.tuples(
+                gaps,
+                st.integers(1, max_prompt_tokens),
+                st.one_of(st.just(1), st.integers(1, max_output_tokens), st.integers(1, max_output_tokens)),
+                st.integers(0, 2),
+            ),
+            min_size=draw(st.sampled_from([min_requests, max(min_requests, 3 * max_requests // 4)])),
+            max_size=max_requests,
+        )
+    )
+    # Few contents, so that prompts share some blocks and part soon.
+    families = draw(st.lists(st.lists(st.integers(0, 2), max_size=8), min_size=1, max_size=3))
+    prefixes = [
+        draw(st.sampled_from(families))[: prompt // _PREFIX_BLOCK_TOKENS] for _, prompt, _, _ in shapes
+    ]
+    return Trace.from_columns(
+        arrival=[at / 1000 for at in accumulate(gap + apart for gap, *_ in shapes)],
+        prompt_tokens=[prompt for _, prompt, _, _ in shapes],
+        output_tokens=[output for _, _, output, _ in shapes],
+        priority=[rank for *_, rank in shapes],
+        score=[float(rank) for *_, rank in shapes],
+        prefix=prefixes,
+        prefix_block_tokens=_PREFIX_BLOCK_TOKENS,
+        name="drawn",
+    )
+
+
+@st.composite
+def instances(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Instance:
+    """Draw an instance with an affine cost and few KV blocks.
+
+    Parameters
+    ----------
+    longest_tokens
+        Prompt and output of the longest sequence that it shall meet. Most
+        instances hold one or two of those; some hold less than one, which are
+        rejected, and some hold all.
+
+    Returns
+    -------
+    SearchStrategy[Instance]
+        Instances whose steps take whole milliseconds.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> @given(instances())
+    ... def small(instance):
+    ...     assert instance.usable_blocks * instance.block_tokens <= 10 * LONGEST
+    >>> small()
+    """
+    block_tokens = draw(st.sampled_from(_BLOCK_TOKENS))
+    capacity = draw(
+        st.one_of(
+            st.integers(longest_tokens, 2 * longest_tokens),
+            st.integers(longest_tokens, longest_tokens + 16),
+            st.integers(1, longest_tokens),
+            st.just(10 * longest_tokens),
+        )
+    )
+    cost = Affine(
+        step_s=draw(st.integers(1, 20)) / 1000,
+        token_s=draw(st.integers(0, 3)) / 1000,
+        kv_token_s=draw(st.sampled_from([0, 0, 1, 2])) / 1000,
+    )
+    return Instance(
+        block_tokens=block_tokens,
+        num_blocks=1 + max(1, capacity // block_tokens),  # one is vLLM's null block
+        max_model_len=None,
+        cost=cost,
+    )
+
+
+@st.composite
+def clusters(draw: st.DrawFn, *, max_instances: int = 3, longest_tokens: int = LONGEST) -> Cluster:
+    """Draw a cluster: one instance, some that are alike, or some that are not.
+
+    Parameters
+    ----------
+    max_instances
+        How many at most.
+    longest_tokens
+        As for `instances`.
+
+    Returns
+    -------
+    SearchStrategy[Cluster]
+        Clusters, one instance being the commonest.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> @given(clusters(max_instances=2))
+    ... def pair(cluster):
+    ...     assert len(cluster.instances) in (1, 2)
+    >>> pair()
+    """
+    drawn = instances(longest_tokens=longest_tokens)
+    count = draw(st.one_of(st.just(1), st.integers(1, max_instances)))
+    first = draw(drawn)
+    alike = count == 1 or draw(st.booleans())
+    return Cluster([first if alike or index == 0 else draw(drawn) for index in range(count)])
+
+
+@st.composite
+def policies(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Policy:
+    """Draw one of the policies of `paceline.policies`, with limits that are felt.
+
+    Parameters
+    ----------
+    longest_tokens
+        Prompt and output of the longest sequence: what a step must hold where
+        prompts are not cut.
+
+    Returns
+    -------
+    SearchStrategy[Policy]
+        Policies with budgets from a single token up, few seats, and all their
+        switches in every position.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> @given(policies())
+    ... def routed(policy):
+    ...     assert policy.on_arrival in ("round_robin", "fewest_requests", "fewest_tokens")
+    >>> routed()
+    """
+    limits: dict[str, Any] = {
+        "max_num_batched_tokens": draw(st.sampled_from([1, 2, 3, 8, 17, 32, 64, 64])),
+        "max_num_seqs": draw(st.sampled_from([1, 2, 4, 16, 16])),
+        "routing": draw(st.sampled_from(_ROUTING)),
+    }
+    whole = {**limits, "max_num_batched_tokens": longest_tokens + draw(st.integers(0, longest_tokens))}
+    kinds = ["vllm", "vllm", "vllm-v0", "layered", "chunked", "whole", "sarathi", "orca", "static", "sglang"]
+    kind = draw(st.sampled_from(kinds))
+    if kind == "vllm":
+        return shelf.vllm(
+            version=draw(st.sampled_from(["0.33", "0.11"])),
+            policy=draw(st.sampled_from(["fcfs", "fcfs", "priority"])),
+            prefix_caching=draw(st.booleans()),
+            long_prefill_token_threshold=draw(st.sampled_from([0, 0, 1, 3, 10])),
+            reserve_full_prompt=draw(st.sampled_from([None, True, False])),
+            watermark=draw(st.sampled_from([0.0, 0.0, 0.05, 0.3])),
+            **limits,
+        )
+    if kind == "vllm-v0":
+        chunked = draw(st.booleans())
+        return shelf.vllm_v0(
+            chunked_prefill=chunked, preemption=draw(_preemptions()), **(limits if chunked else whole)
+        )
+    if kind == "layered":
+        # The authors' table asks for more than 512 tokens before it parts the layers.
+        layers = draw(st.sampled_from([24, 25, 48]))
+        rules = st.builds(Groups, tokens_per_group=st.integers(1, 16), most=st.integers(1, layers))
+        groups = draw(st.one_of(rules, rules, st.sampled_from([4, 12, 16, 24])))
+        return shelf.layered_prefill(layers=layers, groups=groups, **limits)
+    if kind in ("chunked", "whole"):
+        return shelf.authors_chunked(**limits) if kind == "chunked" else shelf.authors_orca(**whole)
+    return _of_other_engines(
+        draw, kind, limits["max_num_batched_tokens"], limits["max_num_seqs"], limits["routing"]
+    )
+
+
+def _of_other_engines(draw: st.DrawFn, kind: str, tokens: int, seqs: int, routing: Routing) -> Policy:
+    if kind == "sarathi":
+        return shelf.sarathi(
+            chunk_size=tokens,
+            max_num_seqs=min(seqs, tokens),
+            watermark=draw(st.sampled_from([0.0, 0.01, 0.2])),
+            routing=routing,
+        )
+    if kind == "orca":
+        return shelf.orca(max_num_seqs=seqs, routing=routing)
+    if kind == "static":
+        wait_s = draw(st.sampled_from([0.0, 0.001, 0.02, 0.3]))
+        return shelf.static(size=seqs, wait_s=wait_s, routing=routing)
+    orders: list[Literal["fcfs", "lof", "lpm"]] = ["fcfs", "lof", "lpm"]
+    order = draw(st.sampled_from(orders))
+    return shelf.sglang(
+        schedule_policy=order,
+        chunked_prefill_size=tokens,
+        max_running_requests=seqs,
+        prefix_caching=order == "lpm" or draw(st.booleans()),
+        routing=routing,
+    )
+
+
+def _preemptions() -> st.SearchStrategy[Recompute | Swap]:
+    pools = st.sampled_from([0, 1, 5, 1000])
+    copies = st.sampled_from([0.0, 0.001, 0.003])
+    swaps = st.builds(Swap, cpu_blocks=pools, out_s=copies, in_s=copies, overlapped=st.booleans())
+    return st.one_of(st.just(Recompute()), swaps)

@@ -1,0 +1,90 @@
+//! Deciding a step when the one before it starts.
+//!
+//! An engine that overlaps its scheduler with the GPU (vLLM's asynchronous
+//! scheduling) decides step `k + 1` while `k` runs. Lengths are known, so it
+//! knows which tokens `k` will add; but whoever arrives during `k`, and the
+//! memory of whoever ends with it, come into play only at `k + 2`. Here the
+//! decision is taken at the end of `k`, with what was not known yet kept aside.
+
+use std::collections::VecDeque;
+
+use super::Instance;
+use super::active::{Phase, Slot};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// What a decision taken ahead does not know yet.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    /// (arrival, request) since the latest step started.
+    arrived: VecDeque<(Ticks, u32)>,
+    /// Requests that ended with the latest step.
+    lingering: Vec<Slot>,
+    /// When the latest step started.
+    started: Ticks,
+}
+
+impl Ahead {
+    pub(super) fn arrive(&mut self, request: u32, now: Ticks) {
+        self.arrived.push_back((now, request));
+    }
+
+    #[inline]
+    pub(super) fn started(&mut self, start: Ticks) {
+        self.started = start;
+    }
+
+    #[inline]
+    pub(super) fn arrived(&self) -> u64 {
+        self.arrived.len() as u64
+    }
+
+    #[inline]
+    pub(super) fn lingering(&self) -> u64 {
+        self.lingering.len() as u64
+    }
+}
+
+impl Instance {
+    /// Keeps the memory of a request that is done until a step is decided.
+    pub(super) fn linger(&mut self, slot: Slot) {
+        self.table[slot].phase = Phase::Lingering;
+        self.ahead.lingering.push(slot);
+    }
+
+    /// Queues those who had arrived when the latest step started.
+    pub(super) fn learn(&mut self, trace: &Trace) {
+        let started = self.ahead.started;
+        while let Some(&(arrival, request)) = self.ahead.arrived.front()
+            && arrival <= started
+        {
+            self.ahead.arrived.pop_front();
+            self.waiting.arrive(request, trace);
+        }
+    }
+
+    /// Learns all there is to know: nothing runs, so nothing was decided ahead.
+    /// Returns whether there was anything.
+    pub(super) fn catch_up(&mut self, trace: &Trace) -> bool {
+        let news = !self.ahead.arrived.is_empty() || !self.ahead.lingering.is_empty();
+        self.ahead.started = Ticks::MAX;
+        self.learn(trace);
+        self.settle_lingering();
+        news
+    }
+
+    /// Frees what requests held that ended with the latest step.
+    pub(super) fn settle_lingering(&mut self) {
+        let mut lingering = std::mem::take(&mut self.ahead.lingering);
+        for slot in lingering.drain(..) {
+            self.let_go(slot);
+        }
+        self.ahead.lingering = lingering;
+    }
+
+    /// Whether the step after the one just decided may know of something that
+    /// this one did not. `freed`: memory came free since.
+    pub(super) fn has_news(&self, freed: bool) -> bool {
+        !self.ahead.arrived.is_empty() || (freed && (self.waiting.len() > 0 || !self.swapped.is_empty()))
+    }
+}

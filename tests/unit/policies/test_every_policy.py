@@ -1,0 +1,98 @@
+"""What holds for each policy, whatever arrives: it ends, and leaping changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline import policies
+from paceline.policy import Policy
+from paceline.policy.stages import Swap
+from unit.policies.scenario import run, workloads
+
+Draw = Callable[..., Policy]
+
+CHUNKS = st.sampled_from([4, 7, 16, 64])
+SEATS = st.sampled_from([1, 2, 4])
+STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
+    "authors_chunked": st.builds(
+        policies.authors_chunked, max_num_batched_tokens=CHUNKS, max_num_seqs=st.sampled_from([1, 2, 4, 16])
+    ),
+    "authors_orca": st.builds(
+        policies.authors_orca, max_num_batched_tokens=st.just(70), max_num_seqs=st.sampled_from([1, 3, 16])
+    ),
+    "layered_prefill": st.builds(
+        policies.layered_prefill,
+        layers=st.sampled_from([24, 48]),
+        groups=st.sampled_from([4, 12, 16, 24]),
+        max_num_batched_tokens=CHUNKS,
+        max_num_seqs=st.sampled_from([1, 3, 16]),
+    ),
+    "orca": st.builds(policies.orca, max_num_seqs=st.sampled_from([1, 3, 16])),
+    "sarathi": st.builds(
+        policies.sarathi, chunk_size=CHUNKS, max_num_seqs=SEATS, watermark=st.sampled_from([0.0, 0.01, 0.1])
+    ),
+    "sglang": st.builds(
+        policies.sglang,
+        schedule_policy=st.sampled_from(["fcfs", "lof", "lpm"]),
+        chunked_prefill_size=CHUNKS,
+        max_running_requests=st.sampled_from([1, 3, 16]),
+        prefix_caching=st.just(True),
+    ),
+    "sglang, no cache": st.builds(
+        policies.sglang,
+        schedule_policy=st.sampled_from(["fcfs", "lof"]),
+        chunked_prefill_size=CHUNKS,
+        max_running_requests=st.sampled_from([1, 3, 16]),
+    ),
+    "static": st.builds(
+        policies.static, size=st.sampled_from([1, 2, 5]), wait_s=st.sampled_from([0.0, 0.7, 3.0])
+    ),
+    "vllm": st.builds(
+        policies.vllm,
+        version=st.sampled_from(["0.11", "0.33"]),
+        policy=st.sampled_from(["fcfs", "priority"]),
+        prefix_caching=st.booleans(),
+        max_num_batched_tokens=CHUNKS,
+        max_num_seqs=st.sampled_from([1, 3, 16]),
+        long_prefill_token_threshold=st.sampled_from([0, 3]),
+        watermark=st.sampled_from([0.0, 0.1]),
+    ),
+    "vllm_v0": st.builds(
+        policies.vllm_v0,
+        chunked_prefill=st.just(True),
+        preemption=st.sampled_from([None, Swap(cpu_blocks=0), Swap(cpu_blocks=50, out_s=0.1, in_s=0.2)]),
+        max_num_batched_tokens=CHUNKS,
+        max_num_seqs=st.sampled_from([1, 3, 16]),
+    ),
+    "vllm_v0, whole prompts": st.builds(
+        policies.vllm_v0,
+        preemption=st.sampled_from([None, Swap(cpu_blocks=0), Swap(cpu_blocks=50, out_s=0.1, in_s=0.2)]),
+        max_num_batched_tokens=st.sampled_from([20, 70]),
+        max_num_seqs=st.sampled_from([1, 3, 16]),
+    ),
+}
+
+
+def test_no_policy_is_left_out() -> None:
+    assert {name.partition(",")[0] for name in STRATEGIES} == set(policies.__all__)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@given(data=st.data(), workload=workloads())
+def test_it_ends_and_leaping_changes_nothing(
+    name: str, data: st.DataObject, workload: dict[str, Any]
+) -> None:
+    policy = data.draw(STRATEGIES[name])
+    leapt, stepped = (run(policy, leap=leap, **workload) for leap in (True, False))
+    assert leapt.requests.equals(stepped.requests)
+    assert leapt.stats.instances == stepped.stats.instances
+    assert leapt.itl == stepped.itl
+    rows = leapt.requests
+    assert set(rows["status"]) <= {"finished", "rejected"}
+    done = rows.filter(rows["status"] == "finished")
+    assert (done["generated_tokens"] == done["output_tokens"]).all()

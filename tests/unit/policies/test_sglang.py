@@ -1,0 +1,111 @@
+"""SGLang: prefill first, its queue's orders, and whom it retracts. Each time is worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from paceline.errors import PolicyError
+from paceline.policies import sglang
+from paceline.policies.sglang import SchedulePolicy
+from unit.policies.scenario import run, times
+
+BOTH = pytest.mark.parametrize("leap", [True, False])
+
+
+@BOTH
+def test_prefill_precludes_decodes(leap: bool) -> None:
+    """10 tokens a prefill step; A is 4 in and 3 out, B 20 in and 2 out; 1 s a step and 10 ms a token.
+
+    ====  ===================  ======  =======
+    step  runs                 tokens  ends at
+    ====  ===================  ======  =======
+    1     A's prompt           4       1.04
+    2     10 tokens of B       10      2.14
+    3     10 tokens of B       10      3.24
+    4     A, B                 2       4.26
+    5     A                    1       5.27
+    ====  ===================  ======  =======
+    """
+    policy = sglang(chunked_prefill_size=10)
+    result = run(policy, [(0, 4, 3), (0.5, 20, 2)], token_s=0.01, leap=leap)
+    assert times(result, "first_token") == [1.04, 3.24]
+    assert times(result, "finish") == [5.27, 4.26]
+    assert times(result, "max_itl") == [3.22, 1.02]
+
+
+@BOTH
+def test_the_rest_of_a_prompt_shares_its_step_with_the_next_one(leap: bool) -> None:
+    """B's last 4 tokens and C's prompt of 6 make one step, the second."""
+    policy = sglang(chunked_prefill_size=10)
+    result = run(policy, [(0, 14, 1), (0, 6, 1)], token_s=0.01, leap=leap)
+    assert times(result, "first_token") == [2.2, 2.2]
+    assert times(result, "scheduled") == [0.0, 1.1]
+
+
+@BOTH
+@pytest.mark.parametrize(("order", "finish"), [("fcfs", [1.0, 4.0, 6.0]), ("lof", [6.0, 3.0, 5.0])])
+def test_the_order_of_the_queue(order: SchedulePolicy, finish: list[float], leap: bool) -> None:
+    """One at a time, of 1, 3 and 2 tokens; the longest output goes first under lof."""
+    policy = sglang(schedule_policy=order, max_running_requests=1)
+    result = run(policy, [(0, 4, 1), (0, 4, 3), (0, 4, 2)], leap=leap)
+    assert times(result, "finish") == finish
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("order", "others", "finish"),
+    [("fcfs", 0, [4.0, 5.0]), ("lpm", 0, [5.0, 4.0]), ("lpm", 126, [5.0, 4.0]), ("lpm", 127, [4.0, 5.0])],
+)
+def test_the_longest_cached_prefix_goes_first_while_128_wait(
+    order: SchedulePolicy, others: int, finish: list[float], leap: bool
+) -> None:
+    """W computes two blocks until 3 s, one at a time. Of X and Y, who wait, only Y begins as W does.
+
+    Y is the last to arrive. With 126 others 128 wait in all, and Y goes first; with
+    127 it is one too many, X goes first, and then Y, of the 128 who are left.
+    """
+    policy = sglang(schedule_policy=order, max_running_requests=1, prefix_caching=True)
+    requests = [(0.0, 9, 3), (0.1, 9, 1), *[(0.2, 9, 1)] * others, (0.3, 9, 1)]
+    prefix = [[1, 2], *[[3 + 2 * i, 4 + 2 * i] for i in range(others + 1)], [1, 2]]
+    result = run(policy, requests, blocks=2000, leap=leap, prefix=prefix, prefix_block_tokens=4)
+    ends = times(result, "finish")
+    assert [ends[1], ends[-1]] == pytest.approx(finish)
+
+
+@BOTH
+def test_of_two_alike_the_longer_prompt_gives_way(leap: bool) -> None:
+    """4 blocks of 4: A is 8 in and 3 out, B 4 in and 4 out. Both have one token after step 1.
+
+    Step 2 has one free block for two: A gives way though it came first. B has its
+    fourth token at 4 s. A computes 9 tokens in step 5, for its second, and ends at 6 s.
+    """
+    result = run(sglang(), [(0, 8, 3), (0, 4, 4)], blocks=4, leap=leap)
+    assert result.requests["preemptions"].to_list() == [1, 0]
+    assert times(result, "finish") == [6.0, 4.0]
+
+
+@BOTH
+def test_who_has_the_fewest_tokens_gives_way(leap: bool) -> None:
+    """5 blocks of 4: A is 8 in and 8 out; B, 4 in and 5 out, is let in at 2 s, for the third step.
+
+    After step 6, A has 5 tokens out and holds 3 blocks, B has 4 and holds 2. A's
+    13th token needs a sixth, so B gives its two up, though A's prompt is longer.
+    A ends at 9 s. B computes its 8 tokens in step 10, for its fifth.
+    """
+    result = run(sglang(), [(0, 8, 8), (1.5, 4, 5)], blocks=5, leap=leap)
+    assert times(result, "scheduled") == [0.0, 2.0]
+    assert result.requests["preemptions"].to_list() == [0, 1]
+    assert times(result, "finish") == [9.0, 10.0]
+
+
+def test_only_the_longest_output_takes_an_oracle() -> None:
+    oracles = {order: sglang(schedule_policy=order).scheduler.uses_oracle for order in ("fcfs", "lof")}
+    assert oracles == {"fcfs": False, "lof": True}
+    assert not sglang(schedule_policy="lpm", prefix_caching=True).scheduler.uses_oracle
+
+
+def test_what_cannot_be_asked_for() -> None:
+    with pytest.raises(PolicyError, match="schedule_policy must be one of fcfs, lof, lpm, was 'dfs-weight'"):
+        sglang(schedule_policy="dfs-weight")  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match="prefix_caching must be True where schedule_policy is 'lpm'"):
+        sglang(schedule_policy="lpm")

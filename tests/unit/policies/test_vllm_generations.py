@@ -1,0 +1,79 @@
+"""What vLLM 0.11 decides otherwise than 0.33, each worked out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import pytest
+
+from paceline.policies import vllm
+from paceline.policy.stages import PrefixCache
+from unit.policies.scenario import run, times
+
+BOTH = pytest.mark.parametrize("leap", [True, False])
+Version = Literal["0.33", "0.11"]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("version", "scheduled", "preemptions"), [("0.33", [0.0, 4.0], [0, 0]), ("0.11", [0.0, 0.0], [0, 2])]
+)
+def test_an_admission_needs_room_for_its_first_chunk_or_for_all(
+    version: Version, scheduled: list[float], preemptions: list[int], leap: bool
+) -> None:
+    """8 tokens a step and 4 blocks of 4: A is 4 in and 4 out, B 14 in and 1 out.
+
+    0.33 lets B in when A is done at 4 s. 0.11 lets it in with the 4 tokens that
+    step 1 has left; it gives way at step 2, where it needs 2 blocks and finds 1,
+    is let in with 7 tokens at step 3, and gives way again at step 4. Either way
+    it has 14 tokens to compute from 4 s on, in two steps.
+    """
+    policy = vllm(version=version, max_num_batched_tokens=8, max_num_seqs=4)
+    result = run(policy, [(0, 4, 4), (0, 14, 1)], blocks=4, leap=leap)
+    assert times(result, "scheduled") == scheduled
+    assert result.requests["preemptions"].to_list() == preemptions
+    assert times(result, "finish") == [4.0, 6.0]
+
+
+@BOTH
+@pytest.mark.parametrize(("refund", "finish"), [(True, [8.0, 5.0, 5.0]), (False, [8.0, 5.0, 6.0])])
+def test_a_victim_gives_its_tokens_back_or_not(refund: bool, finish: list[float], leap: bool) -> None:
+    """3 tokens a step, 4 blocks of 4; V (3 in, 5 out) has the worst priority, then come A (3, 3), C (4, 1).
+
+    ====  ==========  ===============  ====================
+    step  V           A                C
+    ====  ==========  ===============  ====================
+    1     prompt
+    2     4th token   2 of its prompt
+    3     5th         1                1 of its prompt
+    4     6th         4th              1
+    5     7th         5th              2 or 1 of 2
+    ====  ==========  ===============  ====================
+
+    V holds two blocks by then, A and C one each. A needs a second at step 5, after
+    V has had its token of the step, and V gives way: C gets V's token or not. V
+    has 7 tokens to compute, from step 6 on and, if C needs one of them, beside it.
+    """
+    policy = vllm(policy="priority", max_num_batched_tokens=3, max_num_seqs=4)
+    scheduler = dataclasses.replace(policy.scheduler, refund=refund)
+    result = run(
+        dataclasses.replace(policy, scheduler=scheduler),
+        [(0, 3, 5), (0.5, 3, 3), (1.5, 4, 1)],
+        blocks=4,
+        priority=[9, 0, 0],
+        leap=leap,
+    )
+    assert result.requests["preemptions"].to_list() == [1, 0, 0]
+    assert times(result, "finish") == finish
+
+
+def test_the_generations_are_told_apart() -> None:
+    newest, older = (vllm(version=version, prefix_caching=True) for version in ("0.33", "0.11"))
+    assert (newest.name, older.name) == ("vllm", "vllm-0.11")
+    assert newest.scheduler.prefix_cache == PrefixCache(unknown_first=True)
+    assert older.scheduler.prefix_cache == PrefixCache(unknown_first=False)
+    assert (newest.scheduler.refund, older.scheduler.refund) == (True, False)
+    assert newest.scheduler.allocation == "chunk_if_all_fits"
+    assert older.scheduler.allocation == "chunk"
+    assert vllm(reserve_full_prompt=False).scheduler.allocation == "chunk"

@@ -1,0 +1,138 @@
+"""Policies as TOML: every policy with every option there and back, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline.errors import PolicyError
+from paceline.policies import (
+    authors_chunked,
+    authors_orca,
+    layered_prefill,
+    orca,
+    sarathi,
+    sglang,
+    static,
+    vllm,
+    vllm_v0,
+)
+from paceline.policies.layered_prefill import by_tokens
+from paceline.policy import Policy, Scheduler
+from paceline.policy.stages import Admit, Decodes, Gather, PrefixCache, Recompute, Running, Swap
+
+SWAP = Swap(cpu_blocks=100, out_s=1e-4, in_s=2e-4, overlapped=True)
+POLICIES = [
+    authors_chunked(),
+    authors_chunked(max_num_batched_tokens=256, max_num_seqs=8, routing="round_robin"),
+    authors_orca(),
+    authors_orca(max_num_batched_tokens=256, max_num_seqs=8, routing="fewest_tokens"),
+    *(layered_prefill(layers=48, groups=groups) for groups in (4, 12, 16, 24)),
+    layered_prefill(layers=48, groups=by_tokens(48), max_num_batched_tokens=4096, max_num_seqs=8),
+    orca(),
+    orca(max_num_seqs=8, routing="round_robin"),
+    sarathi(),
+    sarathi(chunk_size=256, max_num_seqs=64, watermark=0.05, routing="round_robin"),
+    sglang(),
+    sglang(schedule_policy="lof", chunked_prefill_size=2048, max_running_requests=7),
+    sglang(schedule_policy="lpm", prefix_caching=True, routing="fewest_tokens"),
+    static(),
+    static(size=3, wait_s=0.0, routing="round_robin"),
+    static(size=3, wait_s=1e-6),
+    vllm(),
+    vllm(version="0.11", policy="priority", prefix_caching=True),
+    vllm(max_num_batched_tokens=1, max_num_seqs=1, long_prefill_token_threshold=5, watermark=0.5),
+    vllm(reserve_full_prompt=False, routing="round_robin"),
+    vllm_v0(),
+    vllm_v0(chunked_prefill=True, watermark=0.0),
+    vllm_v0(preemption=Recompute(), max_num_batched_tokens=2048, max_num_seqs=8),
+    vllm_v0(preemption=SWAP, routing="fewest_tokens"),
+    vllm_v0(chunked_prefill=True, preemption=Swap(cpu_blocks=0)),
+    Policy(name="score", scheduler=Scheduler(order="score")),
+    Policy(name='ünïcode "quoted"\n', scheduler=Scheduler(stages=(Running(), Admit()), refund=False)),
+]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_there_and_back(policy: Policy) -> None:
+    text = policy.to_toml()
+    again = Policy.from_toml(text)
+    assert again == policy
+    assert hash(again) == hash(policy)
+    assert again.to_toml() == text
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.name)
+def test_the_wire_is_the_same_after_the_round_trip(policy: Policy) -> None:
+    again = Policy.from_toml(policy.to_toml()).scheduler
+    arguments: dict[str, Any] = {"num_blocks": 1000, "defaults": (8192, 1024)}
+    assert again.to_wire(**arguments) == policy.scheduler.to_wire(**arguments)
+
+
+def test_a_policy_written_by_hand() -> None:
+    text = """
+    name = "mine"
+    on_arrival = "round_robin"
+
+    [scheduler]
+    max_num_batched_tokens = 2048
+    order = "longest_prefix"
+    victim = "fewest_generated"
+    preemption = {kind = "recompute"}
+    prefix_cache = {unknown_first = false}
+
+    [[scheduler.stages]]
+    kind = "decodes"
+    charged = false
+
+    [[scheduler.stages]]
+    kind = "admit"
+    gather = {size = 4, wait_s = 0.5}
+    """
+    assert Policy.from_toml(text) == Policy(
+        name="mine",
+        on_arrival="round_robin",
+        scheduler=Scheduler(
+            max_num_batched_tokens=2048,
+            stages=(Decodes(charged=False), Admit(gather=Gather(size=4, wait_s=0.5))),
+            order="longest_prefix",
+            victim="fewest_generated",
+            prefix_cache=PrefixCache(unknown_first=False),
+        ),
+    )
+
+
+def test_what_is_left_out_stands_at_its_default() -> None:
+    assert Policy.from_toml('name = "plain"') == Policy(name="plain")
+    assert Policy.from_toml('name = "plain"\n[scheduler]') == Policy(name="plain")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = ", "TOML"),
+        ("", "lacks name"),
+        ('name = "a"\nnmae = "b"', "no field 'nmae'.*name"),
+        ('name = "a"\non_arrival = "random"', "on_arrival must be one of round_robin.*was 'random'"),
+        ('name = "a"\nscheduler = 3', "policy: "),
+        ('name = "a"\n[scheduler]\nmax_seqs = 3', "no field 'max_seqs'"),
+        ('name = "a"\n[scheduler]\nmax_num_seqs = 0', "max_num_seqs must be 1 to .*was 0"),
+        (
+            'name = "a"\n[scheduler]\nstages = [{kind = "dream"}]',
+            "kind of a stage must be one of.*was 'dream'",
+        ),
+        ('name = "a"\n[scheduler]\nstages = [{charged = true}]', "kind of a stage must be one of.*was None"),
+        ('name = "a"\n[scheduler]\nstages = [{kind = "decodes", chraged = true}]', "no field 'chraged'"),
+        ('name = "a"\n[scheduler]\nstages = [{kind = "layered", layers = 4}]', "lacks groups"),
+        (
+            'name = "a"\n[scheduler]\nstages = [{kind = "admit", gather = {size = 0, wait_s = 1.0}}]',
+            "size of a Gather must be 1 or more requests, was 0",
+        ),
+        ('name = "a"\n[scheduler.preemption]\nkind = "swap"', "lacks cpu_blocks"),
+        ('name = "a"\n[scheduler.prefix_cache]\nsize = 3', "no field 'size'"),
+    ],
+)
+def test_what_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=rf"(?s){message}"):
+        Policy.from_toml(text)
