@@ -17,6 +17,7 @@ from unit.cost.reference import decode, prefill, step_ticks
 
 engine = pytest.importorskip("paceline.engine", reason="needs the native module: make dev")
 
+
 def replay_alone(cost: dict[str, Any], prompt: int, output: int, *, leap: bool) -> tuple[int, int]:
     """Return the ticks at which a single request has its first token and its last."""
     instance = {
