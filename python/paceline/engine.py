@@ -84,6 +84,8 @@ def columns(trace: Trace, scheduler: Scheduler) -> dict[str, Any]:
     """
     arrival, prompt, output = trace.columns_for_engine()
     given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
+    if "reasoning_tokens" in trace.frame.columns:
+        given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
     if scheduler.order in ("priority", "score"):
         given["priority"] = _ranks(trace, scheduler.order)
     elif scheduler.order == "longest_output":

@@ -25,7 +25,7 @@ def replay(
     cluster: Cluster,
     policy: Policy | None = None,
     *,
-    until_s: float | None = None,
+    until: float | None = None,
     leap: bool = True,
     progress: Callable[[Progress], object] | None = None,
 ) -> Result:
@@ -42,7 +42,7 @@ def replay(
         What serves it.
     policy
         How; vLLM V1's scheduler if none is given.
-    until_s
+    until
         Where the simulated time ends, in seconds from the trace's start. A
         request that is unfinished then says so; None: when all is done.
     leap
@@ -80,11 +80,11 @@ def replay(
         [distinct[instance] for instance in cluster.instances],
         engine.columns(trace, policy.scheduler),
         routing=policy.on_arrival,
-        until_ticks=_ticks("until_s", until_s),
+        until_ticks=_ticks("until", until),
         leap=leap,
         progress=progress,
     )
-    settings = {"until_s": until_s, "leap": leap}
+    settings = {"until": until, "leap": leap}
     return Result.from_outcome(
         trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings
     )

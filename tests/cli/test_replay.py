@@ -99,7 +99,7 @@ def test_until_leaves_requests_over(paceline: Run, small_trace: Path) -> None:
     assert totals["simulated_s"] == 5.0
     # One every quarter of a second: those at 0 to 5 s have arrived, or all but the last of them.
     assert totals["not_arrived"] in (19, 20)
-    assert json.loads(done.stdout)["settings"]["until_s"] == 5.0
+    assert json.loads(done.stdout)["settings"]["until"] == 5.0
 
 
 @pytest.mark.parametrize(

@@ -138,9 +138,7 @@ def replay(
 
     begun = time.perf_counter()
     with progress_bar(quiet=quiet) as progress:
-        result = paceline.replay(
-            requests, cluster, chosen, until_s=until, leap=not no_leap, progress=progress
-        )
+        result = paceline.replay(requests, cluster, chosen, until=until, leap=not no_leap, progress=progress)
     took = time.perf_counter() - begun
     document = interruptible(lambda: as_document(result, slo))
     if out is not None:

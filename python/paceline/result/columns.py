@@ -26,9 +26,12 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "arrival": pl.Float64(),
     "scheduled": pl.Float64(),
     "first_token": pl.Float64(),
+    "reasoning_end": pl.Float64(),
+    "first_answer": pl.Float64(),
     "finish": pl.Float64(),
     "queueing": pl.Float64(),
     "ttft": pl.Float64(),
+    "ttfat": pl.Float64(),
     "tpot": pl.Float64(),
     "e2e": pl.Float64(),
     "normalized_latency": pl.Float64(),
@@ -46,11 +49,20 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
 
 COLUMNS: Final = tuple(SCHEMA)
 
-_MOMENTS: Final = ("arrival", "scheduled", "first_token", "finish", "max_itl")
+_MOMENTS: Final = (
+    "arrival",
+    "scheduled",
+    "first_token",
+    "reasoning_end",
+    "first_answer",
+    "finish",
+    "max_itl",
+)
 
 _SPANS: Final = {
     "queueing": ("arrival", "scheduled"),
     "ttft": ("arrival", "first_token"),
+    "ttfat": ("reasoning_end", "first_answer"),
     "e2e": ("arrival", "finish"),
 }
 
@@ -75,7 +87,8 @@ class RequestColumns:
         Columns that need no computing.
     ticks
         Moments in ticks by name (`arrival`, `scheduled`, `first_token`,
-        `finish`, `max_itl`) for those that do.
+        `reasoning_end`, `first_answer`, `finish`, `max_itl`) for those that do.
+        An empty array stands for moments that the trace says nothing of.
     """
 
     __slots__ = ("_made", "_ticks")
@@ -106,6 +119,8 @@ class RequestColumns:
         ticks = {
             "scheduled": outcome.scheduled_ticks,
             "first_token": outcome.first_token_ticks,
+            "reasoning_end": outcome.reasoning_end_ticks,
+            "first_answer": outcome.first_answer_ticks,
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
@@ -121,6 +136,13 @@ class RequestColumns:
             self._made[name] = self._make(name)
         return self._made[name]
 
+    @property
+    def reasons(self) -> bool:
+        """Whether the trace says which tokens are reasoning."""
+        if "reasoning_end" in self._made:
+            return bool(self._made["first_answer"].is_not_null().any())
+        return self._ticks["first_answer"].size > 0
+
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""
         return pl.DataFrame([self[name] for name in COLUMNS])
@@ -128,7 +150,7 @@ class RequestColumns:
     def _make(self, name: str) -> pl.Series:
         if name in _SPANS:
             start, end = (self._moment(moment) for moment in _SPANS[name])
-            return _seconds(end - start, end != NEVER, name)
+            return _seconds(end - start, (start != NEVER) & (end != NEVER), name)
         if name in _MOMENTS:
             moment = self._moment(name)
             return _seconds(moment, moment != NEVER, name)
@@ -151,6 +173,9 @@ class RequestColumns:
             # As the engine is given it: rounded to the nearest tick, ties to even.
             seconds = self._made["arrival_s"].to_numpy()
             self._ticks[name] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
+        if self._ticks[name].size < len(self):
+            # The engine leaves out what the trace says nothing of.
+            self._ticks[name] = np.full(len(self), NEVER, dtype=np.uint64)
         return self._ticks[name]
 
     def _gaps(self) -> NDArray[np.int64]:

@@ -90,6 +90,16 @@ class Outcome(Protocol):
         ...
 
     @property
+    def reasoning_end_ticks(self) -> NDArray[np.uint64]:
+        """End of the step that emitted the last reasoning token; empty where the trace names none."""
+        ...
+
+    @property
+    def first_answer_ticks(self) -> NDArray[np.uint64]:
+        """End of the step that emitted the first answer token; likewise."""
+        ...
+
+    @property
     def finish_ticks(self) -> NDArray[np.uint64]:
         """End of the step that emitted the last token."""
         ...

@@ -97,9 +97,13 @@ class Result:
         arrival               when the request arrived, in seconds from the trace's start
         scheduled             start of the first step that ran it; null if none did
         first_token           end of the step that emitted its first token; null if none did
+        reasoning_end         end of the step that emitted its last reasoning token; null if none did
+        first_answer          end of the step that emitted its first answer token; null if none did, or if
+                              the trace has no ``reasoning_tokens``
         finish                end of the step that emitted its last token; null if unfinished
         queueing              ``scheduled - arrival``
         ttft                  ``first_token - arrival``
+        ttfat                 ``first_answer - reasoning_end``
         tpot                  ``(finish - first_token) / (output_tokens - 1)``; null with one token
         e2e                   ``finish - arrival``
         normalized_latency    ``e2e / output_tokens``, as in the Orca and vLLM papers

@@ -31,7 +31,7 @@ def summarize(columns: RequestColumns, itl: Sketch) -> pl.DataFrame:
     """Return a row per metric: mean, std, min, percentiles and max in seconds, and a count."""
     rows = [
         {"metric": metric, **(_of_sketch(itl) if metric == "itl" else _of_column(columns[metric]))}
-        for metric in METRICS
+        for metric in (*METRICS, *(("ttfat",) if columns.reasons else ()))
     ]
     schema = {"metric": pl.String(), **dict.fromkeys(_FIGURES, pl.Float64()), "count": pl.UInt64()}
     return pl.DataFrame(rows, schema=schema)

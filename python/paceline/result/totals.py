@@ -37,7 +37,7 @@ class Totals:
         Requests in the trace. The next five add up to it.
     finished, running, waiting, not_arrived, rejected
         How they stood when the replay stopped; `running`, `waiting` and
-        `not_arrived` are zero unless `until_s` cut it short.
+        `not_arrived` are zero unless `until` cut it short.
     rejected_by_reason
         The rejected, by why.
     dropped_rows

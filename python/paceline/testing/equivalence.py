@@ -107,7 +107,7 @@ def _hold(policy: Policy, trace: Trace, cluster: Cluster, threads: int) -> None:
     check(result)
     _same(5, _LEAP, result, replay(trace, cluster, policy, leap=False), events=False)
     half = result.stats.end_ticks / 2e12
-    cut = [replay(trace, cluster, policy, until_s=half, leap=leap) for leap in (True, False)]
+    cut = [replay(trace, cluster, policy, until=half, leap=leap) for leap in (True, False)]
     check(cut[0])
     _same(5, _LEAP, cut[0], cut[1], events=False)
     _same(6, _SAME, result, replay(trace, cluster, policy))

@@ -75,7 +75,7 @@ def accounting(rows: Rows) -> Broken:
     placed = rows.frame["instance"].is_not_null().to_numpy()
     lost = (rows.status("finished", "running", "waiting") & ~placed) | (rows.status("not_arrived") & placed)
     yield from _rows(3, "served where it was routed to", lost, arrival, rows, "status", "instance")
-    if rows.setting("until_s") is None:
+    if rows.setting("until") is None:
         left = ~(finished | rejected)
         yield from _rows(3, "finished or rejected where time does not run out", left, arrival, rows, "status")
     preemptions = rows.count("preemptions")

@@ -39,7 +39,7 @@ def assert_no_starvation(
     *,
     trace: Trace | None = None,
     cluster: Cluster | None = None,
-    until_s: float | None = None,
+    until: float | None = None,
 ) -> None:
     """Raise if a policy has a request wait for longer than a bound while it serves later arrivals.
 
@@ -59,7 +59,7 @@ def assert_no_starvation(
         What arrives; None: `overload`.
     cluster
         What serves it; None: one small instance, which that trace overloads.
-    until_s
+    until
         Where the simulated time ends; who has not been let in by then has been
         passed over up to then.
 
@@ -79,7 +79,7 @@ def assert_no_starvation(
     """
     trace = overload() if trace is None else trace
     cluster = _small_cluster() if cluster is None else cluster
-    result = replay(trace, cluster, policy, until_s=until_s)
+    result = replay(trace, cluster, policy, until=until)
     waited = overtaken_s(result)
     worst = int(np.argmax(waited))
     if waited[worst] > bound_s:

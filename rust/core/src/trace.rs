@@ -18,6 +18,8 @@ pub struct Trace {
     pub prompt_tokens: Vec<u32>,
     /// Tokens of its output, at least 1.
     pub output_tokens: Vec<u32>,
+    /// Tokens of its output that are reasoning, before the answer starts.
+    pub reasoning_tokens: Option<Vec<u32>>,
     /// Its rank where rank decides, smaller first; all 0 if there is none.
     pub priority: Option<Vec<i64>>,
     /// What its prompt shares with others.
@@ -68,6 +70,7 @@ impl Trace {
             return Err(Error::trace(n, "all columns have the same length"));
         }
         if self.priority.as_ref().is_some_and(|column| column.len() != n)
+            || self.reasoning_tokens.as_ref().is_some_and(|column| column.len() != n)
             || self.session.as_ref().is_some_and(|column| column.len() != n)
             || self.prefix.as_ref().is_some_and(|prefix| prefix.ends.len() != n)
         {

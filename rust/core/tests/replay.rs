@@ -134,6 +134,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
         arrival: requests.iter().map(|request| request.0).collect(),
         prompt_tokens: requests.iter().map(|request| request.1).collect(),
         output_tokens: requests.iter().map(|request| request.2).collect(),
+        reasoning_tokens: Some(requests.iter().map(|request| request.2 / 2).collect()),
         priority: Some(requests.iter().map(|request| request.3).collect()),
         session: None,
         prefix: Some(PrefixIds {
@@ -176,6 +177,11 @@ proptest! {
                 prop_assert!(arrival <= columns.scheduled[row]);
                 prop_assert!(columns.scheduled[row] <= columns.first_token[row]);
                 prop_assert!(columns.first_token[row] <= columns.finish[row]);
+                prop_assert!(columns.first_answer[row] <= columns.finish[row]);
+                if output / 2 > 0 {
+                    prop_assert!(columns.first_token[row] <= columns.reasoning_end[row]);
+                    prop_assert!(columns.reasoning_end[row] <= columns.first_answer[row]);
+                }
             } else if status == Status::Rejected as u8 {
                 prop_assert!(columns.reason[row] != Reason::None as u8);
             } else {

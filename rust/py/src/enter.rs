@@ -42,6 +42,8 @@ pub(crate) struct Columns<'py> {
     prompt_tokens: PyReadonlyArray1<'py, u32>,
     output_tokens: PyReadonlyArray1<'py, u32>,
     #[pyo3(default)]
+    reasoning_tokens: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
     priority: Option<PyReadonlyArray1<'py, i64>>,
     #[pyo3(default)]
     session: Option<PyReadonlyArray1<'py, u32>>,
@@ -67,6 +69,11 @@ impl Columns<'_> {
             arrival: column("arrival_ticks", &self.arrival_ticks)?,
             prompt_tokens: column("prompt_tokens", &self.prompt_tokens)?,
             output_tokens: column("output_tokens", &self.output_tokens)?,
+            reasoning_tokens: self
+                .reasoning_tokens
+                .as_ref()
+                .map(|array| column("reasoning_tokens", array))
+                .transpose()?,
             priority: self.priority.as_ref().map(|array| column("priority", array)).transpose()?,
             session: self.session.as_ref().map(|array| column("session", array)).transpose()?,
             prefix,

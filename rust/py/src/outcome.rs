@@ -16,6 +16,10 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     first_token_ticks: Py<PyArray1<u64>>,
     #[pyo3(get)]
+    reasoning_end_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    first_answer_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
     finish_ticks: Py<PyArray1<u64>>,
     #[pyo3(get)]
     max_itl_ticks: Py<PyArray1<u64>>,
@@ -63,6 +67,8 @@ impl Outcome {
         Ok(Self {
             scheduled_ticks: moved(py, columns.scheduled),
             first_token_ticks: moved(py, columns.first_token),
+            reasoning_end_ticks: moved(py, columns.reasoning_end),
+            first_answer_ticks: moved(py, columns.first_answer),
             finish_ticks: moved(py, columns.finish),
             max_itl_ticks: moved(py, columns.max_itl),
             preemptions: moved(py, columns.preemptions),

@@ -107,6 +107,8 @@ class FakeOutcome:
 
     scheduled_ticks: NDArray[np.uint64]
     first_token_ticks: NDArray[np.uint64]
+    reasoning_end_ticks: NDArray[np.uint64]
+    first_answer_ticks: NDArray[np.uint64]
     finish_ticks: NDArray[np.uint64]
     max_itl_ticks: NDArray[np.uint64]
     preemptions: NDArray[np.uint32]
@@ -119,7 +121,7 @@ class FakeOutcome:
     stats: bytes
 
 
-def instance_stats(**counters: int) -> dict[str, int]:
+def instance_stats(**counters: int) -> dict[str, Any]:
     """Counters of an instance, zero where not given."""
     names = ("steps", "busy_ticks", "decode_tokens", "prefill_tokens", "preemptions", "finished")
     swaps = ("swapped_out_blocks", "swapped_in_blocks", "swap_overflows")
@@ -127,7 +129,7 @@ def instance_stats(**counters: int) -> dict[str, int]:
     peaks = ("peak_running", "peak_waiting", "peak_blocks")
     integrals = ("running_ticks", "waiting_ticks", "kv_token_ticks")
     zeros = dict.fromkeys((*names, *swaps, *prefixes, *peaks, *integrals), 0)
-    return {"blocks": 100, "block_tokens": 16, **zeros, **counters}
+    return {"blocks": 100, "block_tokens": 16, "extrapolated": {}, **zeros, **counters}
 
 
 def outcome_of(
@@ -135,7 +137,7 @@ def outcome_of(
     *,
     gaps: Iterable[float] = (),
     end: float = 10.0,
-    instances: Sequence[dict[str, int]] | None = None,
+    instances: Sequence[dict[str, Any]] | None = None,
 ) -> FakeOutcome:
     """Lay out requests as columns."""
 
@@ -150,6 +152,8 @@ def outcome_of(
     return FakeOutcome(
         scheduled_ticks=times("scheduled"),
         first_token_ticks=times("first_token"),
+        reasoning_end_ticks=np.empty(0, dtype=np.uint64),
+        first_answer_ticks=np.empty(0, dtype=np.uint64),
         finish_ticks=times("finish"),
         max_itl_ticks=times("max_itl"),
         preemptions=numbers("preemptions", np.uint32),
@@ -199,5 +203,5 @@ def result_of(
         cluster=FakeCluster(),
         policy=FakePolicy(),
         outcome=outcome_of(requests, **outcome),
-        settings={"leap": True, "until_s": None} if settings is None else settings,
+        settings={"leap": True, "until": None} if settings is None else settings,
     )

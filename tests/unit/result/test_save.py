@@ -87,7 +87,7 @@ def test_the_files_are_open_to_other_tools(result: Result, tmp_path: Path) -> No
     assert manifest["provenance"]["policy"] == "FakePolicy(name='vllm')"
     assert manifest["provenance"]["uses_oracle"] is False
     assert manifest["stats"]["instances"][0]["prefix_hits"] == 128
-    assert manifest["provenance"]["settings"] == {"leap": True, "until_s": None}
+    assert manifest["provenance"]["settings"] == {"leap": True, "until": None}
 
 
 def test_the_same_result_saves_the_same_bytes(result: Result, tmp_path: Path) -> None:

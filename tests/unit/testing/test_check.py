@@ -23,7 +23,7 @@ from paceline.trace import Trace
 
 @given(trace=traces(), cluster=clusters(), policy=policies(), until=st.none() | st.integers(0, 1500))
 def test_every_replay_passes(trace: Trace, cluster: Cluster, policy: Policy, until: int | None) -> None:
-    check(paceline.replay(trace, cluster, policy, until_s=None if until is None else until / 1000))
+    check(paceline.replay(trace, cluster, policy, until=None if until is None else until / 1000))
 
 
 def test_a_saved_result_passes(tmp_path: Any, result: Result) -> None:

@@ -35,7 +35,7 @@ def test_it_counts_from_the_first_who_came_later_to_ones_own_turn() -> None:
 
 
 def test_who_is_never_let_in_counts_up_to_the_end() -> None:
-    result = paceline.replay(ranked([0, 9, 1, 2, 3]), cluster(), PRIORITY, until_s=1.25)
+    result = paceline.replay(ranked([0, 9, 1, 2, 3]), cluster(), PRIORITY, until=1.25)
     assert overtaken_s(result).round(9).tolist()[1] == 1.25 - 0.5
 
 

@@ -88,7 +88,7 @@ impl Simulation {
             until: config.until.unwrap_or(NEVER - 1),
             calendar: Calendar::new(instances.len()),
             router: Router::new(config.routing, &instances),
-            columns: Columns::new(trace.len()),
+            columns: Columns::new(trace.len(), trace.reasoning_tokens.is_some()),
             gaps: Sketch::default(),
             clock: 0,
             next_arrival: 0,

@@ -35,6 +35,9 @@ pub(crate) struct DecodeSet {
     /// (step counter of the last token, slot); entries whose member has left
     /// are skipped when they come up.
     due: BinaryHeap<Reverse<(u64, Slot)>>,
+    /// (step counter, slot) at which a member's phase may change; entries that
+    /// no longer fit are passed over.
+    milestones: BinaryHeap<Reverse<(u64, Slot)>>,
     gaps: SuffixMaxima,
     /// Grows whenever what a newcomer sees differs from what members saw.
     mark: u64,
@@ -62,6 +65,7 @@ impl DecodeSet {
             kv_tokens: 0,
             residues: vec![0; block_tokens as usize],
             due: BinaryHeap::new(),
+            milestones: BinaryHeap::new(),
             gaps: SuffixMaxima::default(),
             mark: 0,
             cohorts: Vec::new(),
@@ -86,6 +90,39 @@ impl DecodeSet {
         let within = computed % self.block_tokens;
         let residue = if within >= self.phase { within } else { within + self.block_tokens };
         (residue - self.phase) as usize
+    }
+
+    /// Tokens that a member has yielded.
+    #[inline]
+    pub(crate) fn generated(&self, member: &Active) -> u32 {
+        self.computed(member) + 1 - member.prompt
+    }
+
+    /// Remembers when a member that has just joined yields its `token`th token.
+    pub(crate) fn mark(&mut self, slot: Slot, active: &Active, token: u32) {
+        if token > active.generated {
+            self.milestones.push(Reverse((self.steps + u64::from(token - active.generated), slot)));
+        }
+    }
+
+    /// A slot that had a milestone in the last `k` steps, how many of those it
+    /// took to get there, and the tokens that its member had yielded by then.
+    pub(crate) fn pop_milestone(&mut self, table: &ActiveTable, k: u64) -> Option<(Slot, u64, u32)> {
+        while let Some(&Reverse((due, slot))) = self.milestones.peek() {
+            if due > self.steps {
+                return None;
+            }
+            self.milestones.pop();
+            let active = &table[slot];
+            let after = self.steps - due;
+            if active.phase != Phase::Decoding || after >= k {
+                continue;
+            }
+            if let Some(generated) = self.generated(active).checked_sub(after as u32) {
+                return Some((slot, k - after, generated));
+            }
+        }
+        None
     }
 
     /// The longest context of a member, where that is kept; else 0.
@@ -152,6 +189,7 @@ impl DecodeSet {
         if self.members == 0 {
             self.gaps.clear();
             self.due.clear();
+            self.milestones.clear();
             self.cohorts.clear();
         }
     }

@@ -46,6 +46,26 @@ pub(crate) struct World<'a> {
     pub(crate) leap: bool,
 }
 
+impl World<'_> {
+    /// How many of a request's tokens are reasoning, where the trace says.
+    #[inline]
+    fn reasoning(&self, request: u32) -> Option<u32> {
+        self.trace.reasoning_tokens.as_ref().map(|column| column[request as usize])
+    }
+
+    /// Writes down that a request yielded its `generated`th token at `when`,
+    /// if that ended its reasoning or began its answer.
+    fn phases(&mut self, request: u32, generated: u32, when: Ticks) {
+        let Some(reasoning) = self.reasoning(request) else { return };
+        let row = request as usize;
+        if generated == reasoning {
+            self.columns.reasoning_end[row] = when;
+        } else if generated == reasoning + 1 {
+            self.columns.first_answer[row] = when;
+        }
+    }
+}
+
 /// Tokens that a request outside the decode set computes in a step.
 #[derive(Debug, Clone, Copy)]
 struct Chunk {
@@ -289,6 +309,10 @@ impl Instance {
         self.outstanding_tokens += members * steps;
         if members > 0 {
             self.decode.advance(flight.start, series, steps, world.gaps);
+            while let Some((slot, step, generated)) = self.decode.pop_milestone(&self.table, steps) {
+                let when = flight.start + series.total(step) as Ticks;
+                world.phases(self.table[slot].request, generated, when);
+            }
         }
     }
 
@@ -312,6 +336,13 @@ impl Instance {
             }
             active.last_token = now;
             self.partial_kv -= u64::from(active.computed);
+            if let Some(reasoning) = world.reasoning(active.request) {
+                world.phases(active.request, active.generated, now);
+                if active.generated < active.output {
+                    self.decode.mark(slot, active, reasoning);
+                    self.decode.mark(slot, active, reasoning + 1);
+                }
+            }
             if active.generated < active.output {
                 self.decode.join(slot, active);
             } else {

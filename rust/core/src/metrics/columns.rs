@@ -42,6 +42,11 @@ pub struct Columns {
     pub scheduled: Vec<Ticks>,
     /// End of the step that yielded its first token.
     pub first_token: Vec<Ticks>,
+    /// End of the step that yielded its last reasoning token; empty where the
+    /// trace says nothing of reasoning.
+    pub reasoning_end: Vec<Ticks>,
+    /// End of the step that yielded its first answer token; likewise.
+    pub first_answer: Vec<Ticks>,
     /// End of the step that yielded its last token.
     pub finish: Vec<Ticks>,
     /// Its longest gap between two tokens.
@@ -61,9 +66,13 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Columns for `n` requests that have not arrived.
-    pub fn new(n: usize) -> Self {
+    /// Columns for `n` requests that have not arrived; `reasons`: some of their
+    /// output is reasoning.
+    pub fn new(n: usize, reasons: bool) -> Self {
+        let phases = if reasons { n } else { 0 };
         Self {
+            reasoning_end: vec![NEVER; phases],
+            first_answer: vec![NEVER; phases],
             scheduled: vec![NEVER; n],
             first_token: vec![NEVER; n],
             finish: vec![NEVER; n],

@@ -1,0 +1,96 @@
+//! The routed experts of a step: what is read depends on how many are hit.
+
+use serde::Deserialize;
+
+use crate::time::Ticks;
+
+/// Routed experts of all layers that have some:
+/// `max(weights(n) + token_bytes * n, token_flops * n)` for `n` tokens.
+///
+/// Experts that no token of the batch is routed to are not read. How many are
+/// is a curve in the tokens, in closed form or measured; Python turns it into
+/// ticks at whole numbers of tokens, and what lies between is interpolated here
+/// in integers. The tokens stay the same over a run, and so does this.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Experts {
+    /// Tokens and the ticks to read the weights that they need, by rising
+    /// tokens. Before the first point the line starts at 0 tokens and 0 ticks;
+    /// past the last one the ticks stay.
+    pub weights: Vec<(u64, Ticks)>,
+    /// Ticks to read and write one token's activations in its experts.
+    pub token_bytes: Ticks,
+    /// Ticks to multiply one token in its experts.
+    pub token_flops: Ticks,
+}
+
+impl Experts {
+    #[inline]
+    pub(super) fn at(&self, n: u64) -> Ticks {
+        if n == 0 {
+            return 0;
+        }
+        self.read(n)
+            .saturating_add(self.token_bytes.saturating_mul(n))
+            .max(self.token_flops.saturating_mul(n))
+    }
+
+    /// Ticks to read the experts that `n` tokens are routed to, rounded down.
+    fn read(&self, n: u64) -> Ticks {
+        let next = self.weights.partition_point(|&(tokens, _)| tokens < n);
+        let before = next.checked_sub(1).map_or((0, 0), |last| self.weights[last]);
+        match self.weights.get(next) {
+            None => before.1,
+            Some(&(tokens, ticks)) if tokens == n => ticks,
+            Some(&(tokens, ticks)) => {
+                let rise = u128::from(ticks.saturating_sub(before.1));
+                let part = rise * u128::from(n - before.0) / u128::from(tokens - before.0);
+                before.1.saturating_add(part as u64)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experts() -> Experts {
+        Experts { weights: vec![(1, 80), (2, 150), (10, 501)], token_bytes: 3, token_flops: 40 }
+    }
+
+    #[test]
+    fn nothing_is_read_for_no_tokens() {
+        assert_eq!(experts().at(0), 0);
+    }
+
+    #[test]
+    fn the_curve_is_met_at_its_points_and_straight_between_them() {
+        let free = Experts { token_bytes: 0, token_flops: 0, ..experts() };
+        assert_eq!(
+            [1, 2, 3, 9, 10, 11, u64::MAX].map(|n| free.at(n)),
+            [80, 150, 193, 457, 501, 501, 501],
+            "351 over 8 tokens, rounded down"
+        );
+    }
+
+    #[test]
+    fn the_line_to_the_first_point_starts_at_nothing() {
+        let late = Experts { weights: vec![(4, 100)], token_bytes: 0, token_flops: 0 };
+        assert_eq!([1, 2, 3, 4].map(|n| late.at(n)), [25, 50, 75, 100]);
+    }
+
+    #[test]
+    fn many_tokens_wait_for_arithmetic() {
+        assert_eq!(experts().at(10), 531);
+        assert_eq!(experts().at(14), 560);
+    }
+
+    #[test]
+    fn no_points_and_far_points_do_no_harm() {
+        let none = Experts { weights: Vec::new(), token_bytes: 1, token_flops: 0 };
+        assert_eq!(none.at(7), 7);
+        let far = Experts { weights: vec![(u64::MAX, u64::MAX)], token_bytes: 0, token_flops: 0 };
+        assert_eq!(far.at(u64::MAX - 1), u64::MAX - 1);
+    }
+}
