@@ -12,6 +12,15 @@ exact here. The other two it measures; this module estimates them:
 - *Outside PyTorch*: 0.16 GiB, as vLLM logs it on an H100 (vllm-project/vllm pull request 12126). More ranks
   add NCCL's buffers, which are not counted.
 
+With experts, the widest layer holds for each of a token's experts the larger of input pair and output, which
+share memory, and the product (``fused_moe.py``), or the dense or shared MLP if that is wider.
+
+Where some layers have a *sliding window*, a block is charged for the other layers alone, and the windows are
+set aside before memory is cut into blocks: for each of ``max_num_seqs`` sequences the blocks that a window
+can touch, and room for one step's tokens before they slide out. vLLM's pool lends those blocks to whoever
+needs them, so with fewer sequences the rule is a little low (gpt-oss-20b: 3.5 MiB a sequence). Where all
+layers slide, blocks are charged for whole contexts.
+
 Held against what vLLM resolved for Llama-3.1-8B on an RTX 4090 (vLLM 0.19, 2,048 tokens, 256 sequences, 0.9
 of the memory: 2,588 blocks of 16), the rule gives 2,665, 3.0%
 more. Near saturation nothing costs a replay more
@@ -47,7 +56,9 @@ class KvMemory:
     other_bytes
         Outside PyTorch, estimated.
     block_bytes
-        One KV block, over all layers.
+        One KV block, over all layers but those with a window.
+    window_bytes
+        Set aside for the layers with a window.
     """
 
     requested_bytes: int
@@ -55,11 +66,13 @@ class KvMemory:
     activation_bytes: int
     other_bytes: int
     block_bytes: int
+    window_bytes: int = 0
 
     @property
     def kv_bytes(self) -> int:
-        """What is left for the KV cache; negative where the rest does not fit."""
-        return self.requested_bytes - self.weight_bytes - self.activation_bytes - self.other_bytes
+        """What is left for blocks; negative where the rest does not fit."""
+        taken = self.weight_bytes + self.activation_bytes + self.other_bytes + self.window_bytes
+        return self.requested_bytes - taken
 
     @property
     def blocks(self) -> int:
@@ -77,6 +90,7 @@ def kv_memory(
     max_num_batched_tokens: int = 2048,
     max_num_seqs: int = 256,
     kv_dtype: str = "auto",
+    expert_ranks: int | None = None,
 ) -> KvMemory:
     """Divide the memory of one GPU as vLLM does.
 
@@ -94,6 +108,9 @@ def kv_memory(
         The scheduler's limits, which size the dummy run.
     kv_dtype
         As in vLLM; ``"auto"`` is the model's own.
+    expert_ranks
+        Ranks that whole experts are dealt out to (those of tensor times those of data parallelism); by
+        default experts are split over the tensor-parallel ranks.
 
     Raises
     ------
@@ -111,14 +128,37 @@ def kv_memory(
     _check.count("max_num_batched_tokens", max_num_batched_tokens)
     _check.count("max_num_seqs", max_num_seqs)
     number = DTYPE_BYTES[model.dtype]
-    width = 2 * model.hidden_size + 3 * model.intermediate_size // tensor_parallel
+    width = 2 * model.hidden_size + _widest_mlp(model, tensor_parallel, expert_ranks)
     rows = min(max_num_seqs, max_num_batched_tokens)
     sampler = rows * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT
     hidden = max_num_batched_tokens * model.hidden_size * number
     return KvMemory(
         requested_bytes=int(gpu.memory_bytes * gpu_memory_utilization),
-        weight_bytes=model.weight_bytes(tensor_parallel),
+        weight_bytes=model.weight_bytes(tensor_parallel, expert_ranks=expert_ranks),
         activation_bytes=max(max_num_batched_tokens * width * number, hidden + sampler),
         other_bytes=_OUTSIDE_PYTORCH_BYTES,
         block_bytes=block_tokens * model.kv_bytes_per_token(tensor_parallel, kv_dtype),
+        window_bytes=_window_tokens(model, block_tokens, max_num_batched_tokens, max_num_seqs)
+        * model.window_layers
+        * model.kv_layer_bytes(tensor_parallel, kv_dtype),
     )
+
+
+def _widest_mlp(model: Model, ranks: int, expert_ranks: int | None) -> int:
+    """Return the numbers that a token has at once in the widest of the model's MLPs."""
+    dense = 3 * model.intermediate_size // ranks if model.dense_layers else 0
+    experts = model.experts
+    if experts is None:
+        return dense
+    width = experts.intermediate_size if expert_ranks else experts.intermediate_size // ranks
+    routed = experts.per_token * (max(2 * width, model.hidden_size) + width)
+    return max(dense, routed, 3 * experts.shared_intermediate_size // ranks)
+
+
+def _window_tokens(model: Model, block_tokens: int, batched: int, sequences: int) -> int:
+    """Return the tokens that layers with a window hold at most, whole blocks of each sequence."""
+    if not model.window_layers or model.sliding_window is None:
+        return 0
+    # A window need not start where a block does: it touches one more.
+    blocks = -(-model.sliding_window // block_tokens) + 1
+    return sequences * blocks * block_tokens + batched

@@ -58,4 +58,4 @@ def models(*, json: Annotated[bool, Parameter(negative="", show_default=False)] 
         "longest sequence",
     )
     screen.print(table(headings, rows))
-    screen.print(Text("A Hugging Face config.json of a dense model will do too: --model PATH"))
+    screen.print(Text("A model's Hugging Face config.json will do too: --model PATH"))

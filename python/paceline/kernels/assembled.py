@@ -61,6 +61,10 @@ def assemble(
     ConfigError
         If the database lacks a table, or attention with as many heads.
     """
+    if model.experts is not None or model.latent is not None or model.sliding_layers:
+        raise ConfigError(
+            f"model of an assembled profile must be dense, with full attention in every layer; {model.name} is not"
+        )
     model.check_parallel(tensor_parallel)
     rank = _Rank(database, model, gpu, backend, version, tensor_parallel)
     decode, prefill = rank.decode(), rank.prefill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline import _check
-from paceline.model import Model
+from paceline.model import Model, model_names
 
 __all__ = ["MIXTURES", "Shape"]
 
@@ -35,7 +35,7 @@ class Shape:
     --------
     >>> Shape.of(Model.load("llama-3.1-8b")).layers
     32
-    >>> MIXTURES["qwen3-30b-a3b"].expected_experts(tokens=1)
+    >>> Shape.of(Model.load("qwen3-30b-a3b")).expected_experts(tokens=1)
     8.0
     """
 
@@ -56,10 +56,13 @@ class Shape:
     @classmethod
     def of(cls, model: Model) -> Shape:
         """Return the shape of a model from the catalog."""
+        experts = model.experts
         return cls(
             layers=model.layers,
             hidden_size=model.hidden_size,
             vocab_size=model.vocab_size,
+            experts=0 if experts is None else experts.count,
+            experts_per_token=0 if experts is None else experts.per_token,
             dtype_bytes=model.kv_dtype_bytes(model.dtype),
             kv_heads=model.kv_heads,
             head_dim=model.head_dim,
@@ -74,23 +77,9 @@ class Shape:
         return float(self.experts) * (1.0 - float((1 - self.experts_per_token / self.experts) ** tokens))
 
 
-#: Models with experts whose shapes the catalog lacks. Source: config.json of each on huggingface.co, and the
-#: number of parameters from its model card.
+#: The catalog's models with experts, by name.
 MIXTURES = {
-    "qwen3-30b-a3b": Shape(
-        layers=48, hidden_size=2048, vocab_size=151936, experts=128, experts_per_token=8,
-        kv_heads=4, head_dim=128, parameters=30_532_122_624,
-    ),
-    "qwen3-235b-a22b": Shape(
-        layers=94, hidden_size=4096, vocab_size=151936, experts=128, experts_per_token=8,
-        kv_heads=4, head_dim=128, parameters=235_093_634_560,
-    ),
-    "mixtral-8x7b": Shape(
-        layers=32, hidden_size=4096, vocab_size=32000, experts=8, experts_per_token=2,
-        kv_heads=8, head_dim=128, parameters=46_702_792_704,
-    ),
-    "phi-3.5-moe": Shape(
-        layers=32, hidden_size=4096, vocab_size=32064, experts=16, experts_per_token=2,
-        kv_heads=8, head_dim=128, parameters=41_873_153_344,
-    ),
-}  # fmt: skip
+    name: Shape.of(model)
+    for name, model in ((name, Model.load(name)) for name in model_names())
+    if model.experts is not None
+}

@@ -20,6 +20,8 @@ class Shape:
     prefill_kv: int = 0
     prefill_pairs: int = 0
     sampled: int = 0
+    prefill_layers: int = 0
+    layers: int = 0
 
 
 def decode(requests: int, context: int) -> Shape:
@@ -45,26 +47,63 @@ def step_ticks(wire: dict[str, Any], shape: Shape) -> int:
     if wire["kind"] == "affine":
         context = shape.decode_kv + shape.prefill_kv
         return int(wire["step"] + wire["token"] * tokens + wire["kv_token"] * context)
+    total = wire["step"] + wire["row"] * shape.sampled + _linear(wire["lm_head"], shape.sampled)
+    total += decode_attention_ticks(wire, shape)
+    # Layers in the group have the prefills besides, which are divided up by layers and rounded down.
     requests = shape.decode_requests + shape.prefill_requests
-    total = wire["step"] + wire["token"] * tokens + wire["request"] * requests + wire["row"] * shape.sampled
-    for linear in wire["linears"]:
-        total += _linear(linear, tokens)
-    total += _linear(wire["lm_head"], shape.sampled)
-    total += decode_attention_ticks(wire, shape) + prefill_attention_ticks(wire, shape)
-    total += min((line["fixed"] + line["token"] * tokens for line in wire["all_reduce"]), default=0)
+    alone = _layers(wire, shape.decode_requests, shape.decode_requests)
+    total += alone + _share(shape, _layers(wire, tokens, requests) - alone)
+    return int(total + _share(shape, prefill_attention_ticks(wire, shape)))
+
+
+def _share(shape: Shape, ticks: int) -> int:
+    if shape.prefill_layers == shape.layers:
+        return ticks
+    return ticks * shape.prefill_layers // shape.layers
+
+
+def _layers(wire: dict[str, Any], tokens: int, requests: int) -> int:
+    """Return what all layers take for a batch, attention apart."""
+    total = wire["token"] * tokens + wire["request"] * requests
+    total += sum(_linear(linear, tokens) for linear in wire["linears"])
+    if tokens and "experts" in wire:
+        experts = wire["experts"]
+        read = max(ticks for at, ticks in experts["weights"] if at <= tokens)  # a point at every token
+        total += max(read + experts["token_bytes"] * tokens, experts["token_flops"] * tokens)
+    if tokens:
+        total += min((line["fixed"] + line["token"] * tokens for line in wire["all_reduce"]), default=0)
     return int(total)
 
 
 def decode_attention_ticks(wire: dict[str, Any], shape: Shape) -> int:
-    part = wire["decode_attention"]
-    memory = part["request_bytes"] * shape.decode_requests + part["kv_bytes"] * shape.decode_kv
-    return int(max(memory, part["kv_flops"] * shape.decode_kv))
+    total = _decode(wire["decode_attention"], shape.decode_requests, shape.decode_kv)
+    if "windowed" in wire:
+        seen = min(shape.decode_kv, wire["windowed"]["tokens"] * shape.decode_requests)
+        total += _decode(wire["windowed"]["decode"], shape.decode_requests, seen)
+    return total
 
 
 def prefill_attention_ticks(wire: dict[str, Any], shape: Shape) -> int:
-    part = wire["prefill_attention"]
-    memory = part["token_bytes"] * shape.prefill_tokens + part["kv_bytes"] * shape.prefill_kv
-    return int(max(memory, part["pair_flops"] * shape.prefill_pairs // 2**20)) if shape.prefill_tokens else 0
+    tokens = shape.prefill_tokens
+    if not tokens:
+        return 0
+    total = _prefill(wire["prefill_attention"], tokens, shape.prefill_kv, shape.prefill_pairs)
+    if "windowed" in wire:
+        window = wire["windowed"]["tokens"]
+        context = min(shape.prefill_kv, tokens + window * shape.prefill_requests)
+        pairs = min(shape.prefill_pairs, window * tokens)
+        total += _prefill(wire["windowed"]["prefill"], tokens, context, pairs)
+    return total
+
+
+def _decode(part: dict[str, int], requests: int, context: int) -> int:
+    memory = part["request_bytes"] * requests + part["kv_bytes"] * context
+    return max(memory, part["kv_flops"] * context)
+
+
+def _prefill(part: dict[str, int], tokens: int, context: int, pairs: int) -> int:
+    memory = part["token_bytes"] * tokens + part["kv_bytes"] * context
+    return max(memory, part["pair_flops"] * pairs // 2**20)
 
 
 def _linear(linear: dict[str, int], count: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,23 @@ from hypothesis import strategies as st
 from paceline.cost import Affine, Roofline
 from paceline.hardware import Gpu, gpu_names
 from paceline.model import Model, model_names
+from paceline.policies import layered_prefill
 from paceline.policy import Scheduler
 from unit.cost.reference import decode, prefill, step_ticks
 
 engine = pytest.importorskip("paceline.engine", reason="needs the native module: make dev")
 
 
-def replay_alone(cost: dict[str, Any], prompt: int, output: int, *, leap: bool) -> tuple[int, int]:
+def replay_alone(
+    cost: dict[str, Any], prompt: int, output: int, *, leap: bool, scheduler: Scheduler | None = None
+) -> tuple[int, int]:
     """Return the ticks at which a single request has its first token and its last."""
     instance = {
         "blocks": 1 << 20,
         "block_tokens": 16,
         "max_model_len": None,
         "cost": cost,
-        "scheduler": Scheduler().to_wire(num_blocks=1 << 20, defaults=(1 << 20, 256)),
+        "scheduler": (scheduler or Scheduler()).to_wire(num_blocks=1 << 20, defaults=(1 << 20, 256)),
     }
     columns = {
         "arrival_ticks": np.zeros(1, np.uint64),
@@ -68,3 +72,25 @@ def test_roofline_across_the_point_where_attention_changes_sides(
     cost = Roofline().to_wire(Model.load("llama-3.1-8b"), Gpu.load("h100-sxm"))
     cost["decode_attention"] = {"request_bytes": request_bytes, "kv_bytes": kv_bytes, "kv_flops": kv_flops}
     check(cost, *length)
+
+
+@given(
+    st.integers(4097, 8192),
+    st.integers(1, 50),
+    st.sampled_from(["llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v3"]),
+)
+def test_a_prompt_that_goes_through_groups_of_layers(prompt: int, output: int, name: str) -> None:
+    model = Model.load(name)
+    cost = Roofline().to_wire(model, Gpu.load("h200"), tensor_parallel=2)
+    scheduler = layered_prefill(layers=model.layers, groups=16).scheduler
+    # Above 4,096 tokens there are 16 groups, of which the first take the layers that are left over.
+    shape = prefill(prompt)
+    first = 0
+    for group in range(16):
+        share = model.layers // 16 + (1 if group < model.layers % 16 else 0)
+        last = group == 15
+        step = replace(shape, prefill_layers=share, layers=model.layers, sampled=1 if last else 0)
+        first += step_ticks(cost, step)
+    end = first + sum(step_ticks(cost, decode(1, prompt + done)) for done in range(1, output))
+    for leap in (True, False):
+        assert replay_alone(cost, prompt, output, leap=leap, scheduler=scheduler) == (first, end)

@@ -1,0 +1,27 @@
+"""What a step takes: the cost models that Python builds and the engine evaluates.
+
+An :class:`Affine` is three prices. A :class:`Roofline` is worked out from a model, a GPU and an
+:class:`Efficiency`: each kernel takes the longer of its memory time and its arithmetic time, and the step is
+their sum; a :class:`Coverage` says how many experts of a mixture a batch needs. Both cross to the engine
+once, reduced to whole ticks of a picosecond, and are exact there.
+"""
+
+from __future__ import annotations
+
+from paceline.cost.affine import Affine
+from paceline.cost.clock import ticks
+from paceline.cost.coverage import Coverage
+from paceline.cost.efficiency import Efficiency
+from paceline.cost.reading import Cost, cost_from_table, cost_to_table
+from paceline.cost.roofline import Roofline
+
+__all__ = [
+    "Affine",
+    "Cost",
+    "Coverage",
+    "Efficiency",
+    "Roofline",
+    "cost_from_table",
+    "cost_to_table",
+    "ticks",
+]

@@ -1,0 +1,68 @@
+"""A step as a straight line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paceline._toml import dump, parse
+from paceline.cost.clock import ticks
+from paceline.errors import ConfigError
+
+__all__ = ["Affine"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Affine:
+    """A step as a straight line: a constant, a price per token computed, a price per token of context.
+
+    Parameters
+    ----------
+    step_s
+        Seconds of any step, however small.
+    token_s
+        Seconds for each token computed, decode and prefill alike.
+    kv_token_s
+        Seconds for each token of context that those attend to.
+
+    Raises
+    ------
+    ConfigError
+        If a price is negative or not finite, or all are zero: a step must take time.
+
+    Examples
+    --------
+    >>> Affine(step_s=0.005, token_s=50e-6).to_wire()
+    {'kind': 'affine', 'step': 5000000000, 'token': 50000000, 'kv_token': 0}
+    """
+
+    step_s: float
+    token_s: float = 0.0
+    kv_token_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        wire = self.to_wire()
+        if not (wire["step"] or wire["token"]):
+            raise ConfigError("step_s and token_s of an Affine must not both be 0 ps: a step must take time")
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return what the engine is sent: the prices in ticks."""
+        return {
+            "kind": "affine",
+            "step": ticks(self.step_s, "step_s"),
+            "token": ticks(self.token_s, "token_s"),
+            "kv_token": ticks(self.kv_token_s, "kv_token_s"),
+        }
+
+    def to_toml(self) -> str:
+        """Return the model as the text of a TOML file."""
+        from paceline.cost.reading import cost_to_table
+
+        return dump(cost_to_table(self))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Affine:
+        """Read what :meth:`to_toml` wrote."""
+        from paceline.cost.reading import only
+
+        return only(cls, parse(text, "a cost"))

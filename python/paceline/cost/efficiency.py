@@ -1,0 +1,75 @@
+"""What kernels reach of a GPU's figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paceline import _check
+
+__all__ = ["Efficiency"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """How much of a GPU's datasheet kernels reach, and what no datasheet lists.
+
+    The catalog has one for each GPU; its file says where each number comes from.
+
+    Parameters
+    ----------
+    memory
+        Share of the memory bandwidth that matrix multiplications and element-wise kernels reach.
+    matmul
+        Share of the 16-bit arithmetic that large matrix multiplications reach.
+    attention_memory
+        Share of the memory bandwidth at which attention reads its keys and values.
+    attention_matmul
+        Share of the arithmetic that attention reaches in prefill.
+    layer_s
+        Seconds of each layer that no traffic or arithmetic explains: the least time of its small kernels.
+    step_s
+        The same, once a step: embedding, last norm, sampler, and what the engine cannot hide.
+    attention_request_s
+        Seconds that attention takes for each scheduled request in each layer beyond its traffic.
+    ring
+        Share of the link's bandwidth (one direction) that a ring all-reduce reaches on large messages.
+    ring_latency_s
+        Seconds of the smallest ring all-reduce.
+    one_shot
+        Share of the link's bandwidth at which a rank reads its peers in a one-shot all-reduce.
+    one_shot_latency_s
+        Seconds of the smallest one-shot all-reduce.
+    experts_memory, experts_matmul
+        As ``memory`` and ``matmul``, of the kernel that runs routed experts; ``None`` for the same.
+    source
+        Where the numbers come from, in a line.
+
+    Raises
+    ------
+    ConfigError
+        If a share is not above 0 and at most 1, or a time is negative.
+    """
+
+    memory: float
+    matmul: float
+    attention_memory: float
+    attention_matmul: float
+    layer_s: float
+    step_s: float
+    attention_request_s: float = 0.0
+    ring: float = 1.0
+    ring_latency_s: float = 0.0
+    one_shot: float = 1.0
+    one_shot_latency_s: float = 0.0
+    experts_memory: float | None = None
+    experts_matmul: float | None = None
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "matmul", "attention_memory", "attention_matmul", "ring", "one_shot"):
+            _check.fraction(f"{name} of an Efficiency", getattr(self, name))
+        for name in ("experts_memory", "experts_matmul"):
+            if getattr(self, name) is not None:
+                _check.fraction(f"{name} of an Efficiency", getattr(self, name))
+        for name in ("layer_s", "step_s", "attention_request_s", "ring_latency_s", "one_shot_latency_s"):
+            _check.seconds(f"{name} of an Efficiency", getattr(self, name))

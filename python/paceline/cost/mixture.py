@@ -1,0 +1,110 @@
+"""The kernel of the routed experts, reduced to the coefficients that the engine evaluates."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+from paceline.cost.clock import ticks
+from paceline.model.dtypes import WEIGHT_BYTES
+
+if TYPE_CHECKING:
+    from paceline.cost.coverage import Coverage
+    from paceline.model import Experts, Model
+
+__all__ = ["covered_experts", "mixture_wire", "slowest_rank"]
+
+# Where fewer experts than this are still missed, all are taken to be hit.
+_MISSED = 1e-3
+
+
+def covered_experts(experts: Experts, coverage: Coverage | None) -> list[float]:
+    """Return how many experts of a layer are needed by 1, 2, … tokens, up to where that stays.
+
+    Uniform routing in closed form, or a measured curve. The list has a value for each whole number of tokens,
+    so that the engine, which draws straight lines between points, is exact at all of them.
+
+    Examples
+    --------
+    >>> from paceline.model import Experts
+    >>> covered = covered_experts(Experts(count=8, per_token=2, intermediate_size=1), None)
+    >>> covered[0], covered[1], covered[-1]
+    (2.0, 3.5, 8.0)
+    """
+    if coverage is not None:
+        return [experts.count * coverage.at(n) for n in range(1, coverage.tokens[-1] + 1)]
+    if experts.per_token == experts.count:
+        return [float(experts.count)]
+    missed = math.log(1 - experts.per_token / experts.count)
+    last = math.ceil(math.log(_MISSED / experts.count) / missed)
+    return [experts.expected(n) for n in range(1, last + 1)] + [float(experts.count)]
+
+
+def slowest_rank(covered: float, count: int, ranks: int) -> float:
+    """Return the experts that the rank with the most to read needs, where whole experts are dealt out.
+
+    Of ``covered`` experts out of ``count``, a rank has a hypergeometric number, of mean ``covered / ranks``.
+    All wait for the one with the most, whose mean is approximated as for normal numbers that add up to
+    ``covered``. It is at least one expert and never more than a rank holds. Which experts are popular, and
+    so better spread out, is left aside.
+
+    Examples
+    --------
+    >>> round(slowest_rank(8, 128, 2), 2)    # of a token's 8 experts, the busier of two ranks has 5.1
+    5.1
+    >>> slowest_rank(128, 128, 4)
+    32.0
+    """
+    mean = covered / ranks
+    if ranks == 1 or count == 1:
+        return mean
+    variance = mean * (1 - 1 / ranks) * (count - covered) / (count - 1)
+    ahead = math.sqrt(max(variance, 0.0) * ranks / (ranks - 1)) * _largest_of(ranks)
+    return min(max(mean + ahead, 1.0), covered, count / ranks)
+
+
+@cache
+def _largest_of(number: int) -> float:
+    """Return the mean of the largest of so many standard normal numbers."""
+    normal, parts = NormalDist(), 4000
+    # Over the probability u of the largest: its quantile is that of u ** (1 / number).
+    return sum(normal.inv_cdf(((i + 0.5) / parts) ** (1 / number)) for i in range(parts)) / parts
+
+
+def mixture_wire(
+    model: Model,
+    experts: Experts,
+    *,
+    ranks: int,
+    whole: bool,
+    coverage: Coverage | None,
+    bandwidth: float,
+    arithmetic: float,
+    number: int,
+) -> dict[str, Any]:
+    """Return the coefficients of all layers' routed experts on one of ``ranks`` ranks.
+
+    ``whole`` experts are dealt out to the ranks, else each is split over all of them. Either way a rank
+    multiplies its share of the tokens' experts; whole ones are taken to be even there, as batches that wait
+    for arithmetic are large. Activations, of ``number`` bytes: the tokens' copies in, gate and up out and
+    in, their product out and in, the experts' outputs, and the sum of those.
+    """
+    layers = model.layers - experts.dense_layers
+    hidden, width, routed = model.hidden_size, experts.intermediate_size, experts.per_token
+    weights = 3 * hidden * width
+    expert_s = layers * weights * WEIGHT_BYTES[model.expert_dtype] / bandwidth
+    points = []
+    for tokens, covered in enumerate(covered_experts(experts, coverage), start=1):
+        read = slowest_rank(covered, experts.count, ranks) if whole else covered / ranks
+        points.append([tokens, ticks(read * expert_s)])
+    # Split experts see every copy whole and have a part of the width; whole ones see a part of the copies.
+    copies = routed / ranks if whole else routed
+    inner = width if whole else width / ranks
+    traffic = copies * (hidden + 2 * inner + 3 * inner + inner + 2 * hidden) + hidden
+    return {
+        "weights": points,
+        "token_bytes": ticks(layers * traffic * number / bandwidth),
+        "token_flops": ticks(layers * 2 * routed * weights / ranks / arithmetic),
+    }

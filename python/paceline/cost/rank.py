@@ -1,0 +1,163 @@
+"""One rank's share of a model, reduced to the coefficients that the engine evaluates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paceline.cost.attention import attention_of
+from paceline.cost.clock import TICKS_PER_SECOND, ticks
+from paceline.model.dtypes import WEIGHT_BYTES
+
+if TYPE_CHECKING:
+    from paceline.cost.efficiency import Efficiency
+    from paceline.hardware import Gpu
+    from paceline.model import Model
+
+__all__ = ["PAIR_FRACTION_BITS", "Rank"]
+
+PAIR_FRACTION_BITS = 20  # as rust/core/src/cost/roofline/attention.rs
+
+
+def _peak(gpu: Gpu, dtype: str) -> float:
+    """Return the arithmetic with weights of a type: 8 bits where the GPU can, else after widening to 16."""
+    return gpu.fp8_flop_per_s if dtype == "fp8" and gpu.fp8_flop_per_s else gpu.bf16_flop_per_s
+
+
+class Rank:
+    """One rank's share of the model on its GPU, and the coefficients that follow."""
+
+    def __init__(
+        self, model: Model, gpu: Gpu, efficiency: Efficiency, tensor_parallel: int, kv_dtype: str
+    ) -> None:
+        self.model = model
+        self.efficiency = efficiency
+        self.ranks = tensor_parallel
+        self.link = gpu.link
+        self.number = model.kv_dtype_bytes(model.dtype)  # bytes of an activation
+        self.attention = attention_of(model, tensor_parallel, kv_dtype)
+        self.mlp = model.intermediate_size // tensor_parallel
+        self.vocab = model.vocab_size / tensor_parallel
+        self.dtype = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
+        self.bandwidth = gpu.bandwidth_bytes_per_s * efficiency.memory
+        self.arithmetic = _peak(gpu, self.dtype) * efficiency.matmul
+        self.plain_arithmetic = gpu.bf16_flop_per_s * efficiency.matmul
+        self.experts_bandwidth = gpu.bandwidth_bytes_per_s * (efficiency.experts_memory or efficiency.memory)
+        self.experts_arithmetic = _peak(gpu, model.expert_dtype) * (
+            efficiency.experts_matmul or efficiency.matmul
+        )
+        self.attention_bandwidth = gpu.bandwidth_bytes_per_s * efficiency.attention_memory
+        self.attention_arithmetic = gpu.bf16_flop_per_s * efficiency.attention_matmul
+        self.ring_bandwidth = gpu.link_bytes_per_s * efficiency.ring
+        self.one_shot_bandwidth = gpu.link_bytes_per_s * efficiency.one_shot
+
+    def wire(self) -> dict[str, Any]:
+        """Return the coefficients in ticks, routed experts aside."""
+        model, layers = self.model, self.model.layers
+        windows = model.sliding_layers
+        wire = {
+            "kind": "roofline",
+            "step": ticks(self.efficiency.step_s + layers * self.efficiency.layer_s),
+            "token": ticks(self._elementwise_bytes() / self.bandwidth),
+            "request": ticks(layers * self.efficiency.attention_request_s),
+            "row": ticks(self._sampled_row_s()),
+            "linears": self._linears(),
+            "lm_head": self._linear(model.hidden_size, self.vocab, 1, model.dtype),
+            "decode_attention": self._decode(layers - windows),
+            "prefill_attention": self._prefill(layers - windows),
+            "all_reduce": self._all_reduce(),
+        }
+        if windows:
+            wire["windowed"] = {
+                "tokens": model.sliding_window,
+                "decode": self._decode(windows),
+                "prefill": self._prefill(windows),
+            }
+        return wire
+
+    def _decode(self, layers: int) -> dict[str, int]:
+        attention = self.attention
+        return {
+            "request_bytes": ticks(layers * attention.decode_token_bytes / self.attention_bandwidth),
+            "kv_bytes": ticks(layers * attention.kv_bytes / self.attention_bandwidth),
+            "kv_flops": ticks(layers * attention.decode_pair_flops / self.attention_arithmetic),
+        }
+
+    def _prefill(self, layers: int) -> dict[str, int]:
+        attention = self.attention
+        pair = layers * attention.prefill_pair_flops / self.attention_arithmetic
+        return {
+            "token_bytes": ticks(layers * attention.prefill_token_bytes / self.attention_bandwidth),
+            "kv_bytes": ticks(layers * attention.prefill_kv_bytes / self.attention_bandwidth),
+            "pair_flops": round(pair * TICKS_PER_SECOND * 2**PAIR_FRACTION_BITS),
+        }
+
+    def _linears(self) -> list[dict[str, int]]:
+        """Return the matrices that every token passes: attention's, dense MLPs, shared experts, routers."""
+        model, layers, hidden = self.model, self.model.layers, self.model.hidden_size
+        linears = [self._linear(inputs, outputs, layers) for inputs, outputs in self.attention.matrices]
+        if model.dense_layers:
+            linears += [
+                self._linear(hidden, 2 * self.mlp, model.dense_layers),
+                self._linear(self.mlp, hidden, model.dense_layers),
+            ]
+        experts = model.experts
+        if experts is not None:
+            mixed = layers - experts.dense_layers
+            linears.append(self._linear(hidden, experts.count, mixed, model.dtype))
+            if experts.shared_intermediate_size:
+                shared = experts.shared_intermediate_size // self.ranks
+                linears += [self._linear(hidden, 2 * shared, mixed), self._linear(shared, hidden, mixed)]
+        return linears
+
+    def _linear(self, inputs: float, outputs: float, times: int, dtype: str | None = None) -> dict[str, int]:
+        weights, dtype = inputs * outputs, dtype or self.dtype
+        arithmetic = self.arithmetic if dtype == self.dtype else self.plain_arithmetic
+        return {
+            "weights": ticks(times * weights * WEIGHT_BYTES[dtype] / self.bandwidth),
+            "token_bytes": ticks(times * (inputs + outputs) * self.number / self.bandwidth),
+            "token_flops": ticks(times * 2 * weights / arithmetic),
+        }
+
+    def _elementwise_bytes(self) -> float:
+        """Bytes of a token outside matrices and attention.
+
+        Each of a layer's two norms adds the residual: two vectors in, two out. Rotary positions, and the
+        norms of queries and keys, read and write both. The activation reads two widths and writes one (that
+        of the routed experts is in their kernel). Once a step come the embedding (one in, one out) and the
+        last norm.
+        """
+        hidden = self.model.hidden_size
+        layer = 2 * 4 * hidden + self.attention.elementwise
+        activation = self.model.dense_layers * 3 * self.mlp
+        experts = self.model.experts
+        if experts is not None:
+            shared = experts.shared_intermediate_size // self.ranks
+            activation += (self.model.layers - experts.dense_layers) * 3 * shared
+        return (self.model.layers * layer + activation + 2 * hidden + 4 * hidden) * self.number
+
+    def _sampled_row_s(self) -> float:
+        """Seconds to gather a row of logits from all ranks, and to sample from it.
+
+        vLLM's sampler turns logits into 32-bit numbers (read, and 4 bytes written) and reads those.
+        """
+        vocab = self.model.vocab_size
+        gather = vocab * self.number * (self.ranks - 1) / self.ranks / self.ring_bandwidth
+        return gather + vocab * (self.number + 4 + 4) / self.bandwidth
+
+    def _all_reduce(self) -> list[dict[str, int]]:
+        """Return the ways to reduce, each as a line in the tokens, over a whole step."""
+        if self.ranks == 1:
+            return []
+        times = 2 * self.model.layers + 1
+        message = self.model.hidden_size * self.number
+        lines = [
+            (
+                self.efficiency.ring_latency_s,
+                2 * (self.ranks - 1) / self.ranks * message / self.ring_bandwidth,
+            )
+        ]
+        # vLLM's custom_all_reduce.py: more than two GPUs without NVLink fall back to NCCL.
+        if self.link == "nvlink" or self.ranks == 2:
+            one_shot = (self.ranks - 1) * message / self.one_shot_bandwidth
+            lines.append((self.efficiency.one_shot_latency_s, one_shot))
+        return [{"fixed": ticks(times * fixed), "token": ticks(times * token)} for fixed, token in lines]

@@ -1,0 +1,177 @@
+"""A step worked out from specifications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from paceline._toml import dump, parse
+from paceline.cost.coverage import Coverage
+from paceline.cost.efficiency import Efficiency
+from paceline.cost.mixture import mixture_wire
+from paceline.cost.rank import Rank
+from paceline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from paceline.hardware import Gpu
+    from paceline.model import Model
+
+__all__ = ["Roofline"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roofline:
+    """A step worked out from the model's shape and the GPU's figures.
+
+    Each kernel takes ``max(bytes / bandwidth, FLOPs / arithmetic)``, both lowered to what kernels reach; a
+    step is the sum over kernels and layers:
+
+    - the four matrix multiplications of a layer (query-key-value, output, gate and up, down), each on its
+      own: its weights and its tokens' activations against its arithmetic;
+    - attention, one kernel for the decoding requests and one for those in prefill. They add up: where vLLM
+      runs both in one launch, the measured time is above even the sum (RTX 4090: the sum is 40% low in the
+      median, the longer of the two 57%; RTX PRO 6000: 26% and 49%);
+    - attention over sliding windows apart, of the layers that have one: what lies in the windows is bounded
+      by ``min(context, window * requests)``, which is exact where all contexts are on the same side of it;
+    - the routed experts as one kernel: those of a layer's experts are read that a token of its batch is
+      routed to, by uniform routing in closed form or by a measured ``coverage``;
+    - latent attention (MLA): decodes on the compressed cache, which every rank holds whole, prompts on
+      expanded heads. Expanding the context of earlier chunks again is not counted;
+    - norms, rotary positions and activation function as memory traffic of each token;
+    - the LM head and the sampler for the rows that are sampled;
+    - two all-reduces a layer and one after the embedding under tensor parallelism, the same where experts are
+      dealt out: one-shot (each rank reads all others) or a ring, whichever is faster; one-shot needs NVLink,
+      or two GPUs, as in vLLM;
+    - constants per step, layer and request.
+
+    Parameters
+    ----------
+    efficiency
+        What kernels reach of the datasheet; by default the catalog's for the GPU.
+    coverage
+        A measured curve of the experts that a batch needs; by default routing is uniform.
+    expert_parallel
+        Whether the ranks hold whole experts (vLLM's ``--enable-expert-parallel``, here over the
+        tensor-parallel ranks), and wait for the one with most of them to read; else each expert is split over
+        all ranks.
+
+    Notes
+    -----
+    How far the catalog's numbers are off with nothing fitted to steps (``PYTHONPATH=tests python -m
+    unit.cost.measured`` prints it where the measurements are at hand):
+
+    - Llama-3.1-8B against LLMServingSim's measured kernels (vLLM 0.19), whole steps of 1 to 256 decodes over
+      256 to 8,192 tokens of context: RTX 4090 -2.2% on average (-9 to +2%), RTX PRO 6000 -1.9% (-7 to +1%).
+      Prompts of 128 to 2,048 tokens: -2.5% (-14 to +1%) and -4.0% (-12 to +4%). These two GPUs' efficiencies
+      were read off single points of the same tables: this says how well the form holds between them, and is
+      no prediction.
+    - Llama-2-70B against Splitwise's measurements, batch 1, prompts of 128 to 8,192 tokens, from which
+      nothing was taken: on 2, 4 and 8 GPUs, prompts are 24, 38 and 50% low on H100 (24, 35 and 45% on A100)
+      and decode steps 28, 49 and 69% low (25, 49 and 70%). That engine is of 2023: a decode step of
+      30 ms on 4 H100s is as long on 8, so most of it is overhead that later engines shed.
+
+    Not modelled: wave and tile quantisation, power limits, decodes of uneven length, and the serial walk of a
+    short chunk over a long context; of mixtures, uneven loads between experts (beyond which are hit at all),
+    ranks that share experts but not attention (data parallelism, with its all-to-all), and which of the
+    layers a group of layered prefill holds: all count as equal. Matrices in fp8 are multiplied at the GPU's
+    8-bit rate where it has one, experts in mxfp4 at 16 bits.
+
+    Examples
+    --------
+    >>> from paceline.hardware import Gpu
+    >>> from paceline.model import Model
+    >>> wire = Roofline().to_wire(Model.load("llama-3.1-8b"), Gpu.load("h100-sxm"))
+    >>> sum(linear["weights"] for linear in wire["linears"]) / 1e12    # seconds to read the layers' weights
+    0.004839...
+    >>> mixture = Model.load("qwen3-30b-a3b")
+    >>> measured = Roofline(coverage=Coverage.load("qwen3-30b-a3b-sharegpt"))
+    >>> for cost in (Roofline(), measured):
+    ...     read = dict(cost.to_wire(mixture, Gpu.load("h100-sxm"))["experts"]["weights"])
+    ...     print(f"{read[1] / 1e9:.2f} ms for one token's experts, {read[32] / 1e9:.1f} ms for 32 tokens'")
+    1.26 ms for one token's experts, 17.6 ms for 32 tokens'
+    1.26 ms for one token's experts, 11.0 ms for 32 tokens'
+    """
+
+    efficiency: Efficiency | None = None
+    coverage: Coverage | None = None
+    expert_parallel: bool = False
+
+    def __post_init__(self) -> None:
+        if self.efficiency is not None and not isinstance(self.efficiency, Efficiency):
+            raise ConfigError(f"efficiency of a Roofline must be an Efficiency, was {self.efficiency!r}")
+        if self.coverage is not None and not isinstance(self.coverage, Coverage):
+            raise ConfigError(f"coverage of a Roofline must be a Coverage, was {self.coverage!r}")
+        if not isinstance(self.expert_parallel, bool):
+            raise ConfigError(
+                f"expert_parallel of a Roofline must be true or false, was {self.expert_parallel!r}"
+            )
+
+    def to_wire(
+        self, model: Model, gpu: Gpu, *, tensor_parallel: int = 1, kv_dtype: str = "auto"
+    ) -> dict[str, Any]:
+        """Return what the engine is sent: coefficients in ticks, summed over layers.
+
+        Parameters
+        ----------
+        model, gpu
+            What runs on what.
+        tensor_parallel
+            GPUs that the model is split over.
+        kv_dtype
+            As in vLLM; ``"auto"`` is the model's own.
+
+        Raises
+        ------
+        ConfigError
+            If the model cannot be split so, the GPU's catalog entry has no efficiencies and none are given,
+            or there is a coverage or expert parallelism for a model without experts, or a coverage that is
+            another model's.
+        """
+        efficiency = self.efficiency or gpu.efficiency
+        if efficiency is None:
+            raise ConfigError(f"GPU {gpu.name!r} has no efficiency: give Roofline(efficiency=...)")
+        model.check_parallel(tensor_parallel, expert_ranks=tensor_parallel if self.expert_parallel else None)
+        rank = Rank(model, gpu, efficiency, tensor_parallel, kv_dtype)
+        return rank.wire() | self._experts(model, rank)
+
+    def to_toml(self) -> str:
+        """Return the model as the text of a TOML file."""
+        from paceline.cost.reading import cost_to_table
+
+        return dump(cost_to_table(self))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Roofline:
+        """Read what :meth:`to_toml` wrote."""
+        from paceline.cost.reading import only
+
+        return only(cls, parse(text, "a cost"))
+
+    def _experts(self, model: Model, rank: Rank) -> dict[str, Any]:
+        """Return the coefficients of the routed experts; nothing for a dense model."""
+        experts = model.experts
+        if experts is None:
+            if self.coverage is not None:
+                raise ConfigError(
+                    f"coverage of a Roofline must be None for {model.name!r}: it has no experts"
+                )
+            return {}
+        if self.coverage is not None:
+            one = self.coverage.share[0] * experts.count
+            if abs(one - experts.per_token) > 0.05 * experts.per_token:
+                raise ConfigError(
+                    f"coverage of a Roofline for {model.name!r} must start at its {experts.per_token} of "
+                    f"{experts.count} experts a token, was {one:.2f}"
+                )
+        return {
+            "experts": mixture_wire(
+                model,
+                experts,
+                ranks=rank.ranks,
+                whole=self.expert_parallel,
+                coverage=self.coverage,
+                bandwidth=rank.experts_bandwidth,
+                arithmetic=rank.experts_arithmetic,
+                number=rank.number,
+            )
+        }

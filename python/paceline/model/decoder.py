@@ -1,0 +1,384 @@
+"""A decoder's shape, and the memory that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from paceline import _check, profiles
+from paceline._toml import build, dump, parse, table
+from paceline.errors import ConfigError
+from paceline.model.dtypes import DTYPE_BYTES, WEIGHT_BYTES
+from paceline.model.experts import Experts
+from paceline.model.huggingface import read_config
+from paceline.model.latent import Latent
+from paceline.model.weights import count_weights
+
+__all__ = ["Model", "model_names"]
+
+_ACTIVATION_DTYPES = ("bfloat16", "float16")
+
+
+def model_names() -> tuple[str, ...]:
+    """Return the names of the models that come with Paceline.
+
+    Examples
+    --------
+    >>> "llama-3.1-8b" in model_names()
+    True
+    """
+    return profiles.names("model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The shape of a decoder, dense or with experts.
+
+    Parameters
+    ----------
+    name
+        How reports call it.
+    layers
+        Decoder blocks.
+    hidden_size
+        Width of the residual stream.
+    heads, kv_heads
+        Query heads, and the key and value heads that they share.
+    head_dim
+        Width of one head's query and key; ``heads * head_dim`` need not be ``hidden_size``.
+    intermediate_size
+        Width of the gated MLP, where layers have a dense one.
+    vocab_size
+        Rows of the embedding and of the LM head.
+    tied_embeddings
+        Whether those two are the same matrix.
+    max_positions
+        The longest sequence, in tokens, that the model is made for.
+    dtype
+        ``"bfloat16"`` or ``"float16"``, of activations, and of weights that nothing else is said of.
+    qkv_bias, output_bias, norm_bias, lm_head_bias
+        Whether those add a bias.
+    qk_norm
+        Whether queries and keys are normalised head by head.
+    attention_sinks
+        Whether each head has a learned number in its softmax's denominator.
+    sliding_window, sliding_layers
+        Tokens that a query of some layers sees, its own among them, and how many layers those are.
+    weight_dtype
+        Of the matrices of attention, MLPs and experts: ``"auto"`` (``dtype``) or ``"fp8"``.
+    experts
+        The mixture of experts; ``None`` for a dense model.
+    latent
+        What makes attention latent (MLA); ``None`` for grouped queries.
+
+    Raises
+    ------
+    ConfigError
+        If a number is not a whole one in its range, or the query heads cannot share the key and value heads.
+
+    Examples
+    --------
+    >>> model = Model.load("llama-3.1-8b")
+    >>> model.parameters
+    8030261248
+    >>> model.kv_bytes_per_token()
+    131072
+    >>> mixture = Model.load("qwen3-30b-a3b")
+    >>> f"{mixture.parameters / 1e9:.1f} B, {mixture.active_parameters / 1e9:.1f} B active"
+    '30.5 B, 3.0 B active'
+    """
+
+    name: str
+    layers: int
+    hidden_size: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocab_size: int
+    tied_embeddings: bool
+    max_positions: int
+    dtype: str = "bfloat16"
+    qkv_bias: bool = False
+    qk_norm: bool = False
+    output_bias: bool = False
+    norm_bias: bool = False
+    lm_head_bias: bool = False
+    attention_sinks: bool = False
+    sliding_window: int | None = None
+    sliding_layers: int = 0
+    weight_dtype: str = "auto"
+    experts: Experts | None = None
+    latent: Latent | None = None
+
+    def __post_init__(self) -> None:
+        for field in (
+            "layers",
+            "hidden_size",
+            "heads",
+            "kv_heads",
+            "head_dim",
+            "intermediate_size",
+            "vocab_size",
+            "max_positions",
+        ):
+            _check.count(f"{field} of model {self.name!r}", getattr(self, field))
+        if self.heads % self.kv_heads:
+            raise ConfigError(
+                f"heads of model {self.name!r} must be a multiple of its {self.kv_heads} kv_heads, "
+                f"was {self.heads}"
+            )
+        if self.dtype not in _ACTIVATION_DTYPES:
+            raise ConfigError(
+                f"dtype of model {self.name!r} must be one of {', '.join(_ACTIVATION_DTYPES)}, "
+                f"was {self.dtype!r}"
+            )
+        if self.weight_dtype not in ("auto", "fp8"):
+            raise ConfigError(
+                f"weight_dtype of model {self.name!r} must be auto or fp8, was {self.weight_dtype!r}"
+            )
+        for part, cls in (("experts", Experts), ("latent", Latent)):
+            value = getattr(self, part)
+            if isinstance(value, Mapping):  # a table of a TOML file
+                object.__setattr__(self, part, build(cls, value, f"{part} of model {self.name!r}"))
+            elif value is not None and not isinstance(value, cls):
+                raise ConfigError(
+                    f"{part} of model {self.name!r} must be a {cls.__name__} or None, was {value!r}"
+                )
+        self._check_layers()
+
+    @classmethod
+    def load(cls, name: str) -> Model:
+        """Return a model that comes with Paceline.
+
+        Raises
+        ------
+        ConfigError
+            If there is none of that name; the message says which are close.
+
+        Examples
+        --------
+        >>> Model.load("qwen3-32b").layers
+        64
+        """
+        return build(cls, {"name": name, **profiles.load("model", name)}, f"model {name!r}")
+
+    @classmethod
+    def from_hf_config(
+        cls, config: str | PathLike[str] | Mapping[str, Any], *, name: str | None = None
+    ) -> Model:
+        """Read a model from a Hugging Face ``config.json``.
+
+        Parameters
+        ----------
+        config
+            The file, the folder that holds it, or its content.
+        name
+            How reports call it; by default what the file says it is, else the folder's name.
+
+        Raises
+        ------
+        ConfigError
+            If the file cannot be read, or describes what is not a decoder of a known family (Llama, Mistral,
+            Mixtral, Qwen2, Qwen3, Qwen3-MoE, Phi-3.5-MoE, gpt-oss, DeepSeek-V2 and V3), or is quantised in
+            another way than those come (blocks of fp8, mxfp4 experts).
+
+        Examples
+        --------
+        >>> Model.from_hf_config({
+        ...     "model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4,
+        ...     "num_key_value_heads": 2, "intermediate_size": 128, "vocab_size": 1000,
+        ...     "max_position_embeddings": 512, "torch_dtype": "bfloat16",
+        ... }, name="tiny").head_dim
+        16
+        """
+        fields = read_config(config)
+        return cls(**(fields if name is None else fields | {"name": name}))
+
+    @property
+    def parameters(self) -> int:
+        """Weights of the whole model, biases and norms among them."""
+        return round(count_weights(self).total)
+
+    @property
+    def active_parameters(self) -> int:
+        """Weights that a token is multiplied with: its experts and all else but the embedding.
+
+        Of the embedding a token reads one row. Publishers differ here: gpt-oss and DeepSeek count so, Qwen
+        and Mixtral count the embedding in.
+        """
+        weights = count_weights(self)
+        embedding = 0 if self.tied_embeddings else self.vocab_size * self.hidden_size
+        idle = 0.0
+        if self.experts is not None:
+            share = 1 - self.experts.per_token / self.experts.count
+            idle = weights.experts * share
+            if self.experts.bias:
+                width = 2 * self.experts.intermediate_size + self.hidden_size
+                idle += (self.layers - self.experts.dense_layers) * self.experts.count * width * share
+        return round(weights.total - embedding - idle)
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers with a dense MLP: all, without experts."""
+        return self.layers if self.experts is None else self.experts.dense_layers
+
+    def weight_bytes(self, tensor_parallel: int = 1, *, expert_ranks: int | None = None) -> int:
+        """Return the bytes of weights on one rank.
+
+        Matrices and embeddings are split; norms and routers are repeated, and so are key and value heads
+        where there are fewer than ranks (vLLM's ``QKVParallelLinear``).
+
+        Parameters
+        ----------
+        tensor_parallel
+            Ranks that the model is split over.
+        expert_ranks
+            Ranks that whole experts are dealt out to: those of tensor parallelism times those of data
+            parallelism. By default experts are split over the tensor-parallel ranks, which takes the same.
+        """
+        self.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
+        weights = count_weights(self, tensor_parallel, expert_ranks)
+        numbers: dict[str, float] = {}
+        matrices = self.dtype if self.weight_dtype == "auto" else self.weight_dtype
+        for dtype, number in (
+            (self.dtype, weights.embeddings),
+            (matrices, weights.matrices),
+            (self.expert_dtype, weights.experts),
+            (self.dtype, weights.small),
+        ):
+            numbers[dtype] = numbers.get(dtype, 0.0) + number
+        return sum(round(round(number) * WEIGHT_BYTES[dtype]) for dtype, number in numbers.items())
+
+    @property
+    def expert_dtype(self) -> str:
+        """Of the routed experts' matrices, ``"auto"`` resolved."""
+        if self.experts is not None and self.experts.dtype != "auto":
+            return self.experts.dtype
+        return self.dtype if self.weight_dtype == "auto" else self.weight_dtype
+
+    def kv_heads_per_rank(self, tensor_parallel: int = 1) -> int:
+        """Return the key and value heads on one rank: at least one, repeated where there are fewer."""
+        self.check_parallel(tensor_parallel)
+        return max(1, self.kv_heads // tensor_parallel)
+
+    @property
+    def window_layers(self) -> int:
+        """Layers whose cache a window bounds.
+
+        A window that all layers have, or none, is counted as none: blocks are then charged for whole
+        contexts, which is above what vLLM keeps for a model whose every layer slides.
+        """
+        return self.sliding_layers if self.sliding_layers < self.layers else 0
+
+    def kv_layer_bytes(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
+        """Return the bytes that a token keeps on one rank in one layer.
+
+        Latent attention keeps one vector and not two, on every rank.
+        """
+        number = self.kv_dtype_bytes(kv_dtype)
+        if self.latent is not None:
+            self.check_parallel(tensor_parallel)
+            return self.latent.cached * number
+        return 2 * self.kv_heads_per_rank(tensor_parallel) * self.head_dim * number
+
+    def kv_bytes_per_token(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
+        """Return the bytes of the cache that one more token takes on one rank, over all layers.
+
+        Layers with a sliding window are left out (:attr:`window_layers`): past the window a further token
+        frees what it takes. :func:`paceline.memory.kv_memory` sets their windows aside.
+
+        Parameters
+        ----------
+        tensor_parallel
+            Ranks that the model is split over.
+        kv_dtype
+            As in vLLM: ``"auto"`` is the model's own.
+        """
+        layers = self.layers - self.window_layers
+        return layers * self.kv_layer_bytes(tensor_parallel, kv_dtype)
+
+    def kv_dtype_bytes(self, kv_dtype: str = "auto") -> int:
+        """Return the bytes of one number of the KV cache.
+
+        Raises
+        ------
+        ConfigError
+            If the name is not known.
+        """
+        dtype = self.dtype if kv_dtype == "auto" else kv_dtype
+        if dtype not in DTYPE_BYTES:
+            raise ConfigError(f"kv_dtype must be auto or one of {', '.join(DTYPE_BYTES)}, was {kv_dtype!r}")
+        return DTYPE_BYTES[dtype]
+
+    def check_parallel(self, tensor_parallel: int, *, expert_ranks: int | None = None) -> None:
+        """Refuse a number of ranks that heads, widths or experts cannot be split over.
+
+        Raises
+        ------
+        ConfigError
+            As vLLM does.
+        """
+        _check.count("tensor_parallel", tensor_parallel)
+        sizes = [("heads", self.heads)]
+        if self.dense_layers:
+            sizes.append(("intermediate_size", self.intermediate_size))
+        if self.experts is not None and expert_ranks is None:
+            sizes.append(("intermediate_size of the experts", self.experts.intermediate_size))
+        if self.experts is not None and self.experts.shared_intermediate_size:
+            sizes.append(("shared_intermediate_size", self.experts.shared_intermediate_size))
+        for field, size in sizes:
+            if size % tensor_parallel:
+                raise ConfigError(
+                    f"tensor_parallel must divide the {size} {field} of {self.name!r}, was {tensor_parallel}"
+                )
+        if expert_ranks is not None:
+            _check.count("expert_ranks", expert_ranks)
+            count = 0 if self.experts is None else self.experts.count
+            if not count or count % expert_ranks:
+                raise ConfigError(
+                    f"expert_ranks must divide the {count} experts of {self.name!r}, was {expert_ranks}"
+                )
+        few, many = sorted((self.kv_heads, tensor_parallel))
+        if many % few:
+            raise ConfigError(
+                f"tensor_parallel must divide the {self.kv_heads} kv_heads of {self.name!r} or be a multiple "
+                f"of them, was {tensor_parallel}"
+            )
+
+    def to_toml(self) -> str:
+        """Return the model as the text of a TOML file."""
+        return dump(table(self))
+
+    @classmethod
+    def from_toml(cls, text: str) -> Model:
+        """Read what :meth:`to_toml` wrote."""
+        return build(cls, parse(text, "a model"), "a model")
+
+    def _check_layers(self) -> None:
+        """Refuse windows without layers, layers without windows, and more of either than layers."""
+        name = f"of model {self.name!r}"
+        _check.count(f"sliding_layers {name}", self.sliding_layers, least=0)
+        if self.sliding_window is not None:
+            _check.count(f"sliding_window {name}", self.sliding_window)
+        if (self.sliding_window is None) != (self.sliding_layers == 0):
+            raise ConfigError(
+                f"sliding_window {name} must be given with the sliding_layers that have it, "
+                f"was {self.sliding_window} in {self.sliding_layers} layers"
+            )
+        if self.sliding_layers > self.layers:
+            raise ConfigError(
+                f"sliding_layers {name} must be at most its {self.layers} layers, was {self.sliding_layers}"
+            )
+        if self.experts is not None and self.experts.dense_layers >= self.layers:
+            raise ConfigError(
+                f"dense_layers of the experts {name} must be below its {self.layers} layers, "
+                f"was {self.experts.dense_layers}"
+            )
+        if self.latent is not None and self.latent.head_dim != self.head_dim:
+            raise ConfigError(
+                f"head_dim {name} must be the {self.latent.head_dim} of its latent attention's nope_dim and "
+                f"rope_dim, was {self.head_dim}"
+            )

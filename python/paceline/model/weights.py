@@ -1,0 +1,86 @@
+"""Where a model's weights are, counted for one rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from paceline.model.decoder import Model
+
+__all__ = ["Weights", "count_weights"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Numbers of weights on one rank, by what may be quantised apart.
+
+    Parameters
+    ----------
+    embeddings
+        The embedding and the LM head.
+    matrices
+        Attention, dense MLPs and shared experts, over all layers.
+    experts
+        The matrices of the routed experts, over all layers.
+    small
+        Norms, biases and routers, over all layers.
+    """
+
+    embeddings: float
+    matrices: float
+    experts: float
+    small: float
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.embeddings + self.matrices + self.experts + self.small
+
+
+def count_weights(model: Model, ranks: int = 1, expert_ranks: int | None = None) -> Weights:
+    """Count the weights on one of ``ranks`` tensor-parallel ranks.
+
+    Matrices and embeddings are split; norms, routers and what latent attention compresses with are repeated,
+    and so are key and value heads where there are fewer than ranks (vLLM's ``QKVParallelLinear``).
+    ``expert_ranks`` share whole experts; by default experts are split like all else.
+    """
+    tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
+    attention, small = _attention(model, ranks)
+    experts = model.experts
+    matrices = model.layers * attention
+    routed = 0.0
+    rest = model.layers * small + model.hidden_size * (2 if model.norm_bias else 1)
+    if model.lm_head_bias:
+        rest += model.vocab_size / ranks
+    matrices += model.dense_layers * 3 * model.hidden_size * (model.intermediate_size // ranks)
+    if experts is not None:
+        sharing = expert_ranks or ranks
+        layers = model.layers - experts.dense_layers
+        width = experts.intermediate_size
+        routed = layers * experts.count * 3 * model.hidden_size * width / sharing
+        matrices += layers * 3 * model.hidden_size * experts.shared_intermediate_size / ranks
+        rest += layers * experts.count * (model.hidden_size + (1 if experts.router_bias else 0))
+        if experts.bias:
+            rest += layers * experts.count * (2 * width + model.hidden_size) / sharing
+    return Weights(embeddings=tables / ranks, matrices=matrices, experts=routed, small=rest)
+
+
+def _attention(model: Model, ranks: int) -> tuple[float, float]:
+    """Return the numbers in a layer's attention matrices, and those in its norms and biases."""
+    hidden, heads = model.hidden_size, model.heads // ranks
+    norms = 2 * hidden * (2 if model.norm_bias else 1)
+    latent = model.latent
+    if latent is not None:
+        inputs = latent.query_rank or hidden
+        compress = hidden * (latent.query_rank or 0) + hidden * latent.cached
+        expand = heads * latent.head_dim * inputs
+        expand += latent.kv_rank * heads * (latent.nope_dim + latent.value_dim)
+        out = heads * latent.value_dim * hidden
+        return compress + expand + out, norms + latent.kv_rank + (latent.query_rank or 0)
+    query = heads * model.head_dim
+    key_value = 2 * model.kv_heads_per_rank(ranks) * model.head_dim
+    small = norms + (2 * model.head_dim if model.qk_norm else 0)
+    small += (query + key_value if model.qkv_bias else 0) + (hidden if model.output_bias else 0)
+    small += heads if model.attention_sinks else 0
+    return hidden * (query + key_value) + query * hidden, small
