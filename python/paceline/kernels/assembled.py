@@ -63,7 +63,8 @@ def assemble(
     """
     if model.experts is not None or model.latent is not None or model.sliding_layers:
         raise ConfigError(
-            f"model of an assembled profile must be dense, with full attention in every layer; {model.name} is not"
+            "model of an assembled profile must be dense, with full attention in every layer; "
+            f"{model.name} is not"
         )
     model.check_parallel(tensor_parallel)
     rank = _Rank(database, model, gpu, backend, version, tensor_parallel)
