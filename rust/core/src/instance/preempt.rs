@@ -84,13 +84,16 @@ impl Instance {
             let slot = self.swapped[back];
             let active = &self.table[slot];
             let Phase::Swapped(decoding) = active.phase else { break };
-            let tokens = u64::from(active.target() - active.computed).min(forming.left);
-            let whole = decoding || self.scheduler.cuts_prompts() || tokens == u64::from(active.target());
+            // A prefill comes back for all it lacks, uncut, unless it lacks more
+            // than any step has: vLLM 0.6.1 would leave that one out for ever.
+            let lacking = u64::from(active.target() - active.computed);
+            let cut = lacking > self.scheduler.max_num_batched_tokens;
+            let tokens = if cut { lacking.min(forming.left) } else { lacking };
             let count = active.count;
             let room = count + u64::from(self.scheduler.spare_block) + self.watermark();
             if room > self.memory.free()
                 || tokens == 0
-                || !whole
+                || tokens > forming.left
                 || self.admitted() >= self.scheduler.max_num_seqs
             {
                 break;
