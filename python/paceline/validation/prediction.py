@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from typing import Any
 
@@ -66,7 +67,7 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Laten
     )
     policy = vllm(
         prefix_caching=prefix,
-        async_scheduling=True,
+        async_scheduling=_decides_ahead(table.read().facts.get("vllm_version", "")),
         max_num_seqs=run.max_num_seqs,
         max_num_batched_tokens=run.max_num_batched_tokens,
     )
@@ -78,6 +79,16 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Laten
     )
     latencies = Latencies(arrival, first, last, run.requests["output_tokens"].to_numpy().astype(np.int64))
     return latencies, _notes(result)
+
+
+def _decides_ahead(version: str) -> bool:
+    """Whether a vLLM schedules asynchronously by default; one that is not named counts as a new one.
+
+    ``async_scheduling`` is False in ``vllm/config/scheduler.py`` up to 0.13.0, and from 0.14.0 on None, which
+    ``vllm/config/vllm.py`` turns into True where the executor can.
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is None or (int(found[1]), int(found[2])) >= (0, 14)
 
 
 def _notes(result: Result) -> tuple[str, ...]:

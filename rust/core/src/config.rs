@@ -313,10 +313,15 @@ impl SchedulerConfig {
         if self.prefix_cache.is_none() && matches!(self.order, QueueOrder::LongestPrefix { .. }) {
             return Err(("order", "must not look at prefixes where none are cached"));
         }
-        let under_way = self.stages.contains(&Stage::Prefills);
-        if under_way && self.allocation != Allocation::Sequence && !self.exclusive_prefill {
-            let rule =
-                "must be of the whole sequence where prefills go on in a stage of their own beside decodes";
+        // These stages go on with prefills without looking for blocks, so that
+        // those must be theirs already; or nobody else may take any meanwhile.
+        let layered = self.stages.iter().any(|stage| matches!(stage, Stage::Layered { .. }));
+        let alone = self.exclusive_prefill && self.allocation == Allocation::ChunkIfAllFits;
+        if self.allocation != Allocation::Sequence
+            && (layered || self.stages.contains(&Stage::Prefills) && !alone)
+        {
+            let rule = "must be of the whole sequence where prefills go on in a stage of their own \
+                (of a chunk if all fits, where prefills exclude decodes)";
             return Err(("allocation", rule));
         }
         let swaps = matches!(self.preemption, Preemption::Swap { .. });
