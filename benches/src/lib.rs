@@ -28,7 +28,7 @@ pub fn config(instances: usize, leap: bool) -> Config {
     }"#;
     let all = vec![instance; instances].join(",");
     let json = format!(
-        r#"{{"instances": [{all}], "routing": "fewest_requests", "until": null, "leap": {leap},
+        r#"{{"instances": [{all}], "routing": {{"on_arrival": {{"rule": "fewest_requests"}}}}, "until": null, "leap": {leap},
             "record_decisions": false}}"#
     );
     Config::from_json(json.as_bytes()).expect("the benchmark's configuration is valid")

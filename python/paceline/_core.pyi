@@ -1,6 +1,6 @@
 """Paceline's simulator, for the use of the package around it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, final
 
 import numpy as np
@@ -11,8 +11,10 @@ __all__ = [
     "HORIZON_TICKS",
     "TICKS_PER_SECOND",
     "VERSION",
+    "InstanceSight",
     "Outcome",
     "Progress",
+    "RequestSight",
     "Sketch",
     "replay",
 ]
@@ -21,6 +23,22 @@ TICKS_PER_SECOND: Final[int]
 HORIZON_TICKS: Final[int]
 BUILD_PROFILE: Final[str]
 VERSION: Final[str]
+
+@final
+class RequestSight:
+    @property
+    def row(self) -> int: ...
+    @property
+    def here(self) -> int | None: ...
+    def __getattr__(self, name: str, /) -> float: ...
+    def __dir__(self) -> list[str]: ...
+
+@final
+class InstanceSight:
+    @property
+    def index(self) -> int: ...
+    def __getattr__(self, name: str, /) -> float: ...
+    def __dir__(self) -> list[str]: ...
 
 @final
 class Progress:
@@ -66,6 +84,22 @@ class Outcome:
     @property
     def first_answer_ticks(self) -> NDArray[np.uint64]: ...
     @property
+    def answer_started_ticks(self) -> NDArray[np.uint64]: ...
+    @property
+    def preempted_ticks(self) -> NDArray[np.uint64]: ...
+    @property
+    def preempted_answering_ticks(self) -> NDArray[np.uint64]: ...
+    @property
+    def transfer_ticks(self) -> NDArray[np.uint64]: ...
+    @property
+    def migrations(self) -> NDArray[np.uint32]: ...
+    @property
+    def last_instance(self) -> NDArray[np.uint32]: ...
+    @property
+    def qoe(self) -> NDArray[np.float64]: ...
+    @property
+    def qoe_answering(self) -> NDArray[np.float64]: ...
+    @property
     def finish_ticks(self) -> NDArray[np.uint64]: ...
     @property
     def max_itl_ticks(self) -> NDArray[np.uint64]: ...
@@ -91,4 +125,5 @@ def replay(
     config: bytes,
     columns: Mapping[str, object],
     progress: Callable[[Progress], object] | None = None,
+    routers: Sequence[Callable[[RequestSight, list[InstanceSight]], int | None]] | None = None,
 ) -> Outcome: ...

@@ -53,7 +53,7 @@ def run(
     """
     config = {
         "instances": list(instances),
-        "routing": routing,
+        "routing": {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []},
         "until": until_ticks,
         "leap": leap,
         "record_decisions": record_decisions,

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use crate::cost::Cost;
 use crate::error::Error;
+use crate::policy::{Expr, Routing};
 use crate::time::Ticks;
 
 /// Everything but the trace.
@@ -13,14 +14,45 @@ use crate::time::Ticks;
 pub struct Config {
     /// The replicas, in order.
     pub instances: Vec<InstanceConfig>,
-    /// Which instance an arrival joins.
+    /// Where requests go.
     pub routing: Routing,
+    /// The role of each instance; none given: all have role 0.
+    #[serde(default)]
+    pub roles: Vec<u32>,
+    /// What instances are joined by; without, memory moves in no time.
+    #[serde(default)]
+    pub links: Option<Links>,
+    /// How fast readers read, where that is looked at.
+    #[serde(default)]
+    pub pace: Option<Pace>,
     /// Where the simulated time ends, if it does.
     pub until: Option<Ticks>,
     /// Whether runs of equal steps are taken at once.
     pub leap: bool,
     /// Whether every decision is kept.
     pub record_decisions: bool,
+}
+
+/// The port by which each instance sends and receives memory, both at once.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Links {
+    /// Bytes a second, in each direction.
+    pub bytes_per_s: f64,
+    /// From the last byte sent to the last received.
+    pub latency: Ticks,
+}
+
+/// How fast readers read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    /// From one token to the next.
+    pub interval: Ticks,
+    /// From the end of reasoning to the first token of the answer.
+    pub first: Ticks,
+    /// From arrival to the first token that is read, where that is asked for.
+    pub ttft: Option<Ticks>,
 }
 
 /// One replica.
@@ -33,6 +65,9 @@ pub struct InstanceConfig {
     pub block_tokens: u32,
     /// The longest sequence the model takes, if there is a limit.
     pub max_model_len: Option<u64>,
+    /// Bytes of one token's KV over all of its GPUs; 0 where nobody knows.
+    #[serde(default)]
+    pub kv_bytes_per_token: u64,
     /// What a step takes.
     pub cost: Cost,
     /// How steps are formed.
@@ -59,6 +94,9 @@ pub struct SchedulerConfig {
     pub exclusive_prefill: bool,
     /// Who is admitted first.
     pub order: QueueOrder,
+    /// Whether who comes in waits for room, or makes it.
+    #[serde(default)]
+    pub admission: Admission,
     /// Who gives way when blocks run out.
     pub victim: Victim,
     /// What an admission takes.
@@ -171,7 +209,7 @@ impl GroupRule {
 }
 
 /// Who is admitted first. Ties go to the earlier arrival, then the earlier row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueOrder {
     /// First come, first served; who was preempted goes before all others.
@@ -182,6 +220,73 @@ pub enum QueueOrder {
     /// come, first served where more than `most` wait.
     LongestPrefix {
         /// The longest queue that is sorted.
+        most: u64,
+    },
+    /// The best rank. All who are on the instance have one, and who runs with
+    /// the worst gives way first.
+    Ranked(Box<Ranking>),
+}
+
+/// How requests are ranked: by class, then by the class's keys, then by row.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    /// The classes, the best first.
+    pub classes: Vec<Class>,
+    /// Tokens in a quantum; 0: there are none.
+    #[serde(default)]
+    pub quantum: u32,
+    /// When keys are looked at anew though nothing happened to their request.
+    #[serde(default)]
+    pub refresh: Refresh,
+}
+
+/// Requests that go before, or after, all others.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// Who is in it, of those whom no class before took; nothing: all.
+    #[serde(default)]
+    pub when: Option<Expr>,
+    /// Tokens that one who has entered it yields before leaving it; 0: none.
+    #[serde(default)]
+    pub hold: u32,
+    /// What its members are ranked by, the smallest first.
+    pub keys: Vec<Expr>,
+}
+
+/// How often keys are looked at anew.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refresh {
+    /// At each so many steps of the instance; 0: never.
+    pub steps: u64,
+    /// At the first step from each multiple of this; 0: never.
+    pub ticks: Ticks,
+}
+
+impl Refresh {
+    /// Whether keys wait for it.
+    #[inline]
+    pub(crate) fn is_set(self) -> bool {
+        self.steps > 0 || self.ticks > 0
+    }
+}
+
+/// How who is next comes in.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Admission {
+    /// It waits for room.
+    #[default]
+    Wait,
+    /// Those of worse rank who run give way.
+    Displace {
+        /// Only if this holds of the instance.
+        #[serde(default)]
+        when: Option<Expr>,
+        /// The most that give way in a step; 0: no limit.
+        #[serde(default)]
         most: u64,
     },
 }
@@ -238,18 +343,6 @@ pub struct PrefixCacheConfig {
     pub unknown_first: bool,
 }
 
-/// Which instance an arrival joins. Ties go to the lowest index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Routing {
-    /// Each in turn.
-    RoundRobin,
-    /// The fewest requests sent there and not finished.
-    FewestRequests,
-    /// The fewest tokens, over those requests, of prompt and of output so far.
-    FewestTokens,
-}
-
 impl Config {
     /// Reads a configuration from JSON.
     ///
@@ -284,6 +377,21 @@ impl Config {
                 .scheduler
                 .validate()
                 .map_err(|(field, rule)| Error::config(format!("instances[{i}].scheduler.{field}"), rule))?;
+        }
+        if !self.roles.is_empty() && self.roles.len() != self.instances.len() {
+            let rule = format!("must be one an instance, were {}", self.roles.len());
+            return Err(Error::config("roles", rule));
+        }
+        if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
+            return Err(Error::config("links.bytes_per_s", "must be above 0"));
+        }
+        if let Some(pace) = self.pace
+            && (pace.interval == 0 || pace.first < pace.interval)
+        {
+            return Err(Error::config("pace", "must have an interval above 0, and first no shorter than it"));
+        }
+        if self.routing.every.iter().any(|monitor| monitor.period == 0) {
+            return Err(Error::config("routing.every.period", "must be above 0"));
         }
         Ok(())
     }
@@ -324,6 +432,12 @@ impl SchedulerConfig {
                 (of a chunk if all fits, where prefills exclude decodes)";
             return Err(("allocation", rule));
         }
+        if let QueueOrder::Ranked(ranking) = &self.order {
+            return self.validate_ranked(ranking);
+        }
+        if self.admission != Admission::Wait {
+            return Err(("admission", "must be to wait where requests have no rank"));
+        }
         let swaps = matches!(self.preemption, Preemption::Swap { .. });
         if swaps != self.stages.iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {
             return Err(("stages", "must swap in exactly where preemption swaps out"));
@@ -340,4 +454,27 @@ impl SchedulerConfig {
         }
         Ok(())
     }
+
+    fn validate_ranked(&self, ranking: &Ranking) -> Result<(), (&'static str, &'static str)> {
+        if ranking.classes.last().is_none_or(|class| class.when.is_some()) {
+            return Err(("order.classes", "must end with a class for all others"));
+        }
+        if ranking.classes.iter().any(|class| class.keys.len() > MOST_KEYS) {
+            return Err(("order.classes", "must have no more than 3 keys each"));
+        }
+        let plain = |stage: &Stage| matches!(stage, Stage::Running | Stage::Admit { gather: None, .. });
+        if !self.stages.iter().all(plain) || self.exclusive_prefill {
+            return Err(("stages", "must be those who run, then those who wait, where requests are ranked"));
+        }
+        if self.schedule_ahead || self.requeue_late || self.decodes_first {
+            return Err((
+                "order",
+                "must not be by rank together with schedule_ahead, requeue_late or decodes_first",
+            ));
+        }
+        Ok(())
+    }
 }
+
+/// The most keys of a class.
+pub(crate) const MOST_KEYS: usize = 3;

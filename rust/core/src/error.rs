@@ -33,7 +33,8 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn config(field: impl Into<String>, rule: impl Into<String>) -> Self {
+    /// A setting that breaks a rule.
+    pub fn config(field: impl Into<String>, rule: impl Into<String>) -> Self {
         Self::Config { field: field.into(), rule: rule.into() }
     }
 

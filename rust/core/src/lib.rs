@@ -29,7 +29,7 @@
 //!             "schedule_ahead": false
 //!         }
 //!     }],
-//!     "routing": "round_robin", "until": null, "leap": true, "record_decisions": false
+//!     "routing": {"on_arrival": {"rule": "round_robin"}}, "until": null, "leap": true, "record_decisions": false
 //! }"#)?;
 //! let trace = Trace {
 //!     arrival: vec![7], prompt_tokens: vec![100], output_tokens: vec![1], ..Trace::default()
@@ -49,16 +49,17 @@ mod error;
 mod instance;
 mod kv;
 mod metrics;
+pub mod policy;
 mod series;
 mod time;
 mod trace;
 
 pub use config::{
-    Allocation, Config, Gather, GroupRule, InstanceConfig, Preemption, PrefixCacheConfig, QueueOrder,
-    Routing, SchedulerConfig, Stage, Victim,
+    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Links, Pace, Preemption,
+    PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Stage, Victim,
 };
 pub use cost::Cost;
-pub use engine::{Outcome, Progress, Simulation};
+pub use engine::{Decide, Outcome, Progress, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, Seen, Simulation};
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};

@@ -43,6 +43,13 @@ impl Series {
         u128::from(self.first) * u128::from(k) + u128::from(self.slope) * sum_of_indices(k)
     }
 
+    /// Sum of `total(1) + total(2) + … + total(k)`.
+    pub fn sum_of_totals(&self, k: u64) -> u128 {
+        let k = u128::from(k);
+        let (first, slope) = (u128::from(self.first), u128::from(self.slope));
+        first * (k * (k + 1) / 2) + slope * (k * (k + 1) / 2 * k.saturating_sub(1) / 3)
+    }
+
     /// Sum of the squares of the first `k` lengths, or the largest number there
     /// is if that does not hold it.
     pub fn total_of_squares(&self, k: u64) -> u128 {

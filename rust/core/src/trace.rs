@@ -22,6 +22,10 @@ pub struct Trace {
     pub reasoning_tokens: Option<Vec<u32>>,
     /// Its rank where rank decides, smaller first; all 0 if there is none.
     pub priority: Option<Vec<i64>>,
+    /// What a predictor said of it, where a policy looks at that.
+    pub score: Option<Vec<f64>>,
+    /// Who sent it, as a number, where a policy looks at that.
+    pub tenant: Option<Vec<u32>>,
     /// What its prompt shares with others.
     pub prefix: Option<PrefixIds>,
     /// The conversation that it is a turn of, from 0; `u32::MAX`: none.

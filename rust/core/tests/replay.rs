@@ -117,7 +117,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
                 {}, "order": {{"kind": "{order}"}}, "victim": "{victim}", "watermark_blocks": {},
                 "watermark_when_idle": false, "refund": true, "stop_at_own_preemption": false, "threshold_when_alone": false, "prefix_cache": {cache}, "schedule_ahead": {}
             }}
-        }}], "routing": "round_robin", "until": {until}, "leap": {leap}, "record_decisions": false}}"#,
+        }}], "routing": {{"on_arrival": {{"rule": "round_robin"}}}}, "until": {until}, "leap": {leap}, "record_decisions": false}}"#,
         case.blocks,
         case.block_tokens,
         case.budget,
@@ -136,7 +136,6 @@ fn replay(case: &Case, leap: bool) -> Outcome {
         output_tokens: requests.iter().map(|request| request.2).collect(),
         reasoning_tokens: Some(requests.iter().map(|request| request.2 / 2).collect()),
         priority: Some(requests.iter().map(|request| request.3).collect()),
-        session: None,
         prefix: Some(PrefixIds {
             ends: requests
                 .iter()
@@ -148,6 +147,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
             ids: requests.iter().flat_map(ids).collect(),
             block_tokens: case.block_tokens,
         }),
+        ..Trace::default()
     };
     let mut simulation = Simulation::new(&config, trace).expect("the trace is valid");
     let mut turns = 0;

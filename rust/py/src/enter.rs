@@ -7,6 +7,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::call::{Raised, Routers};
 use crate::error::raise;
 use crate::outcome::Outcome;
 
@@ -46,6 +47,10 @@ pub(crate) struct Columns<'py> {
     #[pyo3(default)]
     priority: Option<PyReadonlyArray1<'py, i64>>,
     #[pyo3(default)]
+    score: Option<PyReadonlyArray1<'py, f64>>,
+    #[pyo3(default)]
+    tenant: Option<PyReadonlyArray1<'py, u32>>,
+    #[pyo3(default)]
     session: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
     prefix_ends: Option<PyReadonlyArray1<'py, u64>>,
@@ -75,6 +80,8 @@ impl Columns<'_> {
                 .map(|array| column("reasoning_tokens", array))
                 .transpose()?,
             priority: self.priority.as_ref().map(|array| column("priority", array)).transpose()?,
+            score: self.score.as_ref().map(|array| column("score", array)).transpose()?,
+            tenant: self.tenant.as_ref().map(|array| column("tenant", array)).transpose()?,
             session: self.session.as_ref().map(|array| column("session", array)).transpose()?,
             prefix,
         })
@@ -83,23 +90,31 @@ impl Columns<'_> {
 
 /// Replays a trace.
 #[pyfunction]
-#[pyo3(signature = (config, columns, progress=None))]
+#[pyo3(signature = (config, columns, progress=None, routers=None))]
 pub(crate) fn replay(
     py: Python<'_>,
     config: &[u8],
     columns: Columns<'_>,
     progress: Option<&Bound<'_, PyAny>>,
+    routers: Option<Vec<Py<PyAny>>>,
 ) -> PyResult<Outcome> {
     let config = paceline_core::Config::from_json(config).map_err(|error| raise(&error))?;
     let trace = columns.to_trace()?;
     drop(columns);
-    let mut simulation =
-        py.detach(|| paceline_core::Simulation::new(&config, trace)).map_err(|error| raise(&error))?;
+    let raised = Raised::default();
+    let calls = routers.map(|routers| -> Box<dyn paceline_core::Decide> {
+        Box::new(Routers { routers, raised: raised.clone() })
+    });
+    let mut simulation = py
+        .detach(|| paceline_core::Simulation::with_calls(&config, trace, calls))
+        .map_err(|error| raise(&error))?;
     let mut budget = 1_000;
     let mut reported = Instant::now();
     loop {
         let started = Instant::now();
-        let done = py.detach(|| simulation.advance(budget)).map_err(|error| raise(&error))?;
+        let done = py
+            .detach(|| simulation.advance(budget))
+            .map_err(|error| raised.take().unwrap_or_else(|| raise(&error)))?;
         if done {
             break;
         }

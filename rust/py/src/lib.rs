@@ -1,6 +1,7 @@
 //! The native module `paceline._core`: converts, releases the interpreter,
 //! reports progress, and nothing else.
 
+mod call;
 mod enter;
 mod error;
 mod outcome;
@@ -11,6 +12,8 @@ use pyo3::prelude::*;
 /// Paceline's simulator, for the use of the package around it.
 #[pymodule(gil_used = false)]
 mod _core {
+    #[pymodule_export]
+    use super::call::{InstanceSight, RequestSight};
     #[pymodule_export]
     use super::enter::{Progress, replay};
     #[pymodule_export]

@@ -20,6 +20,22 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     first_answer_ticks: Py<PyArray1<u64>>,
     #[pyo3(get)]
+    answer_started_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    preempted_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    preempted_answering_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    transfer_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    migrations: Py<PyArray1<u32>>,
+    #[pyo3(get)]
+    last_instance: Py<PyArray1<u32>>,
+    #[pyo3(get)]
+    qoe: Py<PyArray1<f64>>,
+    #[pyo3(get)]
+    qoe_answering: Py<PyArray1<f64>>,
+    #[pyo3(get)]
     finish_ticks: Py<PyArray1<u64>>,
     #[pyo3(get)]
     max_itl_ticks: Py<PyArray1<u64>>,
@@ -69,6 +85,14 @@ impl Outcome {
             first_token_ticks: moved(py, columns.first_token),
             reasoning_end_ticks: moved(py, columns.reasoning_end),
             first_answer_ticks: moved(py, columns.first_answer),
+            answer_started_ticks: moved(py, columns.answer_started),
+            preempted_ticks: moved(py, columns.preempted),
+            preempted_answering_ticks: moved(py, columns.preempted_answering),
+            transfer_ticks: moved(py, columns.transfer),
+            migrations: moved(py, columns.migrations),
+            last_instance: moved(py, columns.last_instance),
+            qoe: moved(py, columns.qoe),
+            qoe_answering: moved(py, columns.qoe_answering),
             finish_ticks: moved(py, columns.finish),
             max_itl_ticks: moved(py, columns.max_itl),
             preemptions: moved(py, columns.preemptions),

@@ -1,24 +1,34 @@
 //! The loop: arrivals, ends of steps, starts of steps, in a total order.
 //!
 //! At one moment, first all steps that end then end (instances by index), then
-//! all requests that arrive then are routed (in the trace's order), then the
-//! instances that are free start a step. So a step sees everything that has
+//! rules are asked where those go on for whom that was a turning point, then
+//! what is on its way lands, then what is looked at every so often is looked at,
+//! then all requests that arrive then are routed (in the trace's order), then
+//! the instances that are free start a step. So a step sees everything that has
 //! arrived by its start, and a router sees each instance as of its last
 //! finished step.
 
 mod calendar;
+mod moves;
 mod route;
+mod sight;
+mod transfers;
 
 use std::sync::Arc;
 
 use calendar::Calendar;
+use moves::{Rules, Watch};
 use route::Router;
+pub use route::{Decide, Seen};
+pub use sight::{SEEN_OF_INSTANCE, SEEN_OF_REQUEST};
+use transfers::Transfers;
 
-use crate::config::Config;
+use crate::config::{Admission, Config, QueueOrder};
 use crate::error::Error;
-use crate::instance::{Instance, StepRecord, World};
+use crate::instance::{Asking, Instance, RequestView, StepRecord, Watched, World, is_still};
 use crate::kv::Prefixes;
-use crate::metrics::{Columns, Sketch, Status, Usage};
+use crate::metrics::{Columns, Optional, Reason, Sketch, Status, Usage};
+use crate::policy::InstField;
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
@@ -31,6 +41,9 @@ pub struct Simulation {
     instances: Vec<Instance>,
     calendar: Calendar,
     router: Router,
+    rules: Rules,
+    transfers: Transfers,
+    watches: Vec<Watch>,
     columns: Columns,
     gaps: Sketch,
     clock: Ticks,
@@ -77,18 +90,52 @@ impl Simulation {
     /// If a row of the trace breaks a rule that the engine relies on, or its
     /// prefix ids are of a block size that an instance's does not go with.
     pub fn new(config: &Config, trace: Trace) -> Result<Self, Error> {
+        Self::with_calls(config, trace, None)
+    }
+
+    /// A replay in which `calls` decides where the rules say so.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`].
+    pub fn with_calls(config: &Config, trace: Trace, calls: Option<Box<dyn Decide>>) -> Result<Self, Error> {
         trace.validate()?;
+        check_scopes(config)?;
         let prefixes = number_contents(config, &trace)?;
         let instances: Vec<_> = std::iter::zip(&config.instances, &prefixes)
             .enumerate()
-            .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, config.record_decisions))
+            .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, watched(config, i)))
             .collect();
+        let routing = &config.routing;
+        let moves =
+            routing.on_prefilled.is_some() || routing.on_answering.is_some() || !routing.every.is_empty();
+        let optional = Optional {
+            reasons: trace.reasoning_tokens.is_some(),
+            moves,
+            paced: config.pace.is_some(),
+            asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
+        };
         Ok(Self {
             leap: config.leap,
             until: config.until.unwrap_or(NEVER - 1),
             calendar: Calendar::new(instances.len()),
-            router: Router::new(config.routing, &instances),
-            columns: Columns::new(trace.len(), trace.reasoning_tokens.is_some()),
+            router: Router::new(&instances, calls),
+            rules: Rules {
+                on_arrival: Arc::new(routing.on_arrival.clone()),
+                on_prefilled: routing.on_prefilled.clone().map(Arc::new),
+                on_answering: routing.on_answering.clone().map(Arc::new),
+            },
+            transfers: Transfers::new(config.links, instances.len()),
+            watches: routing
+                .every
+                .iter()
+                .map(|monitor| Watch {
+                    next: monitor.period,
+                    period: monitor.period,
+                    actions: monitor.actions.clone(),
+                })
+                .collect(),
+            columns: Columns::new(trace.len(), optional),
             gaps: Sketch::default(),
             clock: 0,
             next_arrival: 0,
@@ -111,18 +158,24 @@ impl Simulation {
         while !self.done && self.events < stop {
             let (ends, index) = self.calendar.first();
             let arrives = self.trace.arrival.get(self.next_arrival).copied().unwrap_or(NEVER);
-            let now = ends.min(arrives);
+            let mut now = ends.min(arrives).min(self.transfers.next());
+            let watch = if now == NEVER { NEVER } else { self.next_watch() };
+            now = now.min(watch);
             if now > self.until {
                 self.halt(now);
                 break;
             }
             self.clock = now;
-            if arrives > now {
+            let others = arrives.min(watch).min(self.transfers.next());
+            if others > now {
                 // Nobody can be sent anywhere now, so the next step can start
-                // whatever else ends at this moment.
+                // whatever else ends at this moment, unless a rule is asked.
                 self.end_step(index, now);
-                self.start_step(index, now)?;
-                continue;
+                if !self.instances[index].is_turning() {
+                    self.start_step(index, now)?;
+                    continue;
+                }
+                self.free(index);
             }
             while let (time, index) = self.calendar.first()
                 && time == now
@@ -130,7 +183,16 @@ impl Simulation {
                 self.end_step(index, now);
                 self.free(index);
             }
-            self.route_arrivals(now);
+            if others <= now || self.rules_are_asked() {
+                self.ask_rules(now)?;
+                self.land(now);
+                if watch <= now {
+                    self.watch(now);
+                    self.ask_rules(now)?;
+                    self.land(now);
+                }
+            }
+            self.route_arrivals(now)?;
             self.start_steps(now)?;
         }
         Ok(self.done)
@@ -156,38 +218,49 @@ impl Simulation {
         self.starting.push(index);
     }
 
-    fn route_arrivals(&mut self, now: Ticks) {
+    /// Whether rules are asked when a step ends.
+    #[inline]
+    fn rules_are_asked(&self) -> bool {
+        self.rules.on_prefilled.is_some() || self.rules.on_answering.is_some() || !self.watches.is_empty()
+    }
+
+    /// What instances read and write, beside them.
+    fn parts(&mut self) -> (&mut [Instance], World<'_>) {
+        let world =
+            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
+        (&mut self.instances, world)
+    }
+
+    fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
         while self.trace.arrival.get(self.next_arrival) == Some(&now) {
             let row = self.next_arrival;
             self.next_arrival += 1;
             self.events += 1;
             let (prompt, output) = (self.trace.prompt_tokens[row], self.trace.output_tokens[row]);
-            match self.router.pick(prompt, output, now, &self.instances) {
-                Ok(index) => self.deliver(row, index, now),
-                Err(reason) => {
-                    self.columns.status[row] = Status::Rejected as u8;
-                    self.columns.reason[row] = reason as u8;
-                    self.settled += 1;
-                }
+            let reason = self.router.refuses(prompt, output, &self.instances);
+            if reason != Reason::None {
+                self.columns.status[row] = Status::Rejected as u8;
+                self.columns.reason[row] = reason as u8;
+                self.settled += 1;
+                continue;
             }
+            let view = RequestView::arriving(row as u32, now, &self.trace);
+            let rule = Arc::clone(&self.rules.on_arrival);
+            let Some(index) = self.choose(&rule, Asking { view, place: None }, now)? else {
+                let rule = format!("must give an instance for every arrival, gave none for row {row}");
+                return Err(Error::config("routing.on_arrival", rule));
+            };
+            self.router.sent(index);
+            self.deliver(row, index, now);
         }
+        Ok(())
     }
 
     fn deliver(&mut self, row: usize, index: usize, now: Ticks) {
         let mut world =
             World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
-        let instance = &mut self.instances[index];
-        if let Some(end) = instance.arrive(row as u32, now, &mut world) {
-            if end > now {
-                self.calendar.set(index, end);
-            } else {
-                // The run had a step that ends at this very moment.
-                self.end_step(index, now);
-                self.free(index);
-            }
-        } else if instance.is_idle() && !self.starting.contains(&index) {
-            self.starting.push(index);
-        }
+        let end = self.instances[index].arrive(row as u32, now, &mut world);
+        self.recut(index, end, now);
     }
 
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
@@ -222,6 +295,9 @@ impl Simulation {
         for instance in &mut self.instances {
             instance.halt(self.clock, &mut world);
         }
+        for parcel in self.transfers.on_their_way() {
+            parcel.write_unfinished(world.columns);
+        }
         self.done = true;
     }
 
@@ -236,6 +312,42 @@ impl Simulation {
             decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
         }
     }
+}
+
+/// What is kept of an instance for those who look at it.
+fn watched(config: &Config, index: usize) -> Watched {
+    let looks = |wanted: InstField| config.routing.looks_at(&|field| field == wanted);
+    Watched {
+        role: config.roles.get(index).copied().unwrap_or(0),
+        pace: config.pace,
+        on_pace: looks(InstField::AnsweringOnPace),
+        intervals: looks(InstField::MeanTokenIntervalS),
+        prefills: looks(InstField::PrefillDelayS),
+        asks_prefilled: config.routing.on_prefilled.is_some(),
+        asks_answering: config.routing.on_answering.is_some(),
+        records: config.record_decisions,
+    }
+}
+
+/// Checks that schedulers look at nothing beyond their own instance.
+fn check_scopes(config: &Config) -> Result<(), Error> {
+    for (i, instance) in config.instances.iter().enumerate() {
+        let scheduler = &instance.scheduler;
+        if let QueueOrder::Ranked(ranking) = &scheduler.order {
+            let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
+            if exprs.into_iter().any(|expr| expr.looks_at(&|_| true)) {
+                let rule = "must look at requests, not at instances";
+                return Err(Error::config(format!("instances[{i}].scheduler.order"), rule));
+            }
+        }
+        if let Admission::Displace { when: Some(when), .. } = &scheduler.admission
+            && when.looks_at(&|field| !is_still(field))
+        {
+            let rule = "must look at blocks and counts of requests of its instance";
+            return Err(Error::config(format!("instances[{i}].scheduler.admission"), rule));
+        }
+    }
+    Ok(())
 }
 
 /// The contents of the trace's blocks for each instance that caches prefixes;

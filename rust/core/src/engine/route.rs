@@ -1,65 +1,191 @@
-//! Which instance an arrival joins.
+//! Which instance a request goes to.
 
-use crate::config::Routing;
+use super::sight::Sight;
+use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
+use crate::policy::{Expr, Pick, Rule, Until, evaluate, holds};
 use crate::time::Ticks;
 
-#[derive(Debug)]
+/// Decides in place of a rule: a caller's own code.
+pub trait Decide: Send {
+    /// The instance that a request goes to, or nobody.
+    ///
+    /// # Errors
+    ///
+    /// Ends the replay.
+    fn decide(&mut self, callable: usize, seen: &Seen) -> Result<Option<usize>, Error>;
+}
+
+/// What a callable is shown.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The request's fields, in the order of [`SEEN_OF_REQUEST`].
+    pub request: Vec<f64>,
+    /// The fields of each instance, in the order of [`SEEN_OF_INSTANCE`].
+    pub instances: Vec<Vec<f64>>,
+    /// The instance that the request is on.
+    pub here: Option<usize>,
+    /// The request's row in the trace.
+    pub row: usize,
+}
+
+/// What cannot be decided by an instance alone.
 pub(crate) struct Router {
-    rule: Routing,
     next: usize,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Whether every instance refuses the same requests.
     uniform: bool,
+    pub(super) calls: Option<Box<dyn Decide>>,
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router").field("outstanding", &self.outstanding).finish_non_exhaustive()
+    }
 }
 
 impl Router {
-    pub(crate) fn new(rule: Routing, instances: &[Instance]) -> Self {
+    pub(crate) fn new(instances: &[Instance], calls: Option<Box<dyn Decide>>) -> Self {
         let uniform = instances.iter().all(|instance| instance.refuses_like(&instances[0]));
-        Self { rule, next: 0, outstanding: vec![0; instances.len()], uniform }
+        Self { next: 0, outstanding: vec![0; instances.len()], uniform, calls }
+    }
+
+    /// Why nobody could ever serve a request, if nobody could.
+    #[inline]
+    pub(crate) fn refuses(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
+        let reason = instances[0].refuses(prompt, output);
+        if self.uniform || reason == Reason::None {
+            return reason;
+        }
+        // Memory is the lesser fault: someone could have held the context.
+        let all = || instances.iter().map(|instance| instance.refuses(prompt, output));
+        if all().any(|reason| reason == Reason::None) {
+            return Reason::None;
+        }
+        all().max_by_key(|reason| *reason as u8).unwrap_or(reason)
     }
 
     /// Picks among the instances that could serve the request, as each was
     /// when its last step ended.
-    ///
-    /// # Errors
-    ///
-    /// The reason, if none could ever serve it. A turn is not used up then.
-    pub(crate) fn pick(
-        &mut self,
-        prompt: u32,
-        output: u32,
-        now: Ticks,
-        instances: &[Instance],
-    ) -> Result<usize, Reason> {
-        let reason = instances[0].refuses(prompt, output);
-        if self.uniform && reason != Reason::None {
-            return Err(reason);
-        }
-        let n = instances.len();
+    pub(crate) fn choose(&mut self, rule: &Rule, sight: &mut Sight) -> Result<Option<usize>, Error> {
+        let n = sight.instances.len();
+        let (prompt, output) = (sight.asking.view.prompt, sight.asking.view.output);
         let uniform = self.uniform;
-        let serves = |i: &usize| uniform || instances[*i].refuses(prompt, output) == Reason::None;
-        let picked = match self.rule {
-            Routing::RoundRobin => (self.next..n).chain(0..self.next).find(serves),
-            Routing::FewestRequests => (0..n).filter(serves).min_by_key(|&i| self.outstanding[i]),
-            Routing::FewestTokens => fewest_tokens(instances, (0..n).filter(serves), now),
+        let serves = |i: usize, instances: &[Instance]| {
+            uniform || instances[i].refuses(prompt, output) == Reason::None
         };
-        let Some(index) = picked else {
-            let all = instances.iter().map(|instance| instance.refuses(prompt, output));
-            // Memory is the lesser fault: someone could have held the context.
-            return Err(all.max_by_key(|reason| *reason as u8).unwrap_or(reason));
-        };
+        Ok(match rule {
+            Rule::RoundRobin => (self.next..n).chain(0..self.next).find(|&i| serves(i, sight.instances)),
+            Rule::FewestRequests => {
+                let candidates = (0..n).filter(|&i| serves(i, sight.instances));
+                candidates.min_by_key(|&i| self.outstanding[i])
+            }
+            Rule::FewestTokens => {
+                let candidates = (0..n).filter(|&i| serves(i, sight.instances));
+                fewest_tokens(sight.instances, candidates, sight.now)
+            }
+            Rule::Pick(pick) => best(pick, sight, |i, sight| serves(i, sight.instances)),
+            Rule::FirstOf { rules } => {
+                for rule in rules {
+                    if let Some(index) = self.choose(rule, sight)? {
+                        return Ok(Some(index));
+                    }
+                }
+                None
+            }
+            Rule::Stay { when } => {
+                let here = sight.asking.place.map(|(index, _)| index);
+                sight.candidate = here.unwrap_or(0);
+                let stays = when.as_ref().is_none_or(|when| holds(when, sight, &mut Until::EVER.clone()));
+                here.filter(|_| stays)
+            }
+            Rule::Unless { of, when } => {
+                let picked = self.choose(of, sight)?;
+                sight.there = picked;
+                picked.filter(|_| !holds(when, sight, &mut Until::EVER.clone()))
+            }
+            Rule::Call { index } => {
+                let seen = sight.seen();
+                let Some(calls) = &mut self.calls else {
+                    return Err(Error::config("routing", "calls a callable, and none was given"));
+                };
+                let picked = calls.decide(*index, &seen)?;
+                if let Some(picked) = picked
+                    && (picked >= n || !serves(picked, sight.instances))
+                {
+                    let rule = format!(
+                        "must give an instance from 0 to {} that can hold the request, gave {picked}",
+                        n - 1
+                    );
+                    return Err(Error::config("routing", rule));
+                }
+                picked
+            }
+        })
+    }
+
+    /// A request was sent to an instance.
+    #[inline]
+    pub(crate) fn sent(&mut self, index: usize) {
+        let n = self.outstanding.len();
         self.next = if index + 1 == n { 0 } else { index + 1 };
         self.outstanding[index] += 1;
-        Ok(index)
+    }
+
+    /// A request moves from one instance to another.
+    pub(crate) fn moved(&mut self, from: usize, to: usize) {
+        self.outstanding[from] -= 1;
+        self.outstanding[to] += 1;
     }
 
     #[inline]
     pub(crate) fn finished(&mut self, index: usize, requests: u64) {
         self.outstanding[index] -= requests;
     }
+}
+
+/// The lowest of those who may be picked, if it is acceptable.
+fn best(pick: &Pick, sight: &mut Sight, serves: impl Fn(usize, &Sight) -> bool) -> Option<usize> {
+    let mut best: Option<usize> = None;
+    let mut least = std::mem::take(&mut sight.least);
+    least.clear();
+    for i in 0..sight.instances.len() {
+        let role = sight.instances[i].role();
+        if pick.within.as_ref().is_some_and(|roles| !roles.contains(&role)) || !serves(i, sight) {
+            continue;
+        }
+        sight.candidate = i;
+        let mut until = Until::EVER;
+        if pick.r#where.as_ref().is_some_and(|condition| !holds(condition, sight, &mut until)) {
+            continue;
+        }
+        if is_less(&pick.min, &mut least, best.is_none(), sight) {
+            best = Some(i);
+        }
+    }
+    sight.least = least;
+    let picked = best?;
+    sight.candidate = picked;
+    let accepted = pick.accept.as_ref().is_none_or(|accept| holds(accept, sight, &mut Until::EVER.clone()));
+    accepted.then_some(picked)
+}
+
+/// Whether the candidate comes before the best so far, which it then replaces.
+pub(super) fn is_less(keys: &[Expr], least: &mut Vec<f64>, first: bool, sight: &mut Sight) -> bool {
+    let mut less = first;
+    least.resize(keys.len(), 0.0);
+    for (key, least) in keys.iter().zip(least.iter_mut()) {
+        let value = evaluate(key, sight, &mut Until::EVER.clone()).value;
+        if less || value < *least {
+            *least = value;
+            less = true;
+        } else if value > *least {
+            return false;
+        }
+    }
+    less
 }
 
 /// The candidate with the fewest outstanding tokens. What an instance had when

@@ -25,6 +25,10 @@ pub(crate) enum Phase {
     Preempted,
     /// Its memory is with the CPU; `bool`: it was decoding.
     Swapped(bool),
+    /// Has come from another instance; its memory is here, but not on the GPU.
+    Landed,
+    /// Has left for another instance, which still reads its memory.
+    Sending,
     /// Has yielded all its tokens; a step that is decided still counts on its
     /// memory being taken.
     Lingering,
@@ -55,6 +59,8 @@ pub(crate) struct Active {
     pub(crate) joined: u64,
     /// The set's step counter at which its last token comes.
     pub(crate) due: u64,
+    /// When it gave way, until it is back.
+    pub(crate) out_since: Ticks,
     /// When its latest token came, while not decoding.
     pub(crate) last_token: Ticks,
     pub(crate) max_gap: Ticks,
@@ -102,6 +108,7 @@ impl ActiveTable {
             offset: 0,
             joined: 0,
             due: 0,
+            out_since: Ticks::MAX,
             last_token: 0,
             max_gap: 0,
         };

@@ -70,6 +70,14 @@ impl Instance {
         self.sort_waiting(world);
         while forming.left > 0 && forming.seats(self) < self.scheduler.max_num_seqs {
             let Some(waiter) = self.waiting.front() else { break };
+            if let Some(slot) = waiter.slot
+                && self.table[slot].phase == Phase::Landed
+            {
+                if !self.admit_landed(slot, forming, now, world) {
+                    break;
+                }
+                continue;
+            }
             let tokens = self.waiter_tokens(waiter, world);
             if !chunked && u64::from(tokens) > self.scheduler.max_num_batched_tokens {
                 self.give_up(waiter, world);
@@ -100,12 +108,39 @@ impl Instance {
         }
     }
 
+    /// Lets somebody in who has come with its memory, if there is room.
+    fn admit_landed(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &mut World) -> bool {
+        let active = &self.table[slot];
+        let (computed, tokens) = (active.computed, active.target() - active.computed);
+        let grown = self.blocks(computed + tokens);
+        if grown + self.watermark() > self.memory.free() {
+            return false;
+        }
+        self.waiting.pop();
+        self.readmitted(slot, now, world);
+        self.cpu_kv -= u64::from(computed);
+        let active = &mut self.table[slot];
+        let taken = self.memory.take(grown, &mut active.held);
+        debug_assert!(taken.is_ok(), "Invariant: there is room for who has landed");
+        (active.count, active.phase) = (grown, Phase::Stalled);
+        self.partial_kv += u64::from(computed);
+        self.enter(slot);
+        self.schedule_chunk(slot, tokens, Part::Landed, forming);
+        true
+    }
+
     /// Drops a request that was preempted and has grown past the tokens of a
     /// step, where prompts are not cut: nobody could ever let it in again.
     /// (vLLM 0.6.1 ignores such a request likewise.)
     fn give_up(&mut self, waiter: Waiter, world: &mut World) {
         self.waiting.pop();
-        let Some(slot) = waiter.slot else { return };
+        if let Some(slot) = waiter.slot {
+            self.write_given_up(slot, world);
+        }
+    }
+
+    /// Writes down that a request was dropped, and lets its slot go.
+    pub(super) fn write_given_up(&mut self, slot: Slot, world: &mut World) {
         let active = &self.table[slot];
         let row = active.request as usize;
         let columns = &mut *world.columns;
@@ -117,6 +152,13 @@ impl Instance {
             columns.max_itl[row] = active.max_gap;
         }
         self.outstanding_tokens -= u64::from(active.prompt) + u64::from(active.generated);
+        self.answering -= u64::from(world.is_answering(active.request, active.generated));
+        if self.predicts && active.generated == 0 {
+            self.prefill_delay -= self.predicted_prefill(active.prompt);
+        }
+        if let Some(pacing) = &mut self.pacing {
+            pacing.take(slot);
+        }
         self.given_up += 1;
         self.table.release(slot);
     }
@@ -149,12 +191,17 @@ impl Instance {
             self.usage.prefix_queries += u64::from(tokens);
             self.usage.prefix_hits += u64::from(hit);
         }
-        let slot = waiter.slot.unwrap_or_else(|| {
+        let slot = if let Some(slot) = waiter.slot {
+            self.readmitted(slot, now, world);
+            slot
+        } else {
             world.columns.scheduled[row] = now;
             world.columns.cached[row] = hit;
             let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
-            self.table.insert(waiter.request, prompt, output)
-        });
+            let slot = self.table.insert(waiter.request, prompt, output);
+            self.open_track(slot, world);
+            slot
+        };
         self.table[slot].phase = Phase::Prefilling;
         self.enter(slot);
         slot

@@ -20,14 +20,14 @@ impl Instance {
                     decode_kv += u64::from(computed);
                     held += self.blocks(computed);
                 }
-                Phase::Lingering => held += active.count,
+                Phase::Lingering | Phase::Sending => held += active.count,
                 Phase::Prefilling | Phase::Stalled => {
                     partial_kv += u64::from(active.computed);
                     held += active.count;
                 }
                 Phase::Swapped(_) => swapped += active.count,
                 Phase::Preempted => assert_eq!(active.count, 0, "Invariant: the preempted hold nothing"),
-                Phase::Vacant => {}
+                Phase::Landed | Phase::Vacant => {}
             }
         }
         // A batch between two groups of layers has its chunks in the total.

@@ -38,7 +38,7 @@ pub(crate) struct DecodeSet {
     /// (step counter, slot) at which a member's phase may change; entries that
     /// no longer fit are passed over.
     milestones: BinaryHeap<Reverse<(u64, Slot)>>,
-    gaps: SuffixMaxima,
+    gaps: SuffixMaxima<Ticks>,
     /// Grows whenever what a newcomer sees differs from what members saw.
     mark: u64,
     /// Members whose latest token came before the end of the last step.
@@ -76,6 +76,18 @@ impl DecodeSet {
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.members
+    }
+
+    /// Steps that the set has taken.
+    #[inline]
+    pub(crate) fn step(&self) -> u64 {
+        self.steps
+    }
+
+    /// The step at which a member's phase may change next.
+    #[inline]
+    pub(crate) fn next_milestone(&self) -> u64 {
+        self.milestones.peek().map_or(u64::MAX, |&Reverse((step, _))| step)
     }
 
     /// Tokens in the cache over all members.
@@ -123,6 +135,17 @@ impl DecodeSet {
             }
         }
         None
+    }
+
+    /// Steps until a member's phase may change.
+    pub(crate) fn steps_to_milestone(&mut self, table: &ActiveTable) -> u64 {
+        while let Some(&Reverse((step, slot))) = self.milestones.peek() {
+            if step > self.steps && table[slot].phase == Phase::Decoding {
+                return step - self.steps;
+            }
+            self.milestones.pop();
+        }
+        u64::MAX
     }
 
     /// The longest context of a member, where that is kept; else 0.
@@ -181,7 +204,7 @@ impl DecodeSet {
         active.count = u64::from(computed.div_ceil(self.block_tokens));
         active.generated = computed + 1 - active.prompt;
         active.last_token = now;
-        active.max_gap = active.max_gap.max(self.gaps.since(active.joined));
+        active.max_gap = active.max_gap.max(self.gaps.since(active.joined).unwrap_or(0));
         if let Some(cohort) = self.cohorts.iter_mut().find(|cohort| active.joined <= cohort.mark) {
             cohort.members -= 1;
             active.last_token = cohort.last_token;

@@ -48,14 +48,23 @@ impl Instance {
         if ahead {
             self.learn(world.trace);
         }
+        if self.ranks.is_some() {
+            self.wake(now, world);
+        }
         let (forming, decodes) = loop {
             self.preempted.clear();
             self.copied = (0, 0);
+            if let Some(ranks) = &mut self.ranks {
+                ranks.round += 1;
+            }
             let mut forming = self.open();
             let decodes = self.run_stages(&mut forming, now, world);
             // In the queue, the last victim stands before the one before it.
             for slot in self.late.drain(..) {
                 self.waiting.put_back(self.table[slot].request, slot, world.trace);
+            }
+            if !self.landed.is_empty() {
+                self.shelve(now, world);
             }
             self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
             if (decodes && self.decode.len() > 0) || !self.chunks.is_empty() {
@@ -89,7 +98,8 @@ impl Instance {
     fn open(&self) -> Forming {
         // A lone request starves nobody, so its chunks have no limit.
         let limit = self.scheduler.long_prefill_token_threshold;
-        let alone = self.admitted() + self.waiting.len() <= 1;
+        let ranked = self.ranks.as_ref().map_or(0, |ranks| ranks.waiting());
+        let alone = self.admitted() + self.waiting.len() + ranked <= 1;
         let lone = alone && !self.scheduler.threshold_when_alone;
         Forming {
             left: self.scheduler.max_num_batched_tokens,
@@ -123,7 +133,7 @@ impl Instance {
                 Stage::Prefills => self.continue_prefills(forming),
                 Stage::SwapIn { unless_preempted } => {
                     if !(self.swapped.is_empty() || unless_preempted && forming.preempted) {
-                        self.swap_in(forming);
+                        self.swap_in(forming, now, world);
                     }
                 }
                 Stage::Admit { chunked, unless_preempted, unless_swapped, count_decodes, gather } => {
@@ -134,7 +144,11 @@ impl Instance {
                     {
                         continue;
                     }
-                    self.admit_waiting(chunked, forming, now, world);
+                    if self.ranks.is_some() {
+                        self.admit_by_rank(chunked, forming, now, world);
+                    } else {
+                        self.admit_waiting(chunked, forming, now, world);
+                    }
                 }
                 Stage::Layered { layers, ref groups } => {
                     let groups = groups.clone();
@@ -164,8 +178,12 @@ impl Instance {
         let copies = self.copied != (0, 0);
         let (series, mut steps) = if world.leap && self.chunks.is_empty() && !copies {
             let run = self.cost.run(&shape);
-            let most = run.steps.min(self.repeats(forming, world));
-            (Series { first: run.first, slope: run.slope }, most)
+            let mut most = run.steps.min(self.repeats(forming, world));
+            let series = Series { first: run.first, slope: run.slope };
+            if self.ranks.is_some() && most > 1 {
+                most = most.min(self.steps_in_rank(now, &series, most));
+            }
+            (series, most)
         } else {
             (Series { first: self.with_copies(self.cost.step(&shape)), slope: 0 }, 1)
         };
@@ -204,7 +222,10 @@ impl Instance {
         {
             return 1;
         }
-        let most = self.decode.steps_to_completion(&self.table);
+        let mut most = self.decode.steps_to_completion(&self.table);
+        if self.asks_answering {
+            most = most.min(self.decode.steps_to_milestone(&self.table));
+        }
         let spare = u64::from(self.scheduler.spare_block);
         match self.memory.free().checked_sub(spare) {
             Some(free) => self.decode.steps_covered(free + self.decode.blocks_for_next(), most),
@@ -215,12 +236,12 @@ impl Instance {
     /// Whether a stage that was left out for the preemption in this step could
     /// bring somebody in at the next.
     fn may_come_in(&self, forming: &Forming, world: &World) -> bool {
-        if self.admitted() >= self.scheduler.max_num_seqs {
+        if self.admitted() >= self.scheduler.max_num_seqs && self.ranks.is_none() {
             return false;
         }
         // Looked at more closely only where it is common: without a prefix
         // cache, for the one at the front of a plain queue.
-        if !self.swapped.is_empty() || self.memory.caches() {
+        if !self.swapped.is_empty() || self.memory.caches() || self.ranks.is_some() {
             return true;
         }
         self.waiting.front().is_some_and(|waiter| {

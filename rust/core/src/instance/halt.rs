@@ -37,12 +37,12 @@ impl Instance {
         for waiter in self.waiting.iter().filter(|waiter| waiter.slot.is_none()) {
             world.columns.status[waiter.request as usize] = Status::Waiting as u8;
         }
-        for &(turn, slot) in &self.order {
+        for (turn, slot) in std::mem::take(&mut self.order) {
             if self.table.holds(turn, slot) && self.table[slot].phase == Phase::Decoding {
-                self.decode.leave(&mut self.table[slot], Phase::Stalled, latest);
+                self.leave_set(slot, Phase::Stalled, latest);
             }
         }
-        for active in self.table.iter() {
+        for active in self.table.iter().filter(|active| active.phase != Phase::Sending) {
             let row = active.request as usize;
             let status = if active.is_admitted() { Status::Running } else { Status::Waiting };
             world.columns.status[row] = status as u8;

@@ -10,14 +10,21 @@ mod admit;
 mod ahead;
 mod check;
 mod decode_set;
+mod finish;
 mod flight;
 mod form;
 mod halt;
 mod layers;
+mod moving;
+mod observe;
+mod pace;
 mod preempt;
 mod queue;
+mod ranked;
+mod ranks;
 mod record;
 mod running;
+mod view;
 
 use std::sync::Arc;
 
@@ -26,13 +33,19 @@ use ahead::Ahead;
 use decode_set::DecodeSet;
 use flight::Flight;
 use layers::Layers;
+pub(crate) use moving::{Occasion, Parcel};
+use observe::Intervals;
+pub(crate) use observe::{Asking, is_still};
+use pace::Pacing;
 use queue::Queue;
+use ranks::Ranks;
 pub use record::{Part, StepRecord};
+pub(crate) use view::{RequestView, seconds};
 
-use crate::config::{Allocation, InstanceConfig, Preemption, SchedulerConfig};
+use crate::config::{Allocation, InstanceConfig, Pace, Preemption, QueueOrder, SchedulerConfig};
 use crate::cost::Cost;
 use crate::kv::{BlockPool, Memory, PrefixCache, Prefixes};
-use crate::metrics::{Columns, Reason, Sketch, Status, Usage};
+use crate::metrics::{Columns, Reason, Sketch, Usage};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -53,15 +66,22 @@ impl World<'_> {
         self.trace.reasoning_tokens.as_ref().map(|column| column[request as usize])
     }
 
-    /// Writes down that a request yielded its `generated`th token at `when`,
-    /// if that ended its reasoning or began its answer.
-    fn phases(&mut self, request: u32, generated: u32, when: Ticks) {
+    /// Whether a request with so many tokens is past its reasoning.
+    #[inline]
+    pub(crate) fn is_answering(&self, request: u32, generated: u32) -> bool {
+        generated > 0 && self.reasoning(request).is_none_or(|reasoning| generated >= reasoning)
+    }
+
+    /// Writes down that a request yielded its `generated`th token in a step
+    /// from `start` to `end`, if that ended its reasoning or began its answer.
+    fn phases(&mut self, request: u32, generated: u32, start: Ticks, end: Ticks) {
         let Some(reasoning) = self.reasoning(request) else { return };
         let row = request as usize;
         if generated == reasoning {
-            self.columns.reasoning_end[row] = when;
+            self.columns.reasoning_end[row] = end;
         } else if generated == reasoning + 1 {
-            self.columns.first_answer[row] = when;
+            self.columns.answer_started[row] = start;
+            self.columns.first_answer[row] = end;
         }
     }
 }
@@ -98,6 +118,41 @@ pub(crate) struct Instance {
     waiting: Queue,
     /// Swapped out, in the order in which they come back.
     swapped: Vec<Slot>,
+    /// Where everyone stands, if that decides.
+    ranks: Option<Ranks>,
+    /// Whether ranks look at how far ahead readers are.
+    paced_ranks: bool,
+    /// Whether anybody looks at what a prompt would take.
+    predicts: bool,
+    /// Those swapped out who come back by rank.
+    swapped_by_rank: u64,
+    /// Who is to give way, while that is worked out.
+    victims: Vec<Slot>,
+    /// Those who came from elsewhere since the latest step was formed.
+    landed: Vec<Slot>,
+    /// Tokens of those whose memory is with the CPU.
+    cpu_kv: u64,
+    /// How far ahead readers are, if anybody asks.
+    pacing: Option<Pacing>,
+    pace_interval: Ticks,
+    /// The latest token intervals, if anybody asks.
+    intervals: Option<Intervals>,
+    /// Sum of what the prompts not yet through would take, if anybody asks.
+    prefill_delay: Ticks,
+    /// When the decode set's latest step ended.
+    decoded_at: Ticks,
+    /// Unfinished requests that are past their reasoning.
+    answering: u64,
+    /// Those for whom a rule is to be asked, in which case rules are given.
+    turning: Vec<(Turn, Occasion, Slot)>,
+    asks_prefilled: bool,
+    asks_answering: bool,
+    /// Requests told to leave.
+    leaving: Vec<(Slot, u32)>,
+    /// Requests whose memory is read by another instance.
+    sending: u64,
+    role: u32,
+    kv_bytes_per_token: u64,
     ahead: Ahead,
     flight: Option<Flight>,
     /// The chunks of the step in progress, or of the batch under way through
@@ -121,9 +176,31 @@ pub(crate) struct Instance {
     log: Option<Vec<StepRecord>>,
 }
 
+/// What of an instance is looked at from outside, and kept for that.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Watched {
+    pub(crate) role: u32,
+    pub(crate) pace: Option<Pace>,
+    pub(crate) on_pace: bool,
+    pub(crate) intervals: bool,
+    pub(crate) prefills: bool,
+    pub(crate) asks_prefilled: bool,
+    pub(crate) asks_answering: bool,
+    pub(crate) records: bool,
+}
+
 impl Instance {
-    pub(crate) fn new(index: usize, config: &InstanceConfig, prefixes: &Arc<Prefixes>, record: bool) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        config: &InstanceConfig,
+        prefixes: &Arc<Prefixes>,
+        watched: Watched,
+    ) -> Self {
         let scheduler = config.scheduler.clone();
+        let ranking = match &scheduler.order {
+            QueueOrder::Ranked(ranking) => Some(ranking.as_ref().clone()),
+            _ => None,
+        };
         let cache = scheduler
             .prefix_cache
             .map(|cache| PrefixCache::new(config.blocks as u32, prefixes.contents(), cache.unknown_first));
@@ -135,7 +212,27 @@ impl Instance {
             index: index as u32,
             block_tokens: config.block_tokens,
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
-            waiting: Queue::new(scheduler.order),
+            waiting: Queue::new(&scheduler.order),
+            paced_ranks: ranking.as_ref().is_some_and(ranked::looks_at_pace),
+            predicts: watched.prefills || ranking.as_ref().is_some_and(ranked::looks_at_prefill),
+            ranks: ranking.map(Ranks::new),
+            swapped_by_rank: 0,
+            victims: Vec::new(),
+            landed: Vec::new(),
+            cpu_kv: 0,
+            pacing: watched.pace.map(|pace| Pacing::new(pace, watched.on_pace)),
+            pace_interval: watched.pace.map_or(0, |pace| pace.interval),
+            intervals: watched.intervals.then(Intervals::default),
+            prefill_delay: 0,
+            decoded_at: 0,
+            answering: 0,
+            turning: Vec::new(),
+            asks_prefilled: watched.asks_prefilled,
+            asks_answering: watched.asks_answering,
+            leaving: Vec::new(),
+            sending: 0,
+            role: watched.role,
+            kv_bytes_per_token: config.kv_bytes_per_token,
             scheduler,
             cost: config.cost.clone(),
             prefixes: Arc::clone(prefixes),
@@ -160,7 +257,7 @@ impl Instance {
             given_up: 0,
             outstanding_tokens: 0,
             usage: Usage::new(config.blocks, config.block_tokens),
-            log: record.then(Vec::new),
+            log: watched.records.then(Vec::new),
         }
     }
 
@@ -204,15 +301,28 @@ impl Instance {
     /// arrival cuts it.
     pub(crate) fn arrive(&mut self, request: u32, now: Ticks, world: &mut World) -> Option<Ticks> {
         self.usage.waited(self.queued(), now);
+        if self.predicts {
+            self.prefill_delay += self.predicted_prefill(world.trace.prompt_tokens[request as usize]);
+        }
         let foremost = if self.scheduler.schedule_ahead {
             self.ahead.arrive(request, now);
             true
+        } else if self.ranks.is_some() {
+            let row = request as usize;
+            let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
+            let slot = self.table.insert(request, prompt, output);
+            self.table[slot].phase = Phase::Preempted;
+            self.open_track(slot, world);
+            self.queue_by_rank(slot, now, 0, world)
         } else {
             self.waiting.arrive(request, world.trace)
         };
         self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         self.outstanding_tokens += u64::from(world.trace.prompt_tokens[request as usize]);
         world.columns.instance[request as usize] = self.index;
+        if let Some(last) = world.columns.last_instance.get_mut(request as usize) {
+            *last = self.index;
+        }
         // Behind someone who waits for room, a newcomer changes nothing before
         // the next completion, and that ends the run by itself.
         if foremost { self.cut(now) } else { None }
@@ -227,7 +337,8 @@ impl Instance {
     /// Requests that have no place in the order: new, preempted or swapped out.
     #[inline]
     fn queued(&self) -> u64 {
-        self.waiting.len() + self.ahead.arrived() + self.swapped.len() as u64
+        let ranked = self.ranks.as_ref().map_or(0, Ranks::waiting);
+        self.waiting.len() + ranked + self.ahead.arrived() + self.swapped.len() as u64
     }
 
     /// Requests that take up a seat, as far as the step being decided knows.
@@ -262,132 +373,20 @@ impl Instance {
         u64::from(tokens.div_ceil(self.block_tokens))
     }
 
-    /// Applies the step or run in progress, which ends now. Returns how many
-    /// requests it finished.
-    pub(crate) fn finish(&mut self, now: Ticks, world: &mut World) -> u64 {
-        let Some(flight) = self.flight.take() else { return 0 };
-        self.apply(&flight, flight.steps, world);
-        self.ahead.started(flight.start + flight.series.total(flight.steps - 1) as Ticks);
-        let before = self.usage.finished;
-        if !self.chunks.is_empty() && self.layers.is_last() {
-            self.finish_chunks(now, world);
-        }
-        while let Some(slot) = self.decode.pop_complete(&self.table) {
-            self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
-            self.completed.push((self.table[slot].turn, slot));
-        }
-        if !self.completed.is_empty() {
-            self.complete(now, world);
-        }
-        if cfg!(debug_assertions) {
-            self.check();
-        }
-        self.usage.finished - before
+    /// Whether keys are looked at whenever something happens to their request.
+    #[inline]
+    fn looks_always(&self) -> bool {
+        self.ranks.as_ref().is_some_and(|ranks| !ranks.rules.refresh.is_set())
     }
 
-    /// Books `steps` of the flight's steps for the decode set and the clock.
-    fn apply(&mut self, flight: &Flight, steps: u64, world: &mut World) {
-        let series = &flight.series;
-        let members = if flight.decodes { self.decode.len() } else { 0 };
-        let ticks = series.total(steps);
-        if self.log.is_some() {
-            self.record_steps(flight, steps);
-        }
-        if members > 0 && steps > 1 {
-            let further = self.decode.blocks_for(steps) - self.decode.blocks_for_next();
-            let taken = self.memory.take_loose(further);
-            debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
-            self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
-        }
-        let kv = self.decode.kv_tokens() + members + self.partial_kv;
-        self.usage.steps += steps;
-        self.usage.extrapolated.add(flight.beyond, steps);
-        self.usage.busy_ticks += ticks as u64;
-        self.usage.decode_tokens += members * steps;
-        self.usage.running_ticks += u128::from(self.running()) * ticks;
-        self.usage.kv_token_ticks += series.integral(kv, members, steps);
-        self.outstanding_tokens += members * steps;
-        if members > 0 {
-            self.decode.advance(flight.start, series, steps, world.gaps);
-            while let Some((slot, step, generated)) = self.decode.pop_milestone(&self.table, steps) {
-                let when = flight.start + series.total(step) as Ticks;
-                world.phases(self.table[slot].request, generated, when);
-            }
-        }
+    /// Bytes that go with so many tokens of KV.
+    pub(crate) fn kv_bytes(&self, tokens: u32) -> u64 {
+        u64::from(tokens) * self.kv_bytes_per_token
     }
 
-    /// Moves on the requests whose chunks ran in the step that ends now.
-    fn finish_chunks(&mut self, now: Ticks, world: &mut World) {
-        let chunks = std::mem::take(&mut self.chunks);
-        for &Chunk { slot, tokens, .. } in &chunks {
-            let active = &mut self.table[slot];
-            active.computed += tokens;
-            if active.computed < active.target() {
-                continue;
-            }
-            active.generated += 1;
-            self.outstanding_tokens += 1;
-            if active.generated == 1 {
-                world.columns.first_token[active.request as usize] = now;
-            } else {
-                let gap = now - active.last_token;
-                active.max_gap = active.max_gap.max(gap);
-                world.gaps.add(gap, 1);
-            }
-            active.last_token = now;
-            self.partial_kv -= u64::from(active.computed);
-            if let Some(reasoning) = world.reasoning(active.request) {
-                world.phases(active.request, active.generated, now);
-                if active.generated < active.output {
-                    self.decode.mark(slot, active, reasoning);
-                    self.decode.mark(slot, active, reasoning + 1);
-                }
-            }
-            if active.generated < active.output {
-                self.decode.join(slot, active);
-            } else {
-                active.phase = Phase::Stalled;
-                self.completed.push((active.turn, slot));
-            }
-        }
-        let table = &self.table;
-        self.partials.retain(|&slot| {
-            let active = &table[slot];
-            active.phase != Phase::Decoding
-                && active.computed < active.target()
-                && active.generated < active.output
-        });
-        self.chunks = chunks;
-        self.chunks.clear();
-    }
-
-    /// Lets the requests go that have yielded all their tokens, in the order of
-    /// admission: with a prefix cache it is the order in which blocks are reused.
-    fn complete(&mut self, now: Ticks, world: &mut World) {
-        let mut completed = std::mem::take(&mut self.completed);
-        if self.memory.caches() {
-            completed.sort_unstable();
-        }
-        for (_, slot) in completed.drain(..) {
-            let active = &self.table[slot];
-            self.usage.finished += 1;
-            self.outstanding_tokens -= u64::from(active.prompt) + u64::from(active.output);
-            let row = active.request as usize;
-            let columns = &mut *world.columns;
-            columns.finish[row] = now;
-            if active.generated > 1 {
-                columns.max_itl[row] = active.max_gap;
-            }
-            columns.preemptions[row] = active.preemptions;
-            columns.generated[row] = active.generated;
-            columns.status[row] = Status::Finished as u8;
-            if self.scheduler.schedule_ahead {
-                self.linger(slot);
-            } else {
-                self.let_go(slot);
-            }
-        }
-        self.completed = completed;
+    /// Its role.
+    pub(crate) fn role(&self) -> u32 {
+        self.role
     }
 
     /// Frees the memory and the slot of a request that is done.

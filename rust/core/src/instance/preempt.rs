@@ -2,6 +2,7 @@
 
 use super::active::{Phase, Slot};
 use super::form::Forming;
+use super::ranks::List;
 use super::{Instance, World};
 use crate::config::{Preemption, Victim};
 use crate::time::Ticks;
@@ -12,6 +13,9 @@ impl Instance {
     pub(super) fn choose_victim(&self, prefills: bool, world: &World) -> Option<usize> {
         let eligible = |&i: &usize| prefills || self.table[self.order[i].1].phase != Phase::Prefilling;
         let mut places = (0..self.order.len()).filter(eligible);
+        if let Some(ranks) = &self.ranks {
+            return places.max_by_key(|&i| ranks.entry(self.order[i].1).rank);
+        }
         match self.scheduler.victim {
             Victim::Latest => places.next_back(),
             // Two of equal rank must not preempt each other for ever, so the
@@ -37,21 +41,32 @@ impl Instance {
     pub(super) fn preempt(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
         let phase = self.table[slot].phase;
         if phase == Phase::Decoding {
-            self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
+            self.leave_set(slot, Phase::Stalled, now);
         } else {
             self.partials.retain(|&other| other != slot);
             self.partial_kv -= u64::from(self.table[slot].computed);
         }
-        self.evict(slot, phase != Phase::Prefilling, forming, world);
+        self.evict(slot, phase != Phase::Prefilling, forming, now, world);
     }
 
     /// Swaps a request out, or lets its memory go and queues it again.
-    pub(super) fn evict(&mut self, slot: Slot, decoding: bool, forming: &mut Forming, world: &World) {
+    pub(super) fn evict(
+        &mut self,
+        slot: Slot,
+        decoding: bool,
+        forming: &mut Forming,
+        now: Ticks,
+        world: &World,
+    ) {
         forming.preempted = true;
         self.usage.preemptions += 1;
         let active = &mut self.table[slot];
         active.preemptions += 1;
-        let (request, count) = (active.request, active.count);
+        active.out_since = now;
+        let request = active.request;
+        let ranked = self.ranks.is_some();
+        // By rank, only what has been computed is copied, not what was to be.
+        let count = if ranked { self.blocks(self.table[slot].computed) } else { active.count };
         self.preempted.push(request);
         if matches!(self.scheduler.preemption, Preemption::Swap { .. }) {
             if self.swap_space.take(count).is_ok() {
@@ -59,9 +74,15 @@ impl Instance {
                 let active = &mut self.table[slot];
                 active.count = count;
                 active.phase = Phase::Swapped(decoding);
+                self.cpu_kv += u64::from(active.computed);
                 self.copied.0 += count;
                 self.usage.swapped_out_blocks += count;
-                self.swapped.push(slot);
+                if ranked {
+                    self.swapped_by_rank += 1;
+                    self.shift(slot, List::Queued, now, world);
+                } else {
+                    self.swapped.push(slot);
+                }
                 return;
             }
             self.usage.swap_overflows += 1;
@@ -70,7 +91,9 @@ impl Instance {
         let active = &mut self.table[slot];
         active.computed = 0;
         active.phase = Phase::Preempted;
-        if self.scheduler.requeue_late {
+        if ranked {
+            self.shift(slot, List::Queued, now, world);
+        } else if self.scheduler.requeue_late {
             self.late.push(slot);
         } else {
             self.waiting.put_back(request, slot, world.trace);
@@ -78,7 +101,7 @@ impl Instance {
     }
 
     /// Brings back those who were swapped out, in order, while each has room.
-    pub(super) fn swap_in(&mut self, forming: &mut Forming) {
+    pub(super) fn swap_in(&mut self, forming: &mut Forming, now: Ticks, world: &mut World) {
         let mut back = 0;
         while back < self.swapped.len() {
             let slot = self.swapped[back];
@@ -109,11 +132,37 @@ impl Instance {
             active.count = grown;
             active.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
             self.partial_kv += u64::from(active.computed);
+            self.cpu_kv -= u64::from(active.computed);
+            self.readmitted(slot, now, world);
             self.enter(slot);
             let part = if decoding { super::Part::SwappedInDecode } else { super::Part::SwappedInChunk };
             self.schedule_chunk(slot, tokens as u32, part, forming);
             back += 1;
         }
         self.swapped.drain(..back);
+    }
+
+    /// Books how long a request was out of the batch that now comes back, or
+    /// that this is its first step.
+    pub(super) fn readmitted(&mut self, slot: Slot, now: Ticks, world: &mut World) {
+        let active = &mut self.table[slot];
+        let row = active.request as usize;
+        let columns = &mut *world.columns;
+        if columns.scheduled[row] == Ticks::MAX {
+            columns.scheduled[row] = now;
+        }
+        let since = std::mem::replace(&mut active.out_since, Ticks::MAX);
+        if since == Ticks::MAX {
+            return;
+        }
+        // From the end of reasoning to the answer it is blocked, not preempted.
+        let reasoning = world.trace.reasoning_tokens.as_ref().map(|column| column[row]);
+        if reasoning.is_some_and(|reasoning| reasoning > 0 && active.generated == reasoning) {
+            return;
+        }
+        columns.preempted[row] += now - since;
+        if active.generated > reasoning.unwrap_or(0) {
+            columns.preempted_answering[row] += now - since;
+        }
     }
 }

@@ -27,9 +27,10 @@ pub(super) enum Queue {
 }
 
 impl Queue {
-    pub(super) fn new(order: QueueOrder) -> Self {
+    pub(super) fn new(order: &QueueOrder) -> Self {
         match order {
-            QueueOrder::Arrival => Self::Fifo(VecDeque::new()),
+            // Where requests are ranked they are queued with their ranks.
+            QueueOrder::Arrival | QueueOrder::Ranked(_) => Self::Fifo(VecDeque::new()),
             QueueOrder::Priority => Self::Ranked(BinaryHeap::new()),
             QueueOrder::LongestPrefix { .. } => Self::Sorted(VecDeque::new()),
         }
@@ -67,6 +68,15 @@ impl Queue {
         let waiter = Waiter { request, slot: Some(slot) };
         match self {
             Self::Fifo(queue) | Self::Sorted(queue) => queue.push_front(waiter),
+            Self::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
+        }
+    }
+
+    /// Takes in somebody who comes from another instance: behind all, or by its rank.
+    pub(super) fn come_back(&mut self, request: u32, slot: Slot, trace: &Trace) {
+        let waiter = Waiter { request, slot: Some(slot) };
+        match self {
+            Self::Fifo(queue) | Self::Sorted(queue) => queue.push_back(waiter),
             Self::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
         }
     }

@@ -20,6 +20,8 @@ pub enum Part {
     SwappedInDecode,
     /// It was swapped in, and its prefill goes on.
     SwappedInChunk,
+    /// It came from another instance, and decodes.
+    Landed,
 }
 
 /// What one step ran.

@@ -47,8 +47,14 @@ impl Instance {
         }
         let spare = u64::from(self.scheduler.spare_block && decodes > 0);
         if self.decode.blocks_for_next() + spare > self.memory.free() {
-            if spare > 0 || self.scheduler.victim != Victim::Latest || !self.partials.is_empty() {
+            let in_order = self.ranks.is_some() || self.scheduler.victim == Victim::Latest;
+            if spare > 0 || !in_order || !self.partials.is_empty() {
                 return false;
+            }
+            // The worst of all whose blocks are lacking, one by one.
+            while self.ranks.is_some() && self.decode.blocks_for_next() > self.memory.free() {
+                let Some(slot) = self.ranks.as_mut().and_then(|ranks| ranks.worst()) else { break };
+                self.preempt(slot, forming, now, world);
             }
             // The latest admitted give theirs up until the rest is served.
             while self.decode.blocks_for_next() > self.memory.free() {
@@ -189,8 +195,12 @@ impl Instance {
             self.preempt(slot, forming, now, world);
             return;
         }
+        if self.ranks.is_some() {
+            self.displace(slot, forming, now, world);
+            return;
+        }
         let tokens = if phase == Phase::Decoding {
-            self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
+            self.leave_set(slot, Phase::Stalled, now);
             let active = &mut self.table[slot];
             active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
             active.computed += 1;
@@ -207,7 +217,7 @@ impl Instance {
         if self.scheduler.refund {
             forming.left += tokens;
         }
-        self.evict(slot, phase != Phase::Prefilling, forming, world);
+        self.evict(slot, phase != Phase::Prefilling, forming, now, world);
     }
 
     /// Takes those decodes whom a walk did not reach out of the set, which is
@@ -217,7 +227,7 @@ impl Instance {
         for i in from..self.order.len() {
             let (_, slot) = self.order[i];
             if self.table[slot].phase == Phase::Decoding {
-                self.decode.leave(&mut self.table[slot], Phase::Stalled, now);
+                self.leave_set(slot, Phase::Stalled, now);
                 let active = &mut self.table[slot];
                 let (owner, count, computed) = (active.owner(), active.count, active.computed);
                 self.memory.settle(owner, count, computed, &self.prefixes, &mut active.held);
@@ -247,7 +257,7 @@ impl Instance {
             Phase::Decoding => 3,
             _ => match chunks.iter().find(|chunk| chunk.slot == slot) {
                 None => 0,
-                Some(Chunk { part: Part::SwappedInDecode, .. }) => 1,
+                Some(Chunk { part: Part::SwappedInDecode | Part::Landed, .. }) => 1,
                 Some(Chunk { part: Part::SwappedInChunk, .. }) => 2,
                 Some(Chunk { part: Part::Decode, .. }) => 3,
                 Some(Chunk { part: Part::Chunk, .. }) => 4,

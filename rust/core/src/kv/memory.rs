@@ -106,6 +106,12 @@ impl Memory {
             as u32
     }
 
+    /// How many of these blocks nobody holds.
+    pub(crate) fn unheld(&self, hits: &[Block]) -> u64 {
+        let Some(cache) = &self.cache else { return 0 };
+        hits.iter().filter(|&&block| cache.is_free(block)).count() as u64
+    }
+
     /// Gives a request the blocks that its lookup found, `unheld` of them free
     /// until now.
     pub(crate) fn adopt(&mut self, hits: &[Block], unheld: u64, held: &mut Held) {

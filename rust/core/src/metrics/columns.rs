@@ -35,6 +35,20 @@ pub enum Reason {
 /// Stands for "no instance" in [`Columns::instance`].
 pub const NO_INSTANCE: u32 = u32::MAX;
 
+/// Which columns there are beside those that all replays have.
+#[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+pub struct Optional {
+    /// Some output is reasoning.
+    pub reasons: bool,
+    /// Requests may move.
+    pub moves: bool,
+    /// Readers have a pace.
+    pub paced: bool,
+    /// The first token is asked for by some time.
+    pub asked: bool,
+}
+
 /// One entry a request.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
@@ -47,12 +61,29 @@ pub struct Columns {
     pub reasoning_end: Vec<Ticks>,
     /// End of the step that yielded its first answer token; likewise.
     pub first_answer: Vec<Ticks>,
+    /// Start of the step that yielded its first answer token; likewise.
+    pub answer_started: Vec<Ticks>,
     /// End of the step that yielded its last token.
     pub finish: Vec<Ticks>,
     /// Its longest gap between two tokens.
     pub max_itl: Vec<Ticks>,
     /// How often it lost its memory.
     pub preemptions: Vec<u32>,
+    /// Time out of the batch after having been in it, less what was between
+    /// the end of its reasoning and its answer.
+    pub preempted: Vec<Ticks>,
+    /// That part of it which came after its first answer token.
+    pub preempted_answering: Vec<Ticks>,
+    /// Time on the way from one instance to another; empty where nobody moves.
+    pub transfer: Vec<Ticks>,
+    /// How often it moved; likewise.
+    pub migrations: Vec<u32>,
+    /// The instance that it was on last; likewise.
+    pub last_instance: Vec<u32>,
+    /// Quality of experience from its first token read on; empty without a pace.
+    pub qoe_answering: Vec<f64>,
+    /// The same from when that was asked for; empty where it was not.
+    pub qoe: Vec<f64>,
     /// Tokens it has yielded.
     pub generated: Vec<u32>,
     /// Tokens that its first lookup found in the prefix cache.
@@ -66,11 +97,20 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Columns for `n` requests that have not arrived; `reasons`: some of their
-    /// output is reasoning.
-    pub fn new(n: usize, reasons: bool) -> Self {
-        let phases = if reasons { n } else { 0 };
+    /// Columns for `n` requests that have not arrived.
+    pub fn new(n: usize, optional: Optional) -> Self {
+        let given = |wanted: bool| if wanted { n } else { 0 };
+        let phases = given(optional.reasons);
+        let moves = given(optional.moves);
         Self {
+            answer_started: vec![NEVER; phases],
+            preempted: vec![0; n],
+            preempted_answering: vec![0; n],
+            transfer: vec![0; moves],
+            migrations: vec![0; moves],
+            last_instance: vec![NO_INSTANCE; moves],
+            qoe_answering: vec![f64::NAN; given(optional.paced)],
+            qoe: vec![f64::NAN; given(optional.asked)],
             reasoning_end: vec![NEVER; phases],
             first_answer: vec![NEVER; phases],
             scheduled: vec![NEVER; n],

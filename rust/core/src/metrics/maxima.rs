@@ -5,30 +5,34 @@
 //! longest gap of one is the maximum over a suffix of the set's gaps. A
 //! decreasing stack answers that by binary search.
 
-use crate::time::Ticks;
-
 /// Maxima over suffixes of a growing sequence.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SuffixMaxima {
+#[derive(Debug, Clone)]
+pub(crate) struct SuffixMaxima<T> {
     /// (index of the last value covered, value), values strictly decreasing.
-    stack: Vec<(u64, Ticks)>,
+    stack: Vec<(u64, T)>,
 }
 
-impl SuffixMaxima {
+impl<T> Default for SuffixMaxima<T> {
+    fn default() -> Self {
+        Self { stack: Vec::new() }
+    }
+}
+
+impl<T: Copy + PartialOrd> SuffixMaxima<T> {
     /// Appends values that end at `index` and of which `value` is the largest.
     #[inline]
-    pub(crate) fn push(&mut self, index: u64, value: Ticks) {
+    pub(crate) fn push(&mut self, index: u64, value: T) {
         while self.stack.last().is_some_and(|&(_, held)| held <= value) {
             self.stack.pop();
         }
         self.stack.push((index, value));
     }
 
-    /// The largest value appended after `index`, or 0 if there is none.
+    /// The largest value appended after `index`, if there is one.
     #[inline]
-    pub(crate) fn since(&self, index: u64) -> Ticks {
+    pub(crate) fn since(&self, index: u64) -> Option<T> {
         let at = self.stack.partition_point(|&(last, _)| last <= index);
-        self.stack.get(at).map_or(0, |&(_, value)| value)
+        self.stack.get(at).map(|&(_, value)| value)
     }
 
     /// Forgets everything: nobody is left who could ask.
@@ -50,7 +54,7 @@ mod tests {
                 maxima.push(i as u64 + 1, value);
             }
             for from in 0..=values.len() {
-                let scan = values[from..].iter().copied().max().unwrap_or(0);
+                let scan = values[from..].iter().copied().max();
                 prop_assert_eq!(maxima.since(from as u64), scan);
             }
         }

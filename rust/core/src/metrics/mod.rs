@@ -5,6 +5,7 @@ mod maxima;
 mod sketch;
 mod usage;
 
+pub(crate) use columns::Optional;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub(crate) use maxima::SuffixMaxima;
 pub use sketch::Sketch;

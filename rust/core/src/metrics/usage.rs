@@ -28,6 +28,10 @@ pub struct Usage {
     pub swapped_in_blocks: u64,
     /// Swaps that the CPU's memory had no room for, done by recompute.
     pub swap_overflows: u64,
+    /// Requests that left for another instance.
+    pub sent: u64,
+    /// Requests that came from another instance.
+    pub landed: u64,
     /// Tokens for which the prefix cache was asked, once an admission.
     pub prefix_queries: u64,
     /// Tokens of those that it had.

@@ -1,0 +1,281 @@
+//! Asking the rules where a request goes on, and moving it there.
+
+use std::sync::Arc;
+
+use super::Simulation;
+use super::route::is_less;
+use super::sight::Sight;
+use super::transfers::{Cargo, Migration, Transfer};
+use crate::error::Error;
+use crate::instance::{Asking, Occasion, RequestView};
+use crate::policy::{Action, Choice, Live, Rule, Until, holds};
+use crate::time::{NEVER, Ticks};
+
+/// Where requests go.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) on_arrival: Arc<Rule>,
+    pub(super) on_prefilled: Option<Arc<Rule>>,
+    pub(super) on_answering: Option<Arc<Rule>>,
+}
+
+/// Something that is looked at every so often.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) next: Ticks,
+    pub(super) period: Ticks,
+    pub(super) actions: Vec<Action>,
+}
+
+impl Simulation {
+    /// Asks about those for whom the step that ended was a turning point.
+    pub(super) fn ask_rules(&mut self, now: Ticks) -> Result<(), Error> {
+        let mut ended: Vec<usize> =
+            self.starting.iter().copied().filter(|&index| self.instances[index].is_turning()).collect();
+        ended.sort_unstable();
+        for index in ended {
+            for (_, occasion, slot) in self.instances[index].take_turning() {
+                let request = self.instances[index].request_in(slot);
+                if !self.instances[index].still_runs(slot, request) {
+                    continue;
+                }
+                let view = self.instances[index].view(slot, now, 0);
+                let asking = Asking { view, place: Some((index, slot)) };
+                let mut copied = 0;
+                let target = match occasion {
+                    Occasion::Prefilled => self.ask(self.rules.on_prefilled.clone(), asking, now)?,
+                    Occasion::Answering => self.ask(self.rules.on_answering.clone(), asking, now)?,
+                    Occasion::Told => {
+                        let at = self.transfers.migrations.iter().position(|m| m.request == request);
+                        at.map(|at| {
+                            let migration = self.transfers.migrations.swap_remove(at);
+                            copied = migration.copied;
+                            migration.target
+                        })
+                    }
+                };
+                if let Some(target) = target.filter(|&target| target != index) {
+                    self.transfers.migrations.retain(|migration| migration.request != request);
+                    let parcel = self.depart(index, slot, now);
+                    let bytes = self.instances[index].kv_bytes(parcel.kv_tokens.saturating_sub(copied));
+                    self.router.moved(index, target);
+                    let cargo = Cargo::Move(parcel);
+                    self.transfers.send(Transfer { source: index, slot, target, cargo }, bytes, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn depart(&mut self, index: usize, slot: u32, now: Ticks) -> crate::instance::Parcel {
+        let (instances, mut world) = self.parts();
+        instances[index].depart(slot, now, &mut world)
+    }
+
+    fn ask(&mut self, rule: Option<Arc<Rule>>, asking: Asking, now: Ticks) -> Result<Option<usize>, Error> {
+        rule.map_or(Ok(None), |rule| self.choose(&rule, asking, now))
+    }
+
+    /// What a rule says of a request.
+    pub(super) fn choose(&mut self, rule: &Rule, asking: Asking, now: Ticks) -> Result<Option<usize>, Error> {
+        let Self { router, instances, trace, columns, gaps, leap, .. } = self;
+        let world = crate::instance::World { trace, columns, gaps, leap: *leap };
+        let here = asking.place.map(|(index, _)| index);
+        let mut sight =
+            Sight { instances, world, now, asking, candidate: 0, there: None, here, least: Vec::new() };
+        router.choose(rule, &mut sight)
+    }
+
+    /// Takes in what has come by `now`.
+    pub(super) fn land(&mut self, now: Ticks) {
+        while let Some(Transfer { source, slot, target, cargo }) = self.transfers.pop(now) {
+            self.events += 1;
+            match cargo {
+                Cargo::Move(parcel) => {
+                    let end = self.instances[source].sent(slot, now);
+                    self.recut(source, end, now);
+                    let (instances, mut world) = self.parts();
+                    let end = instances[target].land(parcel, now, &mut world);
+                    self.recut(target, end, now);
+                }
+                Cargo::Copy { request, preemptions, copied, stage, live } => {
+                    self.copied(
+                        Migration { request, source, target, copied },
+                        slot,
+                        preemptions,
+                        stage,
+                        live,
+                        now,
+                    );
+                }
+            }
+        }
+    }
+
+    /// A copy is there: the rest follows, as another copy or with the request.
+    fn copied(
+        &mut self,
+        migration: Migration,
+        slot: u32,
+        preemptions: u32,
+        stage: u32,
+        live: Live,
+        now: Ticks,
+    ) {
+        let Migration { request, source, target, copied } = migration;
+        self.catch_up(source, now);
+        let instance = &mut self.instances[source];
+        let view = instance.view(slot, now, 0);
+        let gone =
+            view.row != request || !view.running || view.preemptions != preemptions || view.generated == 0;
+        if gone {
+            self.transfers.migrations.retain(|migration| migration.request != request);
+            return;
+        }
+        let since = view.computed - copied;
+        if stage >= live.stages || instance.blocks_of(since) <= live.last_blocks {
+            for migration in &mut self.transfers.migrations {
+                if migration.request == request {
+                    migration.copied = copied;
+                }
+            }
+            self.tell(source, slot, now);
+            return;
+        }
+        let bytes = instance.kv_bytes(since);
+        let cargo = Cargo::Copy { request, preemptions, copied: view.computed, stage: stage + 1, live };
+        self.transfers.send(Transfer { source, slot, target, cargo }, bytes, now);
+    }
+
+    /// Tells a request to leave once the step in progress has ended.
+    fn tell(&mut self, source: usize, slot: u32, now: Ticks) {
+        let end = self.instances[source].tell_to_leave(slot, now);
+        self.recut(source, end, now);
+        if self.instances[source].is_idle() && !self.starting.contains(&source) {
+            self.starting.push(source);
+        }
+    }
+
+    fn catch_up(&mut self, index: usize, now: Ticks) {
+        let (instances, mut world) = self.parts();
+        instances[index].catch_up_with(now, &mut world);
+    }
+
+    /// Books that something came to an instance whose run now ends at `end`.
+    pub(super) fn recut(&mut self, index: usize, end: Option<Ticks>, now: Ticks) {
+        match end {
+            Some(end) if end > now => self.calendar.set(index, end),
+            Some(_) => {
+                // The run had a step that ends at this very moment.
+                self.end_step(index, now);
+                self.free(index);
+            }
+            None => {
+                if self.instances[index].is_idle() && !self.starting.contains(&index) {
+                    self.starting.push(index);
+                }
+            }
+        }
+    }
+
+    /// When something is to be looked at next.
+    #[inline]
+    pub(super) fn next_watch(&self) -> Ticks {
+        self.watches.iter().map(|watch| watch.next).min().unwrap_or(NEVER)
+    }
+
+    /// Looks at what is to be looked at now.
+    pub(super) fn watch(&mut self, now: Ticks) {
+        let mut watches = std::mem::take(&mut self.watches);
+        for watch in watches.iter_mut().filter(|watch| watch.next <= now) {
+            self.events += 1;
+            watch.next = watch.next.saturating_add(watch.period);
+            for Action::Migrate { source, target, choose, when, live } in &watch.actions {
+                let sources = self.ranked(source, now);
+                let targets = self.ranked(target, now);
+                for (here, there) in sources.into_iter().zip(targets) {
+                    let busy = self.transfers.migrations.iter().any(|migration| migration.source == here);
+                    if here == there || busy {
+                        continue;
+                    }
+                    let mut sight = self.pair(here, there, now);
+                    if when.as_ref().is_none_or(|when| holds(when, &mut sight, &mut Until::EVER.clone())) {
+                        self.migrate(here, there, choose, *live, now);
+                    }
+                }
+            }
+        }
+        self.watches = watches;
+    }
+
+    /// Nobody asks: a pair of instances, or each of them, is looked at.
+    fn pair(&mut self, here: usize, there: usize, now: Ticks) -> Sight<'_, '_> {
+        let Self { instances, trace, columns, gaps, leap, .. } = self;
+        let world = crate::instance::World { trace, columns, gaps, leap: *leap };
+        let asking = Asking { view: RequestView::arriving(0, now, world.trace), place: None };
+        Sight {
+            instances,
+            world,
+            now,
+            asking,
+            candidate: here,
+            there: Some(there),
+            here: Some(here),
+            least: Vec::new(),
+        }
+    }
+
+    /// The instances that a choice considers, the lowest first.
+    fn ranked(&mut self, choice: &Choice, now: Ticks) -> Vec<usize> {
+        let n = self.instances.len();
+        let mut sight = self.pair(0, 0, now);
+        let mut found: Vec<(Vec<f64>, usize)> = Vec::new();
+        for index in 0..n {
+            sight.candidate = index;
+            let mut until = Until::EVER;
+            if choice.r#where.as_ref().is_some_and(|condition| !holds(condition, &mut sight, &mut until)) {
+                continue;
+            }
+            let keys = choice.min.iter();
+            let keys = keys.map(|key| crate::policy::evaluate(key, &mut sight, &mut until).value).collect();
+            found.push((keys, index));
+        }
+        found.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        found.into_iter().map(|(_, index)| index).collect()
+    }
+
+    /// Has one request go from `source` to `target`, if there is one to go.
+    fn migrate(&mut self, source: usize, target: usize, choose: &Choice, live: Option<Live>, now: Ticks) {
+        self.catch_up(source, now);
+        let mut best: Option<(u32, RequestView)> = None;
+        let mut least = Vec::new();
+        for slot in self.instances[source].decoding() {
+            let view = self.instances[source].view(slot, now, 0);
+            let mut sight = self.pair(source, target, now);
+            sight.asking = Asking { view, place: Some((source, slot)) };
+            let mut until = Until::EVER;
+            if choose.r#where.as_ref().is_some_and(|condition| !holds(condition, &mut sight, &mut until)) {
+                continue;
+            }
+            if is_less(&choose.min, &mut least, best.is_none(), &mut sight) {
+                best = Some((slot, view));
+            }
+        }
+        let Some((slot, view)) = best else { return };
+        let migration = Migration { request: view.row, source, target, copied: 0 };
+        self.transfers.migrations.push(migration);
+        let Some(live) = live.filter(|live| live.stages > 0) else {
+            self.tell(source, slot, now);
+            return;
+        };
+        let bytes = self.instances[source].kv_bytes(view.computed);
+        let cargo = Cargo::Copy {
+            request: view.row,
+            preemptions: view.preemptions,
+            copied: view.computed,
+            stage: 1,
+            live,
+        };
+        self.transfers.send(Transfer { source, slot, target, cargo }, bytes, now);
+    }
+}

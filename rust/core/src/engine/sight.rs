@@ -1,0 +1,132 @@
+//! What a rule sees: the request that asks, and every instance as of its last
+//! finished step.
+
+use super::route::Seen;
+use crate::instance::{Asking, Instance, World};
+use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::time::Ticks;
+
+/// See the module.
+pub(crate) struct Sight<'a, 'w> {
+    pub(crate) instances: &'a mut [Instance],
+    pub(crate) world: World<'w>,
+    pub(crate) now: Ticks,
+    pub(crate) asking: Asking,
+    /// The instance under consideration.
+    pub(crate) candidate: usize,
+    /// The instance that was picked.
+    pub(crate) there: Option<usize>,
+    /// Where the request is, or the source of a pair.
+    pub(crate) here: Option<usize>,
+    /// Kept for its memory.
+    pub(crate) least: Vec<f64>,
+}
+
+/// Fields of a request that a callable is shown.
+pub const SEEN_OF_REQUEST: [(&str, ReqField); 14] = [
+    ("arrival_s", ReqField::ArrivalS),
+    ("age_s", ReqField::AgeS),
+    ("attained_s", ReqField::AttainedS),
+    ("prompt_tokens", ReqField::PromptTokens),
+    ("generated_tokens", ReqField::GeneratedTokens),
+    ("context_tokens", ReqField::ContextTokens),
+    ("kv_tokens", ReqField::KvTokens),
+    ("phase", ReqField::Phase),
+    ("priority", ReqField::Priority),
+    ("score", ReqField::Score),
+    ("tenant", ReqField::Tenant),
+    ("quanta", ReqField::Quanta),
+    ("preemptions", ReqField::Preemptions),
+    ("slack_s", ReqField::SlackS),
+];
+
+/// Fields of an instance that a callable is shown.
+pub const SEEN_OF_INSTANCE: [(&str, InstField); 23] = [
+    ("kv_tokens", InstField::KvTokens),
+    ("gpu_kv_tokens", InstField::GpuKvTokens),
+    ("cpu_kv_tokens", InstField::CpuKvTokens),
+    ("free_blocks", InstField::FreeBlocks),
+    ("total_blocks", InstField::TotalBlocks),
+    ("free_cpu_blocks", InstField::FreeCpuBlocks),
+    ("kv_usage", InstField::KvUsage),
+    ("fits", InstField::Fits),
+    ("running", InstField::Running),
+    ("waiting", InstField::Waiting),
+    ("swapped", InstField::Swapped),
+    ("requests", InstField::Requests),
+    ("reasoning_requests", InstField::ReasoningRequests),
+    ("answering_requests", InstField::AnsweringRequests),
+    ("fresh_answering_requests", InstField::FreshAnsweringRequests),
+    ("answering_on_pace", InstField::AnsweringOnPace),
+    ("running_tokens", InstField::RunningTokens),
+    ("outstanding_tokens", InstField::OutstandingTokens),
+    ("mean_token_interval_s", InstField::MeanTokenIntervalS),
+    ("prefill_delay_s", InstField::PrefillDelayS),
+    ("prefill_s", InstField::PrefillS),
+    ("role", InstField::Role),
+    ("prefix_tokens", InstField::PrefixTokens),
+];
+
+impl Sight<'_, '_> {
+    /// Everything that a callable is shown.
+    pub(super) fn seen(&mut self) -> Seen {
+        let request = SEEN_OF_REQUEST.map(|(_, field)| self.request(field, &mut Until::EVER.clone()).value);
+        let instances = (0..self.instances.len())
+            .map(|index| {
+                self.candidate = index;
+                SEEN_OF_INSTANCE.map(|(_, field)| self.instance(Who::Candidate, field, 0)).to_vec()
+            })
+            .collect();
+        let here = self.asking.place.map(|(index, _)| index);
+        Seen { request: request.to_vec(), instances, here, row: self.asking.view.row as usize }
+    }
+}
+
+impl Scope for Sight<'_, '_> {
+    fn request(&mut self, field: ReqField, until: &mut Until) -> Form {
+        if field == ReqField::PrefillS {
+            let prompt = self.asking.view.prompt;
+            let ticks = self.instances[self.candidate].predicted_prefill(prompt);
+            return Form::fixed(crate::instance::seconds(ticks));
+        }
+        self.asking.view.field(field, self.world.trace, until)
+    }
+
+    fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64 {
+        let index = match who {
+            Who::Candidate => Some(self.candidate),
+            Who::Here => self.here,
+            Who::There => self.there,
+        };
+        let Some(index) = index else { return 0.0 };
+        let instance = &mut self.instances[index];
+        let by_request = matches!(
+            field,
+            InstField::ReasoningRequests
+                | InstField::AnsweringRequests
+                | InstField::FreshAnsweringRequests
+                | InstField::ClassRequests
+                | InstField::MeanTokenIntervalS
+                | InstField::AnsweringOnPace
+                | InstField::WaitingBlocks
+                | InstField::HeadBlocks
+        );
+        let paced = field == InstField::AnsweringOnPace && instance.pace_is_open(self.now);
+        if by_request && (paced || instance.is_behind(self.now)) {
+            instance.catch_up_with(self.now, &mut self.world);
+        }
+        instance.field(field, class, self.now, Some(&self.asking), self.world.trace)
+    }
+
+    fn instances(&self) -> usize {
+        self.instances.len()
+    }
+
+    fn has_role(&self, index: usize, roles: &[u32]) -> bool {
+        roles.contains(&self.instances[index].role())
+    }
+
+    fn consider(&mut self, index: usize) -> usize {
+        std::mem::replace(&mut self.candidate, index)
+    }
+}

@@ -1,0 +1,360 @@
+//! What a policy sees of an instance: as of its last finished step.
+
+use super::Instance;
+use super::active::{Phase, Slot};
+use super::view::{RequestView, seconds};
+use crate::config::Allocation;
+use crate::cost::StepShape;
+use crate::kv::Owner;
+use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// A request as seen by a router: what is known of it, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asking {
+    pub(crate) view: RequestView,
+    /// The instance and the slot that it has, if any.
+    pub(crate) place: Option<(usize, Slot)>,
+}
+
+/// Steps that decoded, for the mean of the latest of them.
+#[derive(Debug, Default)]
+pub(super) struct Intervals {
+    /// (time, steps) of runs, oldest first; times are between ends of steps.
+    runs: std::collections::VecDeque<(crate::series::Series, u64)>,
+    steps: u64,
+    last_end: Option<Ticks>,
+}
+
+/// Steps whose mean is taken.
+const LATEST: u64 = 64;
+
+impl Intervals {
+    /// Books `steps` steps of a flight that decoded.
+    pub(super) fn add(&mut self, start: Ticks, series: crate::series::Series, steps: u64) {
+        let first = start + series.first - self.last_end.unwrap_or(start);
+        self.runs.push_back((crate::series::Series { first, slope: 0 }, 1));
+        if steps > 1 {
+            let rest = crate::series::Series { first: series.at(1), slope: series.slope };
+            self.runs.push_back((rest, steps - 1));
+        }
+        self.steps += steps;
+        self.last_end = Some(start + series.total(steps) as Ticks);
+        while let Some(&(_, oldest)) = self.runs.front()
+            && self.steps - oldest >= LATEST
+        {
+            self.steps -= oldest;
+            self.runs.pop_front();
+        }
+    }
+
+    /// The mean time between the ends of the latest steps, in seconds.
+    pub(super) fn mean_s(&self) -> f64 {
+        let counted = self.steps.min(LATEST);
+        if counted == 0 {
+            return 0.0;
+        }
+        let mut skip = self.steps - counted;
+        let mut ticks = 0;
+        for &(series, steps) in &self.runs {
+            let skipped = skip.min(steps);
+            skip -= skipped;
+            ticks += series.total(steps) - series.total(skipped);
+        }
+        ticks as f64 * 1e-12 / counted as f64
+    }
+}
+
+impl Instance {
+    /// What a lone prompt of so many tokens would take.
+    pub(crate) fn predicted_prefill(&self, prompt: u32) -> Ticks {
+        let budget = self.scheduler.max_num_batched_tokens;
+        let prompt = u64::from(prompt);
+        let (mut before, mut ticks) = (0, 0);
+        while before < prompt {
+            let tokens = (prompt - before).min(budget);
+            let after = before + tokens;
+            let shape = StepShape {
+                prefill_requests: 1,
+                prefill_tokens: tokens,
+                prefill_kv: after,
+                prefill_pairs: tokens * before + tokens * (tokens + 1) / 2,
+                sampled: u64::from(after == prompt),
+                ..StepShape::default()
+            };
+            ticks += self.cost.step(&shape);
+            before = after;
+        }
+        ticks
+    }
+
+    /// Steps of the run in progress that have ended by `now`.
+    fn ended(&self, now: Ticks) -> u64 {
+        match &self.flight {
+            Some(flight) if flight.decodes && flight.steps > 1 => flight.steps_ended(now).min(flight.steps),
+            _ => 0,
+        }
+    }
+
+    /// Books those steps of the run in progress that have ended by `now`, if
+    /// what is kept by request may have changed in them.
+    pub(crate) fn catch_up_with(&mut self, now: Ticks, world: &mut super::World) {
+        let ended = self.ended(now);
+        let Some(mut flight) = self.flight.take_if(|flight| ended > 0 && ended < flight.steps) else {
+            return;
+        };
+        // The step in progress holds its blocks already.
+        let begun = self.decode.blocks_for(ended + 1) - self.decode.blocks_for(ended);
+        let before = self.decode.blocks_for_next();
+        let later = self.decode.blocks_for(ended + 1) - before;
+        self.apply(&flight, ended, world);
+        let taken = self.memory.take_loose(begun);
+        debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+        flight.start += flight.series.total(ended) as Ticks;
+        flight.series.first = flight.series.at(ended);
+        flight.steps -= ended;
+        if let Some(record) = &mut flight.record {
+            record.start = flight.start;
+            record.preempted.clear();
+            record.copied = (0, 0);
+            record.free_blocks -= later;
+            record.scheduled.iter_mut().for_each(|(_, _, before, _)| *before += ended as u32);
+        }
+        self.flight = Some(flight);
+    }
+
+    /// Whether a catch-up could change what is kept by request.
+    pub(crate) fn is_behind(&mut self, now: Ticks) -> bool {
+        let ended = self.ended(now);
+        ended > 0
+            && (self.intervals.is_some() || {
+                let step = self.decode.step() + ended;
+                let ranks = self.ranks.as_mut().map_or(u64::MAX, |ranks| ranks.next_step());
+                ranks.min(self.decode.next_milestone()) <= step
+            })
+    }
+
+    /// Blocks that nobody holds.
+    fn free_blocks(&self, ended: u64) -> u64 {
+        let begun =
+            if ended > 0 { self.decode.blocks_for(ended + 1) - self.decode.blocks_for_next() } else { 0 };
+        self.memory.free() - begun.min(self.memory.free())
+    }
+
+    /// Tokens of KV on the GPU, of finished steps.
+    fn gpu_kv(&self, ended: u64) -> u64 {
+        let running: u64 = if self.flight.is_some() {
+            self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum()
+        } else {
+            0
+        };
+        self.decode.kv_tokens() + ended * self.decode.len() + self.partial_kv - running
+    }
+
+    /// A field, for a request that asks.
+    pub(crate) fn field(
+        &mut self,
+        field: InstField,
+        class: u32,
+        now: Ticks,
+        asking: Option<&Asking>,
+        trace: &Trace,
+    ) -> f64 {
+        let whole = |value: u64| value as f64;
+        match field {
+            InstField::KvTokens => whole(self.gpu_kv(self.ended(now)) + self.cpu_kv),
+            InstField::GpuKvTokens => whole(self.gpu_kv(self.ended(now))),
+            InstField::CpuKvTokens => whole(self.cpu_kv),
+            InstField::FreeBlocks => whole(self.free_blocks(self.ended(now))),
+            InstField::TotalBlocks => whole(self.memory.capacity()),
+            InstField::FreeCpuBlocks => whole(self.swap_space.capacity() - self.swap_space.used()),
+            InstField::KvUsage => {
+                let free = self.free_blocks(self.ended(now));
+                1.0 - whole(free) / whole(self.memory.capacity())
+            }
+            InstField::Fits => asking.map_or(0.0, |asking| f64::from(u8::from(self.fits(asking, now)))),
+            InstField::Running => whole(self.running()),
+            InstField::Waiting => whole(self.queued() - self.swapped_out()),
+            InstField::Swapped => whole(self.swapped_out()),
+            InstField::Requests => whole(self.running() + self.queued()),
+            InstField::ReasoningRequests => whole(self.running() + self.queued() - self.answering),
+            InstField::AnsweringRequests => whole(self.answering),
+            InstField::FreshAnsweringRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.fresh())),
+            InstField::ClassRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.in_class(class))),
+            InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
+            InstField::RunningTokens => whole(self.running_tokens(now)),
+            InstField::OutstandingTokens => whole(self.outstanding_tokens(now)),
+            InstField::MeanTokenIntervalS => self.intervals.as_ref().map_or(0.0, Intervals::mean_s),
+            InstField::PrefillDelayS => seconds(self.prefill_delay),
+            InstField::PrefillS => {
+                asking.map_or(0.0, |asking| seconds(self.predicted_prefill(asking.view.prompt)))
+            }
+            InstField::WaitingBlocks => whole(self.waiting_blocks(now, trace)),
+            InstField::HeadBlocks => whole(self.head_blocks(now, trace)),
+            InstField::Role => f64::from(self.role),
+            InstField::PrefixTokens => asking.map_or(0.0, |asking| {
+                let owner = Owner { request: asking.view.row, prompt: asking.view.prompt };
+                let most = (asking.view.prompt - 1) / self.block_tokens;
+                whole(u64::from(self.memory.matched(owner, most, &self.prefixes) * self.block_tokens))
+            }),
+            InstField::Index => f64::from(self.index),
+        }
+    }
+
+    /// Whether what a request needs for its next step is free, beside what it
+    /// holds here.
+    fn fits(&self, asking: &Asking, now: Ticks) -> bool {
+        let view = &asking.view;
+        let free = self.free_blocks(self.ended(now));
+        match asking.place {
+            Some((index, slot)) if index == self.index as usize => {
+                let active = &self.table[slot];
+                let held = match active.phase {
+                    Phase::Decoding => self.blocks(view.computed),
+                    _ => active.count,
+                };
+                self.blocks(view.computed + 1) <= free + held
+            }
+            Some(_) => self.blocks(view.computed + 1) <= free,
+            None => match self.scheduler.allocation {
+                Allocation::Chunk => {
+                    let first = u64::from(view.prompt).min(self.scheduler.max_num_batched_tokens);
+                    self.blocks(first as u32) <= free
+                }
+                _ => self.blocks(view.prompt) <= free,
+            },
+        }
+    }
+
+    fn is_on_pace(&mut self, now: Ticks) -> bool {
+        let ended = self.ended(now);
+        let (step, last) = (self.decode.step() + ended, self.last_decoded(ended));
+        self.pacing.as_mut().is_none_or(|pacing| pacing.all_on_pace(now, step, last))
+    }
+
+    /// When the decode set's latest finished step ended.
+    fn last_decoded(&self, ended: u64) -> Ticks {
+        match &self.flight {
+            Some(flight) if ended > 0 => flight.start + flight.series.total(ended) as Ticks,
+            _ => self.decoded_at,
+        }
+    }
+
+    /// Whether the question of pace depends on steps that are not booked yet.
+    pub(crate) fn pace_is_open(&self, now: Ticks) -> bool {
+        let ended = self.ended(now);
+        let interval = self.pace_interval;
+        ended > 0 && self.pacing.is_some() && now >= self.last_decoded(ended).saturating_add(interval)
+    }
+
+    fn running_tokens(&self, now: Ticks) -> u64 {
+        let members = self.decode.len();
+        let context = |&slot: &Slot| u64::from(self.table[slot].target());
+        let partials: u64 = self.partials.iter().map(context).sum();
+        self.decode.kv_tokens() + members * (1 + self.ended(now)) + partials
+    }
+
+    fn swapped_out(&self) -> u64 {
+        self.swapped.len() as u64 + self.swapped_by_rank
+    }
+
+    fn waiting_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
+        let of = |slot: Slot| self.view(slot, now, 0).blocks;
+        match &self.ranks {
+            Some(ranks) => {
+                let queued = ranks.slots().into_iter();
+                queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
+            }
+            None => {
+                let queued = self.waiting.iter().map(|waiter| self.waiter_blocks(waiter, now, trace));
+                queued.sum::<u64>() + self.swapped.iter().map(|&slot| of(slot)).sum::<u64>()
+            }
+        }
+    }
+
+    fn head_blocks(&mut self, now: Ticks, trace: &Trace) -> u64 {
+        if let Some(ranks) = &mut self.ranks {
+            return ranks.front().map_or(0, |slot| self.view(slot, now, 0).blocks);
+        }
+        match self.swapped.first() {
+            Some(&slot) => self.view(slot, now, 0).blocks,
+            None => self.waiting.front().map_or(0, |waiter| self.waiter_blocks(waiter, now, trace)),
+        }
+    }
+
+    /// Blocks that somebody in the queue needs to come in.
+    fn waiter_blocks(&self, waiter: super::queue::Waiter, now: Ticks, trace: &Trace) -> u64 {
+        match waiter.slot {
+            Some(slot) => self.view(slot, now, 0).blocks,
+            None => self.blocks(trace.prompt_tokens[waiter.request as usize]),
+        }
+    }
+}
+
+/// Lends the fields of one instance, and of no request.
+pub(super) struct OfInstance<'a> {
+    pub(super) instance: &'a Instance,
+    pub(super) now: Ticks,
+}
+
+impl Scope for OfInstance<'_> {
+    fn request(&mut self, _: ReqField, _: &mut Until) -> Form {
+        debug_assert!(false, "Invariant: no request is asked about");
+        Form::fixed(0.0)
+    }
+
+    fn instance(&mut self, _: Who, field: InstField, _: u32) -> f64 {
+        self.instance.still_field(field, self.now)
+    }
+
+    fn instances(&self) -> usize {
+        0
+    }
+
+    fn has_role(&self, _: usize, _: &[u32]) -> bool {
+        false
+    }
+
+    fn consider(&mut self, index: usize) -> usize {
+        index
+    }
+}
+
+impl Instance {
+    /// A field while a step is formed, of those that a scheduler may ask for.
+    fn still_field(&self, field: InstField, _: Ticks) -> f64 {
+        let whole = |value: u64| value as f64;
+        let capacity = self.memory.capacity();
+        match field {
+            InstField::FreeBlocks => whole(self.memory.free()),
+            InstField::TotalBlocks => whole(capacity),
+            InstField::FreeCpuBlocks => whole(self.swap_space.capacity() - self.swap_space.used()),
+            InstField::KvUsage => 1.0 - whole(self.memory.free()) / whole(capacity),
+            InstField::Running => whole(self.running()),
+            InstField::Waiting => whole(self.queued() - self.swapped_out()),
+            InstField::Swapped => whole(self.swapped_out()),
+            InstField::Requests => whole(self.running() + self.queued()),
+            InstField::AnsweringRequests => whole(self.answering),
+            InstField::ReasoningRequests => whole(self.running() + self.queued() - self.answering),
+            _ => 0.0,
+        }
+    }
+}
+
+/// Fields that [`Instance::still_field`] knows.
+pub(crate) fn is_still(field: InstField) -> bool {
+    matches!(
+        field,
+        InstField::FreeBlocks
+            | InstField::TotalBlocks
+            | InstField::FreeCpuBlocks
+            | InstField::KvUsage
+            | InstField::Running
+            | InstField::Waiting
+            | InstField::Swapped
+            | InstField::Requests
+            | InstField::AnsweringRequests
+            | InstField::ReasoningRequests
+    )
+}

@@ -1,0 +1,442 @@
+//! Scheduling by rank: keeping ranks up to date, letting the best of those who
+//! wait in, and having the worst of those who run make room for them.
+
+use super::active::{Phase, Slot};
+use super::flight::Flight;
+use super::form::Forming;
+use super::ranks::{List, Ranks};
+use super::view::RequestView;
+use super::{Instance, Part, World};
+use crate::config::Admission;
+use crate::kv::Owner;
+use crate::policy::{ReqField, Until, holds};
+use crate::series::Series;
+use crate::time::Ticks;
+
+/// What somebody who waits would take.
+struct Offer {
+    /// Tokens computed at once.
+    tokens: u64,
+    /// Free blocks that it needs.
+    blocks: u64,
+    /// Whether it may be cut or comes as it is.
+    whole: bool,
+    part: Part,
+}
+
+impl Instance {
+    /// What is known of a request; of a member of the decode set, as it was
+    /// `behind` of the set's steps ago.
+    pub(crate) fn view(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
+        let active = &self.table[slot];
+        let decoding = active.phase == Phase::Decoding;
+        let (computed, generated) = if decoding {
+            let computed = self.decode.computed(active) - behind as u32;
+            (computed, computed + 1 - active.prompt)
+        } else {
+            (active.computed, active.generated)
+        };
+        let running = active.is_admitted();
+        let blocks = match active.phase {
+            Phase::Decoding => self.blocks(computed),
+            Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
+            Phase::Preempted => self.blocks(active.target()),
+            _ => active.count,
+        };
+        let mut view = RequestView {
+            row: active.request,
+            now,
+            prompt: active.prompt,
+            output: active.output,
+            generated,
+            computed,
+            decoding,
+            running,
+            since: now,
+            idle_steps: 0,
+            attained: 0,
+            joined: now,
+            base: 0,
+            quantum: 0,
+            preemptions: active.preemptions,
+            blocks,
+            deadline: self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, self.decode.step())),
+            prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
+        };
+        if let Some(ranks) = &self.ranks {
+            let entry = ranks.entry(slot);
+            view.since = entry.since;
+            view.attained = entry.attained;
+            view.idle_steps = self.usage.steps.saturating_sub(entry.since_steps);
+            (view.joined, view.base, view.quantum) = (entry.joined, entry.base, ranks.rules.quantum);
+        }
+        view
+    }
+
+    /// Looks at a request's rank anew, where there are ranks.
+    #[inline]
+    pub(super) fn place(&mut self, slot: Slot, now: Ticks, keys: bool, world: &World) {
+        if self.ranks.is_some() {
+            self.place_behind(slot, now, 0, keys, world);
+        }
+    }
+
+    fn place_behind(&mut self, slot: Slot, now: Ticks, behind: u64, keys: bool, world: &World) {
+        let view = self.view(slot, now, behind);
+        let steps = if view.decoding { self.decode.step() - behind } else { self.usage.steps };
+        if let Some(ranks) = &mut self.ranks {
+            ranks.place(slot, &view, keys, steps, world.leap, world.trace);
+        }
+    }
+
+    /// Moves a request to another list, and looks at its rank anew.
+    pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, world: &World) {
+        let steps = self.usage.steps;
+        let Some(ranks) = &mut self.ranks else { return };
+        ranks.shift(slot, to, now, steps);
+        if to != List::Gone {
+            self.place(slot, now, true, world);
+            if let Some(ranks) = &mut self.ranks {
+                ranks.list(slot);
+            }
+        }
+    }
+
+    /// Queues a request by rank that has come to this instance.
+    pub(super) fn queue_by_rank(&mut self, slot: Slot, now: Ticks, attained: Ticks, world: &World) -> bool {
+        let steps = self.usage.steps;
+        if let Some(ranks) = &mut self.ranks {
+            ranks.enter(slot, now, steps, attained);
+        }
+        self.place(slot, now, true, world);
+        self.ranks.as_mut().is_some_and(|ranks| ranks.front() == Some(slot))
+    }
+
+    /// Brings the ranks of the decode set's members up to date with the
+    /// `steps` steps of a flight that were just booked.
+    pub(super) fn expire(&mut self, flight: &Flight, steps: u64, world: &World) {
+        let Some(ranks) = &mut self.ranks else { return };
+        let lasting = ranks.rules.refresh.is_set();
+        if !world.leap {
+            let now = flight.start + flight.series.total(steps) as Ticks;
+            for slot in ranks.slots() {
+                if self.table[slot].phase == Phase::Decoding {
+                    self.place_behind(slot, now, 0, !lasting, world);
+                }
+            }
+            return;
+        }
+        let reached = self.decode.step();
+        while let Some((step, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_step(reached)) {
+            if self.table[slot].phase != Phase::Decoding {
+                continue;
+            }
+            let behind = reached - step;
+            let when = flight.start + flight.series.total(steps.saturating_sub(behind)) as Ticks;
+            self.place_behind(slot, when, behind, !lasting, world);
+        }
+    }
+
+    /// Brings all ranks up to date for a step that starts now.
+    pub(super) fn wake(&mut self, now: Ticks, world: &World) {
+        let steps = self.usage.steps;
+        let Some(ranks) = &mut self.ranks else { return };
+        ranks.round += 1;
+        let refreshes = ranks.refreshes(now, steps);
+        if refreshes || !world.leap {
+            let keys = refreshes || !ranks.rules.refresh.is_set();
+            for slot in ranks.slots() {
+                self.place(slot, now, keys, world);
+            }
+            return;
+        }
+        let keys = !ranks.rules.refresh.is_set();
+        while let Some((_, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_time(now)) {
+            self.place(slot, now, keys, world);
+        }
+        while let Some((_, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_idle(steps)) {
+            self.place(slot, now, keys, world);
+        }
+    }
+
+    /// For how many of a run's steps no rank changes that somebody who waits
+    /// could profit from, nor one by the clock.
+    pub(super) fn steps_in_rank(&mut self, start: Ticks, series: &Series, steps: u64) -> u64 {
+        let (reached, taken) = (self.decode.step(), self.usage.steps);
+        let Some(ranks) = &mut self.ranks else { return u64::MAX };
+        let mut most = ranks.steps_to_refresh(taken);
+        let next = ranks.next_time();
+        if next != Ticks::MAX {
+            most = most.min(series.steps_to_reach(next.saturating_sub(start), steps));
+        }
+        if ranks.waiting() > 0 {
+            most = most.min(ranks.next_step().saturating_sub(reached).max(1));
+            most = most.min(ranks.next_idle().saturating_sub(taken).max(1));
+            let moody = matches!(self.scheduler.admission, Admission::Displace { when: Some(_), .. });
+            if moody {
+                return 1;
+            }
+        }
+        if self.paced_ranks { 1 } else { most }
+    }
+
+    /// Admits by rank until somebody does not get in.
+    pub(super) fn admit_by_rank(
+        &mut self,
+        chunked: bool,
+        forming: &mut Forming,
+        now: Ticks,
+        world: &mut World,
+    ) {
+        let mut displaced = 0;
+        while forming.left > 0 {
+            let Some(slot) = self.ranks.as_mut().and_then(Ranks::front) else { break };
+            if self.ranks.as_ref().is_some_and(|ranks| ranks.gave_way(slot)) {
+                break;
+            }
+            let tokens = u64::from(self.table[slot].target() - self.table[slot].computed);
+            if !chunked && tokens > self.scheduler.max_num_batched_tokens {
+                self.drop_by_rank(slot, now, world);
+                continue;
+            }
+            let mut hits = std::mem::take(&mut self.hits);
+            let offer = self.offer(slot, chunked, forming, &mut hits);
+            let seated = forming.seats(self) < self.scheduler.max_num_seqs;
+            let fits = offer.whole
+                && (seated && offer.blocks <= self.memory.free()
+                    || self.make_room(slot, &offer, !seated, &mut displaced, forming, now, world));
+            if fits {
+                self.come_in(slot, &offer, &hits, forming, now, world);
+            }
+            self.hits = hits;
+            if !fits {
+                break;
+            }
+        }
+    }
+
+    /// What somebody who waits would take now; `hits`: the blocks that the
+    /// prefix cache has of it.
+    fn offer(&self, slot: Slot, chunked: bool, forming: &Forming, hits: &mut Vec<u32>) -> Offer {
+        hits.clear();
+        let active = &self.table[slot];
+        let lacking = u64::from(active.target() - active.computed);
+        let limit = if chunked { forming.chunk_limit } else { u64::MAX };
+        let reserve = self.watermark() + u64::from(self.scheduler.spare_block);
+        match active.phase {
+            Phase::Swapped(true) | Phase::Landed => Offer {
+                tokens: lacking,
+                blocks: self.blocks(active.computed + 1).max(active.count) + reserve,
+                whole: lacking <= forming.left,
+                part: if active.phase == Phase::Landed { Part::Landed } else { Part::SwappedInDecode },
+            },
+            Phase::Swapped(false) => {
+                let wanted = lacking.min(limit);
+                let tokens = if chunked { wanted.min(forming.left) } else { wanted };
+                Offer {
+                    tokens,
+                    blocks: self.blocks(active.computed + tokens as u32).max(active.count) + reserve,
+                    whole: tokens <= forming.left,
+                    part: Part::SwappedInChunk,
+                }
+            }
+            _ => {
+                let target = active.target();
+                let unheld = if self.memory.caches() {
+                    let owner = Owner { request: active.request, prompt: active.prompt };
+                    self.memory.find(owner, (target - 1) / self.block_tokens, &self.prefixes, hits)
+                } else {
+                    0
+                };
+                let hit = hits.len() as u32 * self.block_tokens;
+                let wanted = u64::from(target - hit).min(limit);
+                let tokens = wanted.min(forming.left);
+                Offer {
+                    tokens,
+                    blocks: self.admission_needs(target, hit, tokens as u32, unheld),
+                    whole: chunked || tokens == wanted,
+                    part: Part::Admitted,
+                }
+            }
+        }
+    }
+
+    /// Has those who run with a worse rank than `slot` give way, the worst
+    /// first, until it has room; all of them do, or none if that is not enough.
+    #[expect(clippy::too_many_arguments, reason = "what one decision depends on")]
+    fn make_room(
+        &mut self,
+        slot: Slot,
+        offer: &Offer,
+        seat: bool,
+        displaced: &mut u64,
+        forming: &mut Forming,
+        now: Ticks,
+        world: &World,
+    ) -> bool {
+        let Admission::Displace { when, most } = &self.scheduler.admission else { return false };
+        let most = *most;
+        if let Some(when) = when
+            && !holds(when, &mut super::observe::OfInstance { instance: self, now }, &mut Until::EVER.clone())
+        {
+            return false;
+        }
+        let Some(ranks) = &mut self.ranks else { return false };
+        let rank = ranks.entry(slot).rank;
+        let mut room = self.memory.free();
+        let mut victims = std::mem::take(&mut self.victims);
+        let mut enough = false;
+        while let Some(victim) = ranks.worst() {
+            if ranks.entry(victim).rank <= rank || (most > 0 && *displaced + victims.len() as u64 >= most) {
+                break;
+            }
+            ranks.pop_worst();
+            victims.push(victim);
+            let active = &self.table[victim];
+            let held = match active.phase {
+                // The block of its next token is its own by now.
+                Phase::Decoding => u64::from((self.decode.computed(active) + 1).div_ceil(self.block_tokens)),
+                _ => active.count,
+            };
+            room += held;
+            if room >= offer.blocks && (!seat || !victims.is_empty()) {
+                enough = true;
+                break;
+            }
+        }
+        if enough {
+            *displaced += victims.len() as u64;
+            for &victim in &victims {
+                self.displace(victim, forming, now, world);
+            }
+        } else {
+            victims.iter().for_each(|&victim| ranks.list(victim));
+        }
+        victims.clear();
+        self.victims = victims;
+        enough
+    }
+
+    /// Has somebody who may be scheduled in this step already give way.
+    pub(super) fn displace(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
+        let phase = self.table[slot].phase;
+        if phase == Phase::Decoding {
+            self.leave_set(slot, Phase::Stalled, now);
+            let active = &mut self.table[slot];
+            active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
+            if self.scheduler.refund {
+                forming.left += 1;
+            }
+        } else {
+            let at = self.chunks.iter().position(|chunk| chunk.slot == slot);
+            let tokens = at.map_or(0, |at| self.chunks.remove(at).tokens);
+            self.partials.retain(|&other| other != slot);
+            self.partial_kv -= u64::from(self.table[slot].computed + tokens);
+            if self.scheduler.refund {
+                forming.left += u64::from(tokens);
+            }
+        }
+        self.evict(slot, phase != Phase::Prefilling, forming, now, world);
+    }
+
+    fn come_in(
+        &mut self,
+        slot: Slot,
+        offer: &Offer,
+        hits: &[u32],
+        forming: &mut Forming,
+        now: Ticks,
+        world: &mut World,
+    ) {
+        let active = &self.table[slot];
+        let (phase, count) = (active.phase, active.count);
+        let (computed, target) = (active.computed, active.target());
+        self.readmitted(slot, now, world);
+        match phase {
+            Phase::Swapped(_) | Phase::Landed => {
+                if let Phase::Swapped(_) = phase {
+                    self.swap_space.give_back(count);
+                    self.copied.1 += count;
+                    self.usage.swapped_in_blocks += count;
+                    self.swapped_by_rank -= 1;
+                }
+                self.cpu_kv -= u64::from(computed);
+                let grown = self.blocks(computed + offer.tokens as u32).max(count);
+                let active = &mut self.table[slot];
+                active.count = 0;
+                let taken = self.memory.take(grown, &mut active.held);
+                debug_assert!(taken.is_ok(), "Invariant: there is room for who comes in");
+                active.count = grown;
+                let decoding = phase != Phase::Swapped(false);
+                active.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
+                self.partial_kv += u64::from(computed);
+                self.enter(slot);
+            }
+            _ => {
+                let row = self.table[slot].request as usize;
+                let hit = hits.len() as u32 * self.block_tokens;
+                if self.memory.caches() {
+                    self.usage.prefix_queries += u64::from(target);
+                    self.usage.prefix_hits += u64::from(hit);
+                    if world.columns.scheduled[row] == now {
+                        world.columns.cached[row] = hit;
+                    }
+                }
+                self.table[slot].phase = Phase::Prefilling;
+                self.enter(slot);
+                let active = &mut self.table[slot];
+                let unheld = self.memory.unheld(hits);
+                self.memory.adopt(hits, unheld, &mut active.held);
+                active.computed = hit;
+                active.count = hits.len() as u64;
+                self.partial_kv += u64::from(hit);
+            }
+        }
+        self.shift(slot, List::Running, now, world);
+        self.schedule_chunk(slot, offer.tokens as u32, offer.part, forming);
+    }
+
+    /// Puts the memory of those who landed and found no room with the CPU.
+    pub(super) fn shelve(&mut self, now: Ticks, world: &World) {
+        let mut landed = std::mem::take(&mut self.landed);
+        for slot in landed.drain(..) {
+            if self.table[slot].phase != Phase::Landed || self.ranks.is_none() {
+                continue;
+            }
+            let count = self.table[slot].count;
+            if self.swap_space.capacity() == 0 {
+                continue;
+            }
+            if self.swap_space.take(count).is_ok() {
+                self.table[slot].phase = Phase::Swapped(true);
+                self.swapped_by_rank += 1;
+            } else {
+                self.usage.swap_overflows += 1;
+                let active = &mut self.table[slot];
+                self.cpu_kv -= u64::from(active.computed);
+                (active.computed, active.count, active.phase) = (0, 0, Phase::Preempted);
+                self.place(slot, now, true, world);
+            }
+        }
+        self.landed = landed;
+    }
+
+    fn drop_by_rank(&mut self, slot: Slot, now: Ticks, world: &mut World) {
+        self.shift(slot, List::Gone, now, world);
+        self.write_given_up(slot, world);
+    }
+}
+
+/// Whether ranks look at how far ahead a reader is, which no run foretells.
+pub(super) fn looks_at_pace(ranking: &crate::config::Ranking) -> bool {
+    let slack = |field: ReqField| field == ReqField::SlackS;
+    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
+    exprs.into_iter().any(|expr| expr.looks_at_request(&slack))
+}
+
+/// Whether ranks look at what a prompt would take.
+pub(super) fn looks_at_prefill(ranking: &crate::config::Ranking) -> bool {
+    let prefill = |field: ReqField| field == ReqField::PrefillS;
+    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
+    exprs.into_iter().any(|expr| expr.looks_at_request(&prefill))
+}

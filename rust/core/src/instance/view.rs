@@ -1,0 +1,196 @@
+//! What a policy sees of a request.
+
+use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// Ticks as the seconds that expressions count in.
+#[inline]
+pub(crate) fn seconds(ticks: Ticks) -> f64 {
+    ticks as f64 * PER_TICK
+}
+
+const PER_TICK: f64 = 1e-12;
+
+/// What an instance knows of a request at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequestView {
+    pub(crate) row: u32,
+    pub(crate) now: Ticks,
+    pub(crate) prompt: u32,
+    pub(crate) output: u32,
+    pub(crate) generated: u32,
+    pub(crate) computed: u32,
+    /// Whether it yields a token at each step.
+    pub(crate) decoding: bool,
+    /// Whether it is admitted.
+    pub(crate) running: bool,
+    /// Since when it is, or is not.
+    pub(crate) since: Ticks,
+    /// Steps of its instance since it last ran.
+    pub(crate) idle_steps: u64,
+    /// How long it was admitted before `since`.
+    pub(crate) attained: Ticks,
+    pub(crate) joined: Ticks,
+    /// Tokens that it had yielded when it entered its class.
+    pub(crate) base: u32,
+    pub(crate) quantum: u32,
+    pub(crate) preemptions: u32,
+    pub(crate) blocks: u64,
+    /// When its reader runs out, if it has one.
+    pub(crate) deadline: Option<i128>,
+    /// What its prompt alone would take.
+    pub(crate) prefill: Ticks,
+}
+
+impl RequestView {
+    /// One that has just arrived and is nowhere yet.
+    pub(crate) fn arriving(row: u32, now: Ticks, trace: &Trace) -> Self {
+        Self {
+            row,
+            now,
+            prompt: trace.prompt_tokens[row as usize],
+            output: trace.output_tokens[row as usize],
+            generated: 0,
+            computed: 0,
+            decoding: false,
+            running: false,
+            since: now,
+            idle_steps: 0,
+            attained: 0,
+            joined: now,
+            base: 0,
+            quantum: 0,
+            preemptions: 0,
+            blocks: 0,
+            deadline: None,
+            prefill: 0,
+        }
+    }
+
+    /// A field of the request, and how it drifts.
+    pub(crate) fn field(&self, field: ReqField, trace: &Trace, until: &mut Until) -> Form {
+        let row = self.row as usize;
+        let step = if self.decoding { 1.0 } else { 0.0 };
+        let tokens = |value: u32, per_step: f64| Form { value: f64::from(value), per_step, per_tick: 0.0 };
+        let clock = |value: f64, per_tick: f64| Form { value, per_step: 0.0, per_tick };
+        match field {
+            ReqField::ArrivalS => Form::fixed(seconds(trace.arrival[row])),
+            ReqField::AgeS => clock(seconds(self.now - trace.arrival[row]), PER_TICK),
+            ReqField::WaitingS if self.running => Form::fixed(0.0),
+            ReqField::WaitingS => clock(seconds(self.now - self.since), PER_TICK),
+            ReqField::IdleSteps if self.running => Form::fixed(0.0),
+            ReqField::IdleSteps => Form { value: self.idle_steps as f64, per_step: 1.0, per_tick: 0.0 },
+            ReqField::AttainedS if self.running => {
+                clock(seconds(self.attained + (self.now - self.since)), PER_TICK)
+            }
+            ReqField::AttainedS => Form::fixed(seconds(self.attained)),
+            ReqField::JoinedS => Form::fixed(seconds(self.joined)),
+            ReqField::PromptTokens => tokens(self.prompt, 0.0),
+            ReqField::GeneratedTokens => tokens(self.generated, step),
+            ReqField::ContextTokens => tokens(self.prompt + self.generated, step),
+            ReqField::KvTokens => tokens(self.computed, step),
+            ReqField::Blocks => {
+                if self.decoding {
+                    until.within_steps(1);
+                }
+                Form::fixed(self.blocks as f64)
+            }
+            ReqField::Phase => {
+                if let Some(left) = self.to_answer(trace) {
+                    until.within_steps(u64::from(left));
+                }
+                Form::fixed(f64::from(self.phase(trace)))
+            }
+            ReqField::Priority => Form::fixed(trace.rank(row) as f64),
+            ReqField::Score => Form::fixed(trace.score.as_ref().map_or(0.0, |column| column[row])),
+            ReqField::Tenant => {
+                Form::fixed(trace.tenant.as_ref().map_or(0.0, |column| f64::from(column[row])))
+            }
+            ReqField::Quanta => {
+                if let Some(left) = self.to_quantum() {
+                    until.within_steps(u64::from(left));
+                }
+                Form::fixed(f64::from(self.quanta()))
+            }
+            ReqField::Preemptions => tokens(self.preemptions, 0.0),
+            ReqField::SlackS => match self.deadline {
+                Some(deadline) => {
+                    if self.decoding {
+                        until.within_steps(1);
+                    }
+                    clock((deadline - i128::from(self.now)) as f64 * PER_TICK, -PER_TICK)
+                }
+                None => Form::fixed(1e18),
+            },
+            ReqField::PrefillS => Form::fixed(seconds(self.prefill)),
+            ReqField::Running => Form::fixed(f64::from(u8::from(self.running))),
+            ReqField::OutputTokens => tokens(self.output, 0.0),
+            ReqField::RemainingTokens => tokens(self.output - self.generated, -step),
+            ReqField::ReasoningTokens => tokens(self.reasoning(trace).unwrap_or(0), 0.0),
+        }
+    }
+
+    fn reasoning(&self, trace: &Trace) -> Option<u32> {
+        trace.reasoning_tokens.as_ref().map(|column| column[self.row as usize])
+    }
+
+    /// 0: prefill, 1: reasoning, 2: answering.
+    pub(crate) fn phase(&self, trace: &Trace) -> u8 {
+        if self.generated == 0 {
+            0
+        } else if self.reasoning(trace).is_some_and(|reasoning| self.generated < reasoning) {
+            1
+        } else {
+            2
+        }
+    }
+
+    /// Steps until it answers, if it is on its way there.
+    pub(crate) fn to_answer(&self, trace: &Trace) -> Option<u32> {
+        let reasoning = self.reasoning(trace).filter(|_| self.decoding)?;
+        (self.generated < reasoning).then(|| reasoning - self.generated)
+    }
+
+    #[inline]
+    pub(crate) fn quanta(&self) -> u32 {
+        if self.quantum == 0 { 0 } else { (self.generated - self.base) / self.quantum }
+    }
+
+    /// Steps until its quantum ends, if it is using one up.
+    #[inline]
+    pub(crate) fn to_quantum(&self) -> Option<u32> {
+        let counts = self.decoding && self.quantum > 0;
+        counts.then(|| self.quantum - (self.generated - self.base) % self.quantum)
+    }
+}
+
+/// Lends the fields of one request, and of no instance.
+pub(super) struct OfRequest<'a> {
+    pub(super) view: &'a RequestView,
+    pub(super) trace: &'a Trace,
+}
+
+impl Scope for OfRequest<'_> {
+    #[inline]
+    fn request(&mut self, field: ReqField, until: &mut Until) -> Form {
+        self.view.field(field, self.trace, until)
+    }
+
+    fn instance(&mut self, _: Who, _: InstField, _: u32) -> f64 {
+        debug_assert!(false, "Invariant: ranks do not look at instances");
+        0.0
+    }
+
+    fn instances(&self) -> usize {
+        0
+    }
+
+    fn has_role(&self, _: usize, _: &[u32]) -> bool {
+        false
+    }
+
+    fn consider(&mut self, index: usize) -> usize {
+        index
+    }
+}

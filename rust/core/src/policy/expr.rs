@@ -1,0 +1,162 @@
+//! Expressions: small trees of fields, constants and operations.
+//!
+//! All values are IEEE doubles and all operations basic ones, which give the
+//! same bits on any machine; truth is 1 and 0. Counts of tokens and blocks are
+//! exact in a double, and rounding a moment cannot change an order, only make a
+//! tie, which the trace's row settles.
+
+use serde::Deserialize;
+
+use super::fields::{Field, InstField, ReqField};
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// `a + b + …`
+    Add,
+    /// `a - b`
+    Sub,
+    /// `a * b * …`
+    Mul,
+    /// `a / b`
+    Div,
+    /// The whole number below `a / b`.
+    Floordiv,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+    /// `-a`
+    Neg,
+    /// `|a|`
+    Abs,
+    /// The largest `n` with `2^n <= a`; below 1 it is 0.
+    Ilog2,
+    /// `a < b`
+    Lt,
+    /// `a <= b`
+    Le,
+    /// `a > b`
+    Gt,
+    /// `a >= b`
+    Ge,
+    /// `a == b`
+    Eq,
+    /// `a != b`
+    Ne,
+    /// All hold.
+    And,
+    /// One holds.
+    Or,
+    /// It does not hold.
+    Not,
+    /// The second where the first holds, else the third.
+    If,
+}
+
+impl Op {
+    fn takes(self, arguments: usize) -> bool {
+        match self {
+            Self::Add | Self::Mul | Self::Min | Self::Max | Self::And | Self::Or => arguments >= 1,
+            Self::Neg | Self::Abs | Self::Ilog2 | Self::Not => arguments == 1,
+            Self::If => arguments == 3,
+            _ => arguments == 2,
+        }
+    }
+}
+
+/// What is made of one value for each instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aggregate {
+    /// Their mean; 0 of none.
+    Mean,
+    /// The smallest; 0 of none.
+    Min,
+    /// The largest; 0 of none.
+    Max,
+    /// Their sum.
+    Sum,
+    /// How many instances there are.
+    Count,
+    /// Whether it holds of one.
+    Any,
+    /// Whether it holds of all.
+    All,
+}
+
+/// An expression.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "Wire")]
+pub enum Expr {
+    /// A number.
+    Const(f64),
+    /// A field.
+    Field(Field),
+    /// An operation.
+    Op(Op, Vec<Expr>),
+    /// Over instances, of the roles given or of all.
+    Over(Aggregate, Box<Expr>, Option<Vec<u32>>),
+}
+
+impl Expr {
+    /// Whether it looks at a field of a request for which `test` holds.
+    pub(crate) fn looks_at_request(&self, test: &dyn Fn(ReqField) -> bool) -> bool {
+        match self {
+            Self::Field(Field::Req(field)) => test(*field),
+            Self::Const(_) | Self::Field(_) => false,
+            Self::Op(_, arguments) => arguments.iter().any(|argument| argument.looks_at_request(test)),
+            Self::Over(_, of, _) => of.looks_at_request(test),
+        }
+    }
+
+    /// Whether it looks at a field of an instance for which `test` holds.
+    pub(crate) fn looks_at(&self, test: &dyn Fn(InstField) -> bool) -> bool {
+        match self {
+            Self::Field(Field::Inst(_, field, _)) => test(*field),
+            Self::Const(_) | Self::Field(_) => false,
+            Self::Op(_, arguments) => arguments.iter().any(|argument| argument.looks_at(test)),
+            Self::Over(_, of, _) => of.looks_at(test),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Wire {
+    Const {
+        r#const: f64,
+    },
+    Field {
+        field: String,
+        #[serde(default)]
+        class: u32,
+    },
+    Op {
+        op: Op,
+        args: Vec<Expr>,
+    },
+    Over {
+        over: Aggregate,
+        of: Box<Expr>,
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
+}
+
+impl TryFrom<Wire> for Expr {
+    type Error = String;
+
+    fn try_from(wire: Wire) -> Result<Self, String> {
+        match wire {
+            Wire::Const { r#const } => Ok(Self::Const(r#const)),
+            Wire::Field { field, class } => Field::named(&field, class)
+                .map(Self::Field)
+                .ok_or_else(|| format!("an expression's field must be one that there is, was {field:?}")),
+            Wire::Op { op, args } if op.takes(args.len()) => Ok(Self::Op(op, args)),
+            Wire::Op { op, args } => Err(format!("{op:?} does not take {} arguments", args.len())),
+            Wire::Over { over, of, within } => Ok(Self::Over(over, of, within)),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! What a policy is made of, as data: expressions over what a scheduler could
+//! see, and rules that choose by them.
+//!
+//! Nothing here knows of an instance: whoever evaluates an expression lends it
+//! a [`Scope`], which says what each field is at that moment.
+
+mod eval;
+mod expr;
+mod fields;
+mod rule;
+
+pub(crate) use eval::{Form, Scope, Until, evaluate, holds};
+pub use expr::{Aggregate, Expr, Op};
+pub use fields::{Field, InstField, ReqField, Who};
+pub use rule::{Action, Choice, Live, Monitor, Pick, Routing, Rule};
