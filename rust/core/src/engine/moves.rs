@@ -8,6 +8,7 @@ use super::sight::Sight;
 use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
+use crate::metrics::Reason;
 use crate::policy::{Action, Choice, Live, Rule, Until, holds};
 use crate::time::{NEVER, Ticks};
 
@@ -251,6 +252,9 @@ impl Simulation {
         let mut least = Vec::new();
         for slot in self.instances[source].decoding() {
             let view = self.instances[source].view(slot, now, 0);
+            if self.instances[target].refuses(view.prompt, view.output) != Reason::None {
+                continue;
+            }
             let mut sight = self.pair(source, target, now);
             sight.asking = Asking { view, place: Some((source, slot)) };
             let mut until = Until::EVER;

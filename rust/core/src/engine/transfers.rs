@@ -93,8 +93,9 @@ impl Transfers {
             Some(links) => {
                 let (out, inward) = (&mut self.out_free[transfer.source], &mut self.in_free[transfer.target]);
                 let start = now.max(*out).max(*inward);
-                let ticks = (bytes as f64 / links.bytes_per_s * TICKS_PER_SECOND as f64).ceil() as Ticks;
-                let end = start.saturating_add(ticks);
+                let rate = (links.bytes_per_s.round() as u128).max(1);
+                let ticks = (u128::from(bytes) * u128::from(TICKS_PER_SECOND)).div_ceil(rate);
+                let end = start.saturating_add(u64::try_from(ticks).unwrap_or(Ticks::MAX));
                 (*out, *inward) = (end, end);
                 end.saturating_add(links.latency)
             }

@@ -60,14 +60,18 @@ impl Instance {
         if members > 0 {
             self.decode.advance(flight.start, series, steps, world.gaps);
             self.decoded_at = flight.start + ticks as Ticks;
-            if let Some(intervals) = &mut self.intervals {
-                intervals.add(flight.start, *series, steps);
-            }
             if let Some(pacing) = &mut self.pacing {
                 pacing.advance(flight, steps, self.decode.step());
             }
             while let Some((slot, step, generated)) = self.decode.pop_milestone(&self.table, steps) {
                 self.pass(slot, step, generated, flight, steps, world);
+            }
+        }
+        if self.intervals.is_some() {
+            let alone = |chunk: &Chunk| self.table[chunk.slot].phase == Phase::Stalled;
+            let decoded = members > 0 || self.chunks.iter().any(alone);
+            if let Some(intervals) = self.intervals.as_mut().filter(|_| decoded) {
+                intervals.add(flight.start, *series, steps);
             }
         }
         if self.ranks.is_some() && flight.decodes {

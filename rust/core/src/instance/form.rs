@@ -54,8 +54,8 @@ impl Instance {
         let (forming, decodes) = loop {
             self.preempted.clear();
             self.copied = (0, 0);
-            if let Some(ranks) = &mut self.ranks {
-                ranks.round += 1;
+            if self.ranks.is_some() {
+                self.begin_round(now);
             }
             let mut forming = self.open();
             let decodes = self.run_stages(&mut forming, now, world);
@@ -74,6 +74,9 @@ impl Instance {
             // freed is there for the next. Nor does one that could not be
             // decided ahead.
             if !(forming.preempted || ahead && self.catch_up(world.trace)) {
+                if let Some(intervals) = &mut self.intervals {
+                    intervals.rest();
+                }
                 return Ok(forming.wake);
             }
         };

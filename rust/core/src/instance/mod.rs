@@ -126,8 +126,11 @@ pub(crate) struct Instance {
     predicts: bool,
     /// Those swapped out who come back by rank.
     swapped_by_rank: u64,
-    /// Who is to give way, while that is worked out.
+    /// Who is to give way, and who is not asked to, while that is worked out.
     victims: Vec<Slot>,
+    spared: Vec<Slot>,
+    /// Whether who comes in by rank may have others give way in this step.
+    may_displace: bool,
     /// Those who came from elsewhere since the latest step was formed.
     landed: Vec<Slot>,
     /// Tokens of those whose memory is with the CPU.
@@ -218,6 +221,8 @@ impl Instance {
             ranks: ranking.map(Ranks::new),
             swapped_by_rank: 0,
             victims: Vec::new(),
+            spared: Vec::new(),
+            may_displace: false,
             landed: Vec::new(),
             cpu_kv: 0,
             pacing: watched.pace.map(|pace| Pacing::new(pace, watched.on_pace)),

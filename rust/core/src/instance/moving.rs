@@ -175,7 +175,7 @@ impl Instance {
         active.last_token = parcel.last_token;
         active.max_gap = parcel.max_gap;
         active.count = count;
-        active.out_since = Ticks::MAX;
+        active.out_since = now;
         self.cpu_kv += u64::from(parcel.kv_tokens);
         self.outstanding_tokens += u64::from(prompt) + u64::from(parcel.generated);
         self.answering += u64::from(world.is_answering(parcel.request, parcel.generated));

@@ -1,12 +1,14 @@
 //! What a policy sees of an instance: as of its last finished step.
 
+use std::collections::VecDeque;
+
 use super::Instance;
 use super::active::{Phase, Slot};
 use super::view::{RequestView, seconds};
-use crate::config::Allocation;
 use crate::cost::StepShape;
 use crate::kv::Owner;
 use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::series::Series;
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -21,9 +23,10 @@ pub(crate) struct Asking {
 /// Steps that decoded, for the mean of the latest of them.
 #[derive(Debug, Default)]
 pub(super) struct Intervals {
-    /// (time, steps) of runs, oldest first; times are between ends of steps.
-    runs: std::collections::VecDeque<(crate::series::Series, u64)>,
+    /// (gaps, how many) of runs, oldest first.
+    runs: VecDeque<(Series, u64)>,
     steps: u64,
+    /// When the latest of them ended, unless the instance stood idle since.
     last_end: Option<Ticks>,
 }
 
@@ -31,12 +34,18 @@ pub(super) struct Intervals {
 const LATEST: u64 = 64;
 
 impl Intervals {
-    /// Books `steps` steps of a flight that decoded.
-    pub(super) fn add(&mut self, start: Ticks, series: crate::series::Series, steps: u64) {
+    /// The instance stood idle: nobody waited for a token.
+    pub(super) fn rest(&mut self) {
+        self.last_end = None;
+    }
+
+    /// Books `steps` steps of a flight that decoded. The gap before the first
+    /// is from the step before it that did.
+    pub(super) fn add(&mut self, start: Ticks, series: Series, steps: u64) {
         let first = start + series.first - self.last_end.unwrap_or(start);
-        self.runs.push_back((crate::series::Series { first, slope: 0 }, 1));
+        self.runs.push_back((Series { first, slope: 0 }, 1));
         if steps > 1 {
-            let rest = crate::series::Series { first: series.at(1), slope: series.slope };
+            let rest = Series { first: series.at(1), slope: series.slope };
             self.runs.push_back((rest, steps - 1));
         }
         self.steps += steps;
@@ -62,7 +71,7 @@ impl Intervals {
             skip -= skipped;
             ticks += series.total(steps) - series.total(skipped);
         }
-        ticks as f64 * 1e-12 / counted as f64
+        seconds(ticks as Ticks) / counted as f64
     }
 }
 
@@ -90,7 +99,7 @@ impl Instance {
     }
 
     /// Steps of the run in progress that have ended by `now`.
-    fn ended(&self, now: Ticks) -> u64 {
+    pub(super) fn ended(&self, now: Ticks) -> u64 {
         match &self.flight {
             Some(flight) if flight.decodes && flight.steps > 1 => flight.steps_ended(now).min(flight.steps),
             _ => 0,
@@ -217,13 +226,7 @@ impl Instance {
                 self.blocks(view.computed + 1) <= free + held
             }
             Some(_) => self.blocks(view.computed + 1) <= free,
-            None => match self.scheduler.allocation {
-                Allocation::Chunk => {
-                    let first = u64::from(view.prompt).min(self.scheduler.max_num_batched_tokens);
-                    self.blocks(first as u32) <= free
-                }
-                _ => self.blocks(view.prompt) <= free,
-            },
+            None => self.blocks(view.prompt) <= free,
         }
     }
 

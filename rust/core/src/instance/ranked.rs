@@ -4,10 +4,11 @@
 use super::active::{Phase, Slot};
 use super::flight::Flight;
 use super::form::Forming;
+use super::observe::OfInstance;
 use super::ranks::{List, Ranks};
 use super::view::RequestView;
 use super::{Instance, Part, World};
-use crate::config::Admission;
+use crate::config::{Admission, Allocation};
 use crate::kv::Owner;
 use crate::policy::{ReqField, Until, holds};
 use crate::series::Series;
@@ -40,6 +41,10 @@ impl Instance {
         let blocks = match active.phase {
             Phase::Decoding => self.blocks(computed),
             Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
+            Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
+                let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
+                self.blocks(chunk as u32)
+            }
             Phase::Preempted => self.blocks(active.target()),
             _ => active.count,
         };
@@ -104,7 +109,13 @@ impl Instance {
 
     /// Queues a request by rank that has come to this instance.
     pub(super) fn queue_by_rank(&mut self, slot: Slot, now: Ticks, attained: Ticks, world: &World) -> bool {
-        let steps = self.usage.steps;
+        // A step under way does not count as one that it has sat out.
+        let begun = self.flight.as_ref().map_or(0, |flight| {
+            let ended = flight.steps_ended(now);
+            let under_way = flight.start + (flight.series.total(ended) as Ticks) < now;
+            ended + u64::from(under_way)
+        });
+        let steps = self.usage.steps + begun;
         if let Some(ranks) = &mut self.ranks {
             ranks.enter(slot, now, steps, attained);
         }
@@ -141,7 +152,6 @@ impl Instance {
     pub(super) fn wake(&mut self, now: Ticks, world: &World) {
         let steps = self.usage.steps;
         let Some(ranks) = &mut self.ranks else { return };
-        ranks.round += 1;
         let refreshes = ranks.refreshes(now, steps);
         if refreshes || !world.leap {
             let keys = refreshes || !ranks.rules.refresh.is_set();
@@ -156,6 +166,20 @@ impl Instance {
         }
         while let Some((_, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_idle(steps)) {
             self.place(slot, now, keys, world);
+        }
+    }
+
+    /// A step is formed: nobody has come in or given way in it yet.
+    pub(super) fn begin_round(&mut self, now: Ticks) {
+        self.may_displace = match &self.scheduler.admission {
+            Admission::Wait => false,
+            Admission::Displace { when: None, .. } => true,
+            Admission::Displace { when: Some(when), .. } => {
+                holds(when, &mut OfInstance { instance: self, now }, &mut Until::EVER.clone())
+            }
+        };
+        if let Some(ranks) = &mut self.ranks {
+            ranks.round += 1;
         }
     }
 
@@ -274,14 +298,8 @@ impl Instance {
         now: Ticks,
         world: &World,
     ) -> bool {
-        let Admission::Displace { when, most } = &self.scheduler.admission else { return false };
-        let most = *most;
-        if let Some(when) = when
-            && !holds(when, &mut super::observe::OfInstance { instance: self, now }, &mut Until::EVER.clone())
-        {
-            return false;
-        }
-        let Some(ranks) = &mut self.ranks else { return false };
+        let Admission::Displace { most, .. } = self.scheduler.admission else { return false };
+        let Some(ranks) = self.ranks.as_mut().filter(|_| self.may_displace) else { return false };
         let rank = ranks.entry(slot).rank;
         let mut room = self.memory.free();
         let mut victims = std::mem::take(&mut self.victims);
@@ -291,6 +309,10 @@ impl Instance {
                 break;
             }
             ranks.pop_worst();
+            if ranks.has_just_come(victim) {
+                self.spared.push(victim);
+                continue;
+            }
             victims.push(victim);
             let active = &self.table[victim];
             let held = match active.phase {
@@ -304,6 +326,7 @@ impl Instance {
                 break;
             }
         }
+        self.spared.drain(..).for_each(|slot| ranks.list(slot));
         if enough {
             *displaced += victims.len() as u64;
             for &victim in &victims {

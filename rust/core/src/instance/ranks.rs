@@ -59,8 +59,8 @@ pub(super) struct Entry {
     pub(super) since_steps: u64,
     /// How long it was admitted before.
     pub(super) attained: Ticks,
-    /// The latest step in whose forming it gave way.
-    gave_way: u64,
+    /// The latest step in whose forming it came in, or gave way.
+    shifted: u64,
     /// Answering, and in its first quantum.
     fresh: bool,
 }
@@ -167,9 +167,7 @@ impl Ranks {
         if entry.list == List::Running {
             entry.attained += now - entry.since;
         }
-        if to == List::Queued {
-            entry.gave_way = self.round;
-        }
+        entry.shifted = self.round;
         self.lists[entry.list as usize] -= 1;
         self.lists[to as usize] += 1;
         (entry.list, entry.since, entry.since_steps) = (to, now, steps);
@@ -182,10 +180,16 @@ impl Ranks {
         }
     }
 
-    /// Whether a request gave way while the present step was formed.
+    /// Whether a request that waits gave way while the present step was formed.
     #[inline]
     pub(super) fn gave_way(&self, slot: Slot) -> bool {
-        self.entry(slot).gave_way == self.round
+        self.entry(slot).shifted == self.round
+    }
+
+    /// Whether a request that runs came in while the present step was formed.
+    #[inline]
+    pub(super) fn has_just_come(&self, slot: Slot) -> bool {
+        self.entry(slot).shifted == self.round
     }
 
     /// Looks at a request anew; `keys`: at what ranks it in its class too.

@@ -7,10 +7,12 @@ use crate::trace::Trace;
 /// Ticks as the seconds that expressions count in.
 #[inline]
 pub(crate) fn seconds(ticks: Ticks) -> f64 {
-    ticks as f64 * PER_TICK
+    ticks as f64 / TICKS
 }
 
-const PER_TICK: f64 = 1e-12;
+const TICKS: f64 = crate::time::TICKS_PER_SECOND as f64;
+
+const PER_TICK: f64 = 1.0 / TICKS;
 
 /// What an instance knows of a request at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +121,7 @@ impl RequestView {
                     if self.decoding {
                         until.within_steps(1);
                     }
-                    clock((deadline - i128::from(self.now)) as f64 * PER_TICK, -PER_TICK)
+                    clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
                 }
                 None => Form::fixed(1e18),
             },
