@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
-    from paceline.cluster import Cluster, Instance
     from paceline.cost import Affine, Roofline
+    from paceline.deployment import Cluster, Instance
     from paceline.errors import (
         ClockError,
         ConfigError,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     )
     from paceline.hardware import Gpu
     from paceline.model import Model
+    from paceline.objectives import SLO
     from paceline.policy import Policy, Scheduler
     from paceline.replaying import replay
     from paceline.result import Result, load_result
-    from paceline.slo import SLO
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
 
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "cluster": ("Cluster", "Instance"),
+    "deployment": ("Cluster", "Instance"),
     "cost": ("Affine", "Roofline"),
     "errors": (
         "ClockError",
@@ -76,7 +76,7 @@ _HOMES = {
     "policy": ("Policy", "Scheduler"),
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
-    "slo": ("SLO",),
+    "objectives": ("SLO",),
     "synthesis": ("synthesize",),
     "trace": ("Trace", "read_trace"),
 }

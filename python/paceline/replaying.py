@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paceline import engine
-from paceline.cluster import Cluster, Instance
+from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy

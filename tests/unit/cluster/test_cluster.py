@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.cluster import Cluster, Instance
 from paceline.cost import Affine, Efficiency, Roofline
+from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.memory import kv_memory
