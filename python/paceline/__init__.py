@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
     from paceline.cost import Affine, Roofline
-    from paceline.deployment import Cluster, Instance
+    from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import (
         ClockError,
         ConfigError,
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from paceline.hardware import Gpu
     from paceline.model import Model
     from paceline.objectives import SLO
-    from paceline.policy import Policy, Scheduler
+    from paceline.policy import Pace, Policy, Scheduler
+    from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.replaying import replay
     from paceline.result import Result, load_result
     from paceline.synthesis import synthesize
@@ -41,7 +42,9 @@ __all__ = [
     "Gpu",
     "Instance",
     "InvariantViolation",
+    "Links",
     "Model",
+    "Pace",
     "PacelineError",
     "Policy",
     "PolicyError",
@@ -52,15 +55,20 @@ __all__ = [
     "Trace",
     "TraceError",
     "__version__",
+    "cluster",
+    "inst",
     "load_result",
+    "oracle",
     "policies",
     "read_trace",
     "replay",
+    "req",
+    "slo",
     "synthesize",
 ]
 
 _HOMES = {
-    "deployment": ("Cluster", "Instance"),
+    "deployment": ("Cluster", "Instance", "Links"),
     "cost": ("Affine", "Roofline"),
     "errors": (
         "ClockError",
@@ -73,7 +81,8 @@ _HOMES = {
     ),
     "hardware": ("Gpu",),
     "model": ("Model",),
-    "policy": ("Policy", "Scheduler"),
+    "policy": ("Pace", "Policy", "Scheduler"),
+    "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
     "objectives": ("SLO",),
