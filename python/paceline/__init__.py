@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
-    from paceline.cluster import Cluster, Instance
     from paceline.cost import Affine, Roofline
+    from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import (
         ClockError,
         ConfigError,
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     )
     from paceline.hardware import Gpu
     from paceline.model import Model
-    from paceline.policy import Policy, Scheduler
+    from paceline.objectives import SLO
+    from paceline.policy import Pace, Policy, Scheduler
+    from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.replaying import replay
     from paceline.result import Result, load_result
-    from paceline.slo import SLO
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
 
@@ -41,7 +42,9 @@ __all__ = [
     "Gpu",
     "Instance",
     "InvariantViolation",
+    "Links",
     "Model",
+    "Pace",
     "PacelineError",
     "Policy",
     "PolicyError",
@@ -52,15 +55,20 @@ __all__ = [
     "Trace",
     "TraceError",
     "__version__",
+    "cluster",
+    "inst",
     "load_result",
+    "oracle",
     "policies",
     "read_trace",
     "replay",
+    "req",
+    "slo",
     "synthesize",
 ]
 
 _HOMES = {
-    "cluster": ("Cluster", "Instance"),
+    "deployment": ("Cluster", "Instance", "Links"),
     "cost": ("Affine", "Roofline"),
     "errors": (
         "ClockError",
@@ -73,10 +81,11 @@ _HOMES = {
     ),
     "hardware": ("Gpu",),
     "model": ("Model",),
-    "policy": ("Policy", "Scheduler"),
+    "policy": ("Pace", "Policy", "Scheduler"),
+    "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
-    "slo": ("SLO",),
+    "objectives": ("SLO",),
     "synthesis": ("synthesize",),
     "trace": ("Trace", "read_trace"),
 }

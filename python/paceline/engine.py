@@ -12,21 +12,25 @@ import polars as pl
 from paceline import _core
 from paceline._build import warn_of_debug_build
 from paceline.errors import PolicyError
-from paceline.policy.scheduler import Scheduler
+from paceline.policy.policy import Policy
 from paceline.trace import Trace
 
-__all__ = ["columns", "run"]
+__all__ = ["columns", "run", "tenants"]
 
 warn_of_debug_build()
 
-_NO_SESSION = np.uint32(2**32 - 1)
+_NOBODY = np.uint32(2**32 - 1)
 
 
 def run(
     instances: Sequence[dict[str, Any]],
     columns: Mapping[str, Any],
     *,
-    routing: str,
+    routing: str | Mapping[str, Any],
+    roles: Sequence[int] | None = None,
+    links: Mapping[str, Any] | None = None,
+    pace: Mapping[str, Any] | None = None,
+    calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
     leap: bool = True,
     record_decisions: bool = False,
@@ -41,8 +45,17 @@ def run(
         ``scheduler``.
     columns
         The trace's columns by name, as `columns` gives.
-    routing, until_ticks, leap, record_decisions
-        The engine's settings; ticks are picoseconds.
+    routing
+        The rules, as `Policy.to_wire` gives them, or the name of one for arrivals.
+    roles
+        The code of each instance's pool; None: all are alike.
+    links, pace
+        What joins the instances, and how fast users read; None: nothing, and
+        nobody asks.
+    calls
+        The Python functions among the rules.
+    until_ticks, leap, record_decisions
+        The engine's other settings; ticks are picoseconds.
     progress
         Called at most ten times a second.
 
@@ -51,26 +64,65 @@ def run(
     _core.Outcome
         What happened.
     """
+    if isinstance(routing, str):
+        routing = {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []}
     config = {
-        "instances": list(instances),
-        "routing": {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []},
+        "instances": [{"kv_bytes_per_token": 0, **instance} for instance in instances],
+        "routing": routing,
+        "roles": [0] * len(instances) if roles is None else list(roles),
+        "links": links,
+        "pace": pace,
         "until": until_ticks,
         "leap": leap,
         "record_decisions": record_decisions,
     }
+    return _replay(config, columns, progress, calls)
+
+
+_ENGINE_KNOWS_RULES = False
+"""Whether the native engine reads the configuration above; for the time until it does."""
+
+
+def _replay(
+    config: dict[str, Any],
+    columns: Mapping[str, Any],
+    progress: Callable[[_core.Progress], object] | None,
+    calls: Sequence[Callable[..., Any]],
+) -> _core.Outcome:
+    if not _ENGINE_KNOWS_RULES:
+        _make_old(config)
+    if calls:
+        raise NotImplementedError("rules in Python")
     return _core.replay(msgspec.json.encode(config), columns, progress)
 
 
-def columns(trace: Trace, scheduler: Scheduler) -> dict[str, Any]:
-    """Give a trace's columns as the engine takes them, those that the scheduler looks at.
+def _make_old(config: dict[str, Any]) -> None:
+    rules = config["routing"]
+    if (
+        set(rules["on_arrival"]) != {"rule"}
+        or rules["on_prefilled"]
+        or rules["on_answering"]
+        or rules["every"]
+    ):
+        raise NotImplementedError("rules")
+    config["routing"] = rules["on_arrival"]["rule"]
+    for name in ("roles", "links", "pace"):
+        del config[name]
+    for instance in config["instances"]:
+        del instance["kv_bytes_per_token"]
+        instance["scheduler"] = {k: v for k, v in instance["scheduler"].items() if k != "admission"}
+
+
+def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
+    """Give a trace's columns as the engine takes them, those that the policy looks at.
 
     Parameters
     ----------
     trace
         What arrives.
-    scheduler
-        Whose order needs a rank, and whose prefix cache needs to know what
-        prompts share.
+    policy
+        Whose order may need a rank, whose expressions may look at priority,
+        score or tenant, and whose prefix cache needs to know what prompts share.
 
     Returns
     -------
@@ -80,35 +132,55 @@ def columns(trace: Trace, scheduler: Scheduler) -> dict[str, Any]:
     Raises
     ------
     PolicyError
-        If the order needs a column that the trace does not have.
+        If the policy needs a column that the trace does not have.
     """
     arrival, prompt, output = trace.columns_for_engine()
     given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
     if "reasoning_tokens" in trace.frame.columns:
         given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
-    if scheduler.order in ("priority", "score"):
-        given["priority"] = _ranks(trace, scheduler.order)
-    elif scheduler.order == "longest_output":
+    order = "arrival" if policy.scheduler.ranks else policy.scheduler.order
+    seen = policy.columns
+    if "priority" in seen:
+        if order in ("score", "longest_output"):
+            raise PolicyError(f"order {order!r} cannot go with rules on req.priority; rank by an expression")
+        given["priority"] = _column(trace, "priority", "req.priority").cast(pl.Int64).to_numpy()
+    elif order in ("priority", "score"):
+        # Only the order matters to the engine, which ranks by whole numbers.
+        given["priority"] = (
+            _column(trace, str(order), f"order {order!r}").rank("dense").cast(pl.Int64).to_numpy()
+        )
+    elif order == "longest_output":
         given["priority"] = -output.astype(np.int64)
-    if scheduler.prefix_cache is not None:
+    if "score" in seen:
+        given["score"] = _column(trace, "score", "req.score").to_numpy()
+    if "tenant" in seen:
+        codes = {name: code for code, name in enumerate(tenants(trace))}
+        names = _column(trace, "tenant", "req.tenant", whole=False)
+        coded = names.replace_strict(codes, default=int(_NOBODY), return_dtype=pl.UInt32)
+        given["tenant"] = coded.fill_null(int(_NOBODY)).to_numpy()
+    if policy.scheduler.prefix_cache is not None:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     return given
 
 
-def _ranks(trace: Trace, column: str) -> np.ndarray[Any, np.dtype[np.int64]]:
+def tenants(trace: Trace) -> list[str]:
+    """Return the names of a trace's tenants, in the order of their codes."""
+    if "tenant" not in trace.frame.columns:
+        return []
+    return trace.frame.get_column("tenant").drop_nulls().unique().sort().to_list()
+
+
+def _column(trace: Trace, column: str, who: str, *, whole: bool = True) -> pl.Series:
+    """Return a column that somebody needs, in every row or (not ``whole``) in some."""
     if column not in trace.frame.columns:
         raise PolicyError(
-            f"order {column!r} needs a trace with the column {column}; {trace.name} has "
-            f"{', '.join(trace.frame.columns)}"
+            f"{who} needs a trace with the column {column}; {trace.name} has {', '.join(trace.frame.columns)}"
         )
     values = trace.frame.get_column(column)
-    if values.null_count():
+    if whole and values.null_count():
         row = int(values.is_null().arg_true()[0])
-        raise PolicyError(
-            f"order {column!r} needs a {column} in every row; row {row} of {trace.name} has none"
-        )
-    # Only the order matters to the engine, which ranks by whole numbers.
-    return values.rank("dense").cast(pl.Int64).to_numpy()
+        raise PolicyError(f"{who} needs a {column} in every row; row {row} of {trace.name} has none")
+    return values
 
 
 def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
@@ -121,6 +193,6 @@ def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
         }
     if "session" in frame.columns:
         sessions = frame.get_column("session")
-        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NO_SESSION))
+        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NOBODY))
         return {"session": codes.to_numpy()}
     return {}

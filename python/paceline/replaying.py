@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paceline import engine
-from paceline.cluster import Cluster, Instance
+from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.policies.vllm import vllm
-from paceline.policy import Policy
+from paceline.policy import Pace, Policy
+from paceline.policy.expressions.wire import Names
 from paceline.result import Result
 from paceline.trace import Trace
 
@@ -25,6 +26,7 @@ def replay(
     cluster: Cluster,
     policy: Policy | None = None,
     *,
+    pace: Pace | None = None,
     until: float | None = None,
     leap: bool = True,
     progress: Callable[[Progress], object] | None = None,
@@ -42,6 +44,8 @@ def replay(
         What serves it.
     policy
         How; vLLM V1's scheduler if none is given.
+    pace
+        How fast users read, to measure QoE by where the policy does not say.
     until
         Where the simulated time ends, in seconds from the trace's start. A
         request that is unfinished then says so; None: when all is done.
@@ -61,6 +65,9 @@ def replay(
     ------
     ConfigError
         If an instance or a setting cannot be used.
+    PolicyError
+        If the policy looks at a column or a tenant that the trace does not have,
+        or its pools need another number of instances.
     ClockError
         If the simulated time runs past 186 days.
 
@@ -75,28 +82,41 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
-    distinct = {instance: _wire(instance, policy) for instance in set(cluster.instances)}
+    columns = engine.columns(trace, policy)
+    names = policy.names(engine.tenants(trace) if "tenant" in columns else ())
+    distinct = {instance: _wire(instance, policy, names) for instance in set(cluster.instances)}
+    rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
+    if pace is not None and policy.pace is not None and pace != policy.pace:
+        raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
+    if pace is not None:
+        rules["pace"] = pace.to_wire()
     outcome = engine.run(
         [distinct[instance] for instance in cluster.instances],
-        engine.columns(trace, policy.scheduler),
-        routing=policy.on_arrival,
+        columns,
+        **rules,
+        links=None if cluster.links is None else cluster.links.to_wire(),
+        calls=policy.calls,
         until_ticks=_ticks("until", until),
         leap=leap,
         progress=progress,
     )
-    settings = {"until": until, "leap": leap}
+    settings: dict[str, Any] = {"until": until, "leap": leap}
+    if pace is not None:
+        settings["pace"] = repr(pace)
     return Result.from_outcome(
         trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings
     )
 
 
-def _wire(instance: Instance, policy: Policy) -> dict[str, Any]:
+def _wire(instance: Instance, policy: Policy, names: Names) -> dict[str, Any]:
     """Spell an instance and its scheduler out for the engine."""
     defaults = instance.default_batching()
     tokens, seqs = policy.scheduler.limits(defaults)
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
     # The engine counts usable blocks, vLLM's shares are of all, its null block included.
-    scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults)
+    scheduler = policy.scheduler.on(instance).to_wire(
+        num_blocks=wire["blocks"] + 1, defaults=defaults, names=names
+    )
     return {**wire, "scheduler": scheduler}
 
 

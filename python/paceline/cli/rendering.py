@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from paceline.cli.output import console, table
 
 if TYPE_CHECKING:
+    from paceline.objectives import SLO
     from paceline.result import Result
-    from paceline.slo import SLO
 
 __all__ = ["as_document", "print_result"]
 

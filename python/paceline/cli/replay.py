@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
-    from paceline.cluster import Cluster
-    from paceline.slo import SLO
+    from paceline.deployment import Cluster
+    from paceline.objectives import SLO
     from paceline.trace import Trace
 
 __all__ = ["replay"]
@@ -153,7 +153,7 @@ def replay(
 
 
 def _objectives(**bounds: float | None) -> SLO | None:
-    from paceline.slo import SLO
+    from paceline.objectives import SLO
 
     return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None
 
@@ -166,7 +166,7 @@ def _cluster(
     num_blocks: int | None,
     max_model_len: int | Literal["auto"] | None,
 ) -> Cluster:
-    from paceline.cluster import Cluster, Instance
+    from paceline.deployment import Cluster, Instance
     from paceline.errors import ConfigError
     from paceline.model import Model
 

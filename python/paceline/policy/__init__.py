@@ -2,7 +2,75 @@
 
 from __future__ import annotations
 
-from paceline.policy.policy import Policy, Routing
+from paceline.policy.expressions import (
+    Expr,
+    cluster,
+    ilog2,
+    inst,
+    maximum,
+    minimum,
+    oracle,
+    req,
+    slo,
+    where,
+)
+from paceline.policy.monitors import Live, Migrate, migrate
+from paceline.policy.pacing import Pace
+from paceline.policy.policy import Policy
+from paceline.policy.pools import Pools
+from paceline.policy.queues import Class, Displace, Quantum, Refresh
+from paceline.policy.rules import Routing, Rule, first_of, pick, stay
 from paceline.policy.scheduler import Scheduler
+from paceline.policy.stages import (
+    Admit,
+    Decodes,
+    Gather,
+    Groups,
+    Layered,
+    Prefills,
+    PrefixCache,
+    Recompute,
+    Running,
+    Swap,
+    SwapIn,
+)
 
-__all__ = ["Policy", "Routing", "Scheduler"]
+__all__ = [
+    "Admit",
+    "Class",
+    "Decodes",
+    "Displace",
+    "Expr",
+    "Gather",
+    "Groups",
+    "Layered",
+    "Live",
+    "Migrate",
+    "Pace",
+    "Policy",
+    "Pools",
+    "Prefills",
+    "PrefixCache",
+    "Quantum",
+    "Recompute",
+    "Refresh",
+    "Routing",
+    "Rule",
+    "Running",
+    "Scheduler",
+    "Swap",
+    "SwapIn",
+    "cluster",
+    "first_of",
+    "ilog2",
+    "inst",
+    "maximum",
+    "migrate",
+    "minimum",
+    "oracle",
+    "pick",
+    "req",
+    "slo",
+    "stay",
+    "where",
+]

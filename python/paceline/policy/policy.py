@@ -1,30 +1,31 @@
-"""A policy: where requests go, and how instances run them."""
+"""A policy: where requests go, how instances run them, and what is looked at every so often."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any
 
-from paceline._toml import build, dump, parse
 from paceline.errors import ConfigError, PolicyError
+from paceline.objectives import SLO
+from paceline.policy import rules
+from paceline.policy.expressions.fields import meaning_of
+from paceline.policy.expressions.tree import Expr, Field
+from paceline.policy.expressions.wire import Names
+from paceline.policy.monitors import Migrate
+from paceline.policy.pacing import Pace
+from paceline.policy.pools import Pools
+from paceline.policy.rules import Routing, Rule
 from paceline.policy.scheduler import Scheduler
-from paceline.policy.serialize import scheduler_from_table, to_table
+from paceline.policy.value import Value, shown
+from paceline.policy.wire import check_names, expressions_in, routing_to_wire
 
 __all__ = ["Policy", "Routing"]
 
-Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
-"""Which instance an arrival joins; ties go to the lowest index.
 
-``round_robin``: each in turn. ``fewest_requests``: the fewest requests sent
-there and not finished. ``fewest_tokens``: the fewest tokens, over those
-requests, of prompt and of output so far. An instance is seen as of its last
-finished step.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """Say where a request goes when it arrives, and how instances form steps.
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Policy(Value):
+    """Say where requests go, and how instances form steps.
 
     Attributes
     ----------
@@ -33,32 +34,161 @@ class Policy:
     scheduler
         How each instance forms its steps.
     on_arrival
-        The routing rule (see `Routing`).
+        Where a request goes when it arrives: a name (see `Routing`), a rule made
+        by `pick` and `first_of`, or a Python function.
+    on_prefilled
+        Where it goes once its first token is out; None: it stays.
+    on_answering
+        Where it goes once its last reasoning token is out; None: it stays.
+    every
+        What is done each so many seconds: a dictionary of seconds and lists of
+        `migrate`. Kept as pairs.
+    pools
+        What each instance is for; None: all are alike.
+    pace
+        How fast users read, for `inst.answering_on_pace` and `req.slack`.
+    slo
+        The objectives that `slo.ttft` and its kin stand for.
 
     Raises
     ------
     PolicyError
-        If the routing rule is not one of those.
+        If a rule looks at what is not there, may leave an arrival without an
+        instance, or names a pool, class or objective that there is not.
 
     Examples
     --------
-    >>> policy = Policy(name="mine", on_arrival="fewest_tokens")
+    >>> from paceline import inst
+    >>> from paceline.policy import pick
+    >>> policy = Policy(name="mine", on_arrival=pick(min=inst.kv_tokens))
+    >>> policy
+    Policy(name='mine', on_arrival=pick(min=inst.kv_tokens))
     >>> Policy.from_toml(policy.to_toml()) == policy
     True
     """
 
     name: str
     scheduler: Scheduler = field(default_factory=Scheduler)
-    on_arrival: Routing = "fewest_requests"
+    on_arrival: Rule = "fewest_requests"
+    on_prefilled: Rule | None = None
+    on_answering: Rule | None = None
+    every: Mapping[float, Sequence[Migrate]] | tuple[tuple[float, tuple[Migrate, ...]], ...] = ()
+    pools: Pools | None = None
+    pace: Pace | None = None
+    slo: SLO | None = None
 
     def __post_init__(self) -> None:
-        if self.on_arrival not in get_args(Routing):
-            legal = ", ".join(get_args(Routing))
-            raise PolicyError(f"on_arrival must be one of {legal}, was {self.on_arrival!r}")
+        rules.is_rule(self.on_arrival, "on_arrival")
+        rules.check(self.on_arrival, "on_arrival", arrival=True)
+        for moment in ("on_prefilled", "on_answering"):
+            if (rule := getattr(self, moment)) is not None:
+                rules.check(rule, moment, arrival=False)
+        object.__setattr__(self, "every", _monitors(self.every))
+        for name, kind in (("scheduler", Scheduler), ("pools", Pools), ("pace", Pace), ("slo", SLO)):
+            value = getattr(self, name)
+            if not isinstance(value, kind) and (value is not None or name == "scheduler"):
+                raise PolicyError(f"{name} must be a {kind.__name__}, was {value!r}")
+        for part in self._fields():
+            if part.name in ("answering_on_pace", "slack") and self.pace is None:
+                raise PolicyError(
+                    f"{part!r} needs a policy that says how fast users read: pace=Pace(tpot=0.1)"
+                )
+        check_names(self, self._names(()))
+
+    def __repr__(self) -> str:
+        text = Value.__repr__(self)
+        return text.replace(f"every={shown(self.monitors)}", f"every={shown(dict(self.monitors))}")
+
+    @property
+    def monitors(self) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
+        """Pairs of a period in seconds and what is done at each end of it."""
+        assert isinstance(self.every, tuple)
+        return self.every
+
+    def expressions(self) -> Iterator[Expr]:
+        """Yield each expression of the policy, its scheduler's first."""
+        yield from self.scheduler.expressions()
+        yield from expressions_in(self)
+
+    def _fields(self) -> Iterator[Field]:
+        for expression in self.expressions():
+            yield from (part for part in expression.walk() if isinstance(part, Field))
+
+    @property
+    def uses_oracle(self) -> bool:
+        """Whether it looks at what no real scheduler knows, such as the length of an output."""
+        return self.scheduler.uses_oracle or any(part.space == "oracle" for part in self._fields())
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of a trace that its expressions look at: of ``priority``, ``score`` and ``tenant``."""
+        return frozenset(
+            part.name
+            for part in self._fields()
+            if part.space == "req" and meaning_of("req", part.name).wire in ("priority", "score", "tenant")
+        )
+
+    @property
+    def calls(self) -> list[Callable[..., Any]]:
+        """The Python functions among its rules, in the order in which the engine is told of them."""
+        moments = (self.on_arrival, self.on_prefilled, self.on_answering)
+        found = [rule for moment in moments for rule in rules.each(moment)]
+        return [rule for rule in found if callable(rule) and not isinstance(rule, Value)]
+
+    def _names(self, tenants: Sequence[str]) -> Names:
+        return Names(
+            tenants=tenants,
+            pools=() if self.pools is None else self.pools.names,
+            classes=tuple(each.name for each in self.scheduler.classes),
+            bounds={} if self.slo is None else self.slo.bounds(),
+        )
+
+    def names(self, tenants: Sequence[str] = ()) -> Names:
+        """Return the codes that names have in a replay, given the tenants of its trace."""
+        return self._names(tenants)
+
+    def to_wire(
+        self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = 1e12
+    ) -> dict[str, Any]:
+        """Spell out for the engine what is not the scheduler's.
+
+        Parameters
+        ----------
+        instances
+            How many the cluster has.
+        tenants
+            Names of the trace's tenants, in the order of their codes.
+        ticks_per_s
+            Ticks in a second.
+
+        Returns
+        -------
+        dict
+            ``routing``, ``roles`` and ``pace``.
+
+        Raises
+        ------
+        PolicyError
+            If a rule names a tenant that the trace does not have, or the pools
+            need another number of instances.
+        """
+        return {
+            "routing": routing_to_wire(self, self._names(tenants), ticks_per_s),
+            "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
+            "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
+        }
 
     def to_toml(self) -> str:
-        """Write the policy as TOML, without the fields that are None."""
-        return dump(to_table(self))
+        """Write the policy as TOML: expressions and rules as text, without what is as by default.
+
+        Raises
+        ------
+        PolicyError
+            If a rule is a Python function, which no file can hold.
+        """
+        from paceline.policy.serialize import policy_to_toml
+
+        return policy_to_toml(self)
 
     @classmethod
     def from_toml(cls, text: str) -> Policy:
@@ -70,10 +200,24 @@ class Policy:
             If the text is not TOML, or a field is unknown, missing or of the
             wrong kind.
         """
+        from paceline.policy.serialize import policy_from_toml
+
         try:
-            content = parse(text, "a policy")
-            if "scheduler" in content:
-                content["scheduler"] = scheduler_from_table(content["scheduler"])
-            return build(cls, content, "a policy")
+            return policy_from_toml(text)
         except ConfigError as error:
             raise PolicyError(str(error)) from error
+
+
+def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
+    pairs = every.items() if isinstance(every, Mapping) else every
+    try:
+        checked = tuple((float(seconds), tuple(actions)) for seconds, actions in pairs)  # type: ignore[attr-defined]
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"every must be {{seconds: [migrate(...), ...]}}, was {every!r}") from error
+    for seconds, actions in checked:
+        if not 1e-9 <= seconds < 1e6:
+            raise PolicyError(f"every must have periods of 1e-9 or more seconds, below 1e6, was {seconds!r}")
+        for action in actions:
+            if not isinstance(action, Migrate):
+                raise PolicyError(f"every must have lists of migrate(), was {action!r}")
+    return checked

@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from paceline._toml import close_matches
 from paceline.errors import PolicyError
-from paceline.policy.stages import Admit, Layered, PrefixCache, Recompute, Running, Stage, Swap
+from paceline.policy.expressions.tree import Expr
+from paceline.policy.expressions.wire import Names
+from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
+from paceline.policy.ranking import keys_in, quantum_of, to_wire
+from paceline.policy.stages import (
+    Admit,
+    Layered,
+    PcieSwap,
+    PrefixCache,
+    Recompute,
+    Running,
+    Stage,
+    Swap,
+    SwapIn,
+)
+from paceline.policy.value import Value
+
+if TYPE_CHECKING:
+    from paceline.deployment import Instance
 
 __all__ = ["QueueOrder", "Scheduler"]
 
@@ -24,8 +44,8 @@ _LONGEST_SORTED = 128
 """SGLang's ``longest_prefix_match`` falls back to arrival above this many (schedule_policy.py, 0.5.23)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduler:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Scheduler(Value):
     """Form steps by stages, under rules that they share.
 
     The default is vLLM V1: everyone admitted goes on, then those who wait are
@@ -50,7 +70,18 @@ class Scheduler:
     exclusive_prefill
         Whether a step with prefills has no decodes.
     order
-        Who is admitted first (see `QueueOrder`).
+        Who goes first: a name (see `QueueOrder`), an expression or up to three
+        over `req`, the smallest first, or a `Quantum`. Expressions and quanta
+        rank who runs, who waits and who is swapped out in one order; ties go to
+        the earlier arrival.
+    classes
+        Classes of requests, the best first; each request is in the first whose
+        condition holds. None: all are alike.
+    refresh
+        How often keys are looked at that change from step to step.
+    admission
+        What happens where there is no room for who is best: it must ``wait``,
+        or may ``displace`` worse-ranked ones that run (see `Displace`).
     victim
         Who gives way when blocks run out: the ``latest`` admitted; the
         ``worst`` by priority, then the latest arrival; or the one with the
@@ -72,7 +103,8 @@ class Scheduler:
     stop_at_own_preemption
         Whether those behind a request that gave way to itself sit the step out.
     preemption
-        What becomes of a victim's memory.
+        What becomes of a victim's memory: `Recompute`, a `Swap`, or the words
+        ``"recompute"`` and ``"swap"``, which is short for `Swap.over_pcie()`.
     requeue_late
         Whether a victim is queued again only once the step is formed, so that
         others may be let in before it in the same step.
@@ -105,7 +137,10 @@ class Scheduler:
     threshold_when_alone: bool = False
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
-    order: QueueOrder = "arrival"
+    order: QueueOrder | Keys = "arrival"
+    classes: tuple[Class, ...] = ()
+    refresh: Refresh | None = None
+    admission: Literal["wait", "displace"] | Displace = "wait"
     victim: Literal["latest", "worst", "fewest_generated"] = "latest"
     allocation: Literal["chunk", "chunk_if_all_fits", "sequence"] = "chunk_if_all_fits"
     watermark: float = 0.0
@@ -114,7 +149,7 @@ class Scheduler:
     decodes_first: bool = False
     refund: bool = True
     stop_at_own_preemption: bool = False
-    preemption: Recompute | Swap = field(default_factory=Recompute)
+    preemption: Recompute | Swap | PcieSwap | Literal["recompute", "swap"] = field(default_factory=Recompute)
     requeue_late: bool = False
     prefix_cache: PrefixCache | None = None
     schedule_ahead: bool = False
@@ -134,15 +169,87 @@ class Scheduler:
             raise PolicyError(
                 f"watermark must be a share of the blocks, 0 or more and below 1, was {self.watermark}"
             )
-        if self.prefix_cache is not None and isinstance(self.preemption, Swap):
+        self._settle_preemption()
+        if self.prefix_cache is not None and not isinstance(self.preemption, Recompute):
             raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
+        self._settle_order()
+
+    def _settle_preemption(self) -> None:
+        named: dict[object, Recompute | PcieSwap] = {"recompute": Recompute(), "swap": PcieSwap()}
+        if isinstance(self.preemption, str) and self.preemption in named:
+            object.__setattr__(self, "preemption", named[self.preemption])
+        if not isinstance(self.preemption, Recompute | Swap | PcieSwap):
+            raise PolicyError(f"preemption must be Recompute(), a Swap or 'swap', was {self.preemption!r}")
+
+    def _settle_order(self) -> None:
+        """Check order, classes and admission, each by itself and together."""
+        if isinstance(self.order, str):
+            if self.order not in get_args(QueueOrder):
+                there = close_matches(self.order, get_args(QueueOrder))
+                raise PolicyError(f"order must be a name, keys or a Quantum, was {self.order!r}{there}")
+        else:
+            object.__setattr__(self, "order", ranked(self.order, "order"))
+        object.__setattr__(self, "classes", tuple(self.classes))
+        if self.admission == "wait" or isinstance(self.admission, Displace):
+            pass
+        elif self.admission == "displace":
+            object.__setattr__(self, "admission", Displace())
+        else:
+            raise PolicyError(f"admission must be 'wait', 'displace' or a Displace, was {self.admission!r}")
+        _check_classes(self.classes)
         if self.order == "longest_prefix" and self.prefix_cache is None:
             raise PolicyError("order must not be longest_prefix where prefix_cache is None")
+        if self.ranks:
+            self._check_ranked()
+
+    def _check_ranked(self) -> None:
+        if self.order == "longest_prefix":
+            raise PolicyError("order must not be longest_prefix together with classes or displacement")
+        if self.victim != "latest":
+            raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
+        if any(isinstance(stage, SwapIn) for stage in self.stages):
+            raise PolicyError(
+                "stages must have no SwapIn() where the order ranks requests: Admit() brings those back, too"
+            )
+        quantum_of(self.order, self.classes)
+        keys_in(self.order, self.classes, self.refresh)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether one order ranks who runs, who waits and who is swapped out."""
+        return not isinstance(self.order, str) or bool(self.classes) or isinstance(self.admission, Displace)
+
+    def expressions(self) -> Iterator[Expr]:
+        """Yield each expression of the scheduler."""
+        if not self.ranks:
+            return
+        for each, keys in zip(
+            self.classes or (None,), keys_in(self.order, self.classes, self.refresh), strict=True
+        ):
+            yield from keys
+            if each is not None and isinstance(each.when, Expr):
+                yield each.when
+        if isinstance(self.admission, Displace) and isinstance(self.admission.when, Expr):
+            yield self.admission.when
 
     @property
     def uses_oracle(self) -> bool:
         """Whether it looks at output lengths, which no real scheduler knows."""
-        return self.order == "longest_output"
+        if isinstance(self.order, str) and self.order == "longest_output":
+            return True
+        return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
+
+    def on(self, instance: Instance) -> Scheduler:
+        """Return the scheduler with what follows from an instance worked out: the size of its swap space.
+
+        Raises
+        ------
+        ConfigError
+            If the instance does not say its model or GPU, and must.
+        """
+        if isinstance(self.preemption, PcieSwap):
+            return dataclasses.replace(self, preemption=self.preemption.on(instance))
+        return self
 
     def limits(self, defaults: tuple[int, int]) -> tuple[int, int]:
         """Return `max_num_batched_tokens` and `max_num_seqs`, those that are None from `defaults`."""
@@ -151,7 +258,12 @@ class Scheduler:
         return tokens, seqs
 
     def to_wire(
-        self, *, num_blocks: int, defaults: tuple[int, int], ticks_per_s: float = 1e12
+        self,
+        *,
+        num_blocks: int,
+        defaults: tuple[int, int],
+        ticks_per_s: float = 1e12,
+        names: Names | None = None,
     ) -> dict[str, object]:
         """Spell the scheduler out for one instance.
 
@@ -163,11 +275,19 @@ class Scheduler:
             What stands in for ``max_num_batched_tokens`` and ``max_num_seqs``.
         ticks_per_s
             Ticks in a second.
+        names
+            Codes of tenants, and the objectives, for expressions that name them.
 
         Returns
         -------
         dict
             The engine's configuration, every field given.
+
+        Raises
+        ------
+        PolicyError
+            If an expression names a tenant or objective that there is not, or
+            the swap space depends on an instance (see `on`).
         """
         tokens, seqs = self.limits(defaults)
         return {
@@ -176,7 +296,8 @@ class Scheduler:
             "long_prefill_token_threshold": self.long_prefill_token_threshold,
             "stages": [_stage(stage, ticks_per_s) for stage in self.stages],
             "exclusive_prefill": self.exclusive_prefill,
-            "order": _order(self.order),
+            "order": self._order(names or Names(), ticks_per_s),
+            "admission": self._admission(names or Names()),
             "victim": self.victim,
             "allocation": self.allocation,
             "watermark_blocks": int(self.watermark * num_blocks),
@@ -194,12 +315,30 @@ class Scheduler:
             "schedule_ahead": self.schedule_ahead,
         }
 
+    def _order(self, names: Names, ticks_per_s: float) -> dict[str, object]:
+        if self.ranks:
+            return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s)
+        if self.order == "longest_prefix":
+            return {"kind": self.order, "most": _LONGEST_SORTED}
+        # The engine ranks by one column of integers, whatever it stands for.
+        return {"kind": "arrival" if self.order == "arrival" else "priority"}
 
-def _order(order: QueueOrder) -> dict[str, object]:
-    if order == "longest_prefix":
-        return {"kind": order, "most": _LONGEST_SORTED}
-    # The engine ranks by one column of integers, whatever it stands for.
-    return {"kind": "arrival" if order == "arrival" else "priority"}
+    def _admission(self, names: Names) -> dict[str, object]:
+        if not isinstance(self.admission, Displace):
+            return {"kind": "wait"}
+        return self.admission.to_wire(names)
+
+
+def _check_classes(classes: Sequence[object]) -> None:
+    names = set()
+    for place, each in enumerate(classes):
+        if not isinstance(each, Class):
+            raise PolicyError(f"classes must be Class(...), was {each!r}")
+        if each.name in names:
+            raise PolicyError(f"classes must have different names, was {each.name!r} twice")
+        names.add(each.name)
+        if each.when is None and place < len(classes) - 1:
+            raise PolicyError(f"only the last of classes may have no condition: {each!r} takes everybody")
 
 
 def _stage(stage: Stage, ticks_per_s: float) -> dict[str, Any]:
@@ -211,9 +350,11 @@ def _stage(stage: Stage, ticks_per_s: float) -> dict[str, Any]:
     return wire
 
 
-def _preemption(preemption: Recompute | Swap, ticks_per_s: float) -> dict[str, object]:
+def _preemption(preemption: object, ticks_per_s: float) -> dict[str, object]:
     if isinstance(preemption, Recompute):
         return {"kind": "recompute"}
+    if not isinstance(preemption, Swap):
+        raise PolicyError(f"the size of {preemption!r} depends on the instance: use scheduler.on(instance)")
     return {
         "kind": "swap",
         "blocks": preemption.cpu_blocks,

@@ -1,4 +1,4 @@
-"""Policies as TOML tables, and back."""
+"""Policies as TOML, and back: expressions and rules are strings in the syntax that they are printed in."""
 
 from __future__ import annotations
 
@@ -6,24 +6,138 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from paceline._toml import build
+from paceline._toml import build, dump, parse
 from paceline.errors import ConfigError, PolicyError
-from paceline.policy.scheduler import Scheduler
-from paceline.policy.stages import Admit, Gather, Groups, Layered, PrefixCache, Recompute, Stage, Swap
+from paceline.objectives import SLO
+from paceline.policy.expressions import text
+from paceline.policy.expressions.tree import Expr
+from paceline.policy.monitors import Live, Migrate, migrate
+from paceline.policy.pacing import Pace
+from paceline.policy.policy import Policy
+from paceline.policy.pools import Pools
+from paceline.policy.queues import Class, Displace, Quantum, Refresh
+from paceline.policy.rules import Chain, first_of, pick, stay
+from paceline.policy.scheduler import QueueOrder, Scheduler
+from paceline.policy.stages import (
+    Admit,
+    Gather,
+    Groups,
+    Layered,
+    PcieSwap,
+    PrefixCache,
+    Recompute,
+    Stage,
+    Swap,
+)
+from paceline.policy.value import shown, structure
 
-__all__ = ["scheduler_from_table", "to_table"]
+__all__ = ["policy_from_toml", "policy_to_toml", "scheduler_from_table", "to_table"]
 
 _STAGES: dict[str, type] = {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(Stage)}
+_PREEMPTIONS: dict[str, type] = {"recompute": Recompute, "swap": Swap, "swap_over_pcie": PcieSwap}
+_AS_TEXT = (Expr, Chain, Migrate, Quantum, Displace)
+_NAMES: dict[str, Any] = {
+    **text.NAMES,
+    "pick": pick,
+    "first_of": first_of,
+    "stay": stay,
+    "migrate": migrate,
+    "Live": Live,
+    "Quantum": Quantum,
+    "Displace": Displace,
+}
+_RULES = ("on_arrival", "on_prefilled", "on_answering")
+
+
+def policy_to_toml(policy: Policy) -> str:
+    """Write a policy as TOML.
+
+    Raises
+    ------
+    PolicyError
+        If a rule is a Python function.
+    """
+    for function in policy.calls:
+        raise PolicyError(
+            f"{shown(function)} is a Python function, which TOML cannot hold; a rule made of pick() and "
+            "first_of() can be written"
+        )
+    content = to_table(policy)
+    content["scheduler"] = to_table(policy.scheduler)
+    if policy.every:
+        content["every"] = [
+            {"seconds": seconds, "actions": [repr(action) for action in actions]}
+            for seconds, actions in policy.monitors
+        ]
+    if policy.slo is not None:
+        content["slo"] = policy.slo.bounds()
+    return dump(content)
+
+
+def policy_from_toml(source: str) -> Policy:
+    """Read a policy.
+
+    Raises
+    ------
+    PolicyError, ConfigError
+        If the text is not TOML, or a field is unknown, missing or of the wrong
+        kind.
+    """
+    content = parse(source, "a policy")
+    if "scheduler" in content:
+        content["scheduler"] = scheduler_from_table(content["scheduler"])
+    for moment in _RULES:
+        rule = content.get(moment)
+        if isinstance(rule, str) and "(" in rule:
+            content[moment] = _read(rule, moment)
+        elif moment in content and not isinstance(rule, str):
+            raise PolicyError(f"{moment} must be a string, was {rule!r}")
+    if "every" in content:
+        content["every"] = _monitors(content["every"])
+    if "pools" in content:
+        if not isinstance(content["pools"], Mapping):
+            raise PolicyError(f"pools must be a table, was {content['pools']!r}")
+        content["pools"] = Pools(**content["pools"])
+    for name, cls in (("pace", Pace), ("slo", SLO)):
+        if name in content:
+            content[name] = build(cls, content[name], name)
+    return build(Policy, content, "a policy")
+
+
+def _monitors(tables: object) -> list[tuple[float, list[object]]]:
+    pairs = []
+    for table in tables if isinstance(tables, list) else [tables]:
+        if not isinstance(table, Mapping) or set(table) != {"seconds", "actions"}:
+            raise PolicyError(f"every must be tables with seconds and actions, was {table!r}")
+        pairs.append((table["seconds"], [_read(action, "every") for action in table["actions"]]))
+    return pairs
+
+
+def _read(source: object, what: str) -> Any:  # noqa: ANN401 - whatever the text stands for
+    if not isinstance(source, str):
+        raise PolicyError(f"{what} must be a string, was {source!r}")
+    return text.evaluate(source, what, _NAMES, (Chain,))
 
 
 def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
-    """Return a policy, or a part of one, as tables, lists and plain values, without what is None."""
+    """Return a policy, or a part of one, as tables, lists and plain values, without what is as by default."""
+    if isinstance(value, _AS_TEXT):
+        return repr(value)
+    if isinstance(value, Pools):
+        return value.sizes
     if dataclasses.is_dataclass(value):
-        fields = ((field.name, getattr(value, field.name)) for field in dataclasses.fields(value))
-        return {name: to_table(part) for name, part in fields if part is not None}
+        return {
+            field.name: to_table(part)
+            for field in dataclasses.fields(value)
+            if (part := getattr(value, field.name)) is not None
+            and not (field.name in _LEFT_OUT and structure(part) == structure(field.default))
+        }
     if isinstance(value, tuple | list):
         return [to_table(part) for part in value]
     return value
+
+
+_LEFT_OUT = ("classes", "admission", "every", "hold")
 
 
 def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
@@ -38,14 +152,43 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         fields = dict(content)
         if "stages" in fields:
             fields["stages"] = tuple(_stage(stage) for stage in fields["stages"])
-        if "preemption" in fields:
-            swaps = fields["preemption"].get("kind") == "swap"
-            fields["preemption"] = build(Swap if swaps else Recompute, fields["preemption"], "preemption")
+        if "preemption" in fields and not isinstance(fields["preemption"], str):
+            kind = fields["preemption"].get("kind", "recompute")
+            if kind not in _PREEMPTIONS:
+                known = ", ".join(_PREEMPTIONS)
+                raise PolicyError(f"kind of preemption must be one of {known}, was {kind!r}")
+            fields["preemption"] = build(_PREEMPTIONS[kind], fields["preemption"], "preemption")
         if "prefix_cache" in fields:
             fields["prefix_cache"] = build(PrefixCache, fields["prefix_cache"], "prefix_cache")
+        if "order" in fields:
+            fields["order"] = _order(fields["order"], "order")
+        if "classes" in fields:
+            fields["classes"] = tuple(_class(each) for each in fields["classes"])
+        if "refresh" in fields:
+            fields["refresh"] = build(Refresh, fields["refresh"], "refresh")
+        if isinstance(fields.get("admission"), str) and "(" in fields["admission"]:
+            fields["admission"] = _read(fields["admission"], "admission")
         return build(Scheduler, fields, "the scheduler")
     except (ConfigError, AttributeError, TypeError) as error:
         raise PolicyError(f"policy: {error}") from error
+
+
+def _order(order: object, what: str) -> object:
+    if isinstance(order, list):
+        return tuple(_read(key, what) for key in order)
+    if isinstance(order, str) and order not in get_args(QueueOrder) and not order.isidentifier():
+        return _read(order, what)
+    return order
+
+
+def _class(content: Mapping[str, Any]) -> Class:
+    fields = dict(content)
+    what = f"Class {fields.get('name')!r}"
+    if "when" in fields:
+        fields["when"] = _read(fields["when"], f"when of {what}")
+    if "order" in fields:
+        fields["order"] = _order(fields["order"], f"order of {what}")
+    return build(Class, fields, what)
 
 
 def _stage(content: Mapping[str, Any]) -> Stage:

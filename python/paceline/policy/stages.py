@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from paceline.errors import PolicyError
+from paceline.errors import ConfigError, PolicyError
+from paceline.policy.value import Value
+
+if TYPE_CHECKING:
+    from paceline.deployment import Instance
 
 __all__ = [
     "Admit",
@@ -13,6 +17,7 @@ __all__ = [
     "Gather",
     "Groups",
     "Layered",
+    "PcieSwap",
     "Prefills",
     "PrefixCache",
     "Recompute",
@@ -23,15 +28,15 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Running(Value):
     """Let everyone who was admitted go on, in order of admission."""
 
     kind: Literal["running"] = "running"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decodes:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Decodes(Value):
     """Let those who decode go on, in order of admission.
 
     Attributes
@@ -50,15 +55,15 @@ class Decodes:
     kind: Literal["decodes"] = "decodes"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prefills:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Prefills(Value):
     """Let prefills under way have what is left of the tokens, in order of admission."""
 
     kind: Literal["prefills"] = "prefills"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SwapIn:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class SwapIn(Value):
     """Bring those back who were swapped out, while each has room.
 
     Attributes
@@ -71,8 +76,8 @@ class SwapIn:
     kind: Literal["swap_in"] = "swap_in"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gather:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Gather(Value):
     """Wait until a batch is full enough to start.
 
     Attributes
@@ -93,8 +98,8 @@ class Gather:
             raise PolicyError(f"wait_s of a Gather must be 0 or more seconds, was {self.wait_s}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admit:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Admit(Value):
     """Let those in who wait, in the queue's order, until one does not fit.
 
     Attributes
@@ -119,8 +124,8 @@ class Admit:
     kind: Literal["admit"] = "admit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Groups:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Groups(Value):
     """Say in how many groups of layers a batch of prefills runs.
 
     Attributes
@@ -144,8 +149,8 @@ class Groups:
             raise PolicyError(f"limits of Groups must be in order of tokens, were {self.limits}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layered:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Layered(Value):
     """Run prefills through one group of layers a step, decodes through all.
 
     Attributes
@@ -165,15 +170,15 @@ Stage = Running | Decodes | Prefills | SwapIn | Admit | Layered
 """A part of forming a step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recompute:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Recompute(Value):
     """Let a victim's memory go, and compute it again."""
 
     kind: Literal["recompute"] = "recompute"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Swap:
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Swap(Value):
     """Copy a victim's memory to the CPU.
 
     Where the CPU's memory is full, the victim is recomputed instead, which the
@@ -184,7 +189,8 @@ class Swap:
     cpu_blocks
         Blocks that the CPU's memory holds.
     out_s, in_s
-        Seconds to copy one block out and back. See `Swap.over_pcie`.
+        Seconds to copy one block out and back. See `Swap.over_pcie`, which
+        works them out from the instance.
     overlapped
         Whether copies run beside the step, which then takes the longer of the
         two, or before it (as vLLM 0.6.1 does).
@@ -205,7 +211,7 @@ class Swap:
                 raise PolicyError(f"{name} of a Swap must be 0 or more seconds, was {value}")
 
     @classmethod
-    def over_pcie(
+    def sized(
         cls, *, memory_bytes: float, block_bytes: float, bytes_per_s: float, overlapped: bool = False
     ) -> Swap:
         """Work a swap space out from its size and the link to it.
@@ -213,7 +219,7 @@ class Swap:
         Parameters
         ----------
         memory_bytes
-            What the CPU sets aside (vLLM's ``swap_space``, 4 GiB a GPU by default).
+            What the CPU sets aside.
         block_bytes
             Bytes of a KV block on one GPU.
         bytes_per_s
@@ -223,7 +229,7 @@ class Swap:
 
         Examples
         --------
-        >>> Swap.over_pcie(memory_bytes=4 * 2**30, block_bytes=2**21, bytes_per_s=25e9).cpu_blocks
+        >>> Swap.sized(memory_bytes=4 * 2**30, block_bytes=2**21, bytes_per_s=25e9).cpu_blocks
         2048
         """
         if not (block_bytes > 0 and bytes_per_s > 0):
@@ -236,9 +242,73 @@ class Swap:
             cpu_blocks=int(memory_bytes // block_bytes), out_s=seconds, in_s=seconds, overlapped=overlapped
         )
 
+    @staticmethod
+    def over_pcie(*, cpu_gib: float = 4.0, overlapped: bool = False) -> PcieSwap:
+        """Swap over each instance's own PCIe links, at the bandwidth of its GPU's datasheet.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrefixCache:
+        Parameters
+        ----------
+        cpu_gib
+            GiB of the CPU's memory that each GPU may use; 4 is vLLM's
+            ``swap_space`` by default.
+        overlapped
+            See the class.
+
+        Examples
+        --------
+        >>> from paceline import Instance
+        >>> swap = Swap.over_pcie(cpu_gib=64).on(Instance(model="llama-3.1-8b", gpu="h100-sxm"))
+        >>> swap.cpu_blocks, swap.out_s == 2**21 / 64e9
+        (32768, True)
+        """
+        return PcieSwap(cpu_gib=cpu_gib, overlapped=overlapped)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class PcieSwap(Value):
+    """A `Swap` whose size and copying times follow from the instance. Made by `Swap.over_pcie`.
+
+    Attributes
+    ----------
+    cpu_gib, overlapped
+        As there.
+    """
+
+    cpu_gib: float = 4.0
+    overlapped: bool = False
+    kind: Literal["swap_over_pcie"] = "swap_over_pcie"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.cpu_gib < 1e9:
+            raise PolicyError(f"cpu_gib of a Swap must be 0 or more GiB, was {self.cpu_gib}")
+
+    def __repr__(self) -> str:
+        return f"Swap.over_pcie({Value.__repr__(self).partition('(')[2]}"
+
+    def on(self, instance: Instance) -> Swap:
+        """Work it out for an instance; each of its GPUs copies its share at the same time.
+
+        Raises
+        ------
+        ConfigError
+            If the instance does not say its model and GPU.
+        """
+        gpu = instance.resolved_gpu
+        if gpu is None:
+            raise ConfigError(
+                f"{self!r} needs an Instance with a gpu and a model; a Swap with cpu_blocks, out_s and in_s "
+                "does without"
+            )
+        return Swap.sized(
+            memory_bytes=self.cpu_gib * 2**30,
+            block_bytes=instance.kv_bytes_per_token * instance.block_tokens,
+            bytes_per_s=gpu.pcie_bytes_per_s,
+            overlapped=self.overlapped,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class PrefixCache(Value):
     """Keep full blocks for later requests that start the same.
 
     Attributes

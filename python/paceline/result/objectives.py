@@ -1,7 +1,7 @@
 """Which requests met their objectives.
 
 Attainment is joint: a request counts when it finished within every bound of the
-:class:`~paceline.slo.SLO`, as in vLLM's goodput and DistServe's attainment, and
+:class:`~paceline.objectives.SLO`, as in vLLM's goodput and DistServe's attainment, and
 unlike a product or minimum of per-metric shares.
 """
 
@@ -11,8 +11,8 @@ from typing import Final
 
 import polars as pl
 
+from paceline.objectives import SLO
 from paceline.result.columns import RequestColumns
-from paceline.slo import SLO
 
 __all__ = ["attainment", "met"]
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paceline import _core
+from paceline.errors import PolicyError
 
 if TYPE_CHECKING:
     from paceline.trace import Trace
@@ -30,7 +31,7 @@ class Provenance:
         Rows of its file that were left out on reading, by why.
     cluster, policy
         The cluster and the policy, in the TOML that they read back from or,
-        for one that has none, its `repr`.
+        for one that has none (or holds a Python function), its `repr`.
     uses_oracle
         Whether the policy looked at what no real scheduler knows, such as the
         length of an output before its end.
@@ -67,9 +68,12 @@ class Provenance:
 
 
 def _uses_oracle(policy: object) -> bool:
-    return bool(getattr(getattr(policy, "scheduler", None), "uses_oracle", False))
+    return bool(getattr(policy, "uses_oracle", False))
 
 
 def _text(configuration: object) -> str:
     to_toml = getattr(configuration, "to_toml", None)
-    return str(to_toml()) if callable(to_toml) else repr(configuration)
+    try:
+        return str(to_toml()) if callable(to_toml) else repr(configuration)
+    except PolicyError:  # it holds a Python function
+        return repr(configuration)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from paceline.objectives import SLO
 from paceline.result.columns import RequestColumns
 from paceline.result.objectives import attainment, met
 from paceline.result.outcome import Outcome, Sketch
@@ -16,7 +17,6 @@ from paceline.result.provenance import Provenance
 from paceline.result.stats import ReplayStats
 from paceline.result.summary import summarize
 from paceline.result.totals import Totals, count_statuses, makespan_s, rate, total
-from paceline.slo import SLO
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import polars as pl
 
-from paceline.cluster import Cluster, Instance
 from paceline.cost import Affine
+from paceline.deployment import Cluster, Instance
 from paceline.policy import Policy
 from paceline.replaying import replay
 from paceline.result import Result

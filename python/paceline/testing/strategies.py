@@ -13,8 +13,8 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from paceline import policies as shelf
-from paceline.cluster import Cluster, Instance
 from paceline.cost import Affine
+from paceline.deployment import Cluster, Instance
 from paceline.policy import Policy, Routing
 from paceline.policy.stages import Groups, Recompute, Swap
 from paceline.trace import Trace

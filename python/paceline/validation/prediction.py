@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.cluster import Cluster, Instance
+from paceline.deployment import Cluster, Instance
 from paceline.kernels import Table
 from paceline.policies.vllm import vllm
 from paceline.replaying import replay

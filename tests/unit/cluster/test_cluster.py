@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.cluster import Cluster, Instance
 from paceline.cost import Affine, Efficiency, Roofline
+from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.memory import kv_memory
@@ -24,6 +24,7 @@ def test_a_bare_instance_is_its_cost_and_blocks() -> None:
         "blocks": 100,
         "block_tokens": 8,
         "max_model_len": None,
+        "kv_bytes_per_token": 0,
         "cost": {"kind": "affine", "step": 10**10, "token": 0, "kv_token": 0},
     }
 
@@ -201,8 +202,8 @@ def test_a_cluster_of_something_else_is_refused(instances: Any, rule: str) -> No
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("", r"a cluster must be tables \[\[instances\]\] alone, was \[\]"),
-        ("links = 1", r"a cluster must be tables \[\[instances\]\] alone"),
+        ("", r"a cluster must be tables \[\[instances\]\] and perhaps \[links\], was \[\]"),
+        ("links = 1", r"a cluster must be tables \[\[instances\]\] and perhaps"),
         (
             "[[instances]]\ncount = 0",
             "count of table 0 of instances must be a whole number of at least 1, was 0",

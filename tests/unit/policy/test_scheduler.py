@@ -38,7 +38,7 @@ def make(**fields: Any) -> Callable[[], object]:
         (lambda: Swap(cpu_blocks=-1), r"cpu_blocks of a Swap must be 0 or more, was -1"),
         (lambda: Swap(cpu_blocks=1, in_s=-1.0), r"in_s of a Swap must be 0 or more seconds, was -1\.0"),
         (
-            lambda: Swap.over_pcie(memory_bytes=1, block_bytes=0, bytes_per_s=1),
+            lambda: Swap.sized(memory_bytes=1, block_bytes=0, bytes_per_s=1),
             r"block_bytes and bytes_per_s of a Swap must be more than 0, were 0 and 1",
         ),
         (lambda: Groups(limits=((2, 1), (1, 1)), most=1), r"limits of Groups must be in order of tokens"),

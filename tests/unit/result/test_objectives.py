@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.slo import SLO
+from paceline.objectives import SLO
 from unit.result.fakes import NOT_ARRIVED, REJECTED, RUNNING, WAITING, Request, result_of, served
 
 GOOD = served(0, 0, 1.0, 2.0, output=11)  # TTFT 1.0, TPOT 0.1, E2E 2.0

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from paceline.errors import ResultError
+from paceline.objectives import SLO
 from paceline.result import Result, load_result
 from paceline.result import load as loading
 from paceline.result import save as saving
 from paceline.result.manifest import read_manifest, write_manifest
-from paceline.slo import SLO
 from unit.result.fakes import (
     REJECTED,
     RUNNING,

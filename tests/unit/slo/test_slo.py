@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.slo import SLO
+from paceline.objectives import SLO
 
 
 def test_only_the_bounds_given_are_shown() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paceline
-from paceline.cluster import Cluster
+from paceline.deployment import Cluster
 from paceline.errors import InvariantViolation
 from paceline.policy import Policy
 from paceline.result import Result

@@ -16,7 +16,7 @@ from paceline.kernels.table import Table, table_from_toml
 from paceline.memory import KvMemory, kv_memory
 from paceline.model import DTYPE_BYTES, Model
 
-__all__ = ["Cluster", "Instance"]
+__all__ = ["Cluster", "Instance", "Links"]
 
 _GIB = 2**30
 
@@ -176,6 +176,7 @@ class Instance:
             "blocks": blocks - 1,
             "block_tokens": self.block_tokens,
             "max_model_len": self._longest(blocks),
+            "kv_bytes_per_token": self._moved_bytes(),
             "cost": self._cost(),
         }
 
@@ -235,6 +236,10 @@ class Instance:
             )
         return wanted
 
+    def _moved_bytes(self) -> int:
+        """Return the bytes of a token's keys and values over all GPUs; 0 where the model is not known."""
+        return 0 if self.resolved_model is None else self.tensor_parallel * self.kv_bytes_per_token
+
     def _cost(self) -> dict[str, Any]:
         if isinstance(self.cost, Affine):
             return self.cost.to_wire()
@@ -245,16 +250,50 @@ class Instance:
         return roofline.to_wire(model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Links:
+    """What joins the instances of a cluster: a port each, on which transfers queue, in each direction.
+
+    Parameters
+    ----------
+    gbps
+        Gigabits a second (10**9 bits) of an instance's port, each way.
+    latency_s
+        Seconds from the last byte's leaving to its landing.
+
+    Raises
+    ------
+    ConfigError
+        If a figure is out of range.
+
+    Examples
+    --------
+    >>> Links(gbps=100).to_wire()
+    {'bytes_per_s': 12500000000.0, 'latency': 0}
+    """
+
+    gbps: float
+    latency_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check.positive("gbps of Links", self.gbps)
+        _check.seconds("latency_s of Links", self.latency_s)
+
+    def to_wire(self) -> dict[str, Any]:
+        """Spell the links out for the engine."""
+        return {"bytes_per_s": self.gbps * 1e9 / 8, "latency": round(self.latency_s * 1e12)}
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """Instances that share a router.
-
-    Links between instances and pools of roles will be further fields; until then requests do not move.
 
     Parameters
     ----------
     instances
         One or more, in the order in which results number them.
+    links
+        What joins them; None: requests that move do so in no time.
 
     Raises
     ------
@@ -271,6 +310,7 @@ class Cluster:
     """
 
     instances: Sequence[Instance]
+    links: Links | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.instances, Instance):
@@ -282,6 +322,8 @@ class Cluster:
             if not isinstance(instance, Instance):
                 raise ConfigError(f"instance {index} of a Cluster must be an Instance, was {instance!r}")
         object.__setattr__(self, "instances", instances)
+        if self.links is not None and not isinstance(self.links, Links):
+            raise ConfigError(f"links of a Cluster must be Links or None, was {self.links!r}")
 
     def to_toml(self) -> str:
         """Return the cluster as the text of a TOML file: equal neighbours share a table with a ``count``."""
@@ -289,7 +331,7 @@ class Cluster:
         for instance, same in groupby(self.instances):
             number = sum(1 for _ in same)
             tables.append(({"count": number} if number > 1 else {}) | _instance_table(instance))
-        return dump({"instances": tables})
+        return dump(({} if self.links is None else {"links": table(self.links)}) | {"instances": tables})
 
     @classmethod
     def from_toml(cls, text: str) -> Cluster:
@@ -308,8 +350,10 @@ class Cluster:
         """
         content = parse(text, "a cluster")
         tables = content.get("instances")
-        if not isinstance(tables, list) or set(content) != {"instances"}:
-            raise ConfigError(f"a cluster must be tables [[instances]] alone, was {sorted(content)}")
+        if not isinstance(tables, list) or not set(content) <= {"instances", "links"}:
+            raise ConfigError(
+                f"a cluster must be tables [[instances]] and perhaps [links], was {sorted(content)}"
+            )
         instances: list[Instance] = []
         for index, fields in enumerate(tables):
             what = f"table {index} of instances"
@@ -319,7 +363,8 @@ class Cluster:
             number = fields.pop("count", 1)
             _check.count(f"count of {what}", number)
             instances += number * [_instance(fields, what)]
-        return cls(instances)
+        links = build(Links, content["links"], "links of a cluster") if "links" in content else None
+        return cls(instances, links)
 
 
 def _instance_table(instance: Instance) -> dict[str, Any]:

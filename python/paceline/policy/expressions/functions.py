@@ -1,0 +1,42 @@
+"""What expressions can do that operators cannot say."""
+
+from __future__ import annotations
+
+from paceline.errors import PolicyError
+from paceline.policy.expressions.tree import Expr, Operand, op
+
+__all__ = ["ilog2", "maximum", "minimum", "where"]
+
+
+def minimum(*operands: Operand) -> Expr:
+    """Return the smallest of two or more numbers.
+
+    Examples
+    --------
+    >>> from paceline import req
+    >>> minimum(req.prompt_tokens, 512)
+    minimum(req.prompt_tokens, 512)
+    """
+    _several("minimum", operands)
+    return op("min", *operands)
+
+
+def maximum(*operands: Operand) -> Expr:
+    """Return the largest of two or more numbers."""
+    _several("maximum", operands)
+    return op("max", *operands)
+
+
+def where(condition: Operand, then: Operand, otherwise: Operand) -> Expr:
+    """Return one of two values: the first where a condition holds."""
+    return op("if", condition, then, otherwise)
+
+
+def ilog2(operand: Operand) -> Expr:
+    """Return the whole part of a number's logarithm to base 2; 0 for anything below 2."""
+    return op("ilog2", operand)
+
+
+def _several(name: str, operands: tuple[Operand, ...]) -> None:
+    if len(operands) < 2:
+        raise PolicyError(f"{name}() takes two or more numbers, was given {len(operands)}")

@@ -1,0 +1,345 @@
+"""`req`, `inst`, `slo`, `oracle` and `cluster`: where expressions begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from paceline._toml import close_matches
+from paceline.errors import PolicyError
+from paceline.policy.expressions.fields import FIELDS, Meaning, Takes, define
+from paceline.policy.expressions.kinds import Kind
+from paceline.policy.expressions.tree import Expr, Field, Over, Reduction, lift
+
+__all__ = ["Cluster", "Namespace", "UnknownField", "cluster", "inst", "oracle", "req", "slo"]
+
+
+class UnknownField(PolicyError, AttributeError):
+    """There is no field of that name."""
+
+
+class Namespace:
+    """Something that has fields."""
+
+    __slots__ = ("_space",)
+
+    def __init__(self, space: str) -> None:
+        self._space = space
+
+    def __repr__(self) -> str:
+        return self._space
+
+    if not TYPE_CHECKING:  # a type checker shall see only the fields that there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            space = self._space.partition(".")[0]
+            known = [field for owner, field in FIELDS if owner == space] or [
+                method for method in dir(type(self)) if not method.startswith("_")
+            ]
+            raise UnknownField(f"{self._space} has no field {name!r}{close_matches(name, known)}")
+
+
+class _Described:
+    """Enters what it describes among the fields."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        wire: str | None = None,
+        kind: Kind = "number",
+        unit: str = "",
+        drifts: bool = False,
+    ) -> None:
+        self._text, self._wire, self._kind, self._unit, self._drifts = text, wire, kind, unit, drifts
+        self.__doc__ = text
+
+    takes: Takes = "nothing"
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+        define(
+            Meaning(
+                space=owner.space,  # type: ignore[attr-defined]
+                name=name,
+                wire=self._wire or name,
+                kind=self._kind,
+                unit=self._unit,
+                text=self._text,
+                drifts=self._drifts,
+                takes=self.takes,
+            )
+        )
+
+
+class _Plain(_Described):
+    """A field that is read as an attribute."""
+
+    def __get__(self, instance: Namespace, owner: type) -> Expr:
+        return Field(instance._space, self._name)
+
+
+class _OfRequest(_Described):
+    """A field of an instance that depends on the request: `inst.fits(req)`."""
+
+    takes: Takes = "request"
+
+    def __get__(self, instance: Namespace, owner: type) -> _Asked:
+        return _Asked(Field(instance._space, self._name))
+
+
+class _Asked:
+    """What `inst.fits` is before it is given the request."""
+
+    __slots__ = ("_field",)
+
+    def __init__(self, field: Field) -> None:
+        self._field = field
+
+    def __call__(self, request: Request) -> Expr:
+        if not isinstance(request, Request):
+            raise PolicyError(
+                f"{self._field.space}.{self._field.name} takes the request: "
+                f"{self._field.space}.{self._field.name}(req), was {request!r}"
+            )
+        return self._field
+
+    def __repr__(self) -> str:
+        return f"<{self._field.space}.{self._field.name}: takes the request, as in {self._field!r}>"
+
+
+class _OfClass(_Described):
+    """A field of an instance that is asked for a class of its scheduler."""
+
+    takes: Takes = "class"
+
+    def __get__(self, instance: Namespace, owner: type) -> _AskedClass:
+        return _AskedClass(instance._space, self._name)
+
+
+class _AskedClass:
+    """What `inst.requests_in` is before it is given a class."""
+
+    __slots__ = ("_name", "_space")
+
+    def __init__(self, space: str, name: str) -> None:
+        self._space, self._name = space, name
+
+    def __call__(self, name: str) -> Expr:
+        if not isinstance(name, str):
+            raise PolicyError(f"{self._space}.{self._name} takes the name of a class, was {name!r}")
+        return Field(self._space, self._name, name)
+
+
+class Request(Namespace):
+    """A request as its scheduler or router sees it."""
+
+    space = "req"
+
+    arrival = _Plain("When it arrived.", wire="arrival_s", unit="s")
+    age = _Plain("Time since it arrived.", wire="age_s", unit="s", drifts=True)
+    waiting_time = _Plain(
+        "Time since it last stopped running, or else since it arrived or landed; 0 while it runs.",
+        wire="waiting_s",
+        unit="s",
+        drifts=True,
+    )
+    idle_steps = _Plain("The same, in steps that its instance took.", unit="steps", drifts=True)
+    attained_time = _Plain("Time that it has run so far.", wire="attained_s", unit="s", drifts=True)
+    joined = _Plain("When it entered its class.", wire="joined_s", unit="s")
+    prompt_tokens = _Plain("Length of its prompt.", unit="tokens")
+    generated_tokens = _Plain("Tokens it has yielded so far.", unit="tokens", drifts=True)
+    context_tokens = _Plain("Prompt and yielded tokens together.", unit="tokens", drifts=True)
+    kv_tokens = _Plain("Tokens whose keys and values are kept, on GPU or CPU.", unit="tokens", drifts=True)
+    blocks = _Plain(
+        "KV blocks it holds if it runs, else those that it takes to let it in.", unit="blocks", drifts=True
+    )
+    phase = _Plain(
+        "Its phase: prefill (no token yet), reasoning, or answering. Having to compute a prefix again does "
+        "not set it back.",
+        kind="phase",
+    )
+    priority = _Plain("The trace's column; smaller comes first.")
+    score = _Plain("The trace's column.")
+    tenant = _Plain("The trace's column.", kind="tenant")
+    quanta = _Plain("Whole quanta it has yielded since it entered its class.", unit="quanta")
+    preemptions = _Plain("Times it was put out of the batch.")
+    slack = _Plain(
+        "Time until its pacer runs dry; negative where the user waits, 1e18 where it does not answer.",
+        wire="slack_s",
+        unit="s",
+        drifts=True,
+    )
+    prefill_time = _Plain(
+        "Predicted time of its prompt alone in a step of its instance.", wire="prefill_s", unit="s"
+    )
+    running = _Plain("Whether it has a place in the batch.", kind="truth")
+
+
+class Oracle(Namespace):
+    """What no real scheduler knows of a request; a result says when its policy looked."""
+
+    space = "oracle"
+
+    output_tokens = _Plain("Tokens it will have yielded in the end.", unit="tokens")
+    remaining_tokens = _Plain("Tokens it has yet to yield.", unit="tokens", drifts=True)
+    reasoning_tokens = _Plain("Tokens of its output that are reasoning.", unit="tokens")
+
+
+class Objectives(Namespace):
+    """The bounds of the policy's `SLO`, in seconds."""
+
+    space = "slo"
+
+    ttft = _Plain("Bound on the time to the first token.", unit="s")
+    tpot = _Plain("Bound on the mean time per token after the first.", unit="s")
+    e2e = _Plain("Bound on the time from arrival to the last token.", unit="s")
+    itl = _Plain("Bound on the longest gap between two tokens.", unit="s")
+
+
+class Instance(Namespace):
+    """An instance, as of its last finished step."""
+
+    space = "inst"
+
+    kv_tokens = _Plain("Tokens whose keys and values it keeps, on GPU and CPU.", unit="tokens")
+    gpu_kv_tokens = _Plain("Those on the GPU.", unit="tokens")
+    cpu_kv_tokens = _Plain("Those swapped out to the CPU.", unit="tokens")
+    free_blocks = _Plain("KV blocks that are free.", unit="blocks")
+    total_blocks = _Plain("KV blocks there are.", unit="blocks")
+    free_cpu_blocks = _Plain("Blocks free in the CPU's pool.", unit="blocks")
+    kv_usage = _Plain("Used blocks over all, 0 to 1.")
+    fits = _OfRequest("Whether the request's blocks are free.", kind="truth")
+    running = _Plain("Requests with a place in the batch.", unit="requests")
+    waiting = _Plain("Requests queued: new or preempted, not swapped out.", unit="requests")
+    swapped = _Plain("Requests swapped out.", unit="requests")
+    requests = _Plain("Unfinished requests.", unit="requests")
+    reasoning_requests = _Plain("Unfinished requests in prefill or reasoning.", unit="requests")
+    answering_requests = _Plain("Unfinished requests that answer.", unit="requests")
+    fresh_answering_requests = _Plain(
+        "Those of them that have not used up their first quantum.", unit="requests"
+    )
+    requests_in = _OfClass(
+        "Unfinished requests in a class of the scheduler.", wire="class_requests", unit="requests"
+    )
+    answering_on_pace = _Plain(
+        "Whether each request that answers there still has something in its pacer.", kind="truth"
+    )
+    running_tokens = _Plain("Prompt and yielded tokens of those in the batch.", unit="tokens")
+    outstanding_tokens = _Plain("Prompt and yielded tokens of all its unfinished requests.", unit="tokens")
+    mean_token_interval = _Plain(
+        "Mean gap between the ends of its last 64 steps that decoded; 0 before there are any.",
+        wire="mean_token_interval_s",
+        unit="s",
+    )
+    prefill_delay = _Plain(
+        "Predicted time of the prompts there that are not through, one after the other.",
+        wire="prefill_delay_s",
+        unit="s",
+    )
+    prefill_time = _OfRequest(
+        "Predicted time of the request's prompt alone in a step there.", wire="prefill_s", unit="s"
+    )
+    waiting_blocks = _Plain("Blocks that all who queue would take.", unit="blocks")
+    head_blocks = _Plain("Blocks that the first who queues would take.", unit="blocks")
+    role = _Plain("The pool it is in.", kind="role")
+    prefix_tokens = _OfRequest("Tokens of the request's prompt that are cached there.", unit="tokens")
+    index = _Plain("Its place in the cluster, from 0.")
+
+    def in_pool(self, *pools: str) -> Expr:
+        """Whether the instance is in one of these pools."""
+        if not pools:
+            raise PolicyError(f"{self._space}.in_pool() takes the names of one or more pools, was empty")
+        among = self.role == pools[0]
+        for pool in pools[1:]:
+            among = among | (self.role == pool)
+        return among
+
+
+class Candidate(Instance):
+    """The instance that a rule looks at; `here` and `there` are those before and after a move."""
+
+    @property
+    def here(self) -> Instance:
+        """The instance that the request is on."""
+        return Instance("inst.here")
+
+    @property
+    def there(self) -> Instance:
+        """The instance that the rule picked."""
+        return Instance("inst.there")
+
+
+class Cluster(Namespace):
+    """All instances together, or those of some pools."""
+
+    def mean(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Return the mean of a number over instances."""
+        return _over("mean", of, within)
+
+    def min(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Return the smallest of a number over instances."""
+        return _over("min", of, within)
+
+    def max(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Return the largest of a number over instances."""
+        return _over("max", of, within)
+
+    def sum(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Return the sum of a number over instances."""
+        return _over("sum", of, within)
+
+    def count(self, of: Expr | bool = True, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Return for how many instances a condition holds; without one, how many there are."""
+        return _over("count", of, within)
+
+    def any(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Whether a condition holds for at least one instance."""
+        return _over("any", of, within)
+
+    def all(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
+        """Whether a condition holds for every instance."""
+        return _over("all", of, within)
+
+
+def _over(over: Reduction, of: Expr | bool, within: str | Sequence[str] | None) -> Expr:
+    inner = lift(of)
+    truth = over in ("count", "any", "all")
+    if (inner.kind == "truth") is not truth or inner.kind not in ("truth", "number"):
+        wanted = "a condition" if truth else "a number"
+        raise PolicyError(f"cluster.{over}() takes {wanted}, was {inner!r}")
+    for part in inner.walk():
+        if isinstance(part, Over):
+            raise PolicyError(f"cluster.{over}() must not hold another of its kind, was {part!r}")
+        if isinstance(part, Field) and part.space in ("inst.here", "inst.there"):
+            plain = repr(part).replace(part.space, "inst", 1)
+            raise PolicyError(f"cluster.{over}() looks at each instance as inst: {plain}, not {part!r}")
+    return Over(over, inner, pools(within))
+
+
+def pools(within: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Return the names of pools as a tuple; None stands for all instances."""
+    if within is None:
+        return None
+    names = (within,) if isinstance(within, str) else tuple(within)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise PolicyError(f"within must be the names of one or more pools, was {within!r}")
+    return names
+
+
+req = Request("req")
+"""The request that is ranked, routed or moved."""
+
+inst = Candidate("inst")
+"""The instance that a rule looks at."""
+
+oracle = Oracle("oracle")
+"""What no real scheduler knows of the request."""
+
+slo = Objectives("slo")
+"""The objectives of the policy."""
+
+cluster = Cluster("cluster")
+"""All instances together."""

@@ -1,0 +1,121 @@
+"""Where an expression may stand, and what it may look at there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from paceline.errors import PolicyError
+from paceline.policy.expressions.fields import meaning_of
+from paceline.policy.expressions.kinds import named
+from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, Field, Op, Over, lift
+
+__all__ = ["Scope", "condition", "drifting", "number"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    spaces: frozenset[str]
+    cluster: bool
+    there: str
+
+
+def _sight(*spaces: str, cluster: bool = True, there: str) -> _Sight:
+    return _Sight(frozenset((*spaces, "slo")), cluster, there)
+
+
+class Scope(Enum):
+    """The places of an expression, and what can be seen from each."""
+
+    QUEUE = _sight("req", "oracle", cluster=False, there="a queue ranks requests: use req and oracle")
+    DISPLACE = _sight("inst", cluster=False, there="it is asked of the instance alone: use inst")
+    ARRIVAL = _sight(
+        "req", "oracle", "inst", there="a request that arrives is on no instance yet: use inst, the candidate"
+    )
+    MOVE = _sight(
+        "req",
+        "oracle",
+        "inst",
+        "inst.here",
+        there="nobody is picked yet: inst is the candidate, inst.here the present",
+    )
+    STAY = _sight(
+        "req",
+        "oracle",
+        "inst.here",
+        there="staying looks at no candidate: use inst.here, the present instance",
+    )
+    PICKED = _sight(
+        "req", "oracle", "inst.here", "inst.there",
+        there="the choice is made: use inst.here, the present instance, and inst.there, the one picked",
+    )  # fmt: skip
+    PICKED_ON_ARRIVAL = _sight(
+        "req",
+        "oracle",
+        "inst.there",
+        there="the choice is made, from nowhere: use inst.there, the one picked",
+    )
+    MONITOR = _sight("inst", there="a monitor looks at instances alone: use inst, the candidate")
+    MONITOR_PAIR = _sight(
+        "inst.here",
+        "inst.there",
+        there="the pair is found: use inst.here, the source, and inst.there, the target",
+    )
+
+    @property
+    def sight(self) -> _Sight:
+        """What can be seen from there."""
+        return self.value
+
+
+def number(value: object, what: str, scope: Scope) -> Expr:
+    """Check that a value is a number that can be worked out in a place; ``what`` names it in errors."""
+    expression = lift(value)
+    if expression.kind != "number":
+        raise PolicyError(f"{what} must be a number, was {expression!r} ({named(expression.kind)})")
+    return _seen(expression, what, scope)
+
+
+def condition(value: object, what: str, scope: Scope) -> Expr:
+    """Check that a value is a condition that can be asked in a place; ``what`` names it in errors."""
+    expression = lift(value)
+    if expression.kind != "truth":
+        raise PolicyError(f"{what} must be a condition, was {expression!r} ({named(expression.kind)})")
+    return _seen(expression, what, scope)
+
+
+def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
+    sight = scope.sight
+    inside: set[int] = set()
+    for part in expression.walk():
+        if isinstance(part, Over):
+            if not sight.cluster:
+                raise PolicyError(f"{what} must not look at the cluster; {sight.there}; was {part!r}")
+            inside.update(id(field) for field in part.walk())
+        if not isinstance(part, Field):
+            continue
+        request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space
+        for space in (part.space, request):
+            # What stands in cluster.mean(...) is asked of each instance, which is inst there.
+            if space not in sight.spaces and not (space == "inst" and id(part) in inside):
+                raise PolicyError(f"{what} must not look at {part!r}; {sight.there}")
+    return expression
+
+
+def drifting(expression: Expr) -> Field | None:
+    """Return a field that makes an expression change from step to step, if there is one.
+
+    A comparison, a whole division by a constant and `ilog2` change at moments
+    that can be told ahead, whatever is inside them.
+    """
+    if isinstance(expression, Field):
+        return expression if meaning_of(expression.space, expression.name).drifts else None
+    if isinstance(expression, Op):
+        constant = isinstance(expression.args[-1], Const) or (
+            isinstance(expression.args[-1], Field) and expression.args[-1].space == "slo"
+        )
+        if expression.op in COMPARISONS or expression.op == "ilog2":
+            return None
+        if expression.op == "floordiv" and constant:
+            return None
+    return next((field for part in expression.parts if (field := drifting(part)) is not None), None)

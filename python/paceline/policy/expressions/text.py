@@ -1,0 +1,186 @@
+"""Expressions and rules as text: printed in Python's syntax, and read from it without running any."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from paceline._toml import close_matches
+from paceline.errors import PolicyError
+from paceline.policy.expressions import functions, namespaces
+from paceline.policy.expressions.fields import meaning_of
+from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, Field, Op, Over, lift
+
+__all__ = ["evaluate", "parse", "show"]
+
+_BINARY = {"or": ("|", 2), "and": ("&", 3), "add": ("+", 4), "sub": ("-", 4)} | {
+    name: (sign, 5) for name, sign in (("mul", "*"), ("div", "/"), ("floordiv", "//"))
+}
+_UNARY = {"neg": "-", "not": "~"}
+_CALLS = {"min": "minimum", "max": "maximum", "if": "where", "abs": "abs", "ilog2": "ilog2"}
+_COMPARED, _TIGHT = 1, 6
+
+
+def show(expression: Expr, least: int = 0) -> str:
+    """Write an expression; in parentheses where it binds less than `least`."""
+    text, binds = _shown(expression)
+    return f"({text})" if binds < least else text
+
+
+def _shown(expression: Expr) -> tuple[str, int]:
+    if isinstance(expression, Const):
+        return repr(expression.value), _TIGHT + 1
+    if isinstance(expression, Field):
+        takes = meaning_of(expression.space, expression.name).takes
+        given = {"nothing": "", "request": "(req)", "class": f"({expression.argument!r})"}[takes]
+        return f"{expression.space}.{expression.name}{given}", _TIGHT + 1
+    if isinstance(expression, Over):
+        given = "" if expression.of.same(Const(True)) and expression.over == "count" else show(expression.of)
+        within = "" if expression.within is None else f"within={_one_or_many(expression.within)}"
+        return f"cluster.{expression.over}({', '.join(filter(None, (given, within)))})", _TIGHT + 1
+    assert isinstance(expression, Op)
+    name, args = expression.op, expression.args
+    if name in COMPARISONS:
+        left, right = (show(arg, _COMPARED + 1) for arg in args)
+        return f"{left} {COMPARISONS[name]} {right}", _COMPARED
+    if name in _BINARY:
+        sign, binds = _BINARY[name]
+        return f"{show(args[0], binds)} {sign} {show(args[1], binds + 1)}", binds
+    if name in _UNARY:
+        return f"{_UNARY[name]}{show(args[0], _TIGHT)}", _TIGHT
+    return f"{_CALLS[name]}({', '.join(show(arg) for arg in args)})", _TIGHT + 1
+
+
+def _one_or_many(names: tuple[str, ...]) -> str:
+    return repr(names[0]) if len(names) == 1 else repr(names)
+
+
+NAMES: Mapping[str, Any] = {
+    "req": namespaces.req,
+    "inst": namespaces.inst,
+    "slo": namespaces.slo,
+    "oracle": namespaces.oracle,
+    "cluster": namespaces.cluster,
+    "minimum": functions.minimum,
+    "maximum": functions.maximum,
+    "where": functions.where,
+    "ilog2": functions.ilog2,
+    "abs": abs,
+}
+"""What an expression's text may name."""
+
+_INFIX: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.BitAnd: operator.and_, ast.BitOr: operator.or_,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+_INSTEAD: dict[type[ast.AST], str] = {
+    ast.And: "& (with comparisons in parentheses)",
+    ast.Or: "| (with comparisons in parentheses)",
+    ast.Not: "~",
+    ast.IfExp: "where(condition, a, b)",
+}
+
+
+def parse(text: str, what: str = "an expression") -> Expr:
+    """Read an expression; nothing in the text is run.
+
+    Parameters
+    ----------
+    text
+        What `show` wrote, or the like by hand.
+    what
+        Names it in an error.
+
+    Raises
+    ------
+    PolicyError
+        If it is not an expression, or one that makes no sense.
+
+    Examples
+    --------
+    >>> parse("inst.free_blocks > 2 * inst.waiting")
+    inst.free_blocks > 2 * inst.waiting
+    """
+    value = evaluate(text, what, NAMES)
+    try:
+        return lift(value)
+    except PolicyError as error:
+        raise PolicyError(f"{what}: {error}") from error
+
+
+def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type, ...] = ()) -> Any:  # noqa: ANN401
+    """Work out what a text stands for, given what it may name.
+
+    Parameters
+    ----------
+    text
+        One expression in Python's syntax, of calls, operators and constants.
+    what
+        Names it in an error.
+    names
+        What the text may name.
+    methods
+        Types whose public methods it may call, beside those of `req` and its kin.
+
+    Raises
+    ------
+    PolicyError
+        If it holds anything else.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        return _Reader(names, (namespaces.Namespace, *methods)).read(tree)
+    except SyntaxError as error:
+        raise PolicyError(f"{what} must be an expression, was {text!r} ({error.msg})") from error
+    except RecursionError as error:
+        raise PolicyError(f"{what} must not be nested so deeply, was {text[:60]!r}...") from error
+    except (PolicyError, TypeError, ArithmeticError, ValueError) as error:
+        raise PolicyError(f"{what}: {error}; the text was {text!r}") from error
+
+
+class _Reader:
+    """Turns a syntax tree into what it stands for."""
+
+    def __init__(self, names: Mapping[str, Any], owners: tuple[type, ...]) -> None:
+        self._names, self._owners = names, owners
+
+    def read(self, node: ast.expr) -> Any:  # noqa: ANN401 - expressions, rules, numbers, strings
+        match node:
+            case ast.Constant(value=bool() | int() | float() | str() | None):
+                return node.value
+            case ast.Name(id=name):
+                if name not in self._names:
+                    raise PolicyError(f"there is no {name!r}{close_matches(name, self._names)}")
+                return self._names[name]
+            case ast.Attribute(value=inner, attr=name):
+                owner = self.read(inner)
+                if name.startswith("_") or not isinstance(owner, self._owners):
+                    raise PolicyError(f"{ast.unparse(inner)} has no {name!r}")
+                return getattr(owner, name)
+            case ast.Call(func=function, args=args, keywords=keywords):
+                if any(isinstance(arg, ast.Starred) for arg in args) or any(k.arg is None for k in keywords):
+                    raise PolicyError(f"* and ** are not understood in {ast.unparse(node)}")
+                given = {str(keyword.arg): self.read(keyword.value) for keyword in keywords}
+                called = self.read(function)
+                if not callable(called):
+                    raise PolicyError(f"{ast.unparse(function)} takes nothing in parentheses")
+                return called(*(self.read(arg) for arg in args), **given)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return tuple(self.read(element) for element in elements)
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.read(operand)
+            case ast.UnaryOp(op=ast.Invert(), operand=operand):
+                return ~lift(self.read(operand))
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _INFIX:
+                return _INFIX[type(sign)](self.read(left), self.read(right))
+            case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _INFIX:
+                return _INFIX[type(sign)](self.read(left), self.read(right))
+            case ast.Compare(ops=[_, _, *_]):
+                raise PolicyError(f"write (a < b) & (b < c) for a < b < c, was {ast.unparse(node)}")
+        kind = type(node.op if isinstance(node, ast.BoolOp | ast.UnaryOp) else node)
+        instead = f"; write {_INSTEAD[kind]}" if kind in _INSTEAD else ""
+        raise PolicyError(f"{ast.unparse(node)} is not understood{instead}")

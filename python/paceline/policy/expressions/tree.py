@@ -1,0 +1,352 @@
+"""The trees that expressions are: immutable, typed as they are built, compared by structure."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from paceline.errors import PolicyError
+from paceline.policy.expressions.fields import meaning_of
+from paceline.policy.expressions.kinds import LABELS, PHASES, Kind, named
+
+__all__ = [
+    "COMPARISONS",
+    "Const",
+    "Expr",
+    "Field",
+    "Op",
+    "Operand",
+    "Operator",
+    "Over",
+    "Reduction",
+    "lift",
+    "op",
+]
+
+Operator = Literal[
+    "add", "sub", "mul", "div", "floordiv", "min", "max", "neg", "abs", "ilog2",
+    "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "if",
+]  # fmt: skip
+"""What an expression can do, by the engine's names."""
+
+Reduction = Literal["mean", "min", "max", "sum", "count", "any", "all"]
+"""What can be said of many instances at once."""
+
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+"""Operators that give true or false from two values, with their signs."""
+
+_ADVICE = (
+    "an expression is neither true nor false before a replay: write & for and, | for or, ~ for not, "
+    "where(condition, a, b) for if, (a < b) & (b < c) for a < b < c; the expression was {}"
+)
+
+
+class Expr:
+    """A value that the engine works out again and again during a replay.
+
+    Expressions are built from `req`, `inst`, `slo`, `oracle` and `cluster` with
+    ``+ - * / //``, comparisons, ``& | ~``, `minimum`, `maximum`, `where`,
+    `ilog2` and `abs`. ``==`` builds a comparison too: `same` is what asks
+    whether two expressions are equal.
+
+    Raises
+    ------
+    PolicyError
+        If what is put together makes no sense, such as a string compared with
+        a number.
+
+    Examples
+    --------
+    >>> from paceline import req
+    >>> (req.phase != "answering") & (req.kv_tokens <= 5000)
+    (req.phase != 'answering') & (req.kv_tokens <= 5000)
+    """
+
+    __slots__ = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What the expression stands for."""
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions that this one is made of directly."""
+        return ()
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Plain values that are equal where the expressions are."""
+        raise NotImplementedError
+
+    def same(self, other: object) -> bool:
+        """Whether another expression has the same structure."""
+        return isinstance(other, Expr) and self.key == other.key
+
+    def walk(self) -> Iterator[Expr]:
+        """Yield this expression and all within it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        from paceline.policy.expressions.text import show
+
+        return show(self)
+
+    def __bool__(self) -> bool:
+        raise PolicyError(_ADVICE.format(self))
+
+    def __eq__(self, other: object) -> Expr:  # type: ignore[override]
+        return op("eq", self, other)
+
+    def __ne__(self, other: object) -> Expr:  # type: ignore[override]
+        return op("ne", self, other)
+
+    def __lt__(self, other: Operand) -> Expr:
+        return op("lt", self, other)
+
+    def __le__(self, other: Operand) -> Expr:
+        return op("le", self, other)
+
+    def __gt__(self, other: Operand) -> Expr:
+        return op("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return op("ge", self, other)
+
+    def __add__(self, other: Operand) -> Expr:
+        return op("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return op("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return op("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return op("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return op("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return op("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return op("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return op("div", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return op("floordiv", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expr:
+        return op("floordiv", other, self)
+
+    def __and__(self, other: Operand) -> Expr:
+        return op("and", self, other)
+
+    def __rand__(self, other: Operand) -> Expr:
+        return op("and", other, self)
+
+    def __or__(self, other: Operand) -> Expr:
+        return op("or", self, other)
+
+    def __ror__(self, other: Operand) -> Expr:
+        return op("or", other, self)
+
+    def __invert__(self) -> Expr:
+        return op("not", self)
+
+    def __neg__(self) -> Expr:
+        return op("neg", self)
+
+    def __abs__(self) -> Expr:
+        return op("abs", self)
+
+
+Operand = Expr | float | str
+"""What an operator takes beside an expression."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Const(Expr):
+    """A value that never changes."""
+
+    value: float | str
+
+    @property
+    def kind(self) -> Kind:
+        """What the expression stands for."""
+        if isinstance(self.value, str):
+            return "text"
+        return "truth" if isinstance(self.value, bool) else "number"
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Plain values that are equal where the expressions are."""
+        return ("const", self.kind, self.value)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Field(Expr):
+    """Something to be read off a request, an instance or an objective."""
+
+    space: str
+    name: str
+    argument: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the expression stands for."""
+        return meaning_of(self.space, self.name).kind
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Plain values that are equal where the expressions are."""
+        return ("field", self.space, self.name, self.argument)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Op(Expr):
+    """An operator and what it is applied to."""
+
+    op: Operator
+    args: tuple[Expr, ...]
+
+    @property
+    def kind(self) -> Kind:
+        """What the expression stands for."""
+        if self.op == "if":
+            return self.args[1].kind
+        return "truth" if self.op in COMPARISONS or self.op in ("and", "or", "not") else "number"
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions that this one is made of directly."""
+        return self.args
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Plain values that are equal where the expressions are."""
+        return (self.op, *(part.key for part in self.args))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Over(Expr):
+    """One value from many instances: all of them, or those of some pools."""
+
+    over: Reduction
+    of: Expr
+    within: tuple[str, ...] | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """What the expression stands for."""
+        return "truth" if self.over in ("any", "all") else "number"
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """The expressions that this one is made of directly."""
+        return (self.of,)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Plain values that are equal where the expressions are."""
+        return (f"over {self.over}", self.within, self.of.key)
+
+
+def lift(value: object) -> Expr:
+    """Return a value as an expression.
+
+    Raises
+    ------
+    PolicyError
+        If it is no number, condition or string, or a number that a double
+        cannot hold.
+    """
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool | str):
+        return Const(value)
+    if isinstance(value, numbers.Integral):
+        number: float = int(value)
+    elif isinstance(value, numbers.Real):
+        number = float(value)
+    else:
+        raise PolicyError(f"an expression must be made of fields, numbers and strings, was {_said(value)}")
+    if not math.isfinite(number) or abs(number) > 2**53:
+        raise PolicyError(f"a number in an expression must be finite and within 2**53, was {value}")
+    return Const(number)
+
+
+def op(name: Operator, *operands: object) -> Expr:
+    """Apply an operator, or say why it cannot be applied.
+
+    Raises
+    ------
+    PolicyError
+        If the operands are not of the kinds that the operator takes.
+    """
+    args = tuple(lift(operand) for operand in operands)
+    kinds = [arg.kind for arg in args]
+    if name in ("and", "or", "not"):
+        for arg in args:
+            _expect(arg, "truth", "& | and ~ join conditions (put comparisons in parentheses)")
+    elif name == "if":
+        _expect(args[0], "truth", "where() takes a condition first")
+        if kinds[1] != kinds[2] or kinds[1] not in ("number", "truth"):
+            raise PolicyError(
+                "where() must choose between two numbers or two conditions, was "
+                f"{args[1]!r} ({named(kinds[1])}) and {args[2]!r} ({named(kinds[2])})"
+            )
+    elif name in ("eq", "ne") and not set(kinds) <= {"number"}:
+        return Op(name, _labelled(COMPARISONS[name], args[0], args[1]))
+    else:
+        rule = f"{COMPARISONS[name]} compares numbers" if name in COMPARISONS else f"{name} takes numbers"
+        for arg in args:
+            _expect(arg, "number", rule)
+        if name == "neg" and isinstance(args[0], Const):
+            return lift(-args[0].value)  # type: ignore[operator]  # checked to be a number above
+    return Op(name, args)
+
+
+def _expect(arg: Expr, kind: Kind, rule: str) -> None:
+    if arg.kind == kind:
+        return
+    if arg.kind in LABELS:
+        raise PolicyError(f"{rule}; {arg!r} is {named(arg.kind)}, which {LABELS[arg.kind]} by == or !=")
+    help_ = "; where(condition, 1, 0) makes a number of a condition" if kind == "number" else ""
+    raise PolicyError(f"{rule}, not {named(arg.kind)}: {arg!r}{help_ if arg.kind == 'truth' else ''}")
+
+
+def _labelled(sign: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """Check a comparison with a name in it; the name comes second."""
+    if left.kind == "text" and right.kind in LABELS:
+        left, right = right, left
+    if left.kind in LABELS and right.kind == "text":
+        text = right.value if isinstance(right, Const) else None
+        if left.kind == "phase" and text not in PHASES:
+            raise PolicyError(f"{left!r} must be compared with one of {', '.join(PHASES)}, was {text!r}")
+        return left, right
+    for side in (left, right):
+        if side.kind in LABELS:
+            other = right if side is left else left
+            raise PolicyError(f"{side!r} {LABELS[side.kind]}, not with {named(other.kind)}: {other!r}")
+    raise PolicyError(
+        f"{sign} compares numbers with numbers, or a phase, tenant or role with its name, was "
+        f"{left!r} ({named(left.kind)}) {sign} {right!r} ({named(right.kind)})"
+    )
+
+
+def _said(value: object) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

@@ -1,0 +1,91 @@
+"""Expressions as the engine reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline._toml import close_matches
+from paceline.errors import PolicyError
+from paceline.policy.expressions.fields import meaning_of
+from paceline.policy.expressions.kinds import PHASES, Kind
+from paceline.policy.expressions.tree import Const, Expr, Field, Op, Over
+
+__all__ = ["Names", "to_wire"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """The codes that stand for names during one replay.
+
+    Attributes
+    ----------
+    tenants, pools, classes
+        Names in the order of their codes.
+    bounds
+        The objectives, in seconds, by name.
+    """
+
+    tenants: Sequence[str] = ()
+    pools: Sequence[str] = ()
+    classes: Sequence[str] = ()
+    bounds: Mapping[str, float] = field(default_factory=dict)
+
+    def code(self, kind: Kind, name: str) -> int:
+        """Return the code of a name, or say what names there are."""
+        known = {"phase": PHASES, "tenant": self.tenants, "role": self.pools}[kind]
+        return _index({"phase": "phase", "tenant": "tenant", "role": "pool"}[kind], known, name)
+
+    def pool_codes(self, names: Sequence[str] | None) -> list[int] | None:
+        """Return the codes of pools; None stays None, and stands for all instances."""
+        return None if names is None else [self.code("role", name) for name in names]
+
+
+def _index(what: str, known: Sequence[str], name: str) -> int:
+    if name in known:
+        return list(known).index(name)
+    there = close_matches(name, known) if known else f"; there is no {what} at all"
+    raise PolicyError(f"there is no {what} {name!r}{there}")
+
+
+def to_wire(expression: Expr, names: Names) -> dict[str, Any]:
+    """Spell an expression out for the engine.
+
+    Raises
+    ------
+    PolicyError
+        If it names a tenant, pool, class or objective that there is not.
+    """
+    if isinstance(expression, Const):
+        assert not isinstance(expression.value, str), "names are told by what they are compared with"
+        return {"const": float(expression.value)}
+    if isinstance(expression, Field):
+        return _field(expression, names)
+    if isinstance(expression, Over):
+        within = names.pool_codes(expression.within)
+        return {"over": expression.over, "of": to_wire(expression.of, names), "within": within}
+    assert isinstance(expression, Op)
+    args = [
+        {"const": float(names.code(expression.args[0].kind, arg.value))}
+        if isinstance(arg, Const) and isinstance(arg.value, str)
+        else to_wire(arg, names)
+        for arg in expression.args
+    ]
+    return {"op": expression.op, "args": args}
+
+
+def _field(read: Field, names: Names) -> dict[str, Any]:
+    if read.space == "slo":
+        if read.name not in names.bounds:
+            there = ", ".join(names.bounds) or "none"
+            raise PolicyError(
+                f"{read!r} needs a policy with slo=SLO({read.name}=...); the bounds there are: {there}"
+            )
+        return {"const": float(names.bounds[read.name])}
+    meaning = meaning_of(read.space, read.name)
+    prefix = {"inst.here": "here", "inst.there": "there"}.get(read.space, read.space)
+    wire: dict[str, Any] = {"field": f"{prefix}.{meaning.wire}"}
+    if read.argument is not None:
+        wire["class"] = _index("class", names.classes, read.argument)
+    return wire

@@ -1,0 +1,56 @@
+"""How fast a user takes tokens in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paceline.policy.checks import duration
+from paceline.policy.value import Value
+
+__all__ = ["Pace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Pace(Value):
+    """The pace at which a user reads: what QoE and pacing slack are measured by.
+
+    Parameters
+    ----------
+    tpot
+        Seconds that a user takes for a token.
+    first
+        Seconds from the end of reasoning within which the first token of the
+        answer must come for its pacer not to run dry.
+    ttft
+        Seconds from arrival in which a user expects the first token of the
+        answer; None: QoE without a term for it.
+
+    Raises
+    ------
+    PolicyError
+        If one is out of range.
+
+    Examples
+    --------
+    >>> Pace(tpot=0.1, first=0.25).to_wire()
+    {'interval': 100000000000, 'first': 250000000000, 'ttft': None}
+    """
+
+    tpot: float
+    first: float = 0.25
+    ttft: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("tpot", 1e-9), ("first", 0.0), ("ttft", 0.0)):
+            value = getattr(self, name)
+            if value is not None:
+                duration(f"{name} of a Pace", value, least=least)
+
+    def to_wire(self, ticks_per_s: float = 1e12) -> dict[str, int | None]:
+        """Spell the pace out for the engine, in ticks."""
+        ttft = None if self.ttft is None else round(self.ttft * ticks_per_s)
+        return {
+            "interval": round(self.tpot * ticks_per_s),
+            "first": round(self.first * ticks_per_s),
+            "ttft": ttft,
+        }

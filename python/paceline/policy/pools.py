@@ -1,0 +1,70 @@
+"""Pools: what each instance of a cluster is for."""
+
+from __future__ import annotations
+
+from paceline.errors import PolicyError
+from paceline.policy.checks import whole
+
+__all__ = ["Pools"]
+
+
+class Pools:
+    """Part the instances of a cluster into pools, in their order.
+
+    Parameters
+    ----------
+    **sizes
+        Instances of each pool, by its name: the first so many are of the first
+        pool, the next of the second.
+
+    Raises
+    ------
+    PolicyError
+        If there is no pool, or one has no instance.
+
+    Examples
+    --------
+    >>> Pools(prefill=4, decode=4).names
+    ('prefill', 'decode')
+    """
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, **sizes: int) -> None:
+        if not sizes:
+            raise PolicyError("Pools must have at least one pool, had none: Pools(prefill=4, decode=4)")
+        for name, size in sizes.items():
+            whole(f"instances of pool {name!r}", size)
+        self._sizes = tuple(sizes.items())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the pools, in order."""
+        return tuple(name for name, _ in self._sizes)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Instances of each pool."""
+        return dict(self._sizes)
+
+    def roles(self, instances: int) -> list[int]:
+        """Return the code of the pool of each instance.
+
+        Raises
+        ------
+        PolicyError
+            If the cluster has another number of instances.
+        """
+        wanted = sum(self.sizes.values())
+        if wanted != instances:
+            raise PolicyError(f"{self!r} needs a cluster of {wanted} instances, was given one of {instances}")
+        return [code for code, (_, size) in enumerate(self._sizes) for _ in range(size)]
+
+    def __eq__(self, other: object) -> bool:
+        return self._sizes == other._sizes if isinstance(other, Pools) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._sizes)
+
+    def __repr__(self) -> str:
+        return f"Pools({', '.join(f'{name}={size}' for name, size in self._sizes)})"

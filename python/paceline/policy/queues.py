@@ -1,0 +1,229 @@
+"""How requests are ranked on an instance, and who gives way to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from paceline.errors import PolicyError
+from paceline.policy.checks import duration, whole
+from paceline.policy.expressions.namespaces import req
+from paceline.policy.expressions.scope import Scope, condition, drifting, number
+from paceline.policy.expressions.tree import Expr, Operand
+from paceline.policy.expressions.wire import Names, to_wire
+from paceline.policy.value import Value
+
+__all__ = ["Class", "Displace", "Keys", "Quantum", "Refresh", "keys_of", "ranked", "refuse_drift"]
+
+MOST_KEYS = 3
+"""Keys of a class, as many as the engine compares before it turns to the order of arrival."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Quantum(Value):
+    """Take turns: whoever has used up fewer quanta goes first, then who joined the class earlier.
+
+    Parameters
+    ----------
+    tokens
+        Tokens of a quantum, counted anew when a request enters its class.
+    then
+        Keys that decide between requests with as many quanta; by default when
+        each joined its class.
+
+    Raises
+    ------
+    PolicyError
+        If `tokens` is not at least 1, or a key cannot rank requests.
+
+    Examples
+    --------
+    >>> Quantum(500)
+    Quantum(500)
+    """
+
+    positional: ClassVar = ("tokens",)
+
+    tokens: int
+    then: Expr | tuple[Expr, ...] = (req.joined,)
+
+    def __post_init__(self) -> None:
+        whole("tokens of a Quantum", self.tokens)
+        then = keys_of(self.then, "then of a Quantum")
+        if len(then) >= MOST_KEYS:
+            raise PolicyError(f"then of a Quantum must be at most {MOST_KEYS - 1} keys, were {len(then)}")
+        object.__setattr__(self, "then", then)
+
+    @property
+    def keys(self) -> tuple[Expr, ...]:
+        """The keys it stands for."""
+        return (req.quanta, *keys_of(self.then, "then of a Quantum"))
+
+
+Keys = Expr | Sequence[Expr | float] | Quantum
+"""What requests are ranked by, smallest first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Class(Value):
+    """A class of requests; those of an earlier class go before those of a later one.
+
+    A request is in the first class whose condition holds, and moves when that
+    changes.
+
+    Parameters
+    ----------
+    name
+        How `inst.requests_in` calls it.
+    when
+        Who is in it; None: whoever is in none before.
+    hold
+        Tokens that a request yields before it may leave the class; 0: it leaves
+        as soon as the condition does not hold.
+    order
+        What ranks the requests of the class; None: the scheduler's order.
+
+    Raises
+    ------
+    PolicyError
+        If the condition or a key looks at what a queue does not see, or a value
+        is out of range.
+
+    Examples
+    --------
+    >>> Class("starving", when=req.waiting_time > 120)
+    Class('starving', when=req.waiting_time > 120)
+    """
+
+    positional: ClassVar = ("name",)
+
+    name: str
+    when: Operand | None = None
+    hold: int = 0
+    order: Keys | None = None
+
+    def __post_init__(self) -> None:
+        name: object = self.name
+        if not isinstance(name, str) or not name:
+            raise PolicyError(f"name of a Class must be a string that is not empty, was {name!r}")
+        what = f"Class {self.name!r}"
+        if self.when is not None:
+            object.__setattr__(self, "when", condition(self.when, f"when of {what}", Scope.QUEUE))
+        whole(f"hold of {what}", self.hold, least=0)
+        if self.order is not None:
+            object.__setattr__(self, "order", ranked(self.order, f"order of {what}"))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Refresh(Value):
+    """How often keys are looked at that change with time or with each token.
+
+    Parameters
+    ----------
+    steps
+        Every so many steps of an instance; None: not by steps.
+    seconds
+        Every so many seconds; None: not by time.
+
+    Raises
+    ------
+    PolicyError
+        If neither is given, or one is out of range.
+
+    Examples
+    --------
+    >>> Refresh(seconds=0.5)
+    Refresh(seconds=0.5)
+    """
+
+    steps: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.seconds is None:
+            raise PolicyError("a Refresh must have steps or seconds, had neither: Refresh(steps=1)")
+        if self.steps is not None:
+            whole("steps of a Refresh", self.steps)
+        if self.seconds is not None:
+            duration("seconds of a Refresh", self.seconds, least=1e-9)
+
+    def to_wire(self, ticks_per_s: float) -> dict[str, int]:
+        """Spell it out for the engine."""
+        return {"steps": self.steps or 0, "ticks": round((self.seconds or 0.0) * ticks_per_s)}
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Displace(Value):
+    """Let a request in for which there is no room by putting worse-ranked ones out.
+
+    Parameters
+    ----------
+    when
+        A condition on the instance; where it does not hold, who is best waits
+        for room. None: it always does.
+    most
+        Requests put out in one step at most; None: no limit.
+
+    Raises
+    ------
+    PolicyError
+        If the condition looks at more than the instance, or `most` is below 1.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> Displace(when=inst.kv_usage >= 0.9)
+    Displace(when=inst.kv_usage >= 0.9)
+    """
+
+    when: Operand | None = None
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.when is not None:
+            object.__setattr__(self, "when", condition(self.when, "when of a Displace", Scope.DISPLACE))
+        if self.most is not None:
+            whole("most of a Displace", self.most)
+
+    def to_wire(self, names: Names) -> dict[str, object]:
+        """Spell it out for the engine."""
+        when = to_wire(self.when, names) if isinstance(self.when, Expr) else None
+        return {"kind": "displace", "when": when, "most": self.most or 0}
+
+
+def ranked(order: Any, what: str) -> Expr | tuple[Expr, ...] | Quantum:  # noqa: ANN401 - checked here
+    """Check what requests are ranked by, and write a single key as itself."""
+    if isinstance(order, Quantum):
+        return order
+    keys = keys_of(order, what)
+    return keys[0] if len(keys) == 1 else keys
+
+
+def keys_of(order: Any, what: str) -> tuple[Expr, ...]:  # noqa: ANN401 - checked here
+    """Return the keys of an order.
+
+    Raises
+    ------
+    PolicyError
+        If one is no number or looks at what a queue does not see, or there are
+        too many.
+    """
+    if isinstance(order, Quantum):
+        return order.keys
+    given = tuple(order) if isinstance(order, tuple | list) else (order,)
+    if not 1 <= len(given) <= MOST_KEYS:
+        raise PolicyError(f"{what} must be 1 to {MOST_KEYS} keys, were {len(given)}")
+    return tuple(number(key, what, Scope.QUEUE) for key in given)
+
+
+def refuse_drift(keys: Sequence[Expr], what: str, refresh: Refresh | None) -> None:
+    """Refuse keys that change from step to step where nothing says how often they are looked at."""
+    for key in keys:
+        field = drifting(key)
+        if field is not None and refresh is None:
+            raise PolicyError(
+                f"{what} must not change from step to step unless the scheduler says how often it is looked "
+                f"at: {field!r} in {key!r} drifts. Give refresh=Refresh(steps=...) or "
+                f"Refresh(seconds=...), or make it a step: {field!r} // 100, ilog2({field!r})"
+            )

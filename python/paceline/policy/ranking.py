@@ -1,0 +1,94 @@
+"""An order that ranks requests: its keys by class, and what the engine is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paceline.errors import PolicyError
+from paceline.policy.expressions.namespaces import oracle, req
+from paceline.policy.expressions.tree import Expr
+from paceline.policy.expressions.wire import Names
+from paceline.policy.expressions.wire import to_wire as expression_to_wire
+from paceline.policy.queues import Class, Quantum, Refresh, keys_of, refuse_drift
+
+__all__ = ["keys_in", "quantum_of", "to_wire"]
+
+_NAMED: dict[str, tuple[Expr, ...]] = {
+    "arrival": (),  # the engine comes to the order of arrival by itself
+    "priority": (req.priority,),
+    "score": (req.score,),
+    "longest_output": (-oracle.output_tokens,),
+}
+"""The keys that names of orders stand for."""
+
+
+def keys_in(order: Any, classes: Sequence[Class], refresh: Refresh | None) -> list[tuple[Expr, ...]]:  # noqa: ANN401
+    """Return the keys of each class, or of the only one there is.
+
+    Raises
+    ------
+    PolicyError
+        If one drifts and there is no refresh, or quanta are counted nowhere.
+    """
+    several = []
+    for each in classes or (None,):
+        own = None if each is None else each.order
+        what = "order" if own is None else f"order of Class {each.name!r}"  # type: ignore[union-attr]
+        chosen = order if own is None else own
+        keys = _NAMED[chosen] if isinstance(chosen, str) else keys_of(chosen, what)
+        refuse_drift(keys, what, refresh)
+        several.append(keys)
+    return several
+
+
+def quantum_of(order: Any, classes: Sequence[Class]) -> int:  # noqa: ANN401
+    """Return the tokens of a quantum; 0 where there is none.
+
+    Raises
+    ------
+    PolicyError
+        If classes have different ones, which the engine does not know.
+    """
+    orders = [order, *(each.order for each in classes)]
+    sizes = {each.tokens for each in orders if isinstance(each, Quantum)}
+    if len(sizes) > 1:
+        raise PolicyError(f"classes must have the same Quantum, were {sorted(sizes)} tokens")
+    if not sizes and any(req.quanta.same(part) for keys in _given(orders) for part in keys.walk()):
+        raise PolicyError("req.quanta needs a Quantum somewhere in the order: order=Quantum(500)")
+    return next(iter(sizes), 0)
+
+
+def _given(orders: Sequence[Any]) -> list[Expr]:
+    several = (each if isinstance(each, tuple) else (each,) for each in orders)
+    return [key for keys in several for key in keys if isinstance(key, Expr)]
+
+
+def to_wire(
+    order: Any,  # noqa: ANN401
+    classes: Sequence[Class],
+    refresh: Refresh | None,
+    names: Names,
+    ticks_per_s: float,
+) -> dict[str, object]:
+    """Spell the order out for the engine."""
+    ranked = []
+    for each, keys in zip(classes or (None,), keys_in(order, classes, refresh), strict=True):
+        when = each.when if each is not None and isinstance(each.when, Expr) else None
+        ranked.append(
+            {
+                "when": None if when is None else expression_to_wire(when, names),
+                "hold": 0 if each is None else each.hold,
+                "keys": [expression_to_wire(key, names) for key in keys],
+            }
+        )
+    if ranked[-1]["when"] is not None:
+        # Whoever is in no class comes last, in order of arrival among equals.
+        last = keys_of(order, "order") if not isinstance(order, str) else _NAMED[order]
+        ranked.append({"when": None, "hold": 0, "keys": [expression_to_wire(key, names) for key in last]})
+    return {
+        "kind": "ranked",
+        "classes": ranked,
+        "quantum": quantum_of(order, classes),
+        "refresh": {"steps": 0, "ticks": 0} if refresh is None else refresh.to_wire(ticks_per_s),
+    }

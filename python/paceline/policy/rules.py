@@ -1,0 +1,292 @@
+"""Rules that pick an instance for a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from paceline.errors import PolicyError
+from paceline.policy.expressions.namespaces import pools
+from paceline.policy.expressions.scope import Scope, condition, number
+from paceline.policy.expressions.tree import Expr, Operand, lift
+from paceline.policy.value import Value, shown
+
+__all__ = ["FirstOf", "Pick", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "stay"]
+
+Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
+"""Which instance an arrival joins; ties go to the lowest index.
+
+``round_robin``: each in turn. ``fewest_requests``: the fewest requests sent
+there and not finished. ``fewest_tokens``: the fewest tokens, over those
+requests, of prompt and of output so far. An instance is seen as of its last
+finished step.
+"""
+
+Router = Callable[..., Any]
+"""A Python function that picks an instance; see the guide on policies for what it is called with."""
+
+
+class Chain(Value):
+    """A rule that conditions can be put on."""
+
+    __slots__ = ()
+
+    def unless(self, when: Operand) -> Unless:
+        """Return the rule that gives nobody where a condition holds for what this one picks.
+
+        Parameters
+        ----------
+        when
+            A condition on `inst.here`, the present instance, and `inst.there`,
+            the one picked.
+        """
+        return Unless(self, lift(when))  # type: ignore[arg-type]  # each Chain is a Rule
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Pick(Chain):
+    """Pick the best of the instances that a condition allows. Made by `pick`."""
+
+    min: Any = ()
+    max: Any = ()
+    where: Expr | None = None
+    accept: Expr | None = None
+    within: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        named = []
+        for name in ("min", "max", "within", "where", "accept"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, tuple) and not value):
+                single = isinstance(value, tuple) and len(value) == 1
+                named.append(f"{name}={shown(value[0] if single else value)}")
+        return f"pick({', '.join(named)})"
+
+    def checked(self, what: str, scope: Scope) -> None:
+        """Refuse what the rule cannot look at where it stands."""
+        for name in ("min", "max"):
+            for key in getattr(self, name):
+                number(key, f"{name} of {what}", scope)
+        for name in ("where", "accept"):
+            if getattr(self, name) is not None:
+                condition(getattr(self, name), f"{name} of {what}", scope)
+
+    @property
+    def keys(self) -> tuple[Expr, ...]:
+        """What the picked instance has the least of."""
+        return self.min or tuple(-key for key in self.max)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class FirstOf(Chain):
+    """Take the first rule that gives somebody. Made by `first_of`."""
+
+    rules: tuple[Rule, ...]
+
+    def __repr__(self) -> str:
+        return f"first_of({', '.join(shown(rule) for rule in self.rules)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unless(Chain):
+    """Give nobody where a condition holds. Made by the ``unless`` of another rule."""
+
+    of: Rule
+    when: Expr
+
+    def __repr__(self) -> str:
+        return f"{shown(self.of)}.unless({self.when!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Stay(Chain):
+    """Keep the request where it is. Made by `stay`."""
+
+    when: Expr | None = None
+
+    def __repr__(self) -> str:
+        return "stay()" if self.when is None else f"stay(when={self.when!r})"
+
+
+Rule = Pick | FirstOf | Unless | Stay | Routing | Router
+"""Anything that picks an instance, or nobody."""
+
+
+def pick(
+    *,
+    min: Operand | Sequence[Operand] | None = None,
+    max: Operand | Sequence[Operand] | None = None,
+    where: Operand | None = None,
+    accept: Operand | None = None,
+    within: str | Sequence[str] | None = None,
+) -> Pick:
+    """Pick the instance with the least, or the most, of something.
+
+    Parameters
+    ----------
+    min, max
+        What decides, or several such things, one after the other; one of the
+        two. Ties go to the lowest index.
+    where
+        Only instances for which this holds.
+    accept
+        What must hold for the one picked, else the rule gives nobody.
+    within
+        Only instances of this pool, or of these.
+
+    Raises
+    ------
+    PolicyError
+        If neither or both of `min` and `max` are given, or a part is of the
+        wrong kind.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> pick(min=inst.kv_tokens, where=inst.answering_on_pace)
+    pick(min=inst.kv_tokens, where=inst.answering_on_pace)
+    """
+    if (min is None) == (max is None):
+        raise PolicyError(f"pick() must have one of min and max, was min={min!r}, max={max!r}")
+    rule = Pick(
+        min=() if min is None else _keys(min),
+        max=() if max is None else _keys(max),
+        where=None if where is None else lift(where),
+        accept=None if accept is None else lift(accept),
+        within=pools(within),
+    )
+    for name in ("min", "max"):
+        for key in getattr(rule, name):
+            if key.kind != "number":
+                raise PolicyError(f"{name} of pick() must be a number, was {key!r}")
+    for name in ("where", "accept"):
+        part = getattr(rule, name)
+        if part is not None and part.kind != "truth":
+            raise PolicyError(f"{name} of pick() must be a condition, was {part!r}")
+    return rule
+
+
+def _keys(given: Operand | Sequence[Operand]) -> tuple[Expr, ...]:
+    several = given if isinstance(given, tuple | list) else (given,)
+    if not several:
+        raise PolicyError("pick() must have at least one key in min or max, had none")
+    return tuple(lift(key) for key in several)
+
+
+def first_of(*rules: Rule) -> FirstOf:
+    """Take the first rule that gives somebody.
+
+    Raises
+    ------
+    PolicyError
+        If fewer than two are given, or one is no rule.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(pick(min=inst.requests, where=inst.waiting == 0), "fewest_tokens")
+    first_of(pick(min=inst.requests, where=inst.waiting == 0), 'fewest_tokens')
+    """
+    if len(rules) < 2:
+        raise PolicyError(f"first_of() must have two or more rules, had {len(rules)}")
+    for rule in rules:
+        is_rule(rule, "a rule of first_of()")
+    return FirstOf(rules)
+
+
+def stay(*, when: Operand | None = None) -> Stay:
+    """Keep the request where it is.
+
+    Parameters
+    ----------
+    when
+        Only if this holds; None: always.
+
+    Examples
+    --------
+    >>> from paceline import inst, req
+    >>> stay(when=inst.here.fits(req))
+    stay(when=inst.here.fits(req))
+    """
+    if when is None:
+        return Stay()
+    expression = lift(when)
+    if expression.kind != "truth":
+        raise PolicyError(f"when of stay() must be a condition, was {expression!r}")
+    return Stay(when=expression)
+
+
+def is_rule(rule: object, what: str) -> None:
+    """Refuse what is no rule; ``what`` names it."""
+    if isinstance(rule, str):
+        if rule not in get_args(Routing):
+            legal = ", ".join(get_args(Routing))
+            raise PolicyError(f"{what} must be one of {legal}, or a rule such as pick(), was {rule!r}")
+    elif not isinstance(rule, Chain) and (not callable(rule) or isinstance(rule, type | Expr)):
+        raise PolicyError(
+            f"{what} must be a rule (pick, first_of, stay), a name or a Python function, was {rule!r}"
+        )
+
+
+def each(rule: object) -> Iterator[object]:
+    """Yield a rule and all within it."""
+    yield rule
+    inner: tuple[object, ...] = ()
+    if isinstance(rule, FirstOf):
+        inner = rule.rules
+    elif isinstance(rule, Unless):
+        inner = (rule.of,)
+    for part in inner:
+        yield from each(part)
+
+
+def check(rule: object, what: str, *, arrival: bool) -> None:
+    """Check a rule for where it stands: on arrival, or when a request may move.
+
+    Raises
+    ------
+    PolicyError
+        If a part looks at what is not there, or an arrival may find nobody.
+    """
+    for part in each(rule):
+        is_rule(part, what)
+        if isinstance(part, Pick):
+            part.checked(f"pick() in {what}", Scope.ARRIVAL if arrival else Scope.MOVE)
+        elif isinstance(part, Unless):
+            scope = Scope.PICKED_ON_ARRIVAL if arrival else Scope.PICKED
+            condition(part.when, f"unless() in {what}", scope)
+        elif isinstance(part, Stay):
+            if arrival:
+                raise PolicyError(
+                    f"{what} must not have stay(): a request that arrives is on no instance yet"
+                )
+            if part.when is not None:
+                condition(part.when, f"stay() in {what}", Scope.STAY)
+        elif isinstance(part, FirstOf):
+            _reached(part, what)
+    if arrival and not always(rule):
+        last = rule.rules[-1] if isinstance(rule, FirstOf) else rule
+        raise PolicyError(
+            f"{what} must always pick somebody, but {shown(last)} may give nobody; end with an "
+            f"alternative without where and accept: first_of({shown(rule)}, pick(min=inst.requests))"
+        )
+
+
+def _reached(rule: FirstOf, what: str) -> None:
+    for number_, part in enumerate(rule.rules[:-1], start=1):
+        if always(part) and getattr(part, "within", None) is None and not callable(part):
+            raise PolicyError(
+                f"{what} never comes to rule {number_ + 1} of {shown(rule)}: {shown(part)} always decides"
+            )
+
+
+def always(rule: object) -> bool:
+    """Whether a rule gives somebody whatever the instances are like."""
+    if isinstance(rule, Pick):
+        return rule.where is None and rule.accept is None
+    if isinstance(rule, FirstOf):
+        return any(always(part) for part in rule.rules)
+    if isinstance(rule, Unless):
+        return False
+    return rule.when is None if isinstance(rule, Stay) else True

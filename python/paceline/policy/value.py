@@ -1,0 +1,70 @@
+"""Values that hold expressions: compared by structure, and shown as a person would write them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from paceline.policy.expressions.tree import Expr
+
+__all__ = ["Value", "shown", "structure"]
+
+
+class Value:
+    """The base of dataclasses that may hold expressions, whose ``==`` compares nothing.
+
+    Give the dataclass ``eq=False, repr=False``.
+    """
+
+    __slots__ = ()
+
+    positional: ClassVar[tuple[str, ...]] = ()
+    """Fields that are shown without their names, first."""
+
+    def __eq__(self, other: object) -> bool:
+        return structure(self) == structure(other) if type(self) is type(other) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(structure(self))
+
+    def __repr__(self) -> str:
+        plain, named = [], []
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]  # a mixin of dataclasses
+            value = getattr(self, field.name)
+            if field.name in self.positional:
+                plain.append(shown(value))
+            elif structure(value) != structure(_default(field)):
+                named.append(f"{field.name}={shown(value)}")
+        return f"{type(self).__name__}({', '.join(plain + named)})"
+
+
+def structure(value: object) -> Any:  # noqa: ANN401 - plain values, nested in tuples
+    """Return plain values that are equal and hash alike where the originals say the same."""
+    if isinstance(value, Expr):
+        return value.key
+    if isinstance(value, Value):
+        parts = (structure(getattr(value, field.name)) for field in dataclasses.fields(value))  # type: ignore[arg-type]
+        return (type(value), *parts)
+    if isinstance(value, tuple | list):
+        return tuple(structure(part) for part in value)
+    if isinstance(value, Mapping):
+        return tuple((key, structure(part)) for key, part in value.items())
+    return value
+
+
+def shown(value: object) -> str:
+    """Write a value as one would in a policy's file."""
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(shown(part) for part in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key!r}: {shown(part)}' for key, part in value.items())}}}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    return repr(value)
+
+
+def _default(field: dataclasses.Field[Any]) -> object:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return field.default

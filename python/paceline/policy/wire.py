@@ -1,0 +1,120 @@
+"""What the engine is told of a policy's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from paceline.policy.expressions.tree import Const, Expr, Field, Op
+from paceline.policy.expressions.wire import Names, to_wire
+from paceline.policy.monitors import Migrate
+from paceline.policy.rules import FirstOf, Pick, Stay, Unless, each
+
+if TYPE_CHECKING:
+    from paceline.policy.policy import Policy
+
+__all__ = ["check_names", "expressions_in", "routing_to_wire"]
+
+_MOMENTS = ("on_arrival", "on_prefilled", "on_answering")
+
+
+def expressions_in(policy: Policy) -> Iterator[Expr]:
+    """Yield each expression of a policy's rules and monitors."""
+    for moment in _MOMENTS:
+        for rule in each(getattr(policy, moment)):
+            if isinstance(rule, Pick):
+                yield from _of_pick(rule)
+            elif isinstance(rule, Unless | Stay) and rule.when is not None:
+                yield rule.when
+    for _, actions in policy.monitors:
+        for action in actions:
+            for pick in (action.source, action.target, action.choose):
+                yield from _of_pick(pick)
+            if action.when is not None:
+                yield action.when
+
+
+def _of_pick(rule: Pick) -> Iterator[Expr]:
+    yield from rule.keys
+    yield from (part for part in (rule.where, rule.accept) if part is not None)
+
+
+def check_names(policy: Policy, names: Names) -> None:
+    """Refuse pools, classes and objectives that there are not; tenants are the trace's.
+
+    Raises
+    ------
+    PolicyError
+        Names what is not there, and what is.
+    """
+    for expression in policy.expressions():
+        to_wire(_without_tenants(expression), names)
+    for moment in _MOMENTS:
+        for rule in each(getattr(policy, moment)):
+            if isinstance(rule, Pick):
+                names.pool_codes(rule.within)
+
+
+def _without_tenants(expression: Expr) -> Expr:
+    if isinstance(expression, Op):
+        first = expression.args[0]
+        if isinstance(first, Field) and first.kind == "tenant":
+            return Const(True)
+        return Op(expression.op, tuple(_without_tenants(arg) for arg in expression.args))
+    return expression
+
+
+def routing_to_wire(policy: Policy, names: Names, ticks_per_s: float) -> dict[str, Any]:
+    """Spell rules and monitors out for the engine; Python functions by their place in ``policy.calls``."""
+    calls = policy.calls
+    taken = iter(range(len(calls)))
+    wire: dict[str, Any] = {}
+    for moment in _MOMENTS:
+        rule = getattr(policy, moment)
+        wire[moment] = None if rule is None else _rule(rule, names, lambda: next(taken))
+    wire["every"] = [
+        {"period": round(seconds * ticks_per_s), "actions": [_migrate(action, names) for action in actions]}
+        for seconds, actions in policy.monitors
+    ]
+    return wire
+
+
+def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]:
+    match rule:
+        case str():
+            return {"rule": rule}
+        case Pick():
+            within = names.pool_codes(rule.within)
+            return {
+                "rule": "pick",
+                **_best(rule, names),
+                "accept": _maybe(rule.accept, names),
+                "within": within,
+            }
+        case FirstOf():
+            return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
+        case Unless():
+            return {"rule": "unless", "of": _rule(rule.of, names, call), "when": to_wire(rule.when, names)}
+        case Stay():
+            return {"rule": "stay", "when": _maybe(rule.when, names)}
+    return {"rule": "call", "index": call()}
+
+
+def _best(rule: Pick, names: Names) -> dict[str, Any]:
+    return {"min": [to_wire(key, names) for key in rule.keys], "where": _maybe(rule.where, names)}
+
+
+def _maybe(expression: Expr | None, names: Names) -> dict[str, Any] | None:
+    return None if expression is None else to_wire(expression, names)
+
+
+def _migrate(action: Migrate, names: Names) -> dict[str, Any]:
+    live = action.live
+    return {
+        "action": "migrate",
+        "source": _best(action.source, names),
+        "target": _best(action.target, names),
+        "choose": _best(action.choose, names),
+        "when": _maybe(action.when, names),
+        "live": None if live is None else {"stages": live.stages, "last_blocks": live.last_blocks},
+    }
