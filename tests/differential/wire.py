@@ -61,6 +61,7 @@ def instance(
     budget: int = 1000,
     seats: int = 1000,
     chunked: bool = True,
+    unless_preempted: bool = False,
     allocation: str = "sequence",
     order: Wire | None = None,
     admission: Wire | None = None,
@@ -70,7 +71,7 @@ def instance(
     admit: Wire = {
         "kind": "admit",
         "chunked": chunked,
-        "unless_preempted": False,
+        "unless_preempted": unless_preempted,
         "unless_swapped": False,
         "count_decodes": True,
         "gather": None,

@@ -35,7 +35,9 @@ class Scheduler:
         self.seats: int = wire["max_num_seqs"]
         self.allocation: str = wire["allocation"]
         self.admission: dict[str, Any] = wire["admission"]
-        self.chunked: bool = next(stage for stage in wire["stages"] if stage["kind"] == "admit")["chunked"]
+        admit = next(stage for stage in wire["stages"] if stage["kind"] == "admit")
+        self.chunked: bool = admit["chunked"]
+        self.unless_preempted: bool = admit["unless_preempted"]
         self.swap = wire["preemption"] if wire["preemption"]["kind"] == "swap" else None
         self.pool = BlockPool(config["blocks"])
         self.cpu_pool = BlockPool(self.swap["blocks"] if self.swap else 0)
@@ -137,6 +139,8 @@ class Scheduler:
 
     def _admit(self, step: Step, displaces: bool) -> None:
         displaced = 0
+        if self.unless_preempted and step.preempted:
+            return
         while self.queue and step.left > 0:
             job = self.ranked_queue[0]
             if job in step.preempted or not (self.chunked or job.lacking <= step.left):
