@@ -190,7 +190,7 @@ def instances(draw: st.DrawFn) -> Wire:
         max(1, draw(CAPACITY) // block_tokens),
         block_tokens=block_tokens,
         max_model_len=draw(st.sampled_from([None, None, None, 60])),
-        kv_bytes=draw(st.sampled_from([1.0, 1.0, 3.0])),
+        kv_bytes=draw(st.sampled_from([1, 1, 3])),
         step=draw(st.integers(1, 20)),
         token=draw(st.integers(0, 3)),
         kv_token=draw(st.sampled_from([0, 0, 1, 2])),
@@ -325,7 +325,9 @@ LINKS = st.one_of(
     # Ticks a byte: 1, 4 and 1/2.
     st.tuples(st.sampled_from([1e12, 2.5e11, 2e12]), st.sampled_from([0, 3, 20])),
 )
-PACES = st.tuples(st.integers(1, 40), st.integers(0, 60), st.none() | st.integers(0, 100))
+PACES = st.integers(1, 40).flatmap(
+    lambda interval: st.tuples(st.just(interval), st.integers(interval, 60), st.none() | st.integers(0, 100))
+)
 
 
 @st.composite

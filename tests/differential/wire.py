@@ -54,7 +54,7 @@ def instance(
     *,
     block_tokens: int = 1,
     max_model_len: int | None = None,
-    kv_bytes: float = 1.0,
+    kv_bytes: int = 1,
     step: int = 1,
     token: int = 0,
     kv_token: int = 0,

@@ -34,7 +34,7 @@ class Replica:
         self.role = role
         self.blocks: int = config["blocks"]
         self.block_tokens: int = config["block_tokens"]
-        self.kv_bytes: float = config["kv_bytes_per_token"]
+        self.kv_bytes: int = config["kv_bytes_per_token"]
         self.scheduler = Scheduler(config, self.view)
         self.jobs: list[Job] = []  # unfinished ones that are here
         self.leaving: dict[Job, tuple[int, int]] = {}  # where to, and the tokens that are there already
