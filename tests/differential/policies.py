@@ -7,6 +7,7 @@ conditions hold about as often as not. Times are small whole ticks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -28,7 +29,8 @@ SPANS = st.integers(-20, 150).map(lambda ticks: ticks / TICKS_PER_SECOND)
 MOMENTS = st.integers(0, 600).map(lambda ticks: ticks / TICKS_PER_SECOND)
 
 Field = tuple[str, st.SearchStrategy[Any]]
-STEADY: list[Field] = [
+Fields = tuple[Field, ...]
+STEADY: Fields = (
     ("req.arrival_s", MOMENTS),
     ("req.joined_s", MOMENTS),
     ("req.prompt_tokens", TOKENS),
@@ -40,9 +42,9 @@ STEADY: list[Field] = [
     ("req.prefill_s", SPANS),
     ("oracle.output_tokens", TOKENS),
     ("oracle.reasoning_tokens", TOKENS),
-]
-COUNTED: list[Field] = [("req.quanta", COUNTS), ("req.running", FLAGS)]
-DRIFTING: list[Field] = [
+)
+COUNTED: Fields = (("req.quanta", COUNTS), ("req.running", FLAGS))
+DRIFTING: Fields = (
     ("req.generated_tokens", TOKENS),
     ("req.context_tokens", TOKENS),
     ("req.kv_tokens", TOKENS),
@@ -53,9 +55,9 @@ DRIFTING: list[Field] = [
     ("req.attained_s", SPANS),
     ("req.slack_s", SPANS),
     ("oracle.remaining_tokens", TOKENS),
-]
+)
 OF_REQUEST = STEADY + COUNTED + DRIFTING
-OF_INSTANCE: list[Field] = [
+OF_INSTANCE: Fields = (
     ("kv_tokens", TOKENS),
     ("gpu_kv_tokens", TOKENS),
     ("cpu_kv_tokens", TOKENS),
@@ -79,8 +81,8 @@ OF_INSTANCE: list[Field] = [
     ("head_blocks", BLOCKS),
     ("role", st.integers(0, 2)),
     ("index", COUNTS),
-]
-ABOUT_A_REQUEST: list[Field] = [("fits", FLAGS), ("prefill_s", SPANS)]
+)
+ABOUT_A_REQUEST: Fields = (("fits", FLAGS), ("prefill_s", SPANS))
 COMPARISONS = st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"])
 
 
@@ -92,25 +94,29 @@ class WireCase:
     config: Wire
 
 
-def prefixed(fields: list[Field], *subjects: str) -> list[Field]:
-    return [(f"{subject}.{name}", values) for subject in subjects for name, values in fields]
+@cache
+def prefixed(fields: Fields, *subjects: str) -> Fields:
+    return tuple((f"{subject}.{name}", values) for subject in subjects for name, values in fields)
 
 
-def comparisons(fields: list[Field]) -> st.SearchStrategy[Wire]:
+@cache
+def comparisons(fields: Fields) -> st.SearchStrategy[Wire]:
     """Draw a comparison of a field with a constant near its values."""
     return st.sampled_from(fields).flatmap(
         lambda one: st.builds(lambda name, value: op(name, field(one[0]), const(value)), COMPARISONS, one[1])
     )
 
 
-def conditions(fields: list[Field]) -> st.SearchStrategy[Wire]:
+@cache
+def conditions(fields: Fields) -> st.SearchStrategy[Wire]:
     """Draw a condition: a comparison, or two that are joined."""
     simple = comparisons(fields)
     joined = st.builds(op, st.sampled_from(["and", "or"]), simple, simple)
     return st.one_of(simple, simple, joined, simple.map(lambda one: op("not", one)))
 
 
-def numbers(fields: list[Field]) -> st.SearchStrategy[Wire]:
+@cache
+def numbers(fields: Fields) -> st.SearchStrategy[Wire]:
     """Draw a number: a field, or some simple arithmetic on one or two."""
     leaf = st.sampled_from(fields).map(lambda one: field(one[0]))
     two = st.builds(op, st.sampled_from(["add", "sub", "mul", "min", "max"]), leaf, leaf)
@@ -119,6 +125,7 @@ def numbers(fields: list[Field]) -> st.SearchStrategy[Wire]:
     return st.one_of(leaf, leaf, leaf.map(lambda one: op("neg", one)), two, divided, chosen)
 
 
+@cache
 def steps_of(one: Field) -> st.SearchStrategy[Wire]:
     """Draw a number that changes by jumps as a field drifts."""
     scale = 1 / TICKS_PER_SECOND if one[0].endswith("_s") else 1
@@ -128,6 +135,7 @@ def steps_of(one: Field) -> st.SearchStrategy[Wire]:
     return st.one_of(floored, st.just(op("ilog2", op("add", const(1), field(one[0])))))
 
 
+@cache
 def keys(*, refreshed: bool) -> st.SearchStrategy[Wire]:
     """Draw a key; one that drifts only where keys are refreshed."""
     signed = st.sampled_from([lambda one: one, lambda one: op("neg", one)])
@@ -137,15 +145,19 @@ def keys(*, refreshed: bool) -> st.SearchStrategy[Wire]:
     return st.builds(lambda sign, one: sign(one), signed, st.one_of(steady, jumping, *drifting))
 
 
+@cache
+def key_lists(*, refreshed: bool, least: int) -> st.SearchStrategy[list[Wire]]:
+    return st.lists(keys(refreshed=refreshed), min_size=least, max_size=3)
+
+
+@cache
 @st.composite
 def orders(draw: st.DrawFn) -> Wire:
     """Draw a ranked order of one to three classes."""
     refresh = draw(st.sampled_from(["never", "never", "steps", "ticks"]))
-    some_keys = st.lists(
-        keys(refreshed=refresh != "never"), min_size=draw(st.sampled_from([0, 1, 1])), max_size=3
-    )
+    some_keys = key_lists(refreshed=refresh != "never", least=draw(st.sampled_from([0, 1, 1])))
     # Quanta start again where a class is entered: as a condition they would undo what they did.
-    whens = conditions([one for one in OF_REQUEST if one[0] not in ("req.quanta", "req.joined_s")])
+    whens = conditions(tuple(one for one in OF_REQUEST if one[0] not in ("req.quanta", "req.joined_s")))
     count = draw(st.sampled_from([1, 1, 2, 3]))
     classes = [
         wire.a_class(
@@ -181,6 +193,7 @@ PREEMPTIONS = st.one_of(
 )
 
 
+@cache
 @st.composite
 def instances(draw: st.DrawFn) -> Wire:
     """Draw an instance with a ranked queue and few blocks."""
@@ -224,10 +237,12 @@ CLUSTER_HOLDS = st.builds(lambda name, one: op(name, one, const(1)), COMPARISONS
 WITHIN = st.none() | st.lists(st.integers(0, 2), min_size=1, max_size=2, unique=True)
 
 
+@cache
 def class_requests(subject: str) -> st.SearchStrategy[Wire]:
     return st.integers(0, 2).map(lambda position: field(f"{subject}.class_requests", position))
 
 
+@cache
 def picks(*, total: bool) -> st.SearchStrategy[Wire]:
     """Draw a rule that picks the least of something; ``total``: it always gives somebody."""
     least = st.lists(
@@ -245,6 +260,7 @@ def picks(*, total: bool) -> st.SearchStrategy[Wire]:
     )
 
 
+@cache
 @st.composite
 def arrival_rules(draw: st.DrawFn) -> Wire:
     """Draw a rule that gives every arrival an instance."""
@@ -254,6 +270,7 @@ def arrival_rules(draw: st.DrawFn) -> Wire:
     return wire.first_of(*before, last) if before else last
 
 
+@cache
 @st.composite
 def later_rules(draw: st.DrawFn) -> Wire | None:
     """Draw a rule for a request that is on an instance already, or none."""
@@ -273,6 +290,7 @@ def later_rules(draw: st.DrawFn) -> Wire | None:
     return parts[0] if len(parts) == 1 else wire.first_of(*parts)
 
 
+@cache
 @st.composite
 def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
     """Draw a migration that is looked at every so often."""
@@ -295,6 +313,7 @@ def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
     return draw(st.integers(5, 80)), action
 
 
+@cache
 @st.composite
 def requests(draw: st.DrawFn, least: int, most: int) -> list[WireRequest]:
     """Draw requests sorted by arrival; some reason from start to end, some not at all."""
@@ -330,6 +349,7 @@ PACES = st.integers(1, 40).flatmap(
 )
 
 
+@cache
 @st.composite
 def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
     """Draw a case; without ``moves`` nobody leaves the instance it arrived on."""
