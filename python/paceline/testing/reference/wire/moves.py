@@ -1,0 +1,153 @@
+"""Requests that move: transfers over links, periodic migrations, and live ones in stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from paceline.testing.reference.blocks import blocks_for
+from paceline.testing.reference.wire.expression import Expr, holds, values
+from paceline.testing.reference.wire.links import Links
+from paceline.testing.reference.wire.replica import Replica
+from paceline.testing.reference.wire.request import Job, Transfer
+from paceline.testing.reference.wire.scope import Pace, View
+
+
+@dataclass(slots=True)
+class Move:
+    """A request on its way, and the blocks that it still has at its source."""
+
+    job: Job
+    source: int
+    target: int
+    blocks: list[int]
+    ends: int
+
+
+@dataclass(slots=True)
+class Copy:
+    """A stage of a live migration: KV that is copied while the request runs on.
+
+    Attributes
+    ----------
+    tokens : int
+        Tokens of KV that are at the target once the stage ends.
+    stages : int
+        Stages so far, this one included.
+    preemptions : int
+        How often the request had lost its place when the migration began.
+    """
+
+    job: Job
+    source: int
+    target: int
+    tokens: int
+    ends: int
+    most_stages: int
+    last_blocks: int
+    preemptions: int
+    stages: int = 1
+
+
+@dataclass(slots=True)
+class Traffic:
+    """All that is on its way between instances."""
+
+    replicas: list[Replica]
+    links: Links
+    pace: Pace | None
+    moves: list[Move] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+
+    @property
+    def ends(self) -> list[int]:
+        """When each transfer under way ends."""
+        return [one.ends for one in self.moves] + [copy.ends for copy in self.copies]
+
+    def leave(self, job: Job, target: int, now: int, already: int = 0) -> None:
+        """Send a request to another instance, where ``already`` tokens of its KV are."""
+        assert job.where is not None
+        source = job.where
+        blocks = self.replicas[source].leave(job, now)
+        ends = self._send(source, target, job.computed - already, now)
+        self.moves.append(Move(job, source, target, blocks, ends))
+        job.transfers.append(Transfer(now, ends))
+
+    def land(self, now: int) -> None:
+        """End the transfers that end now: requests join their instances, and stages follow stages."""
+        for copy in [one for one in self.copies if one.ends == now]:
+            self.copies.remove(copy)
+            self._end_stage(copy, now)
+        for move in [one for one in self.moves if one.ends == now]:
+            self.moves.remove(move)
+            self.replicas[move.source].scheduler.pool.release(move.blocks)
+            self.replicas[move.target].arrive(move.job, now)
+
+    def act(self, action: dict[str, Any], now: int) -> None:
+        """Take an action of a monitor: pair instances, and have a request of each pair migrate."""
+        sources, targets = (self._sorted(action[side], now) for side in ("source", "target"))
+        for source, target in zip(sources, targets, strict=False):
+            between = View(now, self.replicas, self.pace, here=source, there=target)
+            if source is target or not holds(action["when"], between):
+                continue
+            job = self._choose(action["choose"], source, target, now)
+            if job is None:
+                continue
+            if action["live"] is None:
+                self._leave_soon(job, source, target.index, now)
+                continue
+            ends = self._send(source.index, target.index, job.computed, now)
+            live = action["live"]
+            self.copies.append(
+                Copy(
+                    job,
+                    source.index,
+                    target.index,
+                    job.computed,
+                    ends,
+                    most_stages=live["stages"],
+                    last_blocks=live["last_blocks"],
+                    preemptions=job.preemptions,
+                )
+            )
+
+    # -- their parts ----------------------------------------------------------------------
+
+    def _send(self, source: int, target: int, tokens: int, now: int) -> int:
+        return self.links.send(source, target, tokens * self.replicas[source].kv_bytes, now)
+
+    def _end_stage(self, copy: Copy, now: int) -> None:
+        job, source = copy.job, self.replicas[copy.source]
+        if job.where != copy.source or job.preemptions != copy.preemptions:
+            return  # it finished, moved or gave way meanwhile: what was copied is of no use
+        since = job.computed - copy.tokens
+        if copy.stages >= copy.most_stages or blocks_for(since, source.block_tokens) <= copy.last_blocks:
+            self._leave_soon(job, source, copy.target, now, copy.tokens)
+            return
+        ends = self._send(copy.source, copy.target, since, now)
+        self.copies.append(replace(copy, tokens=job.computed, ends=ends, stages=copy.stages + 1))
+
+    def _leave_soon(self, job: Job, source: Replica, target: int, now: int, already: int = 0) -> None:
+        """Have a request leave at the end of the step under way, or now if there is none."""
+        if source.step is None:
+            self.leave(job, target, now, already)
+        else:
+            source.leaving[job] = target, already
+
+    def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
+        views = [View(now, self.replicas, self.pace, inst=one, here=one) for one in self.replicas]
+        able = [view for view in views if holds(side["where"], view)]
+        able.sort(key=lambda view: values(side["min"], view))
+        return [view.inst for view in able if view.inst]
+
+    def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Job | None:
+        """Choose the request that migrates: one that decodes, and is not about to leave already."""
+        busy = {copy.job for copy in self.copies} | set(source.leaving)
+        able = [
+            job
+            for job in source.jobs
+            if job.running and job.decoding and job not in busy and target.refusal(job.request) is None
+        ]
+        able = [job for job in able if holds(choose["where"], source.view(now, job))]
+        keys: list[Expr] = choose["min"]
+        return min(able, key=lambda job: (values(keys, source.view(now, job)), job.index), default=None)

@@ -1,0 +1,372 @@
+"""Random policies as the engine reads them, and random workloads with reasoning for them.
+
+Expressions are drawn over all fields, with constants near the values that the fields have here; so
+conditions hold about as often as not. Times are small whole ticks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from typing import Any
+
+from hypothesis import strategies as st
+
+from differential import wire
+from differential.strategies import BUDGETS, CAPACITY, OUTPUTS, PROMPTS
+from differential.wire import Wire, const, field, op
+from paceline.testing.reference.wire import WireRequest
+
+TICKS_PER_SECOND = 10**12
+
+# Fields, and constants to compare them with.
+TOKENS = st.integers(0, 60)
+COUNTS = st.integers(0, 4)
+BLOCKS = st.integers(0, 30)
+FLAGS = st.integers(0, 1)
+SPANS = st.integers(-20, 150).map(lambda ticks: ticks / TICKS_PER_SECOND)
+MOMENTS = st.integers(0, 600).map(lambda ticks: ticks / TICKS_PER_SECOND)
+
+Field = tuple[str, st.SearchStrategy[Any]]
+Fields = tuple[Field, ...]
+STEADY: Fields = (
+    ("req.arrival_s", MOMENTS),
+    ("req.joined_s", MOMENTS),
+    ("req.prompt_tokens", TOKENS),
+    ("req.phase", st.integers(0, 2)),
+    ("req.priority", st.integers(0, 2)),
+    ("req.score", st.integers(0, 2)),
+    ("req.tenant", st.integers(0, 2)),
+    ("req.preemptions", COUNTS),
+    ("req.prefill_s", SPANS),
+    ("oracle.output_tokens", TOKENS),
+    ("oracle.reasoning_tokens", TOKENS),
+)
+COUNTED: Fields = (("req.quanta", COUNTS), ("req.running", FLAGS))
+DRIFTING: Fields = (
+    ("req.generated_tokens", TOKENS),
+    ("req.context_tokens", TOKENS),
+    ("req.kv_tokens", TOKENS),
+    ("req.blocks", BLOCKS),
+    ("req.age_s", SPANS),
+    ("req.waiting_s", SPANS),
+    ("req.idle_steps", COUNTS),
+    ("req.attained_s", SPANS),
+    ("req.slack_s", SPANS),
+    ("oracle.remaining_tokens", TOKENS),
+)
+OF_REQUEST = STEADY + COUNTED + DRIFTING
+OF_INSTANCE: Fields = (
+    ("kv_tokens", TOKENS),
+    ("gpu_kv_tokens", TOKENS),
+    ("cpu_kv_tokens", TOKENS),
+    ("free_blocks", BLOCKS),
+    ("total_blocks", BLOCKS),
+    ("free_cpu_blocks", BLOCKS),
+    ("kv_usage", st.sampled_from([0.0, 0.25, 0.5, 0.9])),
+    ("running", COUNTS),
+    ("waiting", COUNTS),
+    ("swapped", COUNTS),
+    ("requests", COUNTS),
+    ("reasoning_requests", COUNTS),
+    ("answering_requests", COUNTS),
+    ("fresh_answering_requests", COUNTS),
+    ("answering_on_pace", FLAGS),
+    ("running_tokens", TOKENS),
+    ("outstanding_tokens", TOKENS),
+    ("mean_token_interval_s", SPANS),
+    ("prefill_delay_s", SPANS),
+    ("waiting_blocks", BLOCKS),
+    ("head_blocks", BLOCKS),
+    ("role", st.integers(0, 2)),
+    ("index", COUNTS),
+)
+ABOUT_A_REQUEST: Fields = (("fits", FLAGS), ("prefill_s", SPANS))
+COMPARISONS = st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WireCase:
+    """A workload and the cluster and policy it meets; times in ticks."""
+
+    requests: list[WireRequest]
+    config: Wire
+
+
+@cache
+def prefixed(fields: Fields, *subjects: str) -> Fields:
+    return tuple((f"{subject}.{name}", values) for subject in subjects for name, values in fields)
+
+
+@cache
+def comparisons(fields: Fields) -> st.SearchStrategy[Wire]:
+    """Draw a comparison of a field with a constant near its values."""
+    return st.sampled_from(fields).flatmap(
+        lambda one: st.builds(lambda name, value: op(name, field(one[0]), const(value)), COMPARISONS, one[1])
+    )
+
+
+@cache
+def conditions(fields: Fields) -> st.SearchStrategy[Wire]:
+    """Draw a condition: a comparison, or two that are joined."""
+    simple = comparisons(fields)
+    joined = st.builds(op, st.sampled_from(["and", "or"]), simple, simple)
+    return st.one_of(simple, simple, joined, simple.map(lambda one: op("not", one)))
+
+
+@cache
+def numbers(fields: Fields) -> st.SearchStrategy[Wire]:
+    """Draw a number: a field, or some simple arithmetic on one or two."""
+    leaf = st.sampled_from(fields).map(lambda one: field(one[0]))
+    two = st.builds(op, st.sampled_from(["add", "sub", "mul", "min", "max"]), leaf, leaf)
+    divided = leaf.map(lambda one: op("div", one, op("max", const(1), op("abs", one))))
+    chosen = st.builds(lambda when, one, other: op("if", when, one, other), comparisons(fields), leaf, leaf)
+    return st.one_of(leaf, leaf, leaf.map(lambda one: op("neg", one)), two, divided, chosen)
+
+
+@cache
+def steps_of(one: Field) -> st.SearchStrategy[Wire]:
+    """Draw a number that changes by jumps as a field drifts."""
+    scale = 1 / TICKS_PER_SECOND if one[0].endswith("_s") else 1
+    floored = st.integers(1, 20).map(lambda by: op("floordiv", field(one[0]), const(by * scale)))
+    if one[0].endswith("_s"):
+        return floored
+    return st.one_of(floored, st.just(op("ilog2", op("add", const(1), field(one[0])))))
+
+
+@cache
+def keys(*, refreshed: bool) -> st.SearchStrategy[Wire]:
+    """Draw a key; one that drifts only where keys are refreshed."""
+    signed = st.sampled_from([lambda one: one, lambda one: op("neg", one)])
+    steady = numbers(STEADY + COUNTED)
+    jumping = st.one_of(comparisons(OF_REQUEST), st.sampled_from(DRIFTING).flatmap(steps_of))
+    drifting = [numbers(OF_REQUEST)] if refreshed else []
+    return st.builds(lambda sign, one: sign(one), signed, st.one_of(steady, jumping, *drifting))
+
+
+@cache
+def key_lists(*, refreshed: bool, least: int) -> st.SearchStrategy[list[Wire]]:
+    return st.lists(keys(refreshed=refreshed), min_size=least, max_size=3)
+
+
+@cache
+@st.composite
+def orders(draw: st.DrawFn) -> Wire:
+    """Draw a ranked order of one to three classes."""
+    refresh = draw(st.sampled_from(["never", "never", "steps", "ticks"]))
+    some_keys = key_lists(refreshed=refresh != "never", least=draw(st.sampled_from([0, 1, 1])))
+    # Quanta start again where a class is entered: as a condition they would undo what they did.
+    whens = conditions(tuple(one for one in OF_REQUEST if one[0] not in ("req.quanta", "req.joined_s")))
+    count = draw(st.sampled_from([1, 1, 2, 3]))
+    classes = [
+        wire.a_class(
+            *draw(some_keys),
+            when=draw(whens) if position < count - 1 else None,
+            hold=draw(st.sampled_from([0, 0, 1, 5])),
+        )
+        for position in range(count)
+    ]
+    return wire.order(
+        *classes,
+        quantum=draw(st.sampled_from([0, 1, 3, 8])),
+        steps=draw(st.sampled_from([1, 2, 7])) if refresh == "steps" else 0,
+        ticks=draw(st.sampled_from([1, 10, 64])) if refresh == "ticks" else 0,
+    )
+
+
+ADMISSIONS = st.one_of(
+    st.just(wire.WAIT),
+    st.just(wire.displace()),
+    st.builds(
+        wire.displace,
+        when=st.none() | conditions(prefixed(OF_INSTANCE, "inst")),
+        most=st.sampled_from([0, 0, 1, 2]),
+    ),
+)
+COPIES = st.sampled_from([0, 0, 1, 3])
+PREEMPTIONS = st.one_of(
+    st.just(wire.RECOMPUTE),
+    st.builds(
+        wire.swap, st.sampled_from([0, 5, 20, 1000, 1000]), out=COPIES, back=COPIES, overlapped=st.booleans()
+    ),
+)
+
+
+@cache
+@st.composite
+def instances(draw: st.DrawFn) -> Wire:
+    """Draw an instance with a ranked queue and few blocks."""
+    block_tokens = draw(st.sampled_from([1, 1, 2, 4, 16]))
+    chunked = draw(st.booleans())
+    return wire.instance(
+        max(1, draw(CAPACITY) // block_tokens),
+        block_tokens=block_tokens,
+        max_model_len=draw(st.sampled_from([None, None, None, 60])),
+        kv_bytes=draw(st.sampled_from([1, 1, 3])),
+        step=draw(st.integers(1, 20)),
+        token=draw(st.integers(0, 3)),
+        kv_token=draw(st.sampled_from([0, 0, 1, 2])),
+        budget=draw(BUDGETS) if chunked else 70 + draw(st.integers(0, 40)),
+        seats=draw(st.sampled_from([1, 2, 4, 16, 16])),
+        chunked=chunked,
+        unless_preempted=draw(st.sampled_from([False, False, True])),
+        allocation=draw(st.sampled_from(["chunk", "chunk_if_all_fits", "sequence"])),
+        order=draw(orders()),
+        admission=draw(ADMISSIONS),
+        preemption=draw(PREEMPTIONS),
+    )
+
+
+OVER = st.one_of(
+    st.builds(
+        lambda how, of, within: {"over": how, "of": of, "within": within},
+        st.sampled_from(["mean", "min", "max", "sum"]),
+        st.sampled_from(prefixed(OF_INSTANCE, "inst")).map(lambda one: field(one[0])),
+        st.none(),
+    ),
+    st.builds(
+        lambda how, of, within: {"over": how, "of": of, "within": within},
+        st.sampled_from(["any", "all", "count"]),
+        comparisons(prefixed(OF_INSTANCE, "inst")),
+        st.none() | st.lists(st.integers(0, 2), min_size=1, max_size=2, unique=True),
+    ),
+)
+CANDIDATE = prefixed(OF_INSTANCE + ABOUT_A_REQUEST, "inst")
+CLUSTER_HOLDS = st.builds(lambda name, one: op(name, one, const(1)), COMPARISONS, OVER)
+WITHIN = st.none() | st.lists(st.integers(0, 2), min_size=1, max_size=2, unique=True)
+
+
+@cache
+def class_requests(subject: str) -> st.SearchStrategy[Wire]:
+    return st.integers(0, 2).map(lambda position: field(f"{subject}.class_requests", position))
+
+
+@cache
+def picks(*, total: bool) -> st.SearchStrategy[Wire]:
+    """Draw a rule that picks the least of something; ``total``: it always gives somebody."""
+    least = st.lists(
+        st.one_of(numbers(CANDIDATE), numbers(CANDIDATE), class_requests("inst")), min_size=1, max_size=2
+    )
+    if total:
+        return least.map(lambda by: wire.pick(*by))
+    where = st.none() | conditions(CANDIDATE + OF_REQUEST[:6]) | CLUSTER_HOLDS
+    return st.builds(
+        lambda by, *rest: wire.pick(*by, where=rest[0], accept=rest[1], within=rest[2]),
+        least,
+        where,
+        where,
+        WITHIN,
+    )
+
+
+@cache
+@st.composite
+def arrival_rules(draw: st.DrawFn) -> Wire:
+    """Draw a rule that gives every arrival an instance."""
+    plain = st.sampled_from([{"rule": one} for one in ("round_robin", "fewest_requests", "fewest_tokens")])
+    last = draw(plain | picks(total=True))
+    before = draw(st.lists(picks(total=False), max_size=2))
+    return wire.first_of(*before, last) if before else last
+
+
+@cache
+@st.composite
+def later_rules(draw: st.DrawFn) -> Wire | None:
+    """Draw a rule for a request that is on an instance already, or none."""
+    both = prefixed(OF_INSTANCE + ABOUT_A_REQUEST, "here", "there")
+    here = prefixed(OF_INSTANCE, "here") + OF_REQUEST
+    part = st.one_of(
+        picks(total=False),
+        picks(total=True),
+        st.builds(
+            lambda of, when: {"rule": "unless", "of": of, "when": when}, picks(total=True), conditions(both)
+        ),
+        st.builds(lambda when: {"rule": "stay", "when": when}, conditions(here)),
+    )
+    parts = draw(st.lists(part, max_size=3))
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else wire.first_of(*parts)
+
+
+@cache
+@st.composite
+def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
+    """Draw a migration that is looked at every so often."""
+    of_one = prefixed(OF_INSTANCE, "inst")
+    sides = st.builds(
+        lambda by, where: wire.side(*by, where=where),
+        st.lists(numbers(of_one), min_size=1, max_size=1),
+        st.none() | conditions(of_one),
+    )
+    chosen = st.builds(
+        lambda by, where: wire.side(*by, where=where),
+        st.lists(numbers(OF_REQUEST), min_size=1, max_size=1),
+        st.none() | conditions(OF_REQUEST),
+    )
+    live = st.none() | st.fixed_dictionaries(
+        {"stages": st.integers(1, 3), "last_blocks": st.sampled_from([0, 1, 4])}
+    )
+    when = st.none() | conditions(prefixed(OF_INSTANCE, "here", "there"))
+    action = wire.migrate(draw(sides), draw(sides), draw(chosen), when=draw(when), live=draw(live))
+    return draw(st.integers(5, 80)), action
+
+
+@cache
+@st.composite
+def requests(draw: st.DrawFn, least: int, most: int) -> list[WireRequest]:
+    """Draw requests sorted by arrival; some reason from start to end, some not at all."""
+    gaps = st.sampled_from([st.just(0), st.integers(0, 12), st.integers(0, 12), st.integers(0, 60)]).flatmap(
+        lambda one: one
+    )
+    shape = st.tuples(
+        gaps, PROMPTS, OUTPUTS, st.sampled_from([0.0, 0.5, 0.5, 0.9, 1.0]), *3 * [st.integers(0, 2)]
+    )
+    shapes = draw(st.lists(shape, min_size=least, max_size=most))
+    arrivals = accumulate(gap for gap, *_ in shapes)
+    return [
+        WireRequest(
+            at,
+            prompt,
+            output,
+            priority,
+            reasoning_tokens=int(share * output),
+            score=score / 2,
+            tenant=tenant,
+        )
+        for at, (_, prompt, output, share, priority, score, tenant) in zip(arrivals, shapes, strict=True)
+    ]
+
+
+LINKS = st.one_of(
+    st.none(),
+    # Ticks a byte: 1, 4 and 1/2.
+    st.tuples(st.sampled_from([1e12, 2.5e11, 2e12]), st.sampled_from([0, 3, 20])),
+)
+PACES = st.integers(1, 40).flatmap(
+    lambda interval: st.tuples(st.just(interval), st.integers(interval, 60), st.none() | st.integers(0, 100))
+)
+
+
+@cache
+@st.composite
+def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
+    """Draw a case; without ``moves`` nobody leaves the instance it arrived on."""
+    count = draw(st.sampled_from([1, 2, 2, 3, 4] if moves else [1, 1, 2]))
+    first = draw(instances())
+    alike = draw(st.booleans())
+    fleet = [first if alike or index == 0 else draw(instances()) for index in range(count)]
+    config = wire.cluster(
+        *fleet,
+        on_arrival=draw(arrival_rules()),
+        on_prefilled=draw(later_rules()) if moves else None,
+        on_answering=draw(later_rules()) if moves else None,
+        every=draw(st.lists(monitors(), max_size=2)) if moves and count > 1 else [],
+        roles=draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)),
+        links=draw(LINKS),
+        pace=draw(st.none() | PACES),
+        until=None,
+    )
+    least = draw(st.sampled_from([1, 6 * count, 6 * count]))
+    return WireCase(requests=draw(requests(least=least, most=8 * count)), config=config)

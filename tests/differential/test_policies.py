@@ -1,0 +1,214 @@
+"""The engine against the reference under random policies: every decision, and all that came of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+from differential import wire
+from differential.engine import NEVER, NOWHERE, REASON, STATUS, gaps
+from differential.policies import WireCase, policies
+from paceline import _core
+from paceline.testing.reference.wire import (
+    Job,
+    WireOutcome,
+    qoe,
+    qoe_answering,
+    replay_wire,
+    split,
+)
+
+LEAP = pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
+UNTIL = st.none() | st.integers(0, 800)
+
+
+def engine(case: WireCase, *, leap: bool, record: bool) -> _core.Outcome:
+    config = {**case.config, "leap": leap, "record_decisions": record}
+    return _core.replay(msgspec.json.encode(config), wire.columns(case.requests), None)
+
+
+def reference(case: WireCase) -> WireOutcome:
+    """Replay a case through the reference; drop it where nobody ever gets anywhere."""
+    try:
+        replay_wire({**case.config, "until": None}, case.requests, most_steps=3000)
+        return replay_wire(case.config, case.requests, most_steps=3000)
+    except RuntimeError:
+        reject()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What became of one request; times in ticks, and what is only known in the end, None before."""
+
+    status: str
+    reason: str | None
+    instance: int | None
+    generated: int
+    preemptions: int
+    scheduled: int | None
+    first_token: int | None
+    reasoning_end: int | None
+    first_answer: int | None
+    answer_started: int | None
+    finish: int | None
+    longest_gap: int | None
+    last_instance: int | None
+    migrations: int | None
+    transfer: int | None
+    preempted: int | None
+    preempted_answering: int | None
+
+
+def rows_of_reference(outcome: WireOutcome) -> list[Row]:
+    return [_row(outcome, job) for job in outcome.jobs]
+
+
+def _row(outcome: WireOutcome, job: Job) -> Row:
+    times, starts, reasoned = job.token_times, job.token_starts, job.request.reasoning_tokens
+    parts = split(job) if job.done else None
+    return Row(
+        status=outcome.status(job.index),
+        reason=outcome.rejected[job.index],
+        instance=outcome.instance[job.index],
+        generated=job.generated,
+        preemptions=job.preemptions,
+        scheduled=job.scheduled,
+        first_token=times[0] if times else None,
+        reasoning_end=job.reasoning_end,
+        first_answer=times[reasoned] if reasoned < len(times) else None,
+        answer_started=starts[reasoned] if reasoned < len(times) else None,
+        finish=times[-1] if job.done else None,
+        longest_gap=max(gaps(times), default=None),
+        last_instance=job.last if parts else None,
+        migrations=len(job.transfers) if parts else None,
+        transfer=parts.transfer if parts else None,
+        preempted=parts.preempted if parts else None,
+        preempted_answering=parts.preempted_answering if parts else None,
+    )
+
+
+def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
+    """Return the engine's rows; columns that it leaves out, because nobody could fill them, as expected."""
+
+    def at(name: str, index: int, field: str) -> int | None:
+        column = getattr(outcome, name)
+        if len(column) == 0:
+            found: int | None = getattr(expected[index], field)
+            return found
+        value = int(column[index])
+        return None if value == (NOWHERE if "instance" in name else NEVER) else value
+
+    rows = []
+    for index, status in enumerate(outcome.status.tolist()):
+        done = STATUS[status] == "finished"
+        rows.append(
+            Row(
+                status=STATUS[status],
+                reason=REASON[outcome.reason[index]],
+                instance=at("instance", index, "instance"),
+                generated=int(outcome.generated_tokens[index]),
+                preemptions=int(outcome.preemptions[index]),
+                scheduled=at("scheduled_ticks", index, "scheduled"),
+                first_token=at("first_token_ticks", index, "first_token"),
+                reasoning_end=at("reasoning_end_ticks", index, "reasoning_end"),
+                first_answer=at("first_answer_ticks", index, "first_answer"),
+                answer_started=at("answer_started_ticks", index, "answer_started"),
+                finish=at("finish_ticks", index, "finish"),
+                longest_gap=at("max_itl_ticks", index, "longest_gap"),
+                last_instance=at("last_instance", index, "last_instance") if done else None,
+                migrations=at("migrations", index, "migrations") if done else None,
+                transfer=at("transfer_ticks", index, "transfer") if done else None,
+                preempted=at("preempted_ticks", index, "preempted") if done else None,
+                preempted_answering=at("preempted_answering_ticks", index, "preempted_answering")
+                if done
+                else None,
+            )
+        )
+    return rows
+
+
+def decisions(outcome: _core.Outcome, index: int) -> list[list[Any]]:
+    """Return the steps of one instance as the reference writes them."""
+    return [
+        [
+            record["start"],
+            [list(entry[:3]) for entry in record["scheduled"]],
+            record["preempted"],
+            list(record["copied"]),
+            record["free_blocks"],
+        ]
+        for record in json.loads(outcome.decisions(index))
+    ]
+
+
+def agree_on_decisions(case: WireCase, expected: WireOutcome, *, leap: bool) -> None:
+    outcome = engine(case, leap=leap, record=True)
+    for index, replica in enumerate(expected.replicas):
+        assert decisions(outcome, index) == replica.steps
+
+
+def agree_on_requests(case: WireCase, expected: WireOutcome, *, leap: bool) -> None:
+    rows = rows_of_reference(expected)
+    outcome = engine(case, leap=leap, record=False)
+    assert rows_of_engine(outcome, rows) == rows
+
+
+def agree_on_usage(case: WireCase, expected: WireOutcome, *, leap: bool) -> None:
+    stats = json.loads(engine(case, leap=leap, record=False).stats)
+    assert stats["end_ticks"] == expected.end
+    for found, replica in zip(stats["instances"], expected.replicas, strict=True):
+        usage = replica.usage
+        wanted = {
+            "steps": usage.steps,
+            "busy_ticks": usage.busy,
+            "preemptions": usage.preemptions,
+            "finished": usage.finished,
+            "running_ticks": usage.running_time,
+            "waiting_ticks": usage.waiting_time,
+            "kv_token_ticks": usage.kv_token_time,
+            "peak_running": usage.peak_running,
+            "peak_waiting": usage.peak_waiting,
+            "peak_blocks": usage.peak_blocks,
+            "swap_overflows": replica.scheduler.swap_overflows,
+        }
+        assert {name: found[name] for name in wanted} == wanted
+
+
+@LEAP
+@given(case=policies())
+def test_every_step_decides_the_same(case: WireCase, leap: bool) -> None:
+    agree_on_decisions(case, reference(case), leap=leap)
+
+
+@LEAP
+@given(case=policies(), until=UNTIL)
+def test_every_request_fares_the_same_and_every_instance_is_used_the_same(
+    case: WireCase, until: int | None, leap: bool
+) -> None:
+    case = replace(case, config={**case.config, "until": until})
+    expected = reference(case)
+    agree_on_requests(case, expected, leap=leap)
+    agree_on_usage(case, expected, leap=leap)
+
+
+@LEAP
+@given(case=policies(), interval=st.integers(1, 40), ttft=st.integers(0, 200))
+def test_quality_of_experience_is_that_of_the_timeline(
+    case: WireCase, interval: int, ttft: int, leap: bool
+) -> None:
+    pace = {"interval": interval, "first": 2 * interval, "ttft": ttft}
+    case = replace(case, config={**case.config, "pace": pace})
+    jobs = reference(case).jobs
+    outcome = engine(case, leap=leap, record=False)
+    for row, job in enumerate(jobs):
+        if job.done and job.answer_times:
+            answering = qoe_answering(job.answer_times, interval)
+            whole = qoe(job.answer_times, interval, job.request.arrival + ttft)
+            assert outcome.qoe_answering[row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
+            assert outcome.qoe[row] == pytest.approx(whole, rel=1e-12, abs=1e-12)

@@ -1,0 +1,183 @@
+"""What the engine reads for a policy, spelled out; and requests as its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paceline.testing.reference.wire import WireRequest
+
+Wire = dict[str, Any]
+
+
+def const(value: float) -> Wire:
+    return {"const": value}
+
+
+def field(name: str, position: int | None = None) -> Wire:
+    return {"field": name} if position is None else {"field": name, "class": position}
+
+
+def op(name: str, *args: Wire) -> Wire:
+    return {"op": name, "args": list(args)}
+
+
+def a_class(*keys: Wire, when: Wire | None = None, hold: int = 0) -> Wire:
+    return {"when": when, "hold": hold, "keys": list(keys)}
+
+
+def order(*classes: Wire, quantum: int = 0, steps: int = 0, ticks: int = 0) -> Wire:
+    return {
+        "kind": "ranked",
+        "classes": list(classes) or [a_class()],
+        "quantum": quantum,
+        "refresh": {"steps": steps, "ticks": ticks},
+    }
+
+
+WAIT: Wire = {"kind": "wait"}
+RECOMPUTE: Wire = {"kind": "recompute"}
+
+
+def displace(when: Wire | None = None, most: int = 0) -> Wire:
+    return {"kind": "displace", "when": when, "most": most}
+
+
+def swap(blocks: int, out: int = 0, back: int = 0, *, overlapped: bool = False) -> Wire:
+    return {"kind": "swap", "blocks": blocks, "out": out, "back": back, "overlapped": overlapped}
+
+
+def instance(
+    blocks: int = 1000,
+    *,
+    block_tokens: int = 1,
+    max_model_len: int | None = None,
+    kv_bytes: int = 1,
+    step: int = 1,
+    token: int = 0,
+    kv_token: int = 0,
+    budget: int = 1000,
+    seats: int = 1000,
+    chunked: bool = True,
+    unless_preempted: bool = False,
+    allocation: str = "sequence",
+    order: Wire | None = None,
+    admission: Wire | None = None,
+    preemption: Wire | None = None,
+) -> Wire:
+    """Spell an instance with one ranked queue out; the defaults leave room for all."""
+    admit: Wire = {
+        "kind": "admit",
+        "chunked": chunked,
+        "unless_preempted": unless_preempted,
+        "unless_swapped": False,
+        "count_decodes": True,
+        "gather": None,
+    }
+    return {
+        "blocks": blocks,
+        "block_tokens": block_tokens,
+        "max_model_len": max_model_len,
+        "kv_bytes_per_token": kv_bytes,
+        "cost": {"kind": "affine", "step": step, "token": token, "kv_token": kv_token},
+        "scheduler": {
+            "max_num_batched_tokens": budget,
+            "max_num_seqs": seats,
+            "long_prefill_token_threshold": 0,
+            "threshold_when_alone": False,
+            "stages": [{"kind": "running"}, admit],
+            "exclusive_prefill": False,
+            "order": order or RANKED_BY_ROW,
+            "admission": admission or WAIT,
+            "victim": "worst",
+            "allocation": allocation,
+            "watermark_blocks": 0,
+            "watermark_when_idle": False,
+            "spare_block": False,
+            "decodes_first": False,
+            "refund": True,
+            "stop_at_own_preemption": False,
+            "preemption": preemption or RECOMPUTE,
+            "requeue_late": False,
+            "prefix_cache": None,
+            "schedule_ahead": False,
+        },
+    }
+
+
+RANKED_BY_ROW = order()
+ROUND_ROBIN: Wire = {"rule": "round_robin"}
+
+
+def pick(
+    *least: Wire, where: Wire | None = None, accept: Wire | None = None, within: list[int] | None = None
+) -> Wire:
+    return {"rule": "pick", "min": list(least), "where": where, "accept": accept, "within": within}
+
+
+def first_of(*rules: Wire) -> Wire:
+    return {"rule": "first_of", "rules": list(rules)}
+
+
+def side(*least: Wire, where: Wire | None = None) -> Wire:
+    return {"min": list(least), "where": where}
+
+
+def migrate(
+    source: Wire, target: Wire, choose: Wire, *, when: Wire | None = None, live: Wire | None = None
+) -> Wire:
+    return {
+        "action": "migrate",
+        "source": source,
+        "target": target,
+        "choose": choose,
+        "when": when,
+        "live": live,
+    }
+
+
+def cluster(
+    *instances: Wire,
+    on_arrival: Wire = ROUND_ROBIN,
+    on_prefilled: Wire | None = None,
+    on_answering: Wire | None = None,
+    every: Sequence[tuple[int, Wire]] = (),
+    roles: Sequence[int] | None = None,
+    links: tuple[float, int] | None = None,
+    pace: tuple[int, int, int | None] | None = None,
+    until: int | None = None,
+) -> Wire:
+    """Spell a cluster out: ``links`` are bytes a second and latency, ``pace`` is interval, first, ttft."""
+    return {
+        "instances": list(instances),
+        "routing": {
+            "on_arrival": on_arrival,
+            "on_prefilled": on_prefilled,
+            "on_answering": on_answering,
+            "every": [{"period": period, "actions": [action]} for period, action in every],
+        },
+        "roles": list(roles or [0] * len(instances)),
+        "links": None if links is None else dict(zip(("bytes_per_s", "latency"), links, strict=True)),
+        "pace": None if pace is None else dict(zip(("interval", "first", "ttft"), pace, strict=True)),
+        "until": until,
+    }
+
+
+def columns(requests: Sequence[WireRequest]) -> dict[str, Any]:
+    """Give requests as the columns that the engine takes."""
+    kinds = {
+        "arrival": np.uint64,
+        "prompt_tokens": np.uint32,
+        "output_tokens": np.uint32,
+        "reasoning_tokens": np.uint32,
+        "priority": np.int64,
+        "score": np.float64,
+        "tenant": np.uint32,
+    }
+    given = {
+        name: np.array([getattr(one, name) for one in requests], dtype=kind) for name, kind in kinds.items()
+    }
+    given["arrival_ticks"] = given.pop("arrival")
+    return given

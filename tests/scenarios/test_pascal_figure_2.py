@@ -1,0 +1,51 @@
+"""Figure 2 of PASCAL (arXiv 2602.11530): three requests, of which two fit at a time.
+
+A, B and C arrive at 0, 1 and 2, and a step takes one unit of time. Their prompts are one token.
+The caption gives what follows; A's 8 tokens are implied by it, B's and C's are only known to be more
+than 4. First come, first served (b): A and B run, and C joins when A is done, at 8; its first token
+comes at 9, 7 after its arrival. Round robin with a quantum of four tokens (c):
+
+====  ==========================================  ==========
+time  what happens                                runs then
+====  ==========================================  ==========
+0     A comes in                                  A
+1     B comes in                                  A, B
+2     C waits: nobody has used a quantum          A, B
+4     A has its 4 tokens, and gives way to C      B, C
+5     B has its 4 tokens, and gives way to A      A, C
+8     C has its 4 tokens, and gives way to B      A, B
+9     A is done with its 8, and C comes back      B, C
+====  ==========================================  ==========
+"""
+
+from __future__ import annotations
+
+from differential.wire import WAIT, Wire, a_class, cluster, displace, field, instance, order, swap
+from paceline.testing.reference.wire import WireOutcome, WireRequest, replay_wire
+
+REQUESTS = [WireRequest(0, 1, 8), WireRequest(1, 1, 8), WireRequest(2, 1, 6)]
+QUANTUM = order(a_class(field("req.quanta"), field("req.joined_s")), quantum=4)
+
+
+def replay(ranks: Wire | None, admission: Wire) -> WireOutcome:
+    one = instance(seats=2, order=ranks, admission=admission, preemption=swap(100), chunked=False)
+    return replay_wire(cluster(one), REQUESTS)
+
+
+def test_first_come_first_served_gives_c_a_ttft_of_7() -> None:
+    outcome = replay(None, WAIT)
+    assert [job.token_times[0] - job.request.arrival for job in outcome.jobs] == [1, 1, 7]
+    assert outcome.jobs[2].scheduled == 8
+    assert not any(job.preemptions for job in outcome.jobs)
+
+
+def test_round_robin_lets_c_in_at_4() -> None:
+    outcome = replay(QUANTUM, displace())
+    a, b, c = outcome.jobs
+    assert c.scheduled == 4
+    assert c.token_times[0] - c.request.arrival == 3
+    assert a.token_times == [1, 2, 3, 4, 6, 7, 8, 9]
+    assert b.token_times == [2, 3, 4, 5, 9, 10, 11, 12]
+    assert c.token_times == [5, 6, 7, 8, 10, 11]
+    # B is out of the batch for 3 units, between its fourth and its fifth token.
+    assert [(spell.start, spell.end) for spell in b.spells] == [(5, 8)]
