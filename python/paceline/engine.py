@@ -76,41 +76,7 @@ def run(
         "leap": leap,
         "record_decisions": record_decisions,
     }
-    return _replay(config, columns, progress, calls)
-
-
-_ENGINE_KNOWS_RULES = False
-"""Whether the native engine reads the configuration above; for the time until it does."""
-
-
-def _replay(
-    config: dict[str, Any],
-    columns: Mapping[str, Any],
-    progress: Callable[[_core.Progress], object] | None,
-    calls: Sequence[Callable[..., Any]],
-) -> _core.Outcome:
-    if not _ENGINE_KNOWS_RULES:
-        _make_old(config)
-    if calls:
-        raise NotImplementedError("rules in Python")
-    return _core.replay(msgspec.json.encode(config), columns, progress)
-
-
-def _make_old(config: dict[str, Any]) -> None:
-    rules = config["routing"]
-    if (
-        set(rules["on_arrival"]) != {"rule"}
-        or rules["on_prefilled"]
-        or rules["on_answering"]
-        or rules["every"]
-    ):
-        raise NotImplementedError("rules")
-    config["routing"] = rules["on_arrival"]["rule"]
-    for name in ("roles", "links", "pace"):
-        del config[name]
-    for instance in config["instances"]:
-        del instance["kv_bytes_per_token"]
-        instance["scheduler"] = {k: v for k, v in instance["scheduler"].items() if k != "admission"}
+    return _core.replay(msgspec.json.encode(config), columns, progress, list(calls) or None)
 
 
 def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
