@@ -25,7 +25,7 @@ use transfers::Transfers;
 
 use crate::config::{Admission, Config, QueueOrder};
 use crate::error::Error;
-use crate::instance::{Asking, Instance, RequestView, StepRecord, Watched, World, is_still};
+use crate::instance::{Asking, Instance, RequestView, StepRecord, Watched, World};
 use crate::kv::Prefixes;
 use crate::metrics::{Columns, Optional, Reason, Sketch, Status, Usage};
 use crate::policy::InstField;
@@ -316,7 +316,14 @@ impl Simulation {
 
 /// What is kept of an instance for those who look at it.
 fn watched(config: &Config, index: usize) -> Watched {
-    let looks = |wanted: InstField| config.routing.looks_at(&|field| field == wanted);
+    let moody = match &config.instances[index].scheduler.admission {
+        Admission::Displace { when, .. } => when.as_ref(),
+        Admission::Wait => None,
+    };
+    let looks = |wanted: InstField| {
+        let test = |field| field == wanted;
+        config.routing.looks_at(&test) || moody.is_some_and(|when| when.looks_at(&test))
+    };
     Watched {
         role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
@@ -341,9 +348,9 @@ fn check_scopes(config: &Config) -> Result<(), Error> {
             }
         }
         if let Admission::Displace { when: Some(when), .. } = &scheduler.admission
-            && when.looks_at(&|field| !is_still(field))
+            && when.looks_at_request(&|_| true)
         {
-            let rule = "must look at blocks and counts of requests of its instance";
+            let rule = "must look at the instance, not at requests";
             return Err(Error::config(format!("instances[{i}].scheduler.admission"), rule));
         }
     }

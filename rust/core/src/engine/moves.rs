@@ -93,7 +93,8 @@ impl Simulation {
             self.events += 1;
             match cargo {
                 Cargo::Move(parcel) => {
-                    let end = self.instances[source].sent(slot, now);
+                    let (instances, mut world) = self.parts();
+                    let end = instances[source].sent(slot, now, &mut world);
                     self.recut(source, end, now);
                     let (instances, mut world) = self.parts();
                     let end = instances[target].land(parcel, now, &mut world);

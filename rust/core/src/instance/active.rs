@@ -48,6 +48,8 @@ pub(crate) struct Active {
     pub(crate) generated: u32,
     pub(crate) preemptions: u32,
     pub(crate) phase: Phase,
+    /// Whether it is past its reasoning.
+    pub(crate) answering: bool,
     pub(crate) turn: Turn,
     /// Blocks it holds; while decoding, those of its computed tokens.
     pub(crate) count: u64,
@@ -102,6 +104,7 @@ impl ActiveTable {
             generated: 0,
             preemptions: 0,
             phase: Phase::Prefilling,
+            answering: false,
             turn: 0,
             count: 0,
             held: Held::default(),

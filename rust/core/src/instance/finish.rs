@@ -96,15 +96,18 @@ impl Instance {
         let end = flight.start + flight.series.total(step) as Ticks;
         world.phases(request, generated, start, end);
         let Some(reasoning) = world.reasoning(request) else { return };
-        if generated == reasoning {
+        // Who left the set and came back may pass here twice at one step.
+        let passes = generated == reasoning && !active.answering;
+        if passes {
             self.answering += 1;
             if self.asks_answering && active.output > reasoning {
                 debug_assert_eq!(step, steps, "Invariant: a run ends where a rule is asked");
                 self.turning.push((active.turn, Occasion::Answering, slot));
             }
+            self.table[slot].answering = true;
         }
         let Some(pacing) = &mut self.pacing else { return };
-        if generated == reasoning {
+        if passes {
             pacing.answers(slot, end);
         } else if generated == reasoning + 1 {
             pacing.first_in_set(slot, self.decode.step() - (steps - step), end);
@@ -171,6 +174,7 @@ impl Instance {
             let reasoning = reasoning.unwrap_or(0);
             let ends_reasoning = generated == reasoning.max(1);
             self.answering += u64::from(ends_reasoning);
+            self.table[slot].answering |= ends_reasoning;
             if let Some(pacing) = &mut self.pacing {
                 if generated > reasoning {
                     pacing.token(slot, now);

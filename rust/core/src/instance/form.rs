@@ -55,7 +55,7 @@ impl Instance {
             self.preempted.clear();
             self.copied = (0, 0);
             if self.ranks.is_some() {
-                self.begin_round(now);
+                self.begin_round(now, world.trace);
             }
             let mut forming = self.open();
             let decodes = self.run_stages(&mut forming, now, world);

@@ -153,10 +153,13 @@ impl Instance {
 
     /// Lets the blocks go whose content has been read. Returns when the run in
     /// progress now ends, if that changed: room may be what somebody waits for.
-    pub(crate) fn sent(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
+    pub(crate) fn sent(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Option<Ticks> {
+        // The most blocks held at once may have been held until now.
+        self.catch_up_with(now, world);
         self.let_go(slot);
         self.sending -= 1;
-        if self.queued() > 0 { self.cut(now) } else { None }
+        // Where steps are written down, so is what each of them found free.
+        if self.queued() > 0 || self.log.is_some() { self.cut(now) } else { None }
     }
 
     /// Takes in a request with its memory. Returns when the run in progress now
@@ -175,6 +178,7 @@ impl Instance {
         active.last_token = parcel.last_token;
         active.max_gap = parcel.max_gap;
         active.count = count;
+        active.answering = world.is_answering(parcel.request, parcel.generated);
         active.out_since = now;
         self.cpu_kv += u64::from(parcel.kv_tokens);
         self.outstanding_tokens += u64::from(prompt) + u64::from(parcel.generated);

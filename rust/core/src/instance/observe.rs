@@ -120,6 +120,7 @@ impl Instance {
         self.apply(&flight, ended, world);
         let taken = self.memory.take_loose(begun);
         debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+        self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
         flight.start += flight.series.total(ended) as Ticks;
         flight.series.first = flight.series.at(ended);
         flight.steps -= ended;
@@ -295,10 +296,11 @@ impl Instance {
     }
 }
 
-/// Lends the fields of one instance, and of no request.
+/// Lends the fields of one instance between two steps, and of no request.
 pub(super) struct OfInstance<'a> {
-    pub(super) instance: &'a Instance,
+    pub(super) instance: &'a mut Instance,
     pub(super) now: Ticks,
+    pub(super) trace: &'a Trace,
 }
 
 impl Scope for OfInstance<'_> {
@@ -307,8 +309,8 @@ impl Scope for OfInstance<'_> {
         Form::fixed(0.0)
     }
 
-    fn instance(&mut self, _: Who, field: InstField, _: u32) -> f64 {
-        self.instance.still_field(field, self.now)
+    fn instance(&mut self, _: Who, field: InstField, class: u32) -> f64 {
+        self.instance.field(field, class, self.now, None, self.trace)
     }
 
     fn instances(&self) -> usize {
@@ -322,42 +324,4 @@ impl Scope for OfInstance<'_> {
     fn consider(&mut self, index: usize) -> usize {
         index
     }
-}
-
-impl Instance {
-    /// A field while a step is formed, of those that a scheduler may ask for.
-    fn still_field(&self, field: InstField, _: Ticks) -> f64 {
-        let whole = |value: u64| value as f64;
-        let capacity = self.memory.capacity();
-        match field {
-            InstField::FreeBlocks => whole(self.memory.free()),
-            InstField::TotalBlocks => whole(capacity),
-            InstField::FreeCpuBlocks => whole(self.swap_space.capacity() - self.swap_space.used()),
-            InstField::KvUsage => 1.0 - whole(self.memory.free()) / whole(capacity),
-            InstField::Running => whole(self.running()),
-            InstField::Waiting => whole(self.queued() - self.swapped_out()),
-            InstField::Swapped => whole(self.swapped_out()),
-            InstField::Requests => whole(self.running() + self.queued()),
-            InstField::AnsweringRequests => whole(self.answering),
-            InstField::ReasoningRequests => whole(self.running() + self.queued() - self.answering),
-            _ => 0.0,
-        }
-    }
-}
-
-/// Fields that [`Instance::still_field`] knows.
-pub(crate) fn is_still(field: InstField) -> bool {
-    matches!(
-        field,
-        InstField::FreeBlocks
-            | InstField::TotalBlocks
-            | InstField::FreeCpuBlocks
-            | InstField::KvUsage
-            | InstField::Running
-            | InstField::Waiting
-            | InstField::Swapped
-            | InstField::Requests
-            | InstField::AnsweringRequests
-            | InstField::ReasoningRequests
-    )
 }

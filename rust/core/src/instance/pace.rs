@@ -161,6 +161,9 @@ impl Pacing {
 
     /// A member of the set yields its first visible token at the set's `step`.
     pub(crate) fn first_in_set(&mut self, slot: Slot, step: u64, when: Ticks) {
+        if self.tracks[slot as usize].visible > 0 {
+            return;
+        }
         self.token(slot, when);
         self.join(slot, step);
     }

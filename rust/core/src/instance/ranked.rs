@@ -13,6 +13,7 @@ use crate::kv::Owner;
 use crate::policy::{ReqField, Until, holds};
 use crate::series::Series;
 use crate::time::Ticks;
+use crate::trace::Trace;
 
 /// What somebody who waits would take.
 struct Offer {
@@ -86,12 +87,11 @@ impl Instance {
         }
     }
 
-    fn place_behind(&mut self, slot: Slot, now: Ticks, behind: u64, keys: bool, world: &World) {
+    fn place_behind(&mut self, slot: Slot, now: Ticks, behind: u64, keys: bool, world: &World) -> bool {
         let view = self.view(slot, now, behind);
         let steps = if view.decoding { self.decode.step() - behind } else { self.usage.steps };
-        if let Some(ranks) = &mut self.ranks {
-            ranks.place(slot, &view, keys, steps, world.leap, world.trace);
-        }
+        let Some(ranks) = &mut self.ranks else { return false };
+        ranks.place(slot, &view, keys, steps, world.leap, world.trace)
     }
 
     /// Moves a request to another list, and looks at its rank anew.
@@ -99,11 +99,11 @@ impl Instance {
         let steps = self.usage.steps;
         let Some(ranks) = &mut self.ranks else { return };
         ranks.shift(slot, to, now, steps);
-        if to != List::Gone {
-            self.place(slot, now, true, world);
-            if let Some(ranks) = &mut self.ranks {
-                ranks.list(slot);
-            }
+        if to != List::Gone
+            && !self.place_behind(slot, now, 0, true, world)
+            && let Some(ranks) = &mut self.ranks
+        {
+            ranks.list(slot);
         }
     }
 
@@ -170,14 +170,16 @@ impl Instance {
     }
 
     /// A step is formed: nobody has come in or given way in it yet.
-    pub(super) fn begin_round(&mut self, now: Ticks) {
-        self.may_displace = match &self.scheduler.admission {
+    pub(super) fn begin_round(&mut self, now: Ticks, trace: &Trace) {
+        let admission = std::mem::take(&mut self.scheduler.admission);
+        self.may_displace = match &admission {
             Admission::Wait => false,
             Admission::Displace { when: None, .. } => true,
             Admission::Displace { when: Some(when), .. } => {
-                holds(when, &mut OfInstance { instance: self, now }, &mut Until::EVER.clone())
+                holds(when, &mut OfInstance { instance: self, now, trace }, &mut Until::EVER.clone())
             }
         };
+        self.scheduler.admission = admission;
         if let Some(ranks) = &mut self.ranks {
             ranks.round += 1;
         }

@@ -195,7 +195,7 @@ impl Ranks {
     /// Looks at a request anew; `keys`: at what ranks it in its class too.
     /// `steps` is the counter by which it counts its steps: the decode set's
     /// for a member, the instance's for others; `remembers`: it is noted when to
-    /// look again.
+    /// look again. Returns whether its rank changed, which puts it in its list.
     pub(super) fn place(
         &mut self,
         slot: Slot,
@@ -204,7 +204,7 @@ impl Ranks {
         steps: u64,
         remembers: bool,
         trace: &Trace,
-    ) {
+    ) -> bool {
         let mut entry = self.entries[slot as usize];
         let mut until = Until::EVER;
         let mut view = *view;
@@ -262,6 +262,7 @@ impl Ranks {
         if remembers {
             self.remember(slot, &view, until, steps);
         }
+        changed
     }
 
     /// Whether a request stays in its class whatever holds of it now.

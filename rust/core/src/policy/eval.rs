@@ -112,7 +112,8 @@ pub(crate) trait Scope {
 /// Whether a condition holds.
 #[inline]
 pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> bool {
-    evaluate(expr, scope, until).value != 0.0
+    let form = evaluate(expr, scope, until);
+    until.unless_fixed(form) != 0.0
 }
 
 /// What an expression is worth; `until` is lowered to how long.
