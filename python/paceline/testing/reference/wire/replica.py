@@ -40,13 +40,15 @@ class Replica:
         self.leaving: dict[Job, tuple[int, int]] = {}  # where to, and the tokens that are there already
         self.step: Step | None = None
         self.ends: int | None = None
-        self.decode_ends: list[int] = []
+        self.decode_gaps: list[int] = []  # between the ends of steps that decoded, without idle time
         self.steps: list[list[Any]] = []
         self.usage = Usage()
         self._max_model_len: int | None = config["max_model_len"]
         self._cost: dict[str, int] = config["cost"]
         self._cluster = cluster
         self._pace = pace
+        self._last_end: int | None = None
+        self._last_decode: int | None = None  # None: or it stood idle since
 
     @property
     def formed(self) -> int:
@@ -96,6 +98,8 @@ class Replica:
         self.usage.preemptions += sum(job.preemptions for job in self.jobs) - before
         if step is None:
             return
+        if now != self._last_end:
+            self._last_decode = None
         self.ends = now + self._ticks(step)
         self.steps.append(step.row(self.scheduler.running))
         usage = self.usage
@@ -110,7 +114,9 @@ class Replica:
         self.usage.steps += 1
         self.usage.tokens += sum(step.tokens.values())
         if step.decodes:
-            self.decode_ends.append(now)
+            self.decode_gaps.append(now - (step.start if self._last_decode is None else self._last_decode))
+            self._last_decode = now
+        self._last_end = now
         yielded = self.scheduler.finish(step, now)
         for job in yielded:
             if job.done:
