@@ -70,8 +70,11 @@ class Replica:
         )
 
     def prefill_ticks(self, request: Request) -> int:
-        """How long a step would take that runs a request's whole prompt and nothing else."""
-        return self._duration(request.prompt_tokens, request.prompt_tokens)
+        """How long a request's prompt would take with nothing beside it, in chunks if those are cut."""
+        prompt = request.prompt_tokens
+        most = self.scheduler.budget if self.scheduler.chunked else prompt
+        chunks = [(before, min(most, prompt - before)) for before in range(0, prompt, most)]
+        return sum(self._duration(tokens, before + tokens) for before, tokens in chunks)
 
     def arrive(self, job: Job, now: int) -> None:
         """Take a request in that is new, or that another instance sent."""
