@@ -64,8 +64,8 @@ class Ranking:
         self.place(job, view)
         self.look(job, view)
 
-    def yielded(self, job: Job, view: View) -> None:
-        """Rank a request at the end of a step in which it yielded a token."""
+    def ran(self, job: Job, view: View) -> None:
+        """Rank a request at the end of a step that ran it."""
         if self.place(job, view) or not self._refreshes:
             self.look(job, view)
 

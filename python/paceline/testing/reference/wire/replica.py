@@ -40,13 +40,15 @@ class Replica:
         self.leaving: dict[Job, tuple[int, int]] = {}  # where to, and the tokens that are there already
         self.step: Step | None = None
         self.ends: int | None = None
-        self.decode_ends: list[int] = []
+        self.decode_gaps: list[int] = []  # between the ends of steps that decoded, without idle time
         self.steps: list[list[Any]] = []
         self.usage = Usage()
         self._max_model_len: int | None = config["max_model_len"]
         self._cost: dict[str, int] = config["cost"]
         self._cluster = cluster
         self._pace = pace
+        self._last_end: int | None = None
+        self._last_decode: int | None = None  # None: or it stood idle since
 
     @property
     def formed(self) -> int:
@@ -68,8 +70,11 @@ class Replica:
         )
 
     def prefill_ticks(self, request: Request) -> int:
-        """How long a step would take that runs a request's whole prompt and nothing else."""
-        return self._duration(request.prompt_tokens, request.prompt_tokens)
+        """How long a request's prompt would take with nothing beside it, in chunks if those are cut."""
+        prompt = request.prompt_tokens
+        most = self.scheduler.budget if self.scheduler.chunked else prompt
+        chunks = [(before, min(most, prompt - before)) for before in range(0, prompt, most)]
+        return sum(self._duration(tokens, before + tokens) for before, tokens in chunks)
 
     def arrive(self, job: Job, now: int) -> None:
         """Take a request in that is new, or that another instance sent."""
@@ -96,6 +101,8 @@ class Replica:
         self.usage.preemptions += sum(job.preemptions for job in self.jobs) - before
         if step is None:
             return
+        if now != self._last_end:
+            self._last_decode = None
         self.ends = now + self._ticks(step)
         self.steps.append(step.row(self.scheduler.running))
         usage = self.usage
@@ -110,7 +117,9 @@ class Replica:
         self.usage.steps += 1
         self.usage.tokens += sum(step.tokens.values())
         if step.decodes:
-            self.decode_ends.append(now)
+            self.decode_gaps.append(now - (step.start if self._last_decode is None else self._last_decode))
+            self._last_decode = now
+        self._last_end = now
         yielded = self.scheduler.finish(step, now)
         for job in yielded:
             if job.done:

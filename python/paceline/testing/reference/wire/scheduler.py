@@ -97,9 +97,9 @@ class Scheduler:
                 job.place = "gone"
                 self.running.remove(job)
                 self._free(job)
-        for job in yielded:
-            if not job.done:
-                self.ranking.yielded(job, self._view(now, job))
+        for job in self.running:
+            if job in step.tokens:
+                self.ranking.ran(job, self._view(now, job))
         return yielded
 
     def leave(self, job: Job, now: int) -> list[int]:
@@ -127,13 +127,12 @@ class Scheduler:
             tokens = min(job.lacking, step.left)
             if job in step.preempted or tokens == 0:
                 continue
-            held = len(job.blocks)
-            lacking = max(blocks_for(job.computed + tokens, self.block_tokens) - held, 0)
+            lacking = max(blocks_for(job.computed + tokens, self.block_tokens) - len(job.blocks), 0)
             while job.running and self.pool.free < lacking:
                 self._preempt(max(self.running, key=self.ranking.rank), step)
             if job.running:
                 job.blocks += self.pool.take(lacking)
-                step.add(job, tokens, held)
+                step.add(job, tokens)
 
     # -- those that wait ------------------------------------------------------------------
 
@@ -196,18 +195,15 @@ class Scheduler:
             job.scheduled = step.start
         else:
             job.spells[-1].end = step.start
-        step.add(job, chunk, blocks)
+        step.add(job, chunk)
         step.admitted.append(job)
         self.ranking.moved(job, self._view(step.start, job))
 
     # -- those that give way --------------------------------------------------------------
 
     def _preempt(self, job: Job, step: Step) -> None:
-        """Take a request's place and blocks; those it took in this step were never filled."""
+        """Take a request's place and blocks; only those with KV in them are copied."""
         step.drop(job)
-        held = step.held.get(job, len(job.blocks))
-        self.pool.release(job.blocks[held:])
-        del job.blocks[held:]
         self.running.remove(job)
         step.preempted.append(job)
         job.preemptions += 1
@@ -215,13 +211,13 @@ class Scheduler:
         job.spells.append(Spell(step.start, job.phase))
         self._enqueue(job, step.start)
         self.pool.release(job.blocks)
-        if self._put_up(job, held):
-            step.blocks_out += held
+        if self._put_up(job):
+            step.blocks_out += len(job.blocks)
         self.ranking.moved(job, self._view(step.start, job))
 
-    def _put_up(self, job: Job, blocks: int) -> bool:
-        """Keep a request's KV in the CPU's memory; where there is none for it, it is lost."""
-        job.blocks = []
+    def _put_up(self, job: Job) -> bool:
+        """Keep a request's KV in the CPU's memory; where there is no room for it, it is lost."""
+        blocks, job.blocks = blocks_for(job.computed, self.block_tokens), []
         if self.swap and blocks <= self.cpu_pool.free:
             job.blocks, job.memory = self.cpu_pool.take(blocks), "cpu"
             return True
@@ -233,7 +229,7 @@ class Scheduler:
         """Make room in the CPU's memory for those that landed and did not come in at the first step."""
         for job in self.queue:
             if job.memory == "host" and self.swap:
-                self._put_up(job, blocks_for(job.computed, self.block_tokens))
+                self._put_up(job)
 
     def _enqueue(self, job: Job, now: int) -> None:
         self.queue.append(job)

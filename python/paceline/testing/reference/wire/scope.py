@@ -129,8 +129,8 @@ def instance_field(name: str, replica: Replica, view: View, position: int | None
     if name == "class_requests":
         return sum(job.position == position for job in jobs)
     if name == "mean_token_interval_s":
-        ends = replica.decode_ends[-64:]
-        return seconds(ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else 0.0
+        gaps = replica.decode_gaps[-64:]
+        return seconds(sum(gaps)) / len(gaps) if gaps else 0.0
     if name == "prefill_delay_s":
         return seconds(sum(replica.prefill_ticks(job.request) for job in jobs if job.generated == 0))
     if name in ("fits", "prefill_s", "prefix_tokens"):

@@ -19,8 +19,6 @@ class Step:
         Tokens that are left of its budget.
     tokens : dict of Job to int
         What each of its requests computes.
-    held : dict of Job to int
-        Blocks that each of those held before.
     admitted : list of Job
         Those that came in.
     preempted : list of Job
@@ -36,7 +34,6 @@ class Step:
     start: int
     left: int
     tokens: dict[Job, int] = field(default_factory=dict)
-    held: dict[Job, int] = field(default_factory=dict)
     admitted: list[Job] = field(default_factory=list)
     preempted: list[Job] = field(default_factory=list)
     blocks_out: int = 0
@@ -44,10 +41,9 @@ class Step:
     free_blocks: int = 0
     decodes: bool = False
 
-    def add(self, job: Job, tokens: int, held: int) -> None:
+    def add(self, job: Job, tokens: int) -> None:
         """Have a request compute ``tokens``."""
         self.tokens[job] = tokens
-        self.held[job] = held
         self.left -= tokens
 
     def drop(self, job: Job) -> None:
