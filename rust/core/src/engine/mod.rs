@@ -159,6 +159,10 @@ impl Simulation {
             let (ends, index) = self.calendar.first();
             let arrives = self.trace.arrival.get(self.next_arrival).copied().unwrap_or(NEVER);
             let mut now = ends.min(arrives).min(self.transfers.next());
+            if self.settled == self.trace.len() as u64 {
+                // What is still copied is of nobody.
+                now = NEVER;
+            }
             let watch = if now == NEVER { NEVER } else { self.next_watch() };
             now = now.min(watch);
             if now > self.until {

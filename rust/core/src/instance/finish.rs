@@ -13,6 +13,9 @@ impl Instance {
     /// requests it finished.
     pub(crate) fn finish(&mut self, now: Ticks, world: &mut World) -> u64 {
         let Some(flight) = self.flight.take() else { return 0 };
+        if flight.steps == 0 {
+            return 0;
+        }
         self.apply(&flight, flight.steps, world);
         self.ahead.started(flight.start + flight.series.total(flight.steps - 1) as Ticks);
         let before = self.usage.finished;
@@ -43,8 +46,9 @@ impl Instance {
         if self.log.is_some() {
             self.record_steps(flight, steps);
         }
-        if members > 0 && steps > 1 {
-            let further = self.decode.blocks_for(steps) - self.decode.blocks_for_next();
+        if members > 0 && (steps > 1 || !flight.begun) {
+            let held = if flight.begun { self.decode.blocks_for_next() } else { 0 };
+            let further = self.decode.blocks_for(steps) - held;
             let taken = self.memory.take_loose(further);
             debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
             self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());

@@ -11,6 +11,10 @@ pub(super) struct Flight {
     pub(super) start: Ticks,
     pub(super) series: Series,
     pub(super) steps: u64,
+    /// Whether the first of them holds its blocks. One that would start at the
+    /// moment for which the run was caught up with does not yet: something may
+    /// come at that very moment, before it starts.
+    pub(super) begun: bool,
     /// What of its cost lies past what was measured.
     pub(super) beyond: Beyond,
     /// Whether the decode set runs.
@@ -36,6 +40,10 @@ impl Instance {
     /// changed.
     pub(super) fn cut(&mut self, now: Ticks) -> Option<Ticks> {
         let flight = self.flight.as_mut()?;
+        if !flight.begun && flight.start == now {
+            flight.steps = 0;
+            return Some(now);
+        }
         if flight.steps == 1 {
             return None;
         }

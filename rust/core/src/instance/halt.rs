@@ -15,10 +15,11 @@ impl Instance {
             let ended = flight.steps_ended(now);
             let members = if flight.decodes { self.decode.len() } else { 0 };
             if ended > 0 {
-                // The step in progress holds its blocks already.
-                let begun = self.decode.blocks_for(ended + 1) - self.decode.blocks_for(ended);
                 self.apply(&flight, ended, world);
-                let taken = self.memory.take_loose(begun);
+            }
+            if ended > 0 || !flight.begun {
+                // The step in progress holds its blocks already.
+                let taken = self.memory.take_loose(self.decode.blocks_for_next());
                 debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
                 self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
             }

@@ -113,17 +113,17 @@ impl Instance {
         let Some(mut flight) = self.flight.take_if(|flight| ended > 0 && ended < flight.steps) else {
             return;
         };
-        // The step in progress holds its blocks already.
-        let begun = self.decode.blocks_for(ended + 1) - self.decode.blocks_for(ended);
-        let before = self.decode.blocks_for_next();
-        let later = self.decode.blocks_for(ended + 1) - before;
+        let later = self.decode.blocks_for(ended + 1) - self.decode.blocks_for_next();
         self.apply(&flight, ended, world);
-        let taken = self.memory.take_loose(begun);
-        debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
-        self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
         flight.start += flight.series.total(ended) as Ticks;
         flight.series.first = flight.series.at(ended);
         flight.steps -= ended;
+        flight.begun = flight.start < now;
+        if flight.begun {
+            let taken = self.memory.take_loose(self.decode.blocks_for_next());
+            debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+            self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
+        }
         if let Some(record) = &mut flight.record {
             record.start = flight.start;
             record.preempted.clear();
@@ -146,10 +146,14 @@ impl Instance {
     }
 
     /// Blocks that nobody holds.
-    fn free_blocks(&self, ended: u64) -> u64 {
-        let begun =
-            if ended > 0 { self.decode.blocks_for(ended + 1) - self.decode.blocks_for_next() } else { 0 };
-        self.memory.free() - begun.min(self.memory.free())
+    fn free_blocks(&self, now: Ticks) -> u64 {
+        let ended = self.ended(now);
+        let taken = self.flight.as_ref().filter(|flight| flight.decodes).map_or(0, |flight| {
+            let under_way = flight.start + (flight.series.total(ended) as Ticks) < now;
+            let held = if flight.begun { self.decode.blocks_for_next() } else { 0 };
+            self.decode.blocks_for(ended + u64::from(under_way)).saturating_sub(held)
+        });
+        self.memory.free() - taken.min(self.memory.free())
     }
 
     /// Tokens of KV on the GPU, of finished steps.
@@ -176,11 +180,11 @@ impl Instance {
             InstField::KvTokens => whole(self.gpu_kv(self.ended(now)) + self.cpu_kv),
             InstField::GpuKvTokens => whole(self.gpu_kv(self.ended(now))),
             InstField::CpuKvTokens => whole(self.cpu_kv),
-            InstField::FreeBlocks => whole(self.free_blocks(self.ended(now))),
+            InstField::FreeBlocks => whole(self.free_blocks(now)),
             InstField::TotalBlocks => whole(self.memory.capacity()),
             InstField::FreeCpuBlocks => whole(self.swap_space.capacity() - self.swap_space.used()),
             InstField::KvUsage => {
-                let free = self.free_blocks(self.ended(now));
+                let free = self.free_blocks(now);
                 1.0 - whole(free) / whole(self.memory.capacity())
             }
             InstField::Fits => asking.map_or(0.0, |asking| f64::from(u8::from(self.fits(asking, now)))),
@@ -216,7 +220,7 @@ impl Instance {
     /// holds here.
     fn fits(&self, asking: &Asking, now: Ticks) -> bool {
         let view = &asking.view;
-        let free = self.free_blocks(self.ended(now));
+        let free = self.free_blocks(now);
         match asking.place {
             Some((index, slot)) if index == self.index as usize => {
                 let active = &self.table[slot];

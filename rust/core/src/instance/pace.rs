@@ -385,7 +385,7 @@ mod tests {
 
     fn flight(start: Ticks, first: Ticks, slope: Ticks, steps: u64) -> Flight {
         let series = Series { first, slope };
-        Flight { start, series, steps, beyond: Beyond::default(), decodes: true, record: None }
+        Flight { start, series, steps, begun: true, beyond: Beyond::default(), decodes: true, record: None }
     }
 
     /// Token by token, from the definition.
