@@ -181,6 +181,14 @@ def agree_on_usage(case: WireCase, expected: WireOutcome, *, leap: bool) -> None
 
 
 @LEAP
+@given(case=policies(moves=False))
+def test_where_nobody_moves_every_step_decides_the_same(case: WireCase, leap: bool) -> None:
+    expected = reference(case)
+    agree_on_decisions(case, expected, leap=leap)
+    agree_on_usage(case, expected, leap=leap)
+
+
+@LEAP
 @given(case=policies())
 def test_every_step_decides_the_same(case: WireCase, leap: bool) -> None:
     agree_on_decisions(case, reference(case), leap=leap)

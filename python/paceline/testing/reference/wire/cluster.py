@@ -148,6 +148,7 @@ class WireCluster:
             others = (one for one in refusals if one and one != "max_model_len")
             self.outcome.rejected[job.index] = next(others, "max_model_len")
             return
+        job.joined = now
         picked = self.rules["on_arrival"].pick(View(now, self.replicas, self.pace, job), able)
         assert picked is not None, "the last of the rules on arrival gives somebody"
         self.outcome.instance[job.index] = picked
