@@ -10,6 +10,7 @@ from typing import Any, Literal
 from paceline import _check
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
+from paceline.cost.traffic import traffic_wire
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_from_table
 from paceline.kernels.table import Table, table_from_toml
@@ -172,13 +173,29 @@ class Instance:
         """
         tokens, seqs = self.default_batching()
         blocks = self._blocks(max_num_batched_tokens or tokens, max_num_seqs or seqs)
+        traffic = self._traffic()
         return {
             "blocks": blocks - 1,
             "block_tokens": self.block_tokens,
             "max_model_len": self._longest(blocks),
             "kv_bytes_per_token": self._moved_bytes(),
             "cost": self._cost(),
+            **({} if traffic is None else {"traffic": traffic}),
         }
+
+    def _traffic(self) -> dict[str, Any] | None:
+        """Return how bytes and FLOPs are counted; nothing without a model."""
+        model, gpu, cost = self.resolved_model, self.resolved_gpu, self.cost
+        if model is None or (isinstance(cost, Table) and cost.shape is not None):
+            return None
+        return traffic_wire(
+            model,
+            tensor_parallel=self.tensor_parallel,
+            kv_dtype=self.kv_dtype,
+            coverage=cost.coverage if isinstance(cost, Roofline) else None,
+            expert_parallel=isinstance(cost, Roofline | Table) and cost.expert_parallel,
+            energy=None if gpu is None else gpu.energy,
+        )
 
     def to_toml(self) -> str:
         """Return the instance as the text of a TOML file."""

@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from paceline.cost.clock import ticks
+from paceline.cost.matrices import expert_numbers
 from paceline.model.dtypes import WEIGHT_BYTES
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def mixture_wire(
     # Split experts see every copy whole and have a part of the width; whole ones see a part of the copies.
     copies = routed / ranks if whole else routed
     inner = width if whole else width / ranks
-    traffic = copies * (hidden + 2 * inner + 3 * inner + inner + 2 * hidden) + hidden
+    traffic = expert_numbers(model, experts, copies=copies, inner=inner)
     return {
         "weights": points,
         "token_bytes": ticks(layers * traffic * number / bandwidth),

@@ -26,8 +26,8 @@
 //!
 //! Not modelled: wave and tile quantisation, uneven context lengths inside a
 //! decode batch, the serial walk over a long context that a very short prefill
-//! chunk is bound by. Pipeline stages will be kernels beside these, traffic and
-//! energy a second reading of the same list.
+//! chunk is bound by. Bytes and joules are counted
+//! apart from the time ([`Traffic`](super::Traffic)).
 //!
 //! Python reduces model, GPU and efficiencies to the coefficients below, summed
 //! over layers. They are whole ticks, except [`PrefillAttention::pair_flops`],

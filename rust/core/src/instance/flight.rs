@@ -1,7 +1,7 @@
 //! The step, or run of equal steps, that an instance is in.
 
 use super::{Instance, StepRecord};
-use crate::cost::Beyond;
+use crate::cost::{Beyond, StepShape};
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -11,6 +11,8 @@ pub(super) struct Flight {
     pub(super) start: Ticks,
     pub(super) series: Series,
     pub(super) steps: u64,
+    /// What the first step computes.
+    pub(super) shape: StepShape,
     /// What of its cost lies past what was measured.
     pub(super) beyond: Beyond,
     /// Whether the decode set runs.
