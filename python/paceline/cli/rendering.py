@@ -126,7 +126,7 @@ def _traffic(totals: dict[str, Any]) -> list[tuple[str, str]]:
     shares = ", ".join(f"{part / whole:.0%} {name}" for name, part in parts.items() if part)
     links = f", {_si(totals['link_bytes'])}B between GPUs" if totals["link_bytes"] else ""
     facts = [
-        ("memory traffic", f"{_si(totals['hbm_bytes'])}B" + (f": {shares}" if shares else "")),
+        ("traffic", f"{_si(totals['hbm_bytes'])}B of memory" + (f": {shares}" if shares else "")),
         ("arithmetic", f"{_si(totals['flops'])}FLOP{links}"),
     ]
     if totals["energy_j"] is not None:
@@ -180,7 +180,7 @@ def _cluster(toml: str) -> str:
 
 def _instances(table: dict[str, Any]) -> str:
     model, gpu = (of["name"] if isinstance(of, dict) else of for of in (table.get("model"), table.get("gpu")))
-    gpus = table.get("tensor_parallel", 1)
+    gpus = table.get("tensor_parallel", 1) * table.get("pipeline_parallel", 1)
     words = f"{table.get('count', 1):,} × {model or 'instance'}"
     if gpu is None:
         return words

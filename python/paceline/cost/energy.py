@@ -62,11 +62,19 @@ class Energy:
             if value > _LARGEST_J:
                 raise ConfigError(f"{name} of an Energy must be at most {_LARGEST_J} J, was {value!r}")
 
-    def to_wire(self, *, gpus: int) -> dict[str, int]:
-        """Return what the engine is sent: microwatts of all GPUs, and attojoules of a byte or a FLOP."""
+    def to_wire(self, *, gpus: int, busy: int | None = None) -> dict[str, int]:
+        """Return what the engine is sent: microwatts of all GPUs, and attojoules of a byte or a FLOP.
+
+        Parameters
+        ----------
+        gpus
+            GPUs of an instance.
+        busy
+            Those of them that work at a time while a step runs; all by default.
+        """
         return {
             "idle_uw": round(gpus * self.idle_w * 1e6),
-            "busy_uw": round(gpus * self.busy_w * 1e6),
+            "busy_uw": round((gpus if busy is None else busy) * self.busy_w * 1e6),
             "hbm_byte_aj": round(self.hbm_j_per_byte * 1e18),
             "flop_aj": round(self.j_per_flop * 1e18),
             "link_byte_aj": round(self.link_j_per_byte * 1e18),

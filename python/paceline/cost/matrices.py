@@ -60,11 +60,23 @@ def elementwise_numbers(model: Model, attention: Attention, ranks: int) -> int:
     return model.layers * layer + activation + 2 * hidden + 4 * hidden
 
 
-def expert_numbers(model: Model, experts: Experts, *, copies: float, inner: float) -> float:
+def expert_numbers(model: Model, experts: Experts, *, ranks: int, data_ranks: int, whole: bool) -> float:
     """Return the numbers that a token moves in one layer's routed experts, on one rank.
 
-    Its ``copies`` in, gate and up of width ``inner`` out and in, their product out and in, the experts'
-    outputs, and the sum of those.
+    Its copies in, gate and up out and in, their product out and in, the experts' outputs, and the sum of
+    those.
+
+    Parameters
+    ----------
+    model, experts
+        The model and what of it this is about.
+    ranks, data_ranks
+        Tensor-parallel ranks, and those of attention that share the experts: a rank has the tokens of all.
+    whole
+        Whether whole experts are dealt out to all ranks. Split ones see every copy whole and have a part of
+        the width; whole ones see a part of the copies.
     """
-    hidden = model.hidden_size
-    return copies * (hidden + 2 * inner + 3 * inner + inner + 2 * hidden) + hidden
+    hidden, width = model.hidden_size, experts.intermediate_size
+    copies = experts.per_token * (1 / ranks if whole else data_ranks)
+    inner = width if whole else width / (ranks * data_ranks)
+    return copies * (hidden + 2 * inner + 3 * inner + inner + 2 * hidden) + data_ranks * hidden

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.cost.attention import attention_of
 from paceline.cost.clock import TICKS_PER_SECOND, ticks
+from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, matrices_of
 from paceline.model.dtypes import WEIGHT_BYTES
 
@@ -28,11 +29,21 @@ class Rank:
     """One rank's share of the model on its GPU, and the coefficients that follow."""
 
     def __init__(
-        self, model: Model, gpu: Gpu, efficiency: Efficiency, tensor_parallel: int, kv_dtype: str
+        self,
+        model: Model,
+        gpu: Gpu,
+        efficiency: Efficiency,
+        *,
+        tensor_parallel: int,
+        data_parallel: int,
+        pipeline_parallel: int,
+        kv_dtype: str,
     ) -> None:
         self.model = model
         self.efficiency = efficiency
         self.ranks = tensor_parallel
+        self.data_ranks = data_parallel
+        self.stages = pipeline_parallel
         self.link = gpu.link
         self.number = model.kv_dtype_bytes(model.dtype)  # bytes of an activation
         self.attention = attention_of(model, tensor_parallel, kv_dtype)
@@ -67,6 +78,9 @@ class Rank:
             "prefill_attention": self._prefill(layers - windows),
             "all_reduce": self._all_reduce(),
         }
+        exchange = self._exchange()
+        if exchange:
+            wire["exchange"] = exchange
         if windows:
             wire["windowed"] = {
                 "tokens": model.sliding_window,
@@ -131,3 +145,17 @@ class Rank:
             one_shot = (self.ranks - 1) * message / self.one_shot_bandwidth
             lines.append((self.efficiency.one_shot_latency_s, one_shot))
         return [{"fixed": ticks(times * fixed), "token": ticks(times * token)} for fixed, token in lines]
+
+    def _exchange(self) -> list[dict[str, int]]:
+        """Return what else crosses links, each as a line in the tokens, over a whole step.
+
+        An all-reduce is a reduce-scatter and an all-gather, so each of those, and a send, has half of its
+        latency, and the bandwidth of its ring.
+        """
+        fixed, bandwidth = self.efficiency.ring_latency_s / 2, self.ring_bandwidth
+        return [
+            {"fixed": ticks(of.times * fixed), "token": ticks(of.times * of.sent_bytes / bandwidth)}
+            for of in exchanges_of(
+                self.model, ranks=self.ranks, data_ranks=self.data_ranks, stages=self.stages
+            )
+        ]

@@ -11,8 +11,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from paceline.cost.attention import attention_of
+from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, expert_numbers, matrices_of
-from paceline.cost.mixture import covered_experts
+from paceline.cost.mixture import shared_experts
 from paceline.model.dtypes import WEIGHT_BYTES
 from paceline.model.weights import count_weights
 
@@ -34,6 +35,8 @@ def traffic_wire(
     kv_dtype: str = "auto",
     coverage: Coverage | None = None,
     expert_parallel: bool = False,
+    data_parallel: int = 1,
+    pipeline_parallel: int = 1,
     energy: Energy | None = None,
 ) -> dict[str, Any]:
     """Return what the engine is sent to count an instance's traffic: whole numbers over all layers and ranks.
@@ -48,7 +51,8 @@ def traffic_wire(
     - *activations*: in and out of matrices, attention, experts, norms, rotary positions, sampler;
     - *FLOPs*: two for each weight that a token is multiplied with, and those of attention;
     - *links*: all-reduces as rings, ``2 (n - 1) / n`` of the message from each of ``n`` ranks, the least that
-      any way of doing them moves. A one-shot all-reduce of more than two ranks moves more.
+      any way of doing them moves. A one-shot all-reduce of more than two ranks moves more. Besides, what
+      :func:`~paceline.cost.exchange.exchanges_of` says.
 
     Kernels are taken to read each operand once. Caches that keep weights between kernels, and attention that
     reads a prefill's context again for each block of queries, are left aside.
@@ -63,6 +67,11 @@ def traffic_wire(
         A measured curve of the experts that a batch needs; by default routing is uniform.
     expert_parallel
         Whether ranks hold whole experts; it moves activations otherwise, and loads the same experts.
+    data_parallel
+        Ranks of attention that share the experts, of which the instance is one. It counts its share of the
+        experts that all of them load.
+    pipeline_parallel
+        Stages that the layers are cut into.
     energy
         What bytes, FLOPs and time take on the GPU, where that is known.
 
@@ -87,15 +96,18 @@ def traffic_wire(
     experts = model.experts
     if experts is not None:
         mixed = layers - experts.dense_layers
-        # As in mixture.py.
-        copies = experts.per_token / ranks if expert_parallel else experts.per_token
-        inner = experts.intermediate_size / (1 if expert_parallel else ranks)
-        passed += mixed * expert_numbers(model, experts, copies=copies, inner=inner)
+        passed += mixed * expert_numbers(
+            model, experts, ranks=ranks, data_ranks=data_parallel, whole=expert_parallel
+        )
         multiplied += mixed * experts.per_token * 3 * hidden * experts.intermediate_size / ranks
+    exchanged = sum(
+        of.times * of.sent_bytes
+        for of in exchanges_of(model, ranks=ranks, data_ranks=data_parallel, stages=pipeline_parallel)
+    )
     token = {
         "kv_written": ranks * layers * attention.kv_bytes,
         "flops": round(2 * ranks * multiplied),
-        "link": 2 * (ranks - 1) * (2 * layers + 1) * hidden * number,
+        "link": 2 * (ranks - 1) * (2 * layers + 1) * hidden * number + round(ranks * exchanged),
     }
     activations = ranks * passed * number
     windows = model.sliding_layers
@@ -117,7 +129,7 @@ def traffic_wire(
     return {
         "weights": _layer_bytes(model, ranks),
         "head": round(vocab * hidden * WEIGHT_BYTES[model.dtype]),
-        "experts": _loads(model, coverage),
+        "experts": _loads(model, coverage, data_parallel),
         **{
             side: {
                 **token,
@@ -138,7 +150,7 @@ def traffic_wire(
         }
         if windows
         else None,
-        "power": None if energy is None else energy.to_wire(gpus=ranks),
+        "power": None if energy is None else energy.to_wire(gpus=ranks * pipeline_parallel, busy=ranks),
     }
 
 
@@ -160,7 +172,7 @@ def _expert_biases(model: Model) -> int:
     return 2 * model.experts.intermediate_size + model.hidden_size if model.experts.bias else 0
 
 
-def _loads(model: Model, coverage: Coverage | None) -> dict[str, Any] | None:
+def _loads(model: Model, coverage: Coverage | None, data_ranks: int) -> dict[str, Any] | None:
     """Return the bytes of an expert in all layers, and how many a layer needs by tokens."""
     experts = model.experts
     if experts is None:
@@ -168,7 +180,7 @@ def _loads(model: Model, coverage: Coverage | None) -> dict[str, Any] | None:
     weights = 3 * model.hidden_size * experts.intermediate_size * WEIGHT_BYTES[model.expert_dtype]
     biases = _expert_biases(model) * WEIGHT_BYTES[model.dtype]
     loads = [
-        [tokens, round(covered * 2**LOAD_FRACTION_BITS)]
-        for tokens, covered in enumerate(covered_experts(experts, coverage), start=1)
+        [tokens, round(covered / data_ranks * 2**LOAD_FRACTION_BITS)]
+        for tokens, covered in enumerate(shared_experts(experts, coverage, data_ranks), start=1)
     ]
     return {"bytes": math.ceil((model.layers - experts.dense_layers) * (weights + biases)), "loads": loads}
