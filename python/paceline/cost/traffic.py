@@ -55,7 +55,8 @@ def traffic_wire(
       :func:`~paceline.cost.exchange.exchanges_of` says.
 
     Kernels are taken to read each operand once. Caches that keep weights between kernels, and attention that
-    reads a prefill's context again for each block of queries, are left aside.
+    reads a prefill's context again for each block of queries, are left aside. Prompts under latent attention
+    read keys and values of their whole context as expanded for each head, as they do in the roofline.
 
     Parameters
     ----------
