@@ -12,4 +12,4 @@ pub(crate) use maxima::SuffixMaxima;
 pub use sketch::Sketch;
 pub use usage::Usage;
 pub(crate) use work::Tally;
-pub use work::{Sums, Work};
+pub use work::{Prefilled, Work};

@@ -22,15 +22,19 @@ pub struct Work {
     /// Experts read in each layer, over layers and steps, in the units of
     /// [`Traffic::loads`].
     pub expert_loads: u128,
-    /// What decoding requests did.
-    pub decode: Sums,
+    /// Tokens that decoding requests computed.
+    pub decode_tokens: u128,
+    /// Tokens of their contexts, each of which is a (query, key) pair.
+    pub decode_context: u128,
+    /// Those of them that are inside sliding windows.
+    pub decode_seen: u128,
     /// What requests in prefill did, times layers.
-    pub prefill: Sums,
+    pub prefill: Prefilled,
 }
 
-/// Sums over the steps of what their requests did.
+/// Sums over the steps of what requests in prefill did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Sums {
+pub struct Prefilled {
     /// Tokens computed.
     pub tokens: u128,
     /// Tokens of context of those requests.
@@ -52,8 +56,10 @@ impl Work {
             head_steps: 0,
             rows: 0,
             expert_loads: 0,
-            decode: Sums::default(),
-            prefill: Sums::default(),
+            decode_tokens: 0,
+            decode_context: 0,
+            decode_seen: 0,
+            prefill: Prefilled::default(),
         }
     }
 
@@ -86,14 +92,10 @@ impl Work {
             self.expert_loads += loads * u128::from(steps);
         }
         if requests > 0 {
-            let context = grown(shape.decode_kv, requests, steps);
-            self.decode.tokens += u128::from(requests) * u128::from(steps);
-            self.decode.context += context;
-            self.decode.pairs += context;
+            self.decode_tokens += u128::from(requests) * u128::from(steps);
+            self.decode_context += grown(shape.decode_kv, requests, steps);
             if let Some(windows) = &traffic.windows {
-                let seen = seen(shape, windows.tokens, steps);
-                self.decode.seen_context += seen;
-                self.decode.seen_pairs += seen;
+                self.decode_seen += seen(shape, windows.tokens, steps);
             }
         }
         if shape.prefill_tokens > 0 {
@@ -102,7 +104,7 @@ impl Work {
     }
 }
 
-impl Sums {
+impl Prefilled {
     /// Adds the prefills of one step, which `layers` layers run.
     fn add(&mut self, traffic: &Traffic, shape: &StepShape, layers: u64) {
         let times = |count: u64| u128::from(count) * u128::from(layers);
@@ -158,6 +160,9 @@ impl Tally {
 /// The sum of `first + i * growth` over `steps` steps.
 #[inline]
 fn grown(first: u64, growth: u64, steps: u64) -> u128 {
+    if steps == 1 {
+        return u128::from(first);
+    }
     u128::from(first) * u128::from(steps) + u128::from(growth) * sum_of_indices(steps)
 }
 
@@ -245,8 +250,8 @@ mod tests {
                 groups.add(&traffic, &StepShape { prefill_layers: layers, ..shape }, 1);
             }
             prop_assert_eq!(groups.prefill, whole.prefill);
-            prop_assert_eq!(groups.decode.tokens, 3 * whole.decode.tokens);
-            prop_assert_eq!(groups.decode.seen_context, 3 * whole.decode.seen_context);
+            prop_assert_eq!(groups.decode_tokens, 3 * whole.decode_tokens);
+            prop_assert_eq!(groups.decode_seen, 3 * whole.decode_seen);
             let alone = 8 * u128::from(traffic.loads(shape.decode_requests));
             prop_assert_eq!(groups.expert_loads, whole.expert_loads + alone);
             let read = if shape.decode_requests > 0 { 12 } else { 4 };
