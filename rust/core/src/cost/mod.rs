@@ -13,7 +13,9 @@ mod traffic;
 pub use affine::Affine;
 pub use roofline::Roofline;
 pub use table::{Axis, Beyond, Table};
-pub use traffic::{Attended, ExpertLoads, Moved, PerRow, PerToken, Power, Traffic, Windows};
+pub use traffic::{
+    Attended, ExpertLoads, LOAD_FRACTION_BITS, Moved, PerRow, PerToken, Power, Traffic, Windows,
+};
 
 use serde::Deserialize;
 
