@@ -46,7 +46,7 @@ class Roofline:
     - tokens gathered from data-parallel ranks for the experts that they share, and the sums scattered back;
     - under pipeline parallelism, the activations that a stage sends the next. A step passes the stages one
       after another, so it takes the sum over them, with no other step under way
-      (:class:`~paceline.cluster.Instance` says what that leaves out);
+      (:class:`~paceline.deployment.Instance` says what that leaves out);
     - constants per step, layer and request.
 
     Parameters
