@@ -109,7 +109,7 @@ def test_every_byte_is_that_of_a_step_in_the_log(
     wire = {**instance.to_wire(), "scheduler": scheduler}
     outcome = engine.run(
         [wire],
-        engine.columns(trace, policy.scheduler),
+        engine.columns(trace, policy),
         routing="round_robin",
         until_ticks=None if until is None else until * 10**9,
         leap=leap,

@@ -92,7 +92,8 @@ class Totals:
     flops
         Floating-point operations.
     link_bytes
-        Bytes that GPUs sent one another.
+        Bytes that the GPUs of an instance sent one another; KV that moves between
+        instances is not among them.
     energy_j
         Joules of all GPUs from the trace's start to `simulated_s`, idle times
         included; None where a GPU has no energy.
