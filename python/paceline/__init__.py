@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
-    from paceline.cost import Affine, Roofline
+    from paceline.cost import Affine, Energy, Roofline
     from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import (
         ClockError,
@@ -39,6 +39,7 @@ __all__ = [
     "ClockError",
     "Cluster",
     "ConfigError",
+    "Energy",
     "Gpu",
     "Instance",
     "InvariantViolation",
@@ -69,7 +70,7 @@ __all__ = [
 
 _HOMES = {
     "deployment": ("Cluster", "Instance", "Links"),
-    "cost": ("Affine", "Roofline"),
+    "cost": ("Affine", "Energy", "Roofline"),
     "errors": (
         "ClockError",
         "ConfigError",

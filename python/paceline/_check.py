@@ -6,7 +6,7 @@ import math
 
 from paceline.errors import ConfigError
 
-__all__ = ["count", "fraction", "positive", "seconds"]
+__all__ = ["count", "fraction", "not_negative", "positive", "seconds"]
 
 
 def count(name: str, value: object, least: int = 1) -> None:
@@ -35,3 +35,9 @@ def seconds(name: str, value: object) -> None:
     """Refuse anything but a finite number of seconds, 0 or more."""
     if not _is_number(value) or value < 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a finite number of seconds, 0 or more, was {value!r}")
+
+
+def not_negative(name: str, value: object) -> None:
+    """Refuse anything but a finite number, 0 or more."""
+    if not _is_number(value) or value < 0:  # type: ignore[operator]
+        raise ConfigError(f"{name} must be a finite number, 0 or more, was {value!r}")

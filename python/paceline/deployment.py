@@ -10,6 +10,7 @@ from typing import Any, Literal
 from paceline import _check
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
+from paceline.cost.traffic import traffic_wire
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_from_table
 from paceline.kernels.table import Table, table_from_toml
@@ -33,7 +34,13 @@ class Instance:
     gpu
         A name from the catalog, or a :class:`Gpu`. May be left out likewise.
     tensor_parallel
-        GPUs that the model is split over.
+        GPUs that a layer is split over.
+    pipeline_parallel
+        Stages that the layers are cut into, of ``tensor_parallel`` GPUs each. One step is in flight at a
+        time: it passes all stages before the next is formed, and meanwhile all stages but one wait. So a
+        step takes what it takes with nothing else under way, and there is the memory of all stages for KV;
+        but vLLM keeps up to as many batches in flight as there are stages, so that a loaded server reaches up
+        to that many times the throughput given here. That is not modelled.
     block_tokens
         Tokens in a KV block.
     num_blocks
@@ -70,6 +77,7 @@ class Instance:
     model: str | Model | None = None
     gpu: str | Gpu | None = None
     tensor_parallel: int = 1
+    pipeline_parallel: int = 1
     block_tokens: int = 16
     num_blocks: int | None = None
     gpu_memory_utilization: float = 0.92
@@ -79,6 +87,7 @@ class Instance:
 
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
+        _check.count("pipeline_parallel of an Instance", self.pipeline_parallel)
         _check.count("block_tokens of an Instance", self.block_tokens)
         _check.fraction("gpu_memory_utilization of an Instance", self.gpu_memory_utilization)
         if self.num_blocks is not None:
@@ -141,6 +150,8 @@ class Instance:
             max_num_batched_tokens=max_num_batched_tokens or tokens,
             max_num_seqs=max_num_seqs or seqs,
             kv_dtype=self.kv_dtype,
+            expert_ranks=self._expert_ranks(),
+            pipeline_parallel=self.pipeline_parallel,
         )
 
     def default_batching(self) -> tuple[int, int]:
@@ -172,13 +183,37 @@ class Instance:
         """
         tokens, seqs = self.default_batching()
         blocks = self._blocks(max_num_batched_tokens or tokens, max_num_seqs or seqs)
+        traffic = self._traffic()
         return {
             "blocks": blocks - 1,
             "block_tokens": self.block_tokens,
             "max_model_len": self._longest(blocks),
             "kv_bytes_per_token": self._moved_bytes(),
             "cost": self._cost(),
+            **({} if traffic is None else {"traffic": traffic}),
         }
+
+    def _expert_ranks(self) -> int | None:
+        """Return the ranks that have the experts between them; ``None`` for the tensor-parallel ones."""
+        cost = self.cost
+        shared = isinstance(cost, Roofline | Table) and (cost.expert_parallel or cost.data_parallel > 1)
+        return self.tensor_parallel * cost.data_parallel if shared else None  # type: ignore[union-attr]  # as tested
+
+    def _traffic(self) -> dict[str, Any] | None:
+        """Return how bytes and FLOPs are counted; nothing without a model."""
+        model, gpu, cost = self.resolved_model, self.resolved_gpu, self.cost
+        if model is None or (isinstance(cost, Table) and cost.shape is not None):
+            return None
+        return traffic_wire(
+            model,
+            tensor_parallel=self.tensor_parallel,
+            kv_dtype=self.kv_dtype,
+            coverage=cost.coverage if isinstance(cost, Roofline) else None,
+            expert_parallel=isinstance(cost, Roofline | Table) and cost.expert_parallel,
+            data_parallel=cost.data_parallel if isinstance(cost, Roofline | Table) else 1,
+            pipeline_parallel=self.pipeline_parallel,
+            energy=None if gpu is None else gpu.energy,
+        )
 
     def to_toml(self) -> str:
         """Return the instance as the text of a TOML file."""
@@ -206,12 +241,14 @@ class Instance:
         memory = self.memory(max_num_batched_tokens=max_num_batched_tokens, max_num_seqs=max_num_seqs)
         if memory.blocks < 2:
             model, gpu = self._need("the memory rule")
+            gpus = self.tensor_parallel * self.pipeline_parallel
             raise ConfigError(
-                f"{model.name} does not fit on {self.tensor_parallel} x {gpu.name}: of "
+                f"{model.name} does not fit on {gpus} x {gpu.name}: of "
                 f"{memory.requested_bytes / _GIB:.2f} GiB, weights take {memory.weight_bytes / _GIB:.2f}, "
                 f"activations {memory.activation_bytes / _GIB:.2f} and the rest "
-                f"{memory.other_bytes / _GIB:.2f}, which leaves no room for KV; a larger tensor_parallel, "
-                f"gpu_memory_utilization or gpu, or a smaller max_num_seqs, would make some"
+                f"{memory.other_bytes / _GIB:.2f}, which leaves no room for KV; a larger "
+                f"tensor_parallel, pipeline_parallel, gpu_memory_utilization or gpu, or a smaller "
+                f"max_num_seqs, would make some"
             )
         return memory.blocks
 
@@ -244,10 +281,20 @@ class Instance:
         if isinstance(self.cost, Affine):
             return self.cost.to_wire()
         if isinstance(self.cost, Table):
-            return self.cost.to_wire(self.resolved_model, tensor_parallel=self.tensor_parallel)
+            return self.cost.to_wire(
+                self.resolved_model,
+                tensor_parallel=self.tensor_parallel,
+                pipeline_parallel=self.pipeline_parallel,
+            )
         model, gpu = self._need("the roofline")
         roofline = self.cost or Roofline()
-        return roofline.to_wire(model, gpu, tensor_parallel=self.tensor_parallel, kv_dtype=self.kv_dtype)
+        return roofline.to_wire(
+            model,
+            gpu,
+            tensor_parallel=self.tensor_parallel,
+            kv_dtype=self.kv_dtype,
+            pipeline_parallel=self.pipeline_parallel,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline import _check, profiles
 from paceline._toml import build, dump, parse, table
-from paceline.cost import Efficiency
+from paceline.cost import Efficiency, Energy
 from paceline.errors import ConfigError
 
 __all__ = ["Gpu", "gpu_from_table", "gpu_names"]
@@ -54,6 +54,8 @@ class Gpu:
         Power limit, in watts.
     efficiency
         What kernels reach of all that; ``None`` where nothing is known.
+    energy
+        What it burns; ``None`` where nothing is known.
 
     Raises
     ------
@@ -79,6 +81,7 @@ class Gpu:
     pcie_bytes_per_s: float
     tdp_w: float
     efficiency: Efficiency | None = None
+    energy: Energy | None = None
 
     def __post_init__(self) -> None:
         for field in ("memory_bytes", "datasheet_memory_bytes"):
@@ -123,4 +126,6 @@ def gpu_from_table(content: dict[str, Any], what: str) -> Gpu:
     fields = dict(content)
     if "efficiency" in fields:
         fields["efficiency"] = build(Efficiency, fields["efficiency"], f"efficiency of {what}")
+    if "energy" in fields:
+        fields["energy"] = build(Energy, fields["energy"], f"energy of {what}")
     return build(Gpu, fields, what)

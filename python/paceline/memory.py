@@ -21,6 +21,10 @@ can touch, and room for one step's tokens before they slide out. vLLM's pool len
 needs them, so with fewer sequences the rule is a little low (gpt-oss-20b: 3.5 MiB a sequence). Where all
 layers slide, blocks are charged for whole contexts.
 
+Under *pipeline parallelism* each stage is divided up by itself, with the tables that it has and, in all but
+the last, without the sampler; all stages then have the blocks of the one with the fewest (vLLM,
+``v1/core/kv_cache_utils.py::get_kv_cache_configs``).
+
 Held against what vLLM resolved for Llama-3.1-8B on an RTX 4090 (vLLM 0.19, 2,048 tokens, 256 sequences, 0.9
 of the memory: 2,588 blocks of 16), the rule gives 2,665, 3.0%
 more. Near saturation nothing costs a replay more
@@ -33,7 +37,7 @@ from dataclasses import dataclass
 
 from paceline import _check
 from paceline.hardware import Gpu
-from paceline.model import DTYPE_BYTES, Model
+from paceline.model import DTYPE_BYTES, Model, Stage, stages
 
 __all__ = ["KvMemory", "kv_memory"]
 
@@ -91,6 +95,7 @@ def kv_memory(
     max_num_seqs: int = 256,
     kv_dtype: str = "auto",
     expert_ranks: int | None = None,
+    pipeline_parallel: int = 1,
 ) -> KvMemory:
     """Divide the memory of one GPU as vLLM does.
 
@@ -111,6 +116,8 @@ def kv_memory(
     expert_ranks
         Ranks that whole experts are dealt out to (those of tensor times those of data parallelism); by
         default experts are split over the tensor-parallel ranks.
+    pipeline_parallel
+        Stages that the layers are cut into. The answer is that of a GPU of the stage with the fewest blocks.
 
     Raises
     ------
@@ -127,20 +134,31 @@ def kv_memory(
     _check.fraction("gpu_memory_utilization", gpu_memory_utilization)
     _check.count("max_num_batched_tokens", max_num_batched_tokens)
     _check.count("max_num_seqs", max_num_seqs)
-    number = DTYPE_BYTES[model.dtype]
-    width = 2 * model.hidden_size + _widest_mlp(model, tensor_parallel, expert_ranks)
-    rows = min(max_num_seqs, max_num_batched_tokens)
-    sampler = rows * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT
-    hidden = max_num_batched_tokens * model.hidden_size * number
-    return KvMemory(
-        requested_bytes=int(gpu.memory_bytes * gpu_memory_utilization),
-        weight_bytes=model.weight_bytes(tensor_parallel, expert_ranks=expert_ranks),
-        activation_bytes=max(max_num_batched_tokens * width * number, hidden + sampler),
-        other_bytes=_OUTSIDE_PYTORCH_BYTES,
-        block_bytes=block_tokens * model.kv_bytes_per_token(tensor_parallel, kv_dtype),
-        window_bytes=_window_tokens(model, block_tokens, max_num_batched_tokens, max_num_seqs)
-        * model.window_layers
-        * model.kv_layer_bytes(tensor_parallel, kv_dtype),
+    model.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
+
+    def divide(stage: Stage) -> KvMemory:
+        part = stage.part
+        number = DTYPE_BYTES[part.dtype]
+        width = 2 * part.hidden_size + _widest_mlp(part, tensor_parallel, expert_ranks)
+        activations = max_num_batched_tokens * width * number
+        if stage.last:
+            rows = min(max_num_seqs, max_num_batched_tokens)
+            sampler = rows * part.vocab_size * _SAMPLER_BYTES_PER_LOGIT
+            activations = max(activations, max_num_batched_tokens * part.hidden_size * number + sampler)
+        return KvMemory(
+            requested_bytes=int(gpu.memory_bytes * gpu_memory_utilization),
+            weight_bytes=stage.weight_bytes(tensor_parallel, expert_ranks=expert_ranks),
+            activation_bytes=activations,
+            other_bytes=_OUTSIDE_PYTORCH_BYTES,
+            block_bytes=block_tokens * part.kv_bytes_per_token(tensor_parallel, kv_dtype),
+            window_bytes=_window_tokens(part, block_tokens, max_num_batched_tokens, max_num_seqs)
+            * part.window_layers
+            * part.kv_layer_bytes(tensor_parallel, kv_dtype),
+        )
+
+    # Negative where weights do not fit, which is how far they do not.
+    return min(
+        map(divide, stages(model, pipeline_parallel)), key=lambda memory: memory.kv_bytes / memory.block_bytes
     )
 
 

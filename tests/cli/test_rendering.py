@@ -38,6 +38,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "evictions": 0,
         "uses_oracle": False,
         "steps": 1_000_000,
+        "hbm_bytes": None,
     }
     return {
         "trace": {"name": "by-hand", "requests": 9},
@@ -126,6 +127,10 @@ def test_attainment_is_not_rounded_up_to_all(
     [
         ('[[instances]]\nmodel = "m"\ngpu = "g"', "1 × m on g"),
         ('[[instances]]\ncount = 4\nmodel = "m"\ngpu = "g"\ntensor_parallel = 2', "4 × m on 2 × g"),
+        (
+            '[[instances]]\nmodel = "m"\ngpu = "g"\ntensor_parallel = 2\npipeline_parallel = 3',
+            "1 × m on 6 × g",
+        ),
         ('[[instances]]\nnum_blocks = 9\n[[instances]]\nmodel = { name = "own" }', "1 × instance, 1 × own"),
     ],
 )
@@ -133,3 +138,26 @@ def test_the_title_names_the_cluster_and_the_policy(
     toml: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lines(capsys, cluster=toml)[0] == f"by-hand: 9 requests on {words}, mine"
+
+
+def test_what_was_moved_and_burned_is_said_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    moved = {
+        "hbm_bytes": 4_000 * 10**9,
+        "expert_bytes": 1_000 * 10**9,
+        "weight_bytes": 2_000 * 10**9,
+        "kv_read_bytes": 300 * 10**9,
+        "kv_written_bytes": 100 * 10**9,
+        "flops": 12_340 * 10**12,
+        "link_bytes": 0,
+        "energy_j": None,
+        "energy_per_token_j": None,
+    }
+    assert lines(capsys, totals=moved)[-2:] == [
+        "traffic      4.000 TB of memory: 25% experts, 50% other weights, 10% KV",
+        "arithmetic   12.34 PFLOP",
+    ]
+    burned = {**moved, "link_bytes": 5 * 10**9, "energy_j": 1234.5, "energy_per_token_j": 0.0602}
+    assert lines(capsys, totals=burned)[-2:] == [
+        "arithmetic   12.34 PFLOP, 5.000 GB between GPUs",
+        "energy       1.234 kJ, 60.20 mJ a prompt or output token",
+    ]

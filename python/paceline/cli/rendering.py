@@ -24,6 +24,8 @@ _TITLES: Final = {
     "queueing": "queueing",
 }
 
+_PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z")
+
 _FIGURES: Final = ("mean", "p50", "p90", "p95", "p99", "max")
 
 
@@ -91,6 +93,7 @@ def _facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
         ("KV cache", f"{totals['mean_kv_use']:.1%} in use on average, {totals['peak_kv_use']:.1%} at most"),
         ("preemptions", f"{totals['preemptions']:,} in {totals['steps']:,} steps"),
         *_memory(totals),
+        *_traffic(totals),
     ]
 
 
@@ -108,6 +111,35 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
     if totals["uses_oracle"]:
         facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
     return facts
+
+
+def _traffic(totals: dict[str, Any]) -> list[tuple[str, str]]:
+    """Name what the GPUs moved and burned, where it is known."""
+    if totals["hbm_bytes"] is None:
+        return []
+    parts = {
+        "experts": totals["expert_bytes"],
+        "other weights": totals["weight_bytes"],
+        "KV": totals["kv_read_bytes"] + totals["kv_written_bytes"],
+    }
+    whole = totals["hbm_bytes"] or 1
+    shares = ", ".join(f"{part / whole:.0%} {name}" for name, part in parts.items() if part)
+    links = f", {_si(totals['link_bytes'])}B between GPUs" if totals["link_bytes"] else ""
+    facts = [
+        ("traffic", f"{_si(totals['hbm_bytes'])}B of memory" + (f": {shares}" if shares else "")),
+        ("arithmetic", f"{_si(totals['flops'])}FLOP{links}"),
+    ]
+    if totals["energy_j"] is not None:
+        each = totals["energy_per_token_j"]
+        per_token = "" if each is None else f", {_figure(each * 1e3)} mJ a prompt or output token"
+        facts.append(("energy", f"{_si(totals['energy_j'])}J{per_token}"))
+    return facts
+
+
+def _si(value: float) -> str:
+    """About four significant digits and a decimal prefix."""
+    power = min(max(0, math.floor(math.log10(value) / 3)) if value else 0, len(_PREFIXES) - 1)
+    return f"{_figure(value / 1000**power)} {_PREFIXES[power]}"
 
 
 def _latency(metric: str, row: dict[str, float]) -> tuple[str, ...]:
@@ -148,7 +180,7 @@ def _cluster(toml: str) -> str:
 
 def _instances(table: dict[str, Any]) -> str:
     model, gpu = (of["name"] if isinstance(of, dict) else of for of in (table.get("model"), table.get("gpu")))
-    gpus = table.get("tensor_parallel", 1)
+    gpus = table.get("tensor_parallel", 1) * table.get("pipeline_parallel", 1)
     words = f"{table.get('count', 1):,} × {model or 'instance'}"
     if gpu is None:
         return words

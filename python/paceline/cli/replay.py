@@ -32,6 +32,7 @@ def replay(
     gpu: Annotated[str, Parameter(group=_CLUSTER)],
     instances: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     tp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
+    pp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
     max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
     policy: Annotated[str, Parameter(group=_POLICY)] = "vllm",
@@ -69,7 +70,9 @@ def replay(
     instances
         Replicas of the model.
     tp
-        GPUs of an instance, over which the model is split (tensor parallelism).
+        GPUs of a stage, over which each layer is split (tensor parallelism).
+    pp
+        Stages of an instance (pipeline parallelism), with one step in flight at a time.
     num_blocks
         KV blocks of an instance as vLLM logs them; worked out from memory if not given.
     max_model_len
@@ -125,7 +128,7 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
-    cluster = _cluster(model, gpu, instances, tp, num_blocks, max_model_len)
+    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len)
     options = {
         "routing": routing and routing.replace("-", "_"),
         "prefix_caching": prefix_caching or None,
@@ -162,7 +165,7 @@ def _cluster(
     model: str,
     gpu: str,
     instances: int,
-    tp: int,
+    ranks: tuple[int, int],
     num_blocks: int | None,
     max_model_len: int | Literal["auto"] | None,
 ) -> Cluster:
@@ -174,7 +177,12 @@ def _cluster(
         raise ConfigError(f"--instances must be at least 1, was {instances}")
     shape = Model.from_hf_config(model) if Path(model).exists() else model
     instance = Instance(
-        model=shape, gpu=gpu, tensor_parallel=tp, num_blocks=num_blocks, max_model_len=max_model_len
+        model=shape,
+        gpu=gpu,
+        tensor_parallel=ranks[0],
+        pipeline_parallel=ranks[1],
+        num_blocks=num_blocks,
+        max_model_len=max_model_len,
     )
     return Cluster(instances * [instance])
 

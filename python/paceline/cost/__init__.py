@@ -12,6 +12,7 @@ from paceline.cost.affine import Affine
 from paceline.cost.clock import ticks
 from paceline.cost.coverage import Coverage
 from paceline.cost.efficiency import Efficiency
+from paceline.cost.energy import Energy
 from paceline.cost.reading import Cost, cost_from_table, cost_to_table
 from paceline.cost.roofline import Roofline
 
@@ -20,6 +21,7 @@ __all__ = [
     "Cost",
     "Coverage",
     "Efficiency",
+    "Energy",
     "Roofline",
     "cost_from_table",
     "cost_to_table",

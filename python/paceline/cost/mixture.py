@@ -8,13 +8,14 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from paceline.cost.clock import ticks
+from paceline.cost.matrices import expert_numbers
 from paceline.model.dtypes import WEIGHT_BYTES
 
 if TYPE_CHECKING:
     from paceline.cost.coverage import Coverage
     from paceline.model import Experts, Model
 
-__all__ = ["covered_experts", "mixture_wire", "slowest_rank"]
+__all__ = ["covered_experts", "mixture_wire", "shared_experts", "slowest_rank"]
 
 # Where fewer experts than this are still missed, all are taken to be hit.
 _MISSED = 1e-3
@@ -40,6 +41,13 @@ def covered_experts(experts: Experts, coverage: Coverage | None) -> list[float]:
     missed = math.log(1 - experts.per_token / experts.count)
     last = math.ceil(math.log(_MISSED / experts.count) / missed)
     return [experts.expected(n) for n in range(1, last + 1)] + [float(experts.count)]
+
+
+def shared_experts(experts: Experts, coverage: Coverage | None, data_ranks: int) -> list[float]:
+    """Return how many experts ``data_ranks`` ranks need together that have 1, 2, … tokens each."""
+    covered = covered_experts(experts, coverage)
+    last = -(-len(covered) // data_ranks)
+    return [covered[min(own * data_ranks, len(covered)) - 1] for own in range(1, last + 1)]
 
 
 def slowest_rank(covered: float, count: int, ranks: int) -> float:
@@ -78,33 +86,31 @@ def mixture_wire(
     experts: Experts,
     *,
     ranks: int,
+    data_ranks: int,
     whole: bool,
     coverage: Coverage | None,
     bandwidth: float,
     arithmetic: float,
     number: int,
 ) -> dict[str, Any]:
-    """Return the coefficients of all layers' routed experts on one of ``ranks`` ranks.
+    """Return the coefficients of all layers' routed experts on one of ``ranks`` tensor-parallel ranks.
 
-    ``whole`` experts are dealt out to the ranks, else each is split over all of them. Either way a rank
-    multiplies its share of the tokens' experts; whole ones are taken to be even there, as batches that wait
-    for arithmetic are large. Activations, of ``number`` bytes: the tokens' copies in, gate and up out and
-    in, their product out and in, the experts' outputs, and the sum of those.
+    ``data_ranks`` ranks of attention share the experts, each with as many tokens as this one. ``whole``
+    experts are dealt out to all ranks, else each is split over all of them. Either way a rank multiplies its
+    share of the tokens' experts; whole ones are taken to be even there, as batches that wait for arithmetic
+    are large. Activations are of ``number`` bytes.
     """
     layers = model.layers - experts.dense_layers
-    hidden, width, routed = model.hidden_size, experts.intermediate_size, experts.per_token
-    weights = 3 * hidden * width
+    weights = 3 * model.hidden_size * experts.intermediate_size
     expert_s = layers * weights * WEIGHT_BYTES[model.expert_dtype] / bandwidth
+    sharing = ranks * data_ranks
     points = []
-    for tokens, covered in enumerate(covered_experts(experts, coverage), start=1):
-        read = slowest_rank(covered, experts.count, ranks) if whole else covered / ranks
+    for tokens, covered in enumerate(shared_experts(experts, coverage, data_ranks), start=1):
+        read = slowest_rank(covered, experts.count, sharing) if whole else covered / sharing
         points.append([tokens, ticks(read * expert_s)])
-    # Split experts see every copy whole and have a part of the width; whole ones see a part of the copies.
-    copies = routed / ranks if whole else routed
-    inner = width if whole else width / ranks
-    traffic = copies * (hidden + 2 * inner + 3 * inner + inner + 2 * hidden) + hidden
+    traffic = expert_numbers(model, experts, ranks=ranks, data_ranks=data_ranks, whole=whole)
     return {
         "weights": points,
         "token_bytes": ticks(layers * traffic * number / bandwidth),
-        "token_flops": ticks(layers * 2 * routed * weights / ranks / arithmetic),
+        "token_flops": ticks(layers * 2 * experts.per_token * weights / ranks / arithmetic),
     }

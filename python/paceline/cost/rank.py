@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.cost.attention import attention_of
 from paceline.cost.clock import TICKS_PER_SECOND, ticks
+from paceline.cost.exchange import exchanges_of
+from paceline.cost.matrices import elementwise_numbers, matrices_of
 from paceline.model.dtypes import WEIGHT_BYTES
 
 if TYPE_CHECKING:
@@ -27,15 +29,24 @@ class Rank:
     """One rank's share of the model on its GPU, and the coefficients that follow."""
 
     def __init__(
-        self, model: Model, gpu: Gpu, efficiency: Efficiency, tensor_parallel: int, kv_dtype: str
+        self,
+        model: Model,
+        gpu: Gpu,
+        efficiency: Efficiency,
+        *,
+        tensor_parallel: int,
+        data_parallel: int,
+        pipeline_parallel: int,
+        kv_dtype: str,
     ) -> None:
         self.model = model
         self.efficiency = efficiency
         self.ranks = tensor_parallel
+        self.data_ranks = data_parallel
+        self.stages = pipeline_parallel
         self.link = gpu.link
         self.number = model.kv_dtype_bytes(model.dtype)  # bytes of an activation
         self.attention = attention_of(model, tensor_parallel, kv_dtype)
-        self.mlp = model.intermediate_size // tensor_parallel
         self.vocab = model.vocab_size / tensor_parallel
         self.dtype = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
         self.bandwidth = gpu.bandwidth_bytes_per_s * efficiency.memory
@@ -54,10 +65,11 @@ class Rank:
         """Return the coefficients in ticks, routed experts aside."""
         model, layers = self.model, self.model.layers
         windows = model.sliding_layers
+        elementwise = elementwise_numbers(model, self.attention, self.ranks)
         wire = {
             "kind": "roofline",
             "step": ticks(self.efficiency.step_s + layers * self.efficiency.layer_s),
-            "token": ticks(self._elementwise_bytes() / self.bandwidth),
+            "token": ticks(elementwise * self.number / self.bandwidth),
             "request": ticks(layers * self.efficiency.attention_request_s),
             "row": ticks(self._sampled_row_s()),
             "linears": self._linears(),
@@ -66,6 +78,9 @@ class Rank:
             "prefill_attention": self._prefill(layers - windows),
             "all_reduce": self._all_reduce(),
         }
+        exchange = self._exchange()
+        if exchange:
+            wire["exchange"] = exchange
         if windows:
             wire["windowed"] = {
                 "tokens": model.sliding_window,
@@ -93,21 +108,7 @@ class Rank:
 
     def _linears(self) -> list[dict[str, int]]:
         """Return the matrices that every token passes: attention's, dense MLPs, shared experts, routers."""
-        model, layers, hidden = self.model, self.model.layers, self.model.hidden_size
-        linears = [self._linear(inputs, outputs, layers) for inputs, outputs in self.attention.matrices]
-        if model.dense_layers:
-            linears += [
-                self._linear(hidden, 2 * self.mlp, model.dense_layers),
-                self._linear(self.mlp, hidden, model.dense_layers),
-            ]
-        experts = model.experts
-        if experts is not None:
-            mixed = layers - experts.dense_layers
-            linears.append(self._linear(hidden, experts.count, mixed, model.dtype))
-            if experts.shared_intermediate_size:
-                shared = experts.shared_intermediate_size // self.ranks
-                linears += [self._linear(hidden, 2 * shared, mixed), self._linear(shared, hidden, mixed)]
-        return linears
+        return [self._linear(*matrix) for matrix in matrices_of(self.model, self.attention, self.ranks)]
 
     def _linear(self, inputs: float, outputs: float, times: int, dtype: str | None = None) -> dict[str, int]:
         weights, dtype = inputs * outputs, dtype or self.dtype
@@ -117,23 +118,6 @@ class Rank:
             "token_bytes": ticks(times * (inputs + outputs) * self.number / self.bandwidth),
             "token_flops": ticks(times * 2 * weights / arithmetic),
         }
-
-    def _elementwise_bytes(self) -> float:
-        """Bytes of a token outside matrices and attention.
-
-        Each of a layer's two norms adds the residual: two vectors in, two out. Rotary positions, and the
-        norms of queries and keys, read and write both. The activation reads two widths and writes one (that
-        of the routed experts is in their kernel). Once a step come the embedding (one in, one out) and the
-        last norm.
-        """
-        hidden = self.model.hidden_size
-        layer = 2 * 4 * hidden + self.attention.elementwise
-        activation = self.model.dense_layers * 3 * self.mlp
-        experts = self.model.experts
-        if experts is not None:
-            shared = experts.shared_intermediate_size // self.ranks
-            activation += (self.model.layers - experts.dense_layers) * 3 * shared
-        return (self.model.layers * layer + activation + 2 * hidden + 4 * hidden) * self.number
 
     def _sampled_row_s(self) -> float:
         """Seconds to gather a row of logits from all ranks, and to sample from it.
@@ -161,3 +145,17 @@ class Rank:
             one_shot = (self.ranks - 1) * message / self.one_shot_bandwidth
             lines.append((self.efficiency.one_shot_latency_s, one_shot))
         return [{"fixed": ticks(times * fixed), "token": ticks(times * token)} for fixed, token in lines]
+
+    def _exchange(self) -> list[dict[str, int]]:
+        """Return what else crosses links, each as a line in the tokens, over a whole step.
+
+        An all-reduce is a reduce-scatter and an all-gather, so each of those, and a send, has half of its
+        latency, and the bandwidth of its ring.
+        """
+        fixed, bandwidth = self.efficiency.ring_latency_s / 2, self.ring_bandwidth
+        return [
+            {"fixed": ticks(of.times * fixed), "token": ticks(of.times * of.sent_bytes / bandwidth)}
+            for of in exchanges_of(
+                self.model, ranks=self.ranks, data_ranks=self.data_ranks, stages=self.stages
+            )
+        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from paceline import _check
 from paceline._toml import dump, parse
 from paceline.cost.coverage import Coverage
 from paceline.cost.efficiency import Efficiency
@@ -42,6 +43,10 @@ class Roofline:
     - two all-reduces a layer and one after the embedding under tensor parallelism, the same where experts are
       dealt out: one-shot (each rank reads all others) or a ring, whichever is faster; one-shot needs NVLink,
       or two GPUs, as in vLLM;
+    - tokens gathered from data-parallel ranks for the experts that they share, and the sums scattered back;
+    - under pipeline parallelism, the activations that a stage sends the next. A step passes the stages one
+      after another, so it takes the sum over them, with no other step under way
+      (:class:`~paceline.deployment.Instance` says what that leaves out);
     - constants per step, layer and request.
 
     Parameters
@@ -51,9 +56,12 @@ class Roofline:
     coverage
         A measured curve of the experts that a batch needs; by default routing is uniform.
     expert_parallel
-        Whether the ranks hold whole experts (vLLM's ``--enable-expert-parallel``, here over the
-        tensor-parallel ranks), and wait for the one with most of them to read; else each expert is split over
-        all ranks.
+        Whether the ranks hold whole experts (vLLM's ``--enable-expert-parallel``), and wait for the one with
+        most of them to read; else each expert is split over all ranks.
+    data_parallel
+        Ranks of attention that share the experts, each with its own requests and cache: the cost is that of
+        an instance that is one of them. It takes the others to have as many tokens in every step as itself.
+        Experts are dealt out to, or split over, the ranks of data times those of tensor parallelism.
 
     Notes
     -----
@@ -72,8 +80,9 @@ class Roofline:
 
     Not modelled: wave and tile quantisation, power limits, decodes of uneven length, and the serial walk of a
     short chunk over a long context; of mixtures, uneven loads between experts (beyond which are hit at all),
-    ranks that share experts but not attention (data parallelism, with its all-to-all), and which of the
-    layers a group of layered prefill holds: all count as equal. Matrices in fp8 are multiplied at the GPU's
+    data-parallel ranks that wait for a busier one (they all take part in every step), other ways to move
+    tokens to experts than vLLM's default, and which of the layers a group of layered prefill or a stage
+    holds: all count as equal. Matrices in fp8 are multiplied at the GPU's
     8-bit rate where it has one, experts in mxfp4 at 16 bits.
 
     Examples
@@ -95,19 +104,27 @@ class Roofline:
     efficiency: Efficiency | None = None
     coverage: Coverage | None = None
     expert_parallel: bool = False
+    data_parallel: int = 1
 
     def __post_init__(self) -> None:
         if self.efficiency is not None and not isinstance(self.efficiency, Efficiency):
             raise ConfigError(f"efficiency of a Roofline must be an Efficiency, was {self.efficiency!r}")
         if self.coverage is not None and not isinstance(self.coverage, Coverage):
             raise ConfigError(f"coverage of a Roofline must be a Coverage, was {self.coverage!r}")
+        _check.count("data_parallel of a Roofline", self.data_parallel)
         if not isinstance(self.expert_parallel, bool):
             raise ConfigError(
                 f"expert_parallel of a Roofline must be true or false, was {self.expert_parallel!r}"
             )
 
     def to_wire(
-        self, model: Model, gpu: Gpu, *, tensor_parallel: int = 1, kv_dtype: str = "auto"
+        self,
+        model: Model,
+        gpu: Gpu,
+        *,
+        tensor_parallel: int = 1,
+        kv_dtype: str = "auto",
+        pipeline_parallel: int = 1,
     ) -> dict[str, Any]:
         """Return what the engine is sent: coefficients in ticks, summed over layers.
 
@@ -119,19 +136,31 @@ class Roofline:
             GPUs that the model is split over.
         kv_dtype
             As in vLLM; ``"auto"`` is the model's own.
+        pipeline_parallel
+            Stages that the layers are cut into.
 
         Raises
         ------
         ConfigError
             If the model cannot be split so, the GPU's catalog entry has no efficiencies and none are given,
-            or there is a coverage or expert parallelism for a model without experts, or a coverage that is
-            another model's.
+            or there is a coverage, expert or data parallelism for a model without experts, or a coverage that
+            is another model's.
         """
         efficiency = self.efficiency or gpu.efficiency
         if efficiency is None:
             raise ConfigError(f"GPU {gpu.name!r} has no efficiency: give Roofline(efficiency=...)")
-        model.check_parallel(tensor_parallel, expert_ranks=tensor_parallel if self.expert_parallel else None)
-        rank = Rank(model, gpu, efficiency, tensor_parallel, kv_dtype)
+        sharing = tensor_parallel * self.data_parallel
+        model.check_parallel(tensor_parallel, expert_ranks=sharing if self.expert_parallel else None)
+        _check.count("pipeline_parallel", pipeline_parallel)
+        rank = Rank(
+            model,
+            gpu,
+            efficiency,
+            tensor_parallel=tensor_parallel,
+            data_parallel=self.data_parallel,
+            pipeline_parallel=pipeline_parallel,
+            kv_dtype=kv_dtype,
+        )
         return rank.wire() | self._experts(model, rank)
 
     def to_toml(self) -> str:
@@ -155,6 +184,11 @@ class Roofline:
                 raise ConfigError(
                     f"coverage of a Roofline must be None for {model.name!r}: it has no experts"
                 )
+            if self.data_parallel > 1:
+                raise ConfigError(
+                    f"data_parallel of a Roofline must be 1 for {model.name!r}, was {self.data_parallel}: it "
+                    f"has no experts to share, so its data-parallel ranks are instances like any others"
+                )
             return {}
         if self.coverage is not None:
             one = self.coverage.share[0] * experts.count
@@ -168,6 +202,7 @@ class Roofline:
                 model,
                 experts,
                 ranks=rank.ranks,
+                data_ranks=self.data_parallel,
                 whole=self.expert_parallel,
                 coverage=self.coverage,
                 bandwidth=rank.experts_bandwidth,

@@ -111,7 +111,9 @@ class Table:
         version = self.read().facts.get("vllm_version", "")
         return OVERHEAD_S.get(".".join(version.split(".")[:2]), 0.0)
 
-    def to_wire(self, model: Model | None = None, *, tensor_parallel: int = 1) -> dict[str, Any]:
+    def to_wire(
+        self, model: Model | None = None, *, tensor_parallel: int = 1, pipeline_parallel: int = 1
+    ) -> dict[str, Any]:
         """Return what the engine is sent: tables in ticks, summed over layers.
 
         Parameters
@@ -120,6 +122,8 @@ class Table:
             The instance's, where the table has no shape of its own.
         tensor_parallel
             Ranks that a layer is split over.
+        pipeline_parallel
+            Stages that the layers are cut into; hidden state and residual go from one to the next.
 
         Raises
         ------
@@ -131,7 +135,7 @@ class Table:
             if model is None:
                 raise ConfigError("shape of a Table must be given where the instance has no model, was None")
             shape = Shape.of(model)
-        step = _Step(self, self.read(), shape, tensor_parallel)
+        step = _Step(self, self.read(), shape, tensor_parallel, pipeline_parallel)
         skew = step.profile.skew if self.skew else None
         layers = shape.layers
         return {
@@ -160,11 +164,14 @@ def _touched(path: Path) -> int:
 class _Step:
     """The kernels of a profile, added up to the tables of a step."""
 
-    def __init__(self, table: Table, profile: KernelProfile, shape: Shape, ranks: int) -> None:
+    def __init__(
+        self, table: Table, profile: KernelProfile, shape: Shape, ranks: int, stages: int = 1
+    ) -> None:
         self.table = table
         self.profile = profile
         self.shape = shape
         self.ranks = ranks
+        self.stages = stages
         if profile.tensor_parallel not in (None, ranks):
             raise ConfigError(
                 f"tensor_parallel must be {profile.tensor_parallel}, which {profile.source} is a rank of, "
@@ -194,7 +201,22 @@ class _Step:
                 total = total + dense[layer]
         if self.shape.experts:
             total = total + self.shape.layers * self._experts(total.at)
-        return total + self._reductions(total.at) if self.ranks > 1 else total
+        if self.ranks > 1:
+            total = total + self._reductions(total.at)
+        return total + self._sends(total.at) if self.stages > 1 else total
+
+    def _sends(self, points: tuple[int, ...]) -> Curve:
+        """Return what goes from stage to stage: each rank sends its part, and the next ones gather it."""
+        link, ranks = self.table.link, self.ranks
+        if link is None:
+            raise ConfigError("link of a Table must be given where there is more than one stage, was None")
+        message = 2 * self.shape.hidden_size * self.shape.dtype_bytes
+
+        def send(n: int) -> float:
+            sent = link.latency_s + n * message / ranks / link.bytes_per_s
+            return sent + link.seconds("all_gather", n * message, ranks=ranks)
+
+        return Curve(points, tuple((self.stages - 1) * send(n) for n in points))
 
     def rows(self) -> Curve:
         """Return what a step takes by its requests: LM head, its gathering over ranks, and sampler."""

@@ -12,6 +12,17 @@ from paceline.model.decoder import Model, model_names
 from paceline.model.dtypes import DTYPE_BYTES, WEIGHT_BYTES
 from paceline.model.experts import Experts
 from paceline.model.latent import Latent
+from paceline.model.stages import Stage, stages
 from paceline.model.weights import Weights
 
-__all__ = ["DTYPE_BYTES", "WEIGHT_BYTES", "Experts", "Latent", "Model", "Weights", "model_names"]
+__all__ = [
+    "DTYPE_BYTES",
+    "WEIGHT_BYTES",
+    "Experts",
+    "Latent",
+    "Model",
+    "Stage",
+    "Weights",
+    "model_names",
+    "stages",
+]

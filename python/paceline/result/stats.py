@@ -8,12 +8,14 @@ are divided.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from paceline.result.outcome import TICKS_PER_SECOND
+from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]
 
@@ -47,6 +49,8 @@ class InstanceStats:
         The most at any moment.
     running_ticks, waiting_ticks, kv_token_ticks
         Integrals over time of running and waiting requests and of tokens held.
+    traffic
+        What it moved and computed; None where its model is not known.
     """
 
     blocks: int
@@ -70,6 +74,15 @@ class InstanceStats:
     running_ticks: int
     waiting_ticks: int
     kv_token_ticks: int
+    traffic: TrafficStats | None = None
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> InstanceStats:
+        """Build from decoded JSON; counters that are not known here are passed over."""
+        names = [name for name in cls.__dataclass_fields__ if name != "traffic"]
+        moved = fields.get("traffic")
+        traffic = None if moved is None else TrafficStats.from_dict(moved)
+        return cls(**{name: fields[name] for name in names}, traffic=traffic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,13 +112,11 @@ class ReplayStats:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> ReplayStats:
         """Build from decoded JSON; counters that are not known here are passed over."""
-        names = InstanceStats.__dataclass_fields__
-        instances = ({name: instance[name] for name in names} for instance in fields["instances"])
         return cls(
             end_ticks=fields["end_ticks"],
             steps=fields["steps"],
             events=fields["events"],
-            instances=tuple(InstanceStats(**instance) for instance in instances),
+            instances=tuple(InstanceStats.from_dict(instance) for instance in fields["instances"]),
         )
 
     @property
@@ -121,9 +132,10 @@ class ReplayStats:
         """Return a row per instance, in seconds, tokens and shares."""
         return pl.DataFrame([self._row(index) for index in range(len(self.instances))], schema=_SCHEMA)
 
-    def _row(self, index: int) -> dict[str, float | int]:
+    def _row(self, index: int) -> dict[str, float | int | None]:
         of = self.instances[index]
         end, capacity = self.end_ticks, of.blocks * of.block_tokens
+        figures = traffic_figures((of,), end)
         return {
             "instance": index,
             "blocks": of.blocks,
@@ -148,7 +160,20 @@ class ReplayStats:
             "peak_kv_use": ratio(of.peak_blocks, of.blocks),
             "peak_running": of.peak_running,
             "peak_waiting": of.peak_waiting,
+            **{name: None if v is None else float(v) for name, v in figures.items()},
         }
+
+
+def traffic_figures(instances: Sequence[InstanceStats], end_ticks: int) -> dict[str, int | float | None]:
+    """Add up what instances moved and computed; None where that of one of them is not known."""
+    known = [instance.traffic for instance in instances if instance.traffic is not None]
+    if len(known) < len(instances):
+        return dict.fromkeys((*BYTES, "hbm_bytes", "flops", "link_bytes", "energy_j"))
+    figures: dict[str, int | float | None] = {
+        name: sum(getattr(moved, name) for moved in known)
+        for name in (*BYTES, "hbm_bytes", "flops", "link_bytes")
+    }
+    return figures | {"energy_j": energy_j(known, end_ticks)}
 
 
 def ratio(part: int, whole: int) -> float:
@@ -180,4 +205,5 @@ _SCHEMA: dict[str, pl.DataType] = {
     "peak_kv_use": pl.Float64(),
     "peak_running": pl.UInt32(),
     "peak_waiting": pl.UInt32(),
+    **dict.fromkeys((*BYTES, "hbm_bytes", "flops", "link_bytes", "energy_j"), pl.Float64()),
 }

@@ -12,7 +12,7 @@ import polars as pl
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import REASONS, STATUSES, TICKS_PER_SECOND
 from paceline.result.provenance import Provenance
-from paceline.result.stats import InstanceStats, ReplayStats, ratio
+from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
 
 __all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
 
@@ -80,6 +80,28 @@ class Totals:
         Share of KV tokens held, averaged over time and the cluster's capacity.
     peak_kv_use
         Largest share of KV blocks that an instance had in use.
+    weight_bytes, expert_bytes
+        Weights that the steps read: routed experts, those of a layer once for all
+        tokens of its batch, and all others. These and the following are of all
+        layers and GPUs, over the steps that ended, and None where an instance has
+        no model to count them from.
+    kv_read_bytes, kv_written_bytes, activation_bytes, swap_bytes
+        Keys and values, activations, and KV blocks copied to the CPU's memory and back.
+    hbm_bytes
+        The sum of those six: all bytes from and to the GPUs' memory.
+    flops
+        Floating-point operations.
+    link_bytes
+        Bytes that the GPUs of an instance sent one another; KV that moves between
+        instances is not among them.
+    energy_j
+        Joules of all GPUs from the trace's start to `simulated_s`, idle times
+        included; None where a GPU has no energy.
+    energy_per_token_j
+        The same over prompt and output tokens served, as the layered-prefill paper
+        (section 5.1) has it; None also where no token was.
+    energy_per_request_j, expert_bytes_per_request
+        The same, and the experts' bytes, over the requests that finished.
     """
 
     requests: int
@@ -110,6 +132,19 @@ class Totals:
     mean_batch_busy: float
     mean_kv_use: float
     peak_kv_use: float
+    weight_bytes: int | None = None
+    expert_bytes: int | None = None
+    kv_read_bytes: int | None = None
+    kv_written_bytes: int | None = None
+    activation_bytes: int | None = None
+    swap_bytes: int | None = None
+    hbm_bytes: int | None = None
+    flops: int | None = None
+    link_bytes: int | None = None
+    energy_j: float | None = None
+    energy_per_token_j: float | None = None
+    energy_per_request_j: float | None = None
+    expert_bytes_per_request: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -140,6 +175,8 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
+    moved: dict[str, Any] = traffic_figures(of, end)
+    energy = moved["energy_j"]
     counts_of_memory = {name: _over(of, name) for name in _MEMORY}
     return Totals(
         requests=len(columns),
@@ -161,12 +198,20 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         mean_batch_busy=ratio(running, sum(instance.busy_ticks for instance in of)),
         mean_kv_use=ratio(sum(instance.kv_token_ticks for instance in of), end * capacity),
         peak_kv_use=max((ratio(instance.peak_blocks, instance.blocks) for instance in of), default=0.0),
+        **moved,
+        energy_per_token_j=_each(energy, served),
+        energy_per_request_j=_each(energy, finished),
+        expert_bytes_per_request=_each(moved["expert_bytes"], finished),
     )
 
 
 def rate(count: int, window_s: float) -> float:
     """Events per second; none in no time is zero."""
     return count / window_s if window_s else 0.0
+
+
+def _each(total: float | None, count: int) -> float | None:
+    return total / count if total is not None and count else None
 
 
 def _over(instances: Iterable[InstanceStats], counter: str) -> int:

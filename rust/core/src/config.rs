@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use crate::cost::Cost;
+use crate::cost::{Cost, Traffic};
 use crate::error::Error;
 use crate::policy::{Expr, Routing};
 use crate::time::Ticks;
@@ -70,6 +70,9 @@ pub struct InstanceConfig {
     pub kv_bytes_per_token: u64,
     /// What a step takes.
     pub cost: Cost,
+    /// What steps move and compute, where that is known.
+    #[serde(default)]
+    pub traffic: Option<Traffic>,
     /// How steps are formed.
     pub scheduler: SchedulerConfig,
 }

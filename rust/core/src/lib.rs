@@ -63,7 +63,7 @@ pub use engine::{Decide, Outcome, Progress, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, S
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
-pub use metrics::{Columns, NO_INSTANCE, Reason, Sketch, Status, Usage};
+pub use metrics::{Columns, NO_INSTANCE, Prefilled, Reason, Sketch, Status, Usage, Work};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use trace::{PrefixIds, Trace};

@@ -55,6 +55,17 @@ const STAGES: [(&str, &str); 6] = [
     ),
 ];
 
+const TRAFFIC: &str = r#"{"weights": 1000, "head": 70,
+    "experts": {"bytes": 60, "loads": [[1, 2097152], [3, 5242880], [9, 8388608]]},
+    "decode": {"activations": 7, "kv_written": 4, "flops": 900, "link": 11,
+        "attention": {"context": 4, "pair": 13}},
+    "prefill": {"activations": 8, "kv_written": 4, "flops": 900, "link": 11,
+        "attention": {"context": 5, "pair": 17}},
+    "row": {"activations": 3, "flops": 140, "link": 2},
+    "windows": {"tokens": 12, "decode": {"context": 100, "pair": 1000},
+        "prefill": {"context": 100, "pair": 1000}},
+    "power": {"idle_uw": 9, "busy_uw": 3, "hbm_byte_aj": 5, "flop_aj": 2, "link_byte_aj": 7}}"#;
+
 #[derive(Debug, Clone)]
 struct Case {
     stages: usize,
@@ -112,6 +123,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
         r#"{{"instances": [{{
             "blocks": {}, "block_tokens": {}, "max_model_len": null,
             "cost": {{"kind": "affine", "step": 5, "token": 2, "kv_token": 1}},
+            "traffic": {TRAFFIC},
             "scheduler": {{
                 "max_num_batched_tokens": {}, "max_num_seqs": {}, "long_prefill_token_threshold": {},
                 {}, "order": {{"kind": "{order}"}}, "victim": "{victim}", "watermark_blocks": {},

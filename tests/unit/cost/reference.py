@@ -72,6 +72,7 @@ def _layers(wire: dict[str, Any], tokens: int, requests: int) -> int:
         total += max(read + experts["token_bytes"] * tokens, experts["token_flops"] * tokens)
     if tokens:
         total += min((line["fixed"] + line["token"] * tokens for line in wire["all_reduce"]), default=0)
+        total += sum(line["fixed"] + line["token"] * tokens for line in wire.get("exchange", ()))
     return int(total)
 
 

@@ -35,6 +35,7 @@ PUBLISHED = {
 # (arXiv:2508.10925; the safetensors count packed 4-bit numbers), "671B" in the DeepSeek-V3 report
 # (arXiv:2412.19437; the safetensors have the layer that predicts a second token besides).
 PUBLISHED_BILLIONS = {
+    "qwen3-14b": (14.8, 0.05),  # model card: 14.8B, and 13.2B without embeddings
     "gpt-oss-20b": (20.91, 0.005),
     "gpt-oss-120b": (116.83, 0.005),
     "deepseek-v3": (671, 0.5),
@@ -78,6 +79,7 @@ def test_parameters_add_up_to_the_published_count(name: str) -> None:
         ("qwen2.5-32b", 31.0),
         ("qwen2.5-72b", 70.0),
         ("qwen3-8b", 6.95),
+        ("qwen3-14b", 13.2),
         ("qwen3-32b", 31.2),
     ],
 )

@@ -5,12 +5,17 @@
 //! series, which is what lets an instance take those steps at once.
 
 mod affine;
+mod points;
 mod roofline;
 mod table;
+mod traffic;
 
 pub use affine::Affine;
 pub use roofline::Roofline;
 pub use table::{Axis, Beyond, Table};
+pub use traffic::{
+    Attended, ExpertLoads, LOAD_FRACTION_BITS, Moved, PerRow, PerToken, Power, Traffic, Windows,
+};
 
 use serde::Deserialize;
 

@@ -16,6 +16,10 @@
 //! - the *LM head* over the rows that are sampled;
 //! - *all-reduce*, as the cheapest of several straight lines in the tokens:
 //!   one-shot while small, a ring when large;
+//! - what else crosses links, one straight line each: tokens on their way to
+//!   experts of other ranks and back, activations between pipeline stages. A
+//!   step passes the stages one after another, so that it takes the sum of what
+//!   they take, which is the sum over all layers;
 //! - what is paid per step, per token, per scheduled request and per sampled
 //!   row, whatever the kernels do.
 //!
@@ -26,8 +30,8 @@
 //!
 //! Not modelled: wave and tile quantisation, uneven context lengths inside a
 //! decode batch, the serial walk over a long context that a very short prefill
-//! chunk is bound by. Pipeline stages will be kernels beside these, traffic and
-//! energy a second reading of the same list.
+//! chunk is bound by. Bytes and joules are counted
+//! apart from the time ([`Traffic`](super::Traffic)).
 //!
 //! Python reduces model, GPU and efficiencies to the coefficients below, summed
 //! over layers. They are whole ticks, except [`PrefillAttention::pair_flops`],
@@ -81,6 +85,10 @@ pub struct Roofline {
     /// Alternatives for all of a step's reductions; the cheapest is taken.
     /// Empty on a single rank.
     pub all_reduce: Vec<Line>,
+    /// What else ranks send one another, all of it: tokens to experts and back,
+    /// activations from a pipeline stage to the next.
+    #[serde(default)]
+    pub exchange: Vec<Line>,
 }
 
 /// A matrix multiplication: `max(weights + token_bytes * n, token_flops * n)`.
@@ -180,11 +188,17 @@ impl Roofline {
         } else {
             self.all_reduce.iter().map(|line| line.at(tokens)).min().unwrap_or(0)
         };
+        let exchange = if tokens == 0 {
+            0
+        } else {
+            self.exchange.iter().fold(0_u64, |sum, line| sum.saturating_add(line.at(tokens)))
+        };
         self.token
             .saturating_mul(tokens)
             .saturating_add(self.request.saturating_mul(requests))
             .saturating_add(linears)
             .saturating_add(experts)
             .saturating_add(reduce)
+            .saturating_add(exchange)
     }
 }

@@ -57,6 +57,9 @@ impl Instance {
         self.usage.steps += steps;
         self.usage.extrapolated.add(flight.beyond, steps);
         self.usage.busy_ticks += ticks as u64;
+        if let Some(tally) = &mut self.tally {
+            tally.add(&flight.shape, steps);
+        }
         self.usage.decode_tokens += members * steps;
         self.usage.running_ticks += u128::from(self.running()) * ticks;
         self.usage.kv_token_ticks += series.integral(kv, members, steps);

@@ -1,7 +1,7 @@
 //! The step, or run of equal steps, that an instance is in.
 
 use super::{Instance, StepRecord};
-use crate::cost::Beyond;
+use crate::cost::{Beyond, StepShape};
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -15,6 +15,8 @@ pub(super) struct Flight {
     /// moment for which the run was caught up with does not yet: something may
     /// come at that very moment, before it starts.
     pub(super) begun: bool,
+    /// What the first step computes.
+    pub(super) shape: StepShape,
     /// What of its cost lies past what was measured.
     pub(super) beyond: Beyond,
     /// Whether the decode set runs.

@@ -199,7 +199,7 @@ impl Instance {
         }
         let record = if self.log.is_some() { Some(self.describe(now, decodes)) } else { None };
         let beyond = self.cost.beyond(&shape);
-        Ok(Flight { start: now, series, steps, begun: true, beyond, decodes, record })
+        Ok(Flight { start: now, series, steps, begun: true, shape, beyond, decodes, record })
     }
 
     /// A step's time with the copies to and from the CPU's memory.

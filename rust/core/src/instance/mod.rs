@@ -45,7 +45,7 @@ pub(crate) use view::{RequestView, seconds};
 use crate::config::{Allocation, InstanceConfig, Pace, Preemption, QueueOrder, SchedulerConfig};
 use crate::cost::Cost;
 use crate::kv::{BlockPool, Memory, PrefixCache, Prefixes};
-use crate::metrics::{Columns, Reason, Sketch, Usage};
+use crate::metrics::{Columns, Reason, Sketch, Tally, Usage};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -176,6 +176,7 @@ pub(crate) struct Instance {
     /// Prompt and output tokens of unfinished requests, as of the last finished step.
     outstanding_tokens: u64,
     usage: Usage,
+    tally: Option<Box<Tally>>,
     log: Option<Vec<StepRecord>>,
 }
 
@@ -262,6 +263,7 @@ impl Instance {
             given_up: 0,
             outstanding_tokens: 0,
             usage: Usage::new(config.blocks, config.block_tokens),
+            tally: Tally::new(config),
             log: watched.records.then(Vec::new),
         }
     }
@@ -423,6 +425,7 @@ impl Instance {
     pub(crate) fn usage(&self) -> Usage {
         let mut usage = self.usage.clone();
         usage.evictions = self.memory.evictions();
+        usage.traffic = self.tally.as_ref().map(|tally| tally.moved(&usage));
         usage
     }
 

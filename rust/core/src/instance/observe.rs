@@ -118,6 +118,10 @@ impl Instance {
         flight.start += flight.series.total(ended) as Ticks;
         flight.series.first = flight.series.at(ended);
         flight.steps -= ended;
+        flight.shape.decode_kv += ended * flight.shape.decode_requests;
+        if flight.shape.decode_max_kv > 0 {
+            flight.shape.decode_max_kv += ended;
+        }
         flight.begun = flight.start < now;
         if flight.begun {
             let taken = self.memory.take_loose(self.decode.blocks_for_next());

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::cost::{Axis, Beyond};
+use crate::cost::{Axis, Beyond, Moved};
 use crate::time::Ticks;
 
 /// What one instance did over the replay.
@@ -54,6 +54,8 @@ pub struct Usage {
     pub waiting_ticks: u128,
     /// Integral of the tokens held in the cache over time.
     pub kv_token_ticks: u128,
+    /// What it moved and computed, where the configuration says how to count.
+    pub traffic: Option<Moved>,
     #[serde(skip)]
     waiting_since: Ticks,
 }

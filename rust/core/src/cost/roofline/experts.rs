@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::super::points::between;
 use crate::time::Ticks;
 
 /// Routed experts of all layers that have some:
@@ -30,24 +31,9 @@ impl Experts {
         if n == 0 {
             return 0;
         }
-        self.read(n)
+        between(&self.weights, n)
             .saturating_add(self.token_bytes.saturating_mul(n))
             .max(self.token_flops.saturating_mul(n))
-    }
-
-    /// Ticks to read the experts that `n` tokens are routed to, rounded down.
-    fn read(&self, n: u64) -> Ticks {
-        let next = self.weights.partition_point(|&(tokens, _)| tokens < n);
-        let before = next.checked_sub(1).map_or((0, 0), |last| self.weights[last]);
-        match self.weights.get(next) {
-            None => before.1,
-            Some(&(tokens, ticks)) if tokens == n => ticks,
-            Some(&(tokens, ticks)) => {
-                let rise = u128::from(ticks.saturating_sub(before.1));
-                let part = rise * u128::from(n - before.0) / u128::from(tokens - before.0);
-                before.1.saturating_add(part as u64)
-            }
-        }
     }
 }
 

@@ -40,6 +40,7 @@ prop_compose! {
             },
             windowed: None,
             experts: None,
+            exchange: lines.iter().take(1).map(|&(fixed, token)| Line { fixed, token }).collect(),
             all_reduce: lines.into_iter().map(|(fixed, token)| Line { fixed, token }).collect(),
         }
     }

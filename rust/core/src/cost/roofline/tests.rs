@@ -18,6 +18,7 @@ fn free() -> Roofline {
         windowed: None,
         experts: None,
         all_reduce: Vec::new(),
+        exchange: Vec::new(),
     }
 }
 
@@ -76,6 +77,14 @@ fn reductions_take_the_cheapest_way() {
         Roofline { all_reduce: vec![Line { fixed: 10, token: 5 }, Line { fixed: 40, token: 1 }], ..free() };
     assert_eq!(cost.step(&decode(1, 1)), 15);
     assert_eq!(cost.step(&decode(100, 100)), 140);
+}
+
+#[test]
+fn what_crosses_links_besides_is_paid_in_full() {
+    let lines = vec![Line { fixed: 10, token: 5 }, Line { fixed: 40, token: 1 }];
+    let cost = Roofline { exchange: lines, ..free() };
+    assert_eq!(cost.step(&decode(3, 30)), 50 + 3 * 6);
+    assert_eq!(cost.step(&StepShape::default()), 0, "nothing is sent without tokens");
 }
 
 #[test]

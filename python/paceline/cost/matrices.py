@@ -1,0 +1,82 @@
+"""The matrix multiplications that every token passes, and what it moves between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from paceline.cost.attention import Attention
+    from paceline.model import Experts, Model
+
+__all__ = ["Matrix", "elementwise_numbers", "expert_numbers", "matrices_of"]
+
+
+class Matrix(NamedTuple):
+    """A matrix on one rank.
+
+    ``dtype`` is that of its weights where they differ from the model's other matrices.
+    """
+
+    inputs: int
+    outputs: int
+    layers: int
+    dtype: str | None = None
+
+
+def matrices_of(model: Model, attention: Attention, ranks: int) -> list[Matrix]:
+    """Return the matrices of attention, dense MLPs, shared experts and routers on one of ``ranks`` ranks."""
+    layers, hidden = model.layers, model.hidden_size
+    matrices = [Matrix(inputs, outputs, layers) for inputs, outputs in attention.matrices]
+    if model.dense_layers:
+        mlp = model.intermediate_size // ranks
+        matrices += [
+            Matrix(hidden, 2 * mlp, model.dense_layers),
+            Matrix(mlp, hidden, model.dense_layers),
+        ]
+    experts = model.experts
+    if experts is not None:
+        mixed = layers - experts.dense_layers
+        matrices.append(Matrix(hidden, experts.count, mixed, model.dtype))
+        if experts.shared_intermediate_size:
+            shared = experts.shared_intermediate_size // ranks
+            matrices += [Matrix(hidden, 2 * shared, mixed), Matrix(shared, hidden, mixed)]
+    return matrices
+
+
+def elementwise_numbers(model: Model, attention: Attention, ranks: int) -> int:
+    """Return the numbers that a token moves outside matrices and attention, on one rank.
+
+    Each of a layer's two norms adds the residual: two vectors in, two out. Rotary positions, and the norms of
+    queries and keys, read and write both. The activation reads two widths and writes one (that of the routed
+    experts is in their kernel). Once a step come the embedding (one in, one out) and the last norm.
+    """
+    hidden = model.hidden_size
+    layer = 2 * 4 * hidden + attention.elementwise
+    activation = model.dense_layers * 3 * (model.intermediate_size // ranks)
+    experts = model.experts
+    if experts is not None:
+        shared = experts.shared_intermediate_size // ranks
+        activation += (model.layers - experts.dense_layers) * 3 * shared
+    return model.layers * layer + activation + 2 * hidden + 4 * hidden
+
+
+def expert_numbers(model: Model, experts: Experts, *, ranks: int, data_ranks: int, whole: bool) -> float:
+    """Return the numbers that a token moves in one layer's routed experts, on one rank.
+
+    Its copies in, gate and up out and in, their product out and in, the experts' outputs, and the sum of
+    those.
+
+    Parameters
+    ----------
+    model, experts
+        The model and what of it this is about.
+    ranks, data_ranks
+        Tensor-parallel ranks, and those of attention that share the experts: a rank has the tokens of all.
+    whole
+        Whether whole experts are dealt out to all ranks. Split ones see every copy whole and have a part of
+        the width; whole ones see a part of the copies.
+    """
+    hidden, width = model.hidden_size, experts.intermediate_size
+    copies = experts.per_token * (1 / ranks if whole else data_ranks)
+    inner = width if whole else width / (ranks * data_ranks)
+    return copies * (hidden + 2 * inner + 3 * inner + inner + 2 * hidden) + data_ranks * hidden
