@@ -138,7 +138,7 @@ class Scheduler(Value):
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
     order: QueueOrder | Keys = "arrival"
-    classes: tuple[Class, ...] = ()
+    classes: Sequence[Class] = ()
     refresh: Refresh | None = None
     admission: Literal["wait", "displace"] | Displace = "wait"
     victim: Literal["latest", "worst", "fewest_generated"] = "latest"
