@@ -59,7 +59,8 @@ def quantum_of(order: Any, classes: Sequence[Class]) -> int:  # noqa: ANN401
     sizes = {each.tokens for each in orders if isinstance(each, Quantum)}
     if len(sizes) > 1:
         raise PolicyError(f"classes must have the same Quantum, were {sorted(sizes)} tokens")
-    if not sizes and any(req.quanta.same(part) for keys in _given(orders) for part in keys.walk()):
+    asked = _given([*orders, *(each.when for each in classes)])
+    if not sizes and any(req.quanta.same(part) for expression in asked for part in expression.walk()):
         raise PolicyError("req.quanta needs a Quantum somewhere in the order: order=Quantum(500)")
     return next(iter(sizes), 0)
 

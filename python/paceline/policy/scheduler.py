@@ -190,11 +190,9 @@ class Scheduler(Value):
         else:
             object.__setattr__(self, "order", ranked(self.order, "order"))
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.admission == "wait" or isinstance(self.admission, Displace):
-            pass
-        elif self.admission == "displace":
-            object.__setattr__(self, "admission", Displace())
-        else:
+        if self.admission == Displace():
+            object.__setattr__(self, "admission", "displace")
+        if not isinstance(self.admission, Displace) and self.admission not in ("wait", "displace"):
             raise PolicyError(f"admission must be 'wait', 'displace' or a Displace, was {self.admission!r}")
         _check_classes(self.classes)
         if self._is_named("longest_prefix") and self.prefix_cache is None:
@@ -217,7 +215,7 @@ class Scheduler(Value):
     @property
     def ranks(self) -> bool:
         """Whether one order ranks who runs, who waits and who is swapped out."""
-        return not isinstance(self.order, str) or bool(self.classes) or isinstance(self.admission, Displace)
+        return not isinstance(self.order, str) or bool(self.classes) or self.admission != "wait"
 
     def _is_named(self, name: QueueOrder) -> bool:
         """Whether the order is this one; an expression would turn == into a comparison."""
@@ -326,9 +324,10 @@ class Scheduler(Value):
         return {"kind": "arrival" if self._is_named("arrival") else "priority"}
 
     def _admission(self, names: Names) -> dict[str, object]:
-        if not isinstance(self.admission, Displace):
+        if self.admission == "wait":
             return {"kind": "wait"}
-        return self.admission.to_wire(names)
+        displace = self.admission if isinstance(self.admission, Displace) else Displace()
+        return displace.to_wire(names)
 
 
 def _check_classes(classes: Sequence[object]) -> None:

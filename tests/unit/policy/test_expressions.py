@@ -142,17 +142,35 @@ def test_here_there_and_pools_are_said_by_their_own_names() -> None:
 
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
-    (lambda: req.phase == 2, r'req\.phase compares with "prefill", "reasoning" or "answering", not with a number: 2'),
-    (lambda: req.phase == "anwsering", r"req\.phase must be compared with one of prefill, reasoning, answering"),
+    (
+        lambda: req.phase == 2,
+        r'req\.phase compares with "prefill", "reasoning" or "answering", not with a number: 2',
+    ),
+    (
+        lambda: req.phase == "anwsering",
+        r"req\.phase must be compared with one of prefill, reasoning, answering",
+    ),
     (lambda: req.phase < 2, r"< compares numbers; req\.phase is a phase, which compares with .* by == or !="),
     (lambda: req.phase == inst.role, r"req\.phase compares with .*, not with a role: inst\.role"),
-    (lambda: req.kv_tokens == "many", r"== compares numbers .* was req\.kv_tokens \(a number\) == 'many' \(a string\)"),
+    (
+        lambda: req.kv_tokens == "many",
+        r"== compares numbers .* was req\.kv_tokens \(a number\) == 'many' \(a string\)",
+    ),
     (lambda: req.kv_tokens + "many", r"add takes numbers, not a string: 'many'"),
-    (lambda: req.running + 1, r"add takes numbers, not .*req\.running; where\(condition, 1, 0\) makes a number"),
-    (lambda: req.kv_tokens & (req.quanta > 1), r"& \| and ~ join conditions .*, not a number: req\.kv_tokens"),
+    (
+        lambda: req.running + 1,
+        r"add takes numbers, not .*req\.running; where\(condition, 1, 0\) makes a number",
+    ),
+    (
+        lambda: req.kv_tokens & (req.quanta > 1),
+        r"& \| and ~ join conditions .*, not a number: req\.kv_tokens",
+    ),
     (lambda: ~req.kv_tokens, r"join conditions"),
     (lambda: where(req.kv_tokens, 1, 2), r"where\(\) takes a condition first, not a number: req\.kv_tokens"),
-    (lambda: where(req.running, 1, req.running), r"where\(\) must choose between two numbers or two conditions"),
+    (
+        lambda: where(req.running, 1, req.running),
+        r"where\(\) must choose between two numbers or two conditions",
+    ),
     (lambda: bool(req.quanta > 1), r"write & for and, \| for or, ~ for not, where.*was req\.quanta > 1"),
     (lambda: 1 < req.quanta < 5, r"\(a < b\) & \(b < c\) for a < b < c"),
     (lambda: (req.quanta > 1) and req.running, r"write & for and"),
@@ -164,19 +182,34 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: inst.fits(inst), r"inst\.fits takes the request: inst\.fits\(req\), was inst"),
     (lambda: inst.fits & req.running, r"inst\.fits takes the request: inst\.fits\(req\)"),
     (lambda: ~inst.fits, r"inst\.fits takes the request: inst\.fits\(req\)"),
-    (lambda: req.quanta + inst.prefill_time, r"inst\.prefill_time takes the request: inst\.prefill_time\(req\)"),
+    (
+        lambda: req.quanta + inst.prefill_time,
+        r"inst\.prefill_time takes the request: inst\.prefill_time\(req\)",
+    ),
     (lambda: inst.requests_in(3), r"inst\.requests_in takes the name of a class, was 3"),
     (lambda: inst.in_pool(), r"inst\.in_pool\(\) takes the names of one or more pools"),
     (lambda: minimum(req.quanta), r"minimum\(\) takes two or more numbers, was given 1"),
-    (lambda: req.quanta > float("inf"), r"a number in an expression must be finite and within 2\*\*53, was inf"),
+    (
+        lambda: req.quanta > float("inf"),
+        r"a number in an expression must be finite and within 2\*\*53, was inf",
+    ),
     (lambda: req.quanta > 2**60, r"must be finite and within 2\*\*53"),
-    (lambda: req.quanta > [1], r"an expression must be made of fields, numbers and strings, was \[1\] \(list\)"),
+    (
+        lambda: req.quanta > [1],
+        r"an expression must be made of fields, numbers and strings, was \[1\] \(list\)",
+    ),
     (lambda: cluster.mean(inst.waiting > 1), r"cluster\.mean\(\) takes a number, was inst\.waiting > 1"),
     (lambda: cluster.any(inst.waiting), r"cluster\.any\(\) takes a condition, was inst\.waiting"),
-    (lambda: cluster.max(inst.here.waiting), r"looks at each instance as inst: inst\.waiting, not inst\.here\.waiting"),
+    (
+        lambda: cluster.max(inst.here.waiting),
+        r"looks at each instance as inst: inst\.waiting, not inst\.here\.waiting",
+    ),
     (lambda: cluster.max(cluster.max(inst.waiting)), r"must not hold another of its kind"),
-    (lambda: cluster.max(inst.waiting, within=()), r"within must be the names of one or more pools, was \(\)"),
-]  # fmt: skip
+    (
+        lambda: cluster.max(inst.waiting, within=()),
+        r"within must be the names of one or more pools, was \(\)",
+    ),
+]
 
 
 @pytest.mark.parametrize(("attempt", "message"), REFUSED)
@@ -211,7 +244,7 @@ def test_what_makes_no_sense_is_refused_when_it_is_built(attempt: Callable[[], o
         ("(" * 250 + "1" + ")" * 250, r"must (be an expression|not be nested so deeply)"),
         ("-" * 20000 + "req.quanta", r"must (be an expression|not be nested so deeply)"),
     ],
-)  # fmt: skip
+)
 def test_text_that_is_no_expression_is_refused_without_being_run(text: str, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         parse(text)

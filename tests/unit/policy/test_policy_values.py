@@ -69,7 +69,7 @@ def test_a_policy_is_shown_as_a_person_would_write_it() -> None:
 
 def test_a_file_written_by_hand_is_read() -> None:
     policy = Policy.from_toml(
-        """
+        '''
         name = "mine"
         on_arrival = "first_of(pick(min=inst.kv_tokens, where=inst.kv_usage < 0.9), pick(min=inst.requests))"
         on_answering = "stay(when=inst.here.fits(req))"
@@ -86,8 +86,12 @@ def test_a_file_written_by_hand_is_read() -> None:
 
         [[every]]
         seconds = 0.5
-        actions = ["migrate(source=pick(max=inst.kv_usage), target=pick(min=inst.kv_usage), choose=pick(min=req.context_tokens))"]
-        """
+        actions = ["""migrate(
+            source=pick(max=inst.kv_usage),
+            target=pick(min=inst.kv_usage),
+            choose=pick(min=req.context_tokens),
+        )"""]
+        '''
     )
     assert repr(policy.scheduler.classes) == (
         "(Class('late', when=req.waiting_time > 120, order=req.arrival),)"
@@ -107,13 +111,25 @@ def test_a_file_written_by_hand_is_read() -> None:
         ('name = "a"\npace = {tpt = 1}', r"pace has no field 'tpt'; close to it: tpot"),
         ('name = "a"\nslo = {ttft = -1}', r"SLO\.ttft must be a positive, finite number"),
         ('name = "a"\nevery = [{seconds = 1}]', r"every must be tables with seconds and actions"),
-        ('name = "a"\n[scheduler]\norder = "scor"', r"order must be a name, keys or a Quantum, was 'scor'; close to it: score"),
+        (
+            'name = "a"\n[scheduler]\norder = "scor"',
+            r"order must be a name, keys or a Quantum, was 'scor'; close to it: score",
+        ),
         ('name = "a"\n[scheduler]\norder = "inst.requests"', r"order must not look at inst\.requests"),
-        ('name = "a"\n[scheduler]\nadmission = "push"', r"admission must be 'wait', 'displace' or a Displace, was 'push'"),
-        ('name = "a"\n[scheduler]\nclasses = [{name = "x", when = "req.running", whn = 1}]', r"has no field 'whn'"),
-        ('name = "a"\n[scheduler]\npreemption = {kind = "swp"}', r"kind of preemption must be one of recompute, swap, swap_over_pcie, was 'swp'"),
+        (
+            'name = "a"\n[scheduler]\nadmission = "push"',
+            r"admission must be 'wait', 'displace' or a Displace, was 'push'",
+        ),
+        (
+            'name = "a"\n[scheduler]\nclasses = [{name = "x", when = "req.running", whn = 1}]',
+            r"has no field 'whn'",
+        ),
+        (
+            'name = "a"\n[scheduler]\npreemption = {kind = "swp"}',
+            r"kind of preemption must be one of recompute, swap, swap_over_pcie, was 'swp'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_file_with_a_mistake_names_it(text: str, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         Policy.from_toml(text)
