@@ -40,10 +40,9 @@ def main() -> None:
     )
     cluster = paceline.Cluster(INSTANCES * [paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")])
     data, python = best_s(trace, cluster, pick(min=inst.kv_tokens)), best_s(trace, cluster, least)
-    print(
-        f"{REQUESTS:,} requests, {INSTANCES} instances, best of {ROUNDS}: as data {data:.2f} s, in Python {python:.2f} s,"
-    )
-    print(f"{(python - data) / REQUESTS * 1e6:.1f} us more a decision")
+    more = (python - data) / REQUESTS * 1e6
+    print(f"{REQUESTS:,} requests, {INSTANCES} instances, best of {ROUNDS}:")
+    print(f"as data {data:.2f} s, in Python {python:.2f} s, {more:.1f} us more a decision")
 
 
 if __name__ == "__main__":
