@@ -27,7 +27,9 @@ def las(
         are equal put each other out at each.
     preemption
         What becomes of the memory of those put out; None: a swap over PCIe to
-        512 GiB of CPU memory a GPU.
+        512 GiB of CPU memory a GPU. Where it is lost instead, two long prompts
+        may put each other out for ever: the time that was lost counts as
+        attained, and neither is ever through.
     max_num_batched_tokens, max_num_seqs
         Limits of a step; None: the GPU's defaults.
     routing

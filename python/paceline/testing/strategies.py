@@ -284,7 +284,10 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
         "vllm_ltr": {"starved_steps": st.sampled_from([2, 20]), "hold": st.integers(0, 3)},
     }[kind]  # type: ignore[assignment]  # a strategy for each parameter
     given = {name: draw(values) for name, values in settings.items()}
-    if kind != "pars":
+    if kind == "las":
+        # Where memory is lost, those with the least service may put each other out of it for ever.
+        given["preemption"] = Swap(cpu_blocks=10**6, out_s=0.001, in_s=0.001)
+    elif kind != "pars":
         given["preemption"] = draw(_preemptions())
     if kind == "pascal":
         limits = {name: value for name, value in limits.items() if name != "routing"}
