@@ -86,8 +86,10 @@ OF_INSTANCE: Fields = (
 STILL = tuple(
     one
     for one in OF_INSTANCE
-    if one[0].endswith(("_blocks", "_requests"))
-    and one[0] not in ("waiting_blocks", "head_blocks", "fresh_answering_requests")
+    if (
+        one[0].endswith(("_blocks", "_requests"))
+        and one[0] not in ("waiting_blocks", "head_blocks", "fresh_answering_requests")
+    )
     or one[0] in ("kv_usage", "running", "waiting", "swapped", "requests")
 )
 ABOUT_A_REQUEST: Fields = (("fits", FLAGS), ("prefill_s", SPANS))
