@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
 from paceline._toml import build, dump, parse, table
@@ -16,6 +16,9 @@ from paceline.hardware import Gpu, gpu_from_table
 from paceline.kernels.table import Table, table_from_toml
 from paceline.memory import KvMemory, kv_memory
 from paceline.model import DTYPE_BYTES, Model
+
+if TYPE_CHECKING:
+    from paceline.trace import Trace
 
 __all__ = ["Cluster", "Instance", "Links"]
 
@@ -371,6 +374,36 @@ class Cluster:
         object.__setattr__(self, "instances", instances)
         if self.links is not None and not isinstance(self.links, Links):
             raise ConfigError(f"links of a Cluster must be Links or None, was {self.links!r}")
+
+    def with_room_for(self, trace: Trace) -> Cluster:
+        """Return the cluster with memory on each instance for all requests of a trace at once.
+
+        Under it nobody waits for memory or gives any up, whatever the policy: what PASCAL's authors call
+        the oracle (section III-A). Costs stay as they are.
+
+        Parameters
+        ----------
+        trace
+            What is to fit, prompts and outputs.
+
+        Examples
+        --------
+        >>> from paceline import Trace
+        >>> from paceline.cost import Affine
+        >>> trace = Trace.from_columns(arrival=[0, 0], prompt_tokens=[30, 10], output_tokens=[5, 6])
+        >>> small = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=4)])
+        >>> small.with_room_for(trace).instances[0].usable_blocks  # 35 and 16 tokens, in blocks of 16
+        4
+        """
+        prompt, output = (trace.frame[name].cast(int) for name in ("prompt_tokens", "output_tokens"))
+
+        def roomy(instance: Instance) -> Instance:
+            size = instance.block_tokens
+            blocks = int(((prompt + output + (size - 1)) // size).sum())
+            return replace(instance, num_blocks=max(blocks, instance.usable_blocks) + 1)
+
+        distinct = {instance: roomy(instance) for instance in set(self.instances)}
+        return replace(self, instances=tuple(distinct[instance] for instance in self.instances))
 
     def to_toml(self) -> str:
         """Return the cluster as the text of a TOML file: equal neighbours share a table with a ``count``."""

@@ -105,7 +105,9 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
     if "reasoning_tokens" in trace.frame.columns:
         given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
     order = "arrival" if policy.scheduler.ranks else policy.scheduler.order
-    seen = policy.columns
+    seen = set(policy.columns)
+    if policy.calls:  # a Python function may look at all there is
+        seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
     if "priority" in seen:
         if order in ("score", "longest_output"):
             raise PolicyError(f"order {order!r} cannot go with rules on req.priority; rank by an expression")

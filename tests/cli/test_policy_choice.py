@@ -12,6 +12,7 @@ from paceline import load_result, policies
 from paceline.cli.policy_choice import choose, known
 from paceline.cli.typed_value import typed_value
 from paceline.errors import PolicyError
+from paceline.policy import inst, pick
 from paceline.policy.stages import Groups, Recompute, Swap
 
 
@@ -117,3 +118,40 @@ def test_a_replay_runs_under_the_policy_that_was_chosen(
     assert result.totals().prefix_queries == result.requests["prompt_tokens"].sum()
     assert result.totals().prefix_hits == 0
     assert "prefix cache  0.0% of" in done.stdout
+
+
+def test_a_rule_is_written_as_in_python() -> None:
+    where = "routing=pick(min=inst.requests, where=inst.waiting == 0)"
+    with pytest.raises(PolicyError, match=r"on_arrival must always pick somebody"):
+        choose("pars", {}, [where])
+    chosen = choose("pars", {}, ["routing=pick(min=inst.kv_tokens)"])
+    assert chosen == policies.pars(routing=pick(min=inst.kv_tokens))
+    assert choose("pars", {}, ["routing=round-robin"]) == policies.pars(routing="round_robin")
+    with pytest.raises(PolicyError, match=r"routing of pars: inst has no field 'kv'"):
+        choose("pars", {}, ["routing=pick(min=inst.kv)"])
+    with pytest.raises(PolicyError, match=r"routing of pars must be a rule as pick.* or round_robin"):
+        choose("pars", {}, ["routing=best"])
+
+
+def test_a_swap_over_pcie_is_a_table() -> None:
+    chosen = choose("pascal", {}, ['preemption={kind = "swap_over_pcie", cpu_gib = 8}', "migration=never"])
+    assert chosen == policies.pascal(preemption=Swap.over_pcie(cpu_gib=8), migration="never")
+
+
+def test_requests_move_over_links_where_there_are_some(paceline: Run, tmp_path: Path) -> None:
+    trace = tmp_path / "reasons.jsonl"
+    row = '{{"arrival": {}, "prompt_tokens": 50, "output_tokens": 40, "reasoning_tokens": 20}}\n'
+    trace.write_text("".join(row.format(at / 10) for at in range(5)), encoding="utf-8")
+    settings = ("--policy", "pascal", "--set", "migration=always", "--instances", "2")
+    slowest = []
+    for links in ((), ("--link-gbps", 0.1)):
+        done = paceline(
+            "replay", trace, *ON_ONE_H100, *settings, *links, "--out", tmp_path / f"run{len(links)}"
+        )
+        assert done.returncode == 0, done.stderr
+        result = load_result(tmp_path / f"run{len(links)}")
+        assert 'name = "pascal-nonadaptive"' in result.provenance.policy
+        assert ("gbps = 0.1" in result.provenance.cluster) == bool(links)
+        slowest.append(max(result.requests["first_answer"] - result.requests["reasoning_end"]))
+    # A request has 69 tokens of 131,072 bytes by then: 0.72 s at 0.1 Gb/s.
+    assert slowest[0] < 0.1 < 0.7 < slowest[1]

@@ -22,6 +22,7 @@ _TITLES: Final = {
     "e2e": "E2E",
     "normalized_latency": "E2E per token",
     "queueing": "queueing",
+    "ttfat": "TTFAT",
 }
 
 _PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z")

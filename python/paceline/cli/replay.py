@@ -35,6 +35,7 @@ def replay(
     pp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
     max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
+    link_gbps: Annotated[float | None, Parameter(group=_CLUSTER)] = None,
     policy: Annotated[str, Parameter(group=_POLICY)] = "vllm",
     routing: Annotated[Routing | None, Parameter(group=_POLICY)] = None,
     prefix_caching: Annotated[bool, Parameter(group=_POLICY, negative="", show_default=False)] = False,
@@ -77,6 +78,8 @@ def replay(
         KV blocks of an instance as vLLM logs them; worked out from memory if not given.
     max_model_len
         Longest sequence that is not rejected, in tokens: by default the model's; auto: what fits.
+    link_gbps
+        Gigabits per second of an instance's link, each way, for requests that move; in no time if not given.
     policy
         Scheduler of an instance: a name from `paceline policies`, or a policy's FILE.toml.
     routing
@@ -128,7 +131,7 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
-    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len)
+    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len, link_gbps)
     options = {
         "routing": routing and routing.replace("-", "_"),
         "prefix_caching": prefix_caching or None,
@@ -168,8 +171,9 @@ def _cluster(
     ranks: tuple[int, int],
     num_blocks: int | None,
     max_model_len: int | Literal["auto"] | None,
+    link_gbps: float | None,
 ) -> Cluster:
-    from paceline.deployment import Cluster, Instance
+    from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import ConfigError
     from paceline.model import Model
 
@@ -184,7 +188,8 @@ def _cluster(
         num_blocks=num_blocks,
         max_model_len=max_model_len,
     )
-    return Cluster(instances * [instance])
+    links = None if link_gbps is None else Links(gbps=link_gbps)
+    return Cluster(instances * [instance], links)
 
 
 def _layers(cluster: Cluster) -> int | None:

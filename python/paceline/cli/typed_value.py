@@ -19,7 +19,8 @@ def typed_value(text: str, annotation: object, what: str) -> Any:  # noqa: ANN40
     """Return the value that a word stands for.
 
     Numbers, `true` and `false`, `none` and the words of a Literal are written
-    as they are, a part of a policy as a TOML table: `{kind = "swap", cpu_blocks = 512}`.
+    as they are, a part of a policy as a TOML table: `{kind = "swap", cpu_blocks = 512}`,
+    a rule as in Python: `pick(min=inst.kv_tokens)`.
 
     Parameters
     ----------
@@ -48,16 +49,28 @@ def typed_value(text: str, annotation: object, what: str) -> Any:  # noqa: ANN40
         found = _read(text, option)
         if found:
             return found[0]
+    rule = any(_is_rule(option) for option in options)
+    if rule and "(" in text:
+        from paceline.policy.serialize import rule_from_text
+
+        return rule_from_text(text, what)
     table = _table(text)
-    parts = [option for option in options if dataclasses.is_dataclass(option)]
+    parts = [option for option in options if dataclasses.is_dataclass(option) and not _is_rule(option)]
     if table is not None and parts:
         return _build(_called(table, parts), table, what)
-    rules = " or ".join(rule for option in options for rule in _rules(option))
+    rules = " or ".join(dict.fromkeys(rule for option in options for rule in _rules(option)))
     raise PolicyError(f"{what} must be {rules}, was {text!r}")
 
 
 def _is_union(annotation: object) -> bool:
     return get_origin(annotation) in (Union, types.UnionType)
+
+
+def _is_rule(option: object) -> bool:
+    """Whether an option is a rule that routes, which is written in the language of policies."""
+    from paceline.policy.rules import Chain
+
+    return isinstance(option, type) and issubclass(option, Chain)
 
 
 def _read(text: str, option: object) -> tuple[Any, ...]:
@@ -111,6 +124,10 @@ def _rules(option: object) -> list[str]:
     """Say in words what an option takes."""
     if get_origin(option) is Literal:
         return [str(word) for word in get_args(option)]
+    if _is_rule(option):
+        return ["a rule as pick(min = …)"]
+    if get_origin(option) is Callable:
+        return []  # a Python function, which no command line can hold
     named = {types.NoneType: "none", bool: "true or false", int: "a whole number", float: "a number"}
     if isinstance(option, type) and option in named:
         return [named[option]]

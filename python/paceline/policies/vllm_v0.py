@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from paceline.policy import Policy, Routing, Scheduler
-from paceline.policy.stages import Admit, Decodes, Recompute, Running, Stage, Swap, SwapIn
+from paceline.policy.stages import Admit, Decodes, PcieSwap, Recompute, Running, Stage, Swap, SwapIn
 
-__all__ = ["vllm_v0"]
+__all__ = ["chunked_stages", "vllm_v0"]
+
+
+def chunked_stages() -> tuple[Stage, ...]:
+    """Return the stages of chunked prefill for orders that rank: who is swapped out queues with the rest."""
+    return (Running(), Admit())
 
 
 def vllm_v0(
     *,
     chunked_prefill: bool = False,
-    preemption: Recompute | Swap | None = None,
+    preemption: Recompute | Swap | PcieSwap | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = 256,
     watermark: float = 0.01,
@@ -56,7 +61,9 @@ def vllm_v0(
     Source: ``vllm/core/scheduler.py`` and ``block_manager_v1.py``, 0.6.1. All
     decision logs in ``tests/conformance/logs/vllm-v0`` are reproduced.
     """
-    back: tuple[Stage, ...] = (SwapIn(unless_preempted=True),) if isinstance(preemption, Swap) else ()
+    back: tuple[Stage, ...] = (
+        (SwapIn(unless_preempted=True),) if isinstance(preemption, Swap | PcieSwap) else ()
+    )
     tokens = max_num_batched_tokens
     stages: tuple[Stage, ...]
     if chunked_prefill:

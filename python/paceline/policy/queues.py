@@ -56,9 +56,14 @@ class Quantum(Value):
         object.__setattr__(self, "then", then)
 
     @property
+    def tiebreaks(self) -> tuple[Expr, ...]:
+        """What decides between requests with as many quanta."""
+        return keys_of(self.then, "then of a Quantum")
+
+    @property
     def keys(self) -> tuple[Expr, ...]:
         """The keys it stands for."""
-        return (req.quanta, *keys_of(self.then, "then of a Quantum"))
+        return (req.quanta, *self.tiebreaks)
 
 
 Keys = Expr | Sequence[Expr | float] | Quantum

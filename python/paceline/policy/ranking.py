@@ -23,22 +23,27 @@ _NAMED: dict[str, tuple[Expr, ...]] = {
 """The keys that names of orders stand for."""
 
 
-def keys_in(order: Any, classes: Sequence[Class], refresh: Refresh | None) -> list[tuple[Expr, ...]]:  # noqa: ANN401
-    """Return the keys of each class, or of the only one there is.
+def keys_in(
+    order: Any,  # noqa: ANN401
+    classes: Sequence[Class],
+    refresh: Refresh | None,
+) -> list[tuple[Class | None, tuple[Expr, ...]]]:
+    """Return each class with its keys, and last, if there is such a one, nobody's class with its own.
 
     Raises
     ------
     PolicyError
-        If one drifts and there is no refresh, or quanta are counted nowhere.
+        If a key drifts and there is no refresh.
     """
+    rest: list[Class | None] = [] if classes and classes[-1].when is None else [None]
     several = []
-    for each in classes or (None,):
+    for each in [*classes, *rest]:
         own = None if each is None else each.order
-        what = "order" if own is None else f"order of Class {each.name!r}"  # type: ignore[union-attr]
+        what = "order" if each is None or own is None else f"order of Class {each.name!r}"
         chosen = order if own is None else own
         keys = _NAMED[chosen] if isinstance(chosen, str) else keys_of(chosen, what)
         refuse_drift(keys, what, refresh)
-        several.append(keys)
+        several.append((each, keys))
     return several
 
 
@@ -54,7 +59,8 @@ def quantum_of(order: Any, classes: Sequence[Class]) -> int:  # noqa: ANN401
     sizes = {each.tokens for each in orders if isinstance(each, Quantum)}
     if len(sizes) > 1:
         raise PolicyError(f"classes must have the same Quantum, were {sorted(sizes)} tokens")
-    if not sizes and any(req.quanta.same(part) for keys in _given(orders) for part in keys.walk()):
+    asked = _given([*orders, *(each.when for each in classes)])
+    if not sizes and any(req.quanta.same(part) for expression in asked for part in expression.walk()):
         raise PolicyError("req.quanta needs a Quantum somewhere in the order: order=Quantum(500)")
     return next(iter(sizes), 0)
 
@@ -73,7 +79,7 @@ def to_wire(
 ) -> dict[str, object]:
     """Spell the order out for the engine."""
     ranked = []
-    for each, keys in zip(classes or (None,), keys_in(order, classes, refresh), strict=True):
+    for each, keys in keys_in(order, classes, refresh):
         when = each.when if each is not None and isinstance(each.when, Expr) else None
         ranked.append(
             {
@@ -82,10 +88,6 @@ def to_wire(
                 "keys": [expression_to_wire(key, names) for key in keys],
             }
         )
-    if ranked[-1]["when"] is not None:
-        # Whoever is in no class comes last, in order of arrival among equals.
-        last = keys_of(order, "order") if not isinstance(order, str) else _NAMED[order]
-        ranked.append({"when": None, "hold": 0, "keys": [expression_to_wire(key, names) for key in last]})
     return {
         "kind": "ranked",
         "classes": ranked,

@@ -138,7 +138,7 @@ class Scheduler(Value):
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
     order: QueueOrder | Keys = "arrival"
-    classes: tuple[Class, ...] = ()
+    classes: Sequence[Class] = ()
     refresh: Refresh | None = None
     admission: Literal["wait", "displace"] | Displace = "wait"
     victim: Literal["latest", "worst", "fewest_generated"] = "latest"
@@ -190,20 +190,18 @@ class Scheduler(Value):
         else:
             object.__setattr__(self, "order", ranked(self.order, "order"))
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.admission == "wait" or isinstance(self.admission, Displace):
-            pass
-        elif self.admission == "displace":
-            object.__setattr__(self, "admission", Displace())
-        else:
+        if self.admission == Displace():
+            object.__setattr__(self, "admission", "displace")
+        if not isinstance(self.admission, Displace) and self.admission not in ("wait", "displace"):
             raise PolicyError(f"admission must be 'wait', 'displace' or a Displace, was {self.admission!r}")
         _check_classes(self.classes)
-        if self.order == "longest_prefix" and self.prefix_cache is None:
+        if self._is_named("longest_prefix") and self.prefix_cache is None:
             raise PolicyError("order must not be longest_prefix where prefix_cache is None")
         if self.ranks:
             self._check_ranked()
 
     def _check_ranked(self) -> None:
-        if self.order == "longest_prefix":
+        if self._is_named("longest_prefix"):
             raise PolicyError("order must not be longest_prefix together with classes or displacement")
         if self.victim != "latest":
             raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
@@ -217,15 +215,17 @@ class Scheduler(Value):
     @property
     def ranks(self) -> bool:
         """Whether one order ranks who runs, who waits and who is swapped out."""
-        return not isinstance(self.order, str) or bool(self.classes) or isinstance(self.admission, Displace)
+        return not isinstance(self.order, str) or bool(self.classes) or self.admission != "wait"
+
+    def _is_named(self, name: QueueOrder) -> bool:
+        """Whether the order is this one; an expression would turn == into a comparison."""
+        return isinstance(self.order, str) and self.order == name
 
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the scheduler."""
         if not self.ranks:
             return
-        for each, keys in zip(
-            self.classes or (None,), keys_in(self.order, self.classes, self.refresh), strict=True
-        ):
+        for each, keys in keys_in(self.order, self.classes, self.refresh):
             yield from keys
             if each is not None and isinstance(each.when, Expr):
                 yield each.when
@@ -235,7 +235,7 @@ class Scheduler(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether it looks at output lengths, which no real scheduler knows."""
-        if isinstance(self.order, str) and self.order == "longest_output":
+        if self._is_named("longest_output"):
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 
@@ -318,15 +318,16 @@ class Scheduler(Value):
     def _order(self, names: Names, ticks_per_s: float) -> dict[str, object]:
         if self.ranks:
             return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s)
-        if self.order == "longest_prefix":
-            return {"kind": self.order, "most": _LONGEST_SORTED}
+        if self._is_named("longest_prefix"):
+            return {"kind": "longest_prefix", "most": _LONGEST_SORTED}
         # The engine ranks by one column of integers, whatever it stands for.
-        return {"kind": "arrival" if self.order == "arrival" else "priority"}
+        return {"kind": "arrival" if self._is_named("arrival") else "priority"}
 
     def _admission(self, names: Names) -> dict[str, object]:
-        if not isinstance(self.admission, Displace):
+        if self.admission == "wait":
             return {"kind": "wait"}
-        return self.admission.to_wire(names)
+        displace = self.admission if isinstance(self.admission, Displace) else Displace()
+        return displace.to_wire(names)
 
 
 def _check_classes(classes: Sequence[object]) -> None:

@@ -16,7 +16,7 @@ from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Chain, first_of, pick, stay
+from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, stay
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -31,7 +31,7 @@ from paceline.policy.stages import (
 )
 from paceline.policy.value import shown, structure
 
-__all__ = ["policy_from_toml", "policy_to_toml", "scheduler_from_table", "to_table"]
+__all__ = ["policy_from_toml", "policy_to_toml", "rule_from_text", "scheduler_from_table", "to_table"]
 
 _STAGES: dict[str, type] = {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(Stage)}
 _PREEMPTIONS: dict[str, type] = {"recompute": Recompute, "swap": Swap, "swap_over_pcie": PcieSwap}
@@ -89,7 +89,7 @@ def policy_from_toml(source: str) -> Policy:
     for moment in _RULES:
         rule = content.get(moment)
         if isinstance(rule, str) and "(" in rule:
-            content[moment] = _read(rule, moment)
+            content[moment] = rule_from_text(rule, moment)
         elif moment in content and not isinstance(rule, str):
             raise PolicyError(f"{moment} must be a string, was {rule!r}")
     if "every" in content:
@@ -102,6 +102,19 @@ def policy_from_toml(source: str) -> Policy:
         if name in content:
             content[name] = build(cls, content[name], name)
     return build(Policy, content, "a policy")
+
+
+def rule_from_text(source: str, what: str) -> Rule:
+    """Read a rule as `policy_to_toml` writes it; ``what`` names it in an error.
+
+    Raises
+    ------
+    PolicyError
+        If the text is no rule.
+    """
+    rule: Rule = _read(source, what)
+    is_rule(rule, what)
+    return rule
 
 
 def _monitors(tables: object) -> list[tuple[float, list[object]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,12 +13,19 @@ from hypothesis import strategies as st
 from paceline import policies
 from paceline.policy import Policy
 from paceline.policy.stages import Swap
+from paceline.testing.strategies import RANKED, ranked
 from unit.policies.scenario import run, workloads
 
 Draw = Callable[..., Policy]
 
+SWAPS = st.sampled_from([Swap(cpu_blocks=0), Swap(cpu_blocks=50, out_s=0.1, in_s=0.2)])
 CHUNKS = st.sampled_from([4, 7, 16, 64])
 SEATS = st.sampled_from([1, 2, 4])
+LIMITS = {
+    "max_num_batched_tokens": CHUNKS,
+    "max_num_seqs": st.sampled_from([1, 3, 16]),
+    "routing": st.just("fewest_requests"),
+}
 STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     "authors_chunked": st.builds(
         policies.authors_chunked, max_num_batched_tokens=CHUNKS, max_num_seqs=st.sampled_from([1, 2, 4, 16])
@@ -33,6 +41,11 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         max_num_seqs=st.sampled_from([1, 3, 16]),
     ),
     "orca": st.builds(policies.orca, max_num_seqs=st.sampled_from([1, 3, 16])),
+    **{name: st.fixed_dictionaries(LIMITS).flatmap(partial(ranked, name)) for name in RANKED},
+    "fcfs": st.builds(policies.fcfs, preemption=SWAPS, max_num_batched_tokens=CHUNKS),
+    "llumnix": st.builds(
+        policies.llumnix, defrag=st.booleans(), scheduler=st.just(policies.vllm().scheduler)
+    ),
     "sarathi": st.builds(
         policies.sarathi, chunk_size=CHUNKS, max_num_seqs=SEATS, watermark=st.sampled_from([0.0, 0.01, 0.1])
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline.errors import PolicyError
 from paceline.policy.expressions.tree import Expr, Operand, op
 
-__all__ = ["ilog2", "maximum", "minimum", "where"]
+__all__ = ["absolute", "ilog2", "maximum", "minimum", "where"]
 
 
 def minimum(*operands: Operand) -> Expr:
@@ -35,6 +35,11 @@ def where(condition: Operand, then: Operand, otherwise: Operand) -> Expr:
 def ilog2(operand: Operand) -> Expr:
     """Return the whole part of a number's logarithm to base 2; 0 for anything below 2."""
     return op("ilog2", operand)
+
+
+def absolute(operand: Operand) -> Expr:
+    """Return a number without its sign, as ``abs`` does of an expression."""
+    return op("abs", operand)
 
 
 def _several(name: str, operands: tuple[Operand, ...]) -> None:

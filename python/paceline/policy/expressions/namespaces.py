@@ -100,14 +100,21 @@ class _Asked:
 
     def __call__(self, request: Request) -> Expr:
         if not isinstance(request, Request):
-            raise PolicyError(
-                f"{self._field.space}.{self._field.name} takes the request: "
-                f"{self._field.space}.{self._field.name}(req), was {request!r}"
-            )
+            raise PolicyError(f"{self!r}, was {request!r}")
         return self._field
 
     def __repr__(self) -> str:
-        return f"<{self._field.space}.{self._field.name}: takes the request, as in {self._field!r}>"
+        return f"{self._field.space}.{self._field.name} takes the request: {self._field!r}"
+
+    if not TYPE_CHECKING:  # what is an error anyway shall say what would be right
+
+        def _refused(self, *_: object) -> NoReturn:
+            raise PolicyError(repr(self))
+
+        __invert__ = __neg__ = __and__ = __rand__ = __or__ = __ror__ = _refused
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __lt__ = __le__ = __gt__ = __ge__ = (
+            _refused
+        )
 
 
 class _OfClass(_Described):

@@ -67,7 +67,7 @@ NAMES: Mapping[str, Any] = {
     "maximum": functions.maximum,
     "where": functions.where,
     "ilog2": functions.ilog2,
-    "abs": abs,
+    "abs": functions.absolute,
 }
 """What an expression's text may name."""
 
@@ -136,7 +136,7 @@ def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type
         return _Reader(names, (namespaces.Namespace, *methods)).read(tree)
     except SyntaxError as error:
         raise PolicyError(f"{what} must be an expression, was {text!r} ({error.msg})") from error
-    except RecursionError as error:
+    except (RecursionError, MemoryError) as error:  # the latter is what the parser raises
         raise PolicyError(f"{what} must not be nested so deeply, was {text[:60]!r}...") from error
     except (PolicyError, TypeError, ArithmeticError, ValueError) as error:
         raise PolicyError(f"{what}: {error}; the text was {text!r}") from error
@@ -172,15 +172,19 @@ class _Reader:
             case ast.List(elts=elements) | ast.Tuple(elts=elements):
                 return tuple(self.read(element) for element in elements)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
-                return -self.read(operand)
+                return _negative(self.read(operand))
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 return ~lift(self.read(operand))
             case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _INFIX:
-                return _INFIX[type(sign)](self.read(left), self.read(right))
+                return _INFIX[type(sign)](lift(self.read(left)), lift(self.read(right)))
             case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _INFIX:
-                return _INFIX[type(sign)](self.read(left), self.read(right))
+                return _INFIX[type(sign)](lift(self.read(left)), lift(self.read(right)))
             case ast.Compare(ops=[_, _, *_]):
                 raise PolicyError(f"write (a < b) & (b < c) for a < b < c, was {ast.unparse(node)}")
         kind = type(node.op if isinstance(node, ast.BoolOp | ast.UnaryOp) else node)
         instead = f"; write {_INSTEAD[kind]}" if kind in _INSTEAD else ""
         raise PolicyError(f"{ast.unparse(node)} is not understood{instead}")
+
+
+def _negative(value: Any) -> Any:  # noqa: ANN401 - a number stays one: it may be an argument
+    return -value if isinstance(value, int | float) and not isinstance(value, bool) else -lift(value)

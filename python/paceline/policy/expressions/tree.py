@@ -281,6 +281,8 @@ def lift(value: object) -> Expr:
         number: float = int(value)
     elif isinstance(value, numbers.Real):
         number = float(value)
+    elif callable(value) and "takes the request" in repr(value):
+        raise PolicyError(repr(value))
     else:
         raise PolicyError(f"an expression must be made of fields, numbers and strings, was {_said(value)}")
     if not math.isfinite(number) or abs(number) > 2**53:

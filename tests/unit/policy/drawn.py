@@ -1,0 +1,204 @@
+"""Random expressions, rules and policies for the tests of the language."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from hypothesis import strategies as st
+
+from paceline.objectives import SLO
+from paceline.policy import (
+    Class,
+    Displace,
+    Live,
+    Pace,
+    Policy,
+    Pools,
+    Quantum,
+    Refresh,
+    Scheduler,
+    Swap,
+    cluster,
+    first_of,
+    ilog2,
+    inst,
+    maximum,
+    migrate,
+    minimum,
+    oracle,
+    pick,
+    req,
+    slo,
+    stay,
+    where,
+)
+from paceline.policy.expressions.fields import FIELDS
+from paceline.policy.expressions.tree import Expr, lift
+
+NUMBERS = st.one_of(
+    st.integers(-(2**53), 2**53),
+    st.floats(-1e9, 1e9, allow_nan=False),
+    st.sampled_from([0, 1, -1, 0.5, 1e-12, -0.0]),
+)
+
+INFIX = [operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv]
+COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne]
+
+
+def leaves(namespaces: list[Any], *, alone: bool = False) -> dict[str, st.SearchStrategy[Expr]]:
+    """Draw a field of some namespaces, by what it stands for; `alone`: none that takes the request."""
+    numbers: list[Expr] = []
+    truths: list[Expr] = []
+    for space in namespaces:
+        for (owner, name), meaning in FIELDS.items():
+            if owner != repr(space).partition(".")[0] or (alone and meaning.takes == "request"):
+                continue
+            found = getattr(space, name)
+            if meaning.takes != "nothing":
+                found = found(req if meaning.takes == "request" else "first")
+            if meaning.kind in ("number", "truth"):
+                (numbers if meaning.kind == "number" else truths).append(found)
+            elif meaning.kind == "phase":
+                truths += [found == "answering", found != "prefill"]
+            elif meaning.kind == "role":
+                truths += [found == "decode", space.in_pool("prefill", "decode")]
+            else:
+                truths.append(found == "a tenant")
+    return {"number": st.sampled_from(numbers), "truth": st.sampled_from(truths or [lift(True)])}
+
+
+def expressions(
+    *namespaces: Any, over: bool = False, alone: bool = False
+) -> dict[str, st.SearchStrategy[Expr]]:
+    """Draw expressions over some namespaces, by what they stand for."""
+    fields = leaves([*namespaces, slo], alone=alone)
+    ends = [fields["number"]]
+    if over:
+        inner = leaves([inst])
+        pools = st.sampled_from([None, "prefill", ("prefill", "decode")])
+        ends.append(
+            st.builds(
+                lambda how, of, within: getattr(cluster, how)(of, within=within),
+                st.sampled_from(["mean", "min", "max", "sum"]),
+                inner["number"],
+                pools,
+            )
+        )
+        ends.append(st.builds(lambda of, within: cluster.count(of, within=within), inner["truth"], pools))
+    numbers: st.SearchStrategy[Expr] = st.recursive(st.one_of(ends), lambda part: _grown(part), max_leaves=4)
+    compared = st.builds(lambda how, pair: how(*pair), st.sampled_from(COMPARISONS), _pairs(numbers))
+    conditions = st.recursive(
+        st.one_of(compared, fields["truth"]),
+        lambda part: st.one_of(
+            st.builds(lambda a, b: a & b, part, part),
+            st.builds(lambda a, b: a | b, part, part),
+            part.map(lambda a: ~a),
+            st.builds(where, part, part, part),
+        ),
+        max_leaves=3,
+    )
+    return {"number": st.one_of(numbers, st.builds(where, conditions, numbers, numbers)), "truth": conditions}
+
+
+def _pairs(part: st.SearchStrategy[Expr]) -> st.SearchStrategy[tuple[Any, Any]]:
+    """Draw two operands, of which one is an expression: Python itself works out what is of numbers alone."""
+    return st.one_of(st.tuples(part, NUMBERS), st.tuples(NUMBERS, part), st.tuples(part, part))
+
+
+def _grown(part: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
+    return st.one_of(
+        st.builds(lambda how, pair: how(*pair), st.sampled_from(INFIX), _pairs(part)),
+        st.builds(lambda how, pair: how(*pair, 7), st.sampled_from([minimum, maximum]), _pairs(part)),
+        st.builds(lambda how, a: how(a), st.sampled_from([abs, ilog2, operator.neg]), part),
+    )
+
+
+def picks(
+    known: dict[str, st.SearchStrategy[Expr]], *, bare: bool = False, pools: bool = True
+) -> st.SearchStrategy[Any]:
+    """Draw a pick(); `bare` ones always give somebody."""
+    maybe = st.none() if bare else st.one_of(st.none(), known["truth"])
+    within = st.sampled_from([None, "prefill", ("decode", "prefill")]) if pools else st.none()
+    accept = maybe if pools else st.none()
+    keys = st.lists(known["number"], min_size=1, max_size=2)
+    return st.one_of(
+        st.builds(lambda k, w, a, i: pick(min=k, where=w, accept=a, within=i), keys, maybe, accept, within),
+        st.builds(lambda k, w, i: pick(max=k, where=w, within=i), keys, maybe, within),
+    )
+
+
+CANDIDATE = expressions(req, oracle, inst, over=True)
+MOVING = expressions(req, oracle, inst, inst.here, over=True)
+PICKED = expressions(req, oracle, inst.here, inst.there)
+QUEUED = expressions(req, oracle)
+LONE = expressions(inst, alone=True)
+KEYS = QUEUED["number"].filter(lambda key: "req.quanta" not in repr(key))  # those need a Quantum
+NAMES = st.sampled_from(["round_robin", "fewest_requests", "fewest_tokens"])
+
+GUARDED = st.builds(
+    lambda key, where_: pick(min=key, where=where_), CANDIDATE["number"], CANDIDATE["truth"]
+)  # may give nobody, so that the next rule is reached
+ARRIVAL = st.one_of(
+    NAMES,
+    picks(CANDIDATE, bare=True),
+    st.builds(first_of, GUARDED, st.one_of(NAMES, picks(CANDIDATE, bare=True))),
+)
+MOVES = st.one_of(
+    st.none(),
+    picks(MOVING),
+    st.builds(lambda rule, when: rule.unless(when), picks(MOVING), PICKED["truth"]),
+    st.builds(
+        lambda when, rule: first_of(stay(when=when), rule),
+        expressions(req, inst.here)["truth"],
+        picks(MOVING),
+    ),
+)
+MONITORS = st.builds(
+    migrate,
+    source=picks(LONE, pools=False),
+    target=picks(LONE, pools=False),
+    choose=picks(QUEUED, pools=False),
+    when=st.one_of(st.none(), expressions(inst.here, inst.there, alone=True)["truth"]),
+    live=st.sampled_from([None, Live(stages=3, last_blocks=16)]),
+)
+CLASSES = st.builds(
+    lambda firsts, last: [Class("first", when=firsts[0], hold=firsts[1], order=firsts[2]), *last],
+    st.tuples(QUEUED["truth"], st.sampled_from([0, 10]), st.one_of(st.none(), KEYS)),
+    st.sampled_from([[], [Class("rest")]]),
+)
+SCHEDULERS = st.builds(
+    Scheduler,
+    classes=CLASSES,
+    order=st.one_of(
+        st.sampled_from(["arrival", "score", Quantum(500), Quantum(7, then=req.score)]),
+        KEYS,
+        st.just([req.priority, -req.arrival]),
+    ),
+    refresh=st.sampled_from([Refresh(steps=3), Refresh(seconds=0.25), Refresh(steps=1, seconds=1)]),
+    admission=st.one_of(
+        st.sampled_from(["wait", "displace"]),
+        st.builds(
+            lambda when, most: Displace(when=when, most=most), LONE["truth"], st.sampled_from([None, 2])
+        ),
+    ),
+    preemption=st.sampled_from(
+        ["swap", "recompute", Swap(cpu_blocks=4), Swap.over_pcie(cpu_gib=64, overlapped=True)]
+    ),
+)
+
+POLICIES = st.builds(
+    Policy,
+    name=st.sampled_from(["mine", "a name with 'quotes' and \"more\""]),
+    scheduler=SCHEDULERS,
+    on_arrival=ARRIVAL,
+    on_prefilled=MOVES,
+    on_answering=MOVES,
+    every=st.one_of(
+        st.just({}), st.dictionaries(st.sampled_from([0.05, 1.0]), st.lists(MONITORS, max_size=2))
+    ),
+    pools=st.just(Pools(prefill=2, decode=1)),
+    pace=st.sampled_from([Pace(tpot=0.1), Pace(tpot=0.05, first=1, ttft=2.5)]),
+    slo=st.just(SLO(ttft=2.0, tpot=0.1, e2e=9.0, itl=0.5)),
+)
+"""Policies that hold everything there is."""
