@@ -28,7 +28,7 @@ use crate::error::Error;
 use crate::instance::{Asking, Instance, RequestView, StepRecord, Watched, World};
 use crate::kv::Prefixes;
 use crate::metrics::{Columns, Optional, Reason, Sketch, Status, Usage};
-use crate::policy::InstField;
+use crate::policy::{InstField, ReqField};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
@@ -332,6 +332,7 @@ fn watched(config: &Config, index: usize) -> Watched {
         role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: looks(InstField::AnsweringOnPace),
+        slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),
         intervals: looks(InstField::MeanTokenIntervalS),
         prefills: looks(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some(),

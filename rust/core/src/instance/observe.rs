@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::Instance;
 use super::active::{Phase, Slot};
+use super::ranks::Ranks;
 use super::view::{RequestView, seconds};
 use crate::cost::StepShape;
 use crate::kv::Owner;
@@ -101,7 +102,16 @@ impl Instance {
     /// Steps of the run in progress that have ended by `now`.
     pub(super) fn ended(&self, now: Ticks) -> u64 {
         match &self.flight {
-            Some(flight) if flight.decodes && flight.steps > 1 => flight.steps_ended(now).min(flight.steps),
+            Some(flight) if flight.decodes && flight.steps > 1 => {
+                // Rules look at an instance several times at one moment.
+                let (looked, start, steps, ended) = self.looked_at.get();
+                if (looked, start, steps) == (now, flight.start, flight.steps) {
+                    return ended;
+                }
+                let ended = flight.steps_ended(now);
+                self.looked_at.set((now, flight.start, flight.steps, ended));
+                ended
+            }
             _ => 0,
         }
     }
@@ -139,14 +149,20 @@ impl Instance {
     }
 
     /// Whether a catch-up could change what is kept by request.
-    pub(crate) fn is_behind(&mut self, now: Ticks) -> bool {
-        let ended = self.ended(now);
-        ended > 0
-            && (self.intervals.is_some() || {
-                let step = self.decode.step() + ended;
-                let ranks = self.ranks.as_mut().map_or(u64::MAX, |ranks| ranks.next_step());
-                ranks.min(self.decode.next_milestone()) <= step
-            })
+    pub(crate) fn is_behind(&mut self, field: InstField, now: Ticks) -> bool {
+        let Some(flight) = self.flight.as_ref().filter(|flight| flight.decodes) else { return false };
+        let (reached, steps) = (self.decode.step(), flight.steps);
+        let next = match field {
+            InstField::MeanTokenIntervalS => 0,
+            InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
+                let ranks = self.ranks.as_mut().map_or(u64::MAX, Ranks::next_step);
+                ranks.min(self.decode.next_milestone())
+            }
+            InstField::ClassRequests => self.ranks.as_mut().map_or(u64::MAX, Ranks::next_class),
+            _ => self.decode.next_milestone(),
+        };
+        // Mostly nothing can have changed before the run ends.
+        next < reached + steps && self.ended(now) > 0 && next <= reached + self.ended(now)
     }
 
     /// Blocks that nobody holds.
@@ -240,6 +256,9 @@ impl Instance {
     }
 
     fn is_on_pace(&mut self, now: Ticks) -> bool {
+        if self.steps_keep_pace() {
+            return self.pacing.as_mut().is_none_or(|pacing| pacing.others_on_pace(now));
+        }
         let ended = self.ended(now);
         let (step, last) = (self.decode.step() + ended, self.last_decoded(ended));
         self.pacing.as_mut().is_none_or(|pacing| pacing.all_on_pace(now, step, last))
@@ -253,8 +272,21 @@ impl Instance {
         }
     }
 
+    /// Whether a run is in progress none of whose steps is longer than readers
+    /// take for a token: then no member of the decode set runs out.
+    fn steps_keep_pace(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| {
+            flight.decodes
+                && flight.start == self.decoded_at
+                && flight.series.at(flight.steps.saturating_sub(1)) < self.pace_interval
+        })
+    }
+
     /// Whether the question of pace depends on steps that are not booked yet.
     pub(crate) fn pace_is_open(&self, now: Ticks) -> bool {
+        if self.steps_keep_pace() {
+            return false;
+        }
         let ended = self.ended(now);
         let interval = self.pace_interval;
         ended > 0 && self.pacing.is_some() && now >= self.last_decoded(ended).saturating_add(interval)

@@ -66,7 +66,11 @@ impl Instance {
             quantum: 0,
             preemptions: active.preemptions,
             blocks,
-            deadline: self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, self.decode.step())),
+            deadline: self
+                .pacing
+                .as_ref()
+                .filter(|_| self.watches_slack)
+                .and_then(|pacing| pacing.deadline(slot, self.decode.step())),
             prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
         };
         if let Some(ranks) = &self.ranks {
