@@ -216,10 +216,11 @@ impl Pacing {
                 self.forget();
             }
             self.slow.push(run);
-        }
-        self.maxima.push(run.before + 1, first);
-        if steps > 1 {
-            self.maxima.push(after, last);
+            // Where the set is faster than its readers, no maximum changes.
+            self.maxima.push(run.before + 1, first);
+            if steps > 1 {
+                self.maxima.push(after, last);
+            }
         }
         self.latest = last;
     }
