@@ -13,6 +13,7 @@ from paceline import _core
 from paceline._build import warn_of_debug_build
 from paceline.errors import PolicyError
 from paceline.policy.policy import Policy
+from paceline.policy.shown import showing
 from paceline.trace import Trace
 
 __all__ = ["columns", "run", "tenants"]
@@ -76,7 +77,9 @@ def run(
         "leap": leap,
         "record_decisions": record_decisions,
     }
-    return _core.replay(msgspec.json.encode(config), columns, progress, list(calls) or None)
+    return _core.replay(
+        msgspec.json.encode(config), columns, progress, [showing(call) for call in calls] or None
+    )
 
 
 def columns(trace: Trace, policy: Policy) -> dict[str, Any]:

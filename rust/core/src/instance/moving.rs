@@ -189,6 +189,10 @@ impl Instance {
         }
         let columns = &mut *world.columns;
         columns.transfer[row] += now - parcel.left;
+        let reasoning = world.trace.reasoning_tokens.as_ref().map(|column| column[row]);
+        if reasoning == Some(parcel.generated) {
+            columns.transfer_answering[row] += now - parcel.left;
+        }
         columns.migrations[row] += 1;
         columns.last_instance[row] = self.index;
         if self.ranks.is_some() {
