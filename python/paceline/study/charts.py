@@ -87,6 +87,10 @@ def lines(
         axis.set_xlabel(x)
         axis.set_ylabel(y)
         axis.set_xscale(x_scale)
+        if x_scale == "log":
+            places = sorted(set(inside[x].to_list()))
+            axis.set_xticks(places, [f"{place:g}" for place in places])
+            axis.minorticks_off()
         axis.set_ylim(bottom=0)
         axis.grid(visible=True, color="0.9")
         axis.legend(fontsize="small")

@@ -23,7 +23,7 @@ from paceline.study.model import Fact, Facts, Figure, Page, Study, Table
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["as_document", "cells", "need_matplotlib", "write_study"]
+__all__ = ["as_document", "cells", "check_target", "markdown", "need_matplotlib", "write_study"]
 
 DOCUMENT = "study.json"
 
@@ -177,7 +177,8 @@ def _cell(value: Any, spec: str) -> str:  # noqa: ANN401 - whatever a table hold
     return format(value, spec)
 
 
-def _markdown(table: Table) -> str:
+def markdown(table: Table) -> str:
+    """Return a table in Markdown, without its caption."""
     names = table.frame.columns
     right = [table.frame.schema[name].is_numeric() for name in names]
     lines = [names, ["---:" if number else "---" for number in right], *cells(table)]
@@ -200,14 +201,14 @@ def _index(study: Study) -> str:
                 parts += [f"![{part.caption}]({part.name}.png)", f"{part.caption} ([data]({part.name}.csv))"]
             else:
                 table = part.table() if isinstance(part, Facts) else part
-                parts += [f"{table.caption} ([CSV]({table.name}.csv))", _markdown(table)]
+                parts += [f"{table.caption} ([CSV]({table.name}.csv))", markdown(table)]
     return "\n\n".join(parts) + "\n"
 
 
 def _write_table(part: Table | Facts, folder: Path) -> None:
     table = part.table() if isinstance(part, Facts) else part
     table.frame.write_csv(folder / f"{table.name}.csv")
-    text = f"{table.caption}\n\n{_markdown(table)}\n"
+    text = f"{table.caption}\n\n{markdown(table)}\n"
     (folder / f"{table.name}.md").write_text(text, encoding="utf-8")
 
 
