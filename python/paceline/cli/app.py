@@ -26,6 +26,8 @@ _COMMANDS = {
     "synthesize": "Make a trace from published statistics and write it to a file.",
     "conformance": "Hold the engine against decision logs of real schedulers.",
     "validate": "Replay a measured run and compare latencies with what was measured.",
+    "calibrate": "Fit a roofline to what was observed, and keep where it comes from.",
+    "study": "Do a published evaluation again, with the paper's numbers beside ours.",
     "models": "List the models that --model knows.",
     "gpus": "List the GPUs that --gpu knows.",
     "policies": "List the policies that --policy knows.",
