@@ -38,6 +38,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "evictions": 0,
         "uses_oracle": False,
         "steps": 1_000_000,
+        "extrapolated": {},
     }
     return {
         "trace": {"name": "by-hand", "requests": 9},

@@ -32,6 +32,7 @@ def replay(
     gpu: Annotated[str, Parameter(group=_CLUSTER)],
     instances: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     tp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
+    profile: Annotated[str | None, Parameter(group=_CLUSTER)] = None,
     num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
     max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
     policy: Annotated[str, Parameter(group=_POLICY)] = "vllm",
@@ -70,6 +71,9 @@ def replay(
         Replicas of the model.
     tp
         GPUs of an instance, over which the model is split (tensor parallelism).
+    profile
+        Measured kernels to take step times from, instead of a roofline: a name from `paceline profiles list`,
+        or a path.
     num_blocks
         KV blocks of an instance as vLLM logs them; worked out from memory if not given.
     max_model_len
@@ -125,7 +129,7 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
-    cluster = _cluster(model, gpu, instances, tp, num_blocks, max_model_len)
+    cluster = _cluster(model, gpu, instances, tp, num_blocks, max_model_len, profile)
     options = {
         "routing": routing and routing.replace("-", "_"),
         "prefix_caching": prefix_caching or None,
@@ -165,16 +169,23 @@ def _cluster(
     tp: int,
     num_blocks: int | None,
     max_model_len: int | Literal["auto"] | None,
+    profile: str | None,
 ) -> Cluster:
     from paceline.deployment import Cluster, Instance
     from paceline.errors import ConfigError
+    from paceline.kernels import Table
     from paceline.model import Model
 
     if instances < 1:
         raise ConfigError(f"--instances must be at least 1, was {instances}")
     shape = Model.from_hf_config(model) if Path(model).exists() else model
     instance = Instance(
-        model=shape, gpu=gpu, tensor_parallel=tp, num_blocks=num_blocks, max_model_len=max_model_len
+        model=shape,
+        gpu=gpu,
+        tensor_parallel=tp,
+        num_blocks=num_blocks,
+        max_model_len=max_model_len,
+        cost=None if profile is None else Table(profile=profile),
     )
     return Cluster(instances * [instance])
 

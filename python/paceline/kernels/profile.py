@@ -24,7 +24,9 @@ class KernelProfile:
     source
         Where it was read from.
     dense
-        By layer, over the tokens of a step: ``qkv_proj``, ``layernorm``, and so on.
+        By layer, over the tokens of a step: ``qkv_proj``, ``layernorm``, and so on. Of a mixture of experts
+        also ``router`` and ``shared_experts``, and ``experts`` over the tokens of all ranks that share them,
+        where they were measured so and not by experts activated.
     per_sequence
         By layer, over the requests of a step: ``lm_head`` and ``sampler``.
     decode, prefill, mixed
@@ -33,6 +35,13 @@ class KernelProfile:
         What unequal contexts cost; None where that was not measured, or the profile says not to use it.
     experts
         Mixture of experts over tokens and experts activated: by number of experts, a curve over tokens.
+    expert_ranks
+        Ranks that the experts in ``experts`` were dealt out to; 1: all of them were on the one measured.
+    collectives
+        Seconds over bytes of the whole message: ``all_reduce`` and ``all_gather`` over the ranks of tensor
+        parallelism, ``dispatch`` and ``combine`` over those of data parallelism; what was measured of them.
+    whole_attention
+        Whether the times of attention hold its projections and positions too.
     tensor_parallel
         Ranks of which this is one, where the source says; None where it does not.
     facts
@@ -53,6 +62,9 @@ class KernelProfile:
     mixed: Grid | None = None
     skew: Skew | None = None
     experts: Mapping[int, Curve] = field(default_factory=dict)
+    expert_ranks: int = 1
+    collectives: Mapping[str, Curve] = field(default_factory=dict)
+    whole_attention: bool = False
     tensor_parallel: int | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
