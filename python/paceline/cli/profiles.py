@@ -34,7 +34,7 @@ def import_(
     ----------
     source
         A wheel of aisimulate, a folder of its data, or the word aisimulate for the installed package; a
-        folder with Vidur's mlp.csv and attention.csv; a folder of LLMServingSim's profiler; or a file of our own.
+        folder with Vidur's mlp.csv and attention.csv, or of LLMServingSim's profiler; or a file of our own.
     into
         Folder to import to; $PACELINE_PROFILES or the user's data folder if not given.
     name

@@ -8,18 +8,19 @@ A row is a point, with its time in the column ``seconds``. ``kernel`` says what 
 ``dense``           ``layer``, ``tokens``                                        a layer of the block
 ``per_sequence``    ``layer``, ``requests``                                      LM head or sampler
 ``attention``       ``tokens``, ``history``, ``requests``, ``context``           attention of a step
-``experts``         ``tokens``, ``activated``                                    experts of a layer
+``experts``         ``tokens``, ``activated``, ``ranks``                         experts of a layer
 ``skew``            ``tokens``, ``requests``, ``ratio``                          alpha, in ``seconds``
 ``collective``      ``layer``, ``bytes``                                         an exchange between ranks
 ``fact``            ``layer``                                                    a fact, in ``text``
 ==================  ==========================================================  =========================
 
 Steps that only prefill have 0 ``requests``, those that only decode 0 ``tokens``. ``ratio`` is the mean over
-the longest context, in the middle of equal cells from 0 to 1. ``bytes`` are of the whole message, the parts
-of all ranks together; a file without that column has no collectives. ``spread`` is how far repetitions of the
-point lay apart, as half the distance between their quartiles over their median, where that is known; nothing
-reads it but people. Facts of our own are ``name``, ``tensor_parallel``, ``expert_ranks`` and
-``whole_attention``: see :class:`~paceline.kernels.profile.KernelProfile`.
+the longest context, in the middle of equal cells from 0 to 1. Experts with ``ranks`` above 1 are of one of so
+many that experts are dealt out to. ``bytes`` are of the whole message, the parts of all ranks together.
+``spread`` is how far repetitions of the point lay apart, as half the distance between their quartiles over
+their median; nothing reads it but people. Files without the last three columns are from before there were any.
+Facts of our own are ``name``, ``tensor_parallel`` and ``whole_attention``: see
+:class:`~paceline.kernels.profile.KernelProfile`.
 """
 
 from __future__ import annotations
@@ -49,13 +50,14 @@ SCHEMA = {
     "requests": pl.UInt32,
     "context": pl.UInt32,
     "activated": pl.UInt32,
+    "ranks": pl.UInt32,
     "ratio": pl.Float64,
     "bytes": pl.UInt64,
     "seconds": pl.Float64,
     "spread": pl.Float64,
     "text": pl.String,
 }
-_LATER = ("bytes", "spread")
+_LATER = ("ranks", "bytes", "spread")
 
 
 def write_parquet(
@@ -80,7 +82,6 @@ def write_parquet(
     rows: list[dict[str, Any]] = [{"kernel": "fact", "layer": "name", "text": profile.name}]
     own = {
         "tensor_parallel": profile.tensor_parallel,
-        "expert_ranks": profile.expert_ranks if profile.expert_ranks > 1 else None,
         "whole_attention": "true" if profile.whole_attention else None,
     }
     rows += [
@@ -96,11 +97,11 @@ def write_parquet(
         for layer, curve in curves.items():
             points = zip(curve.at, curve.seconds, strict=True)
             rows += [{"kernel": kernel, "layer": layer, axis: at, "seconds": s} for at, s in points]
-    for activated, curve in profile.experts.items():
-        points = zip(curve.at, curve.seconds, strict=True)
-        rows += [
-            {"kernel": "experts", "activated": activated, "tokens": at, "seconds": s} for at, s in points
-        ]
+    for ranks, by_count in {1: profile.experts, **profile.dealt}.items():
+        for activated, curve in by_count.items():
+            place = {"kernel": "experts", "ranks": ranks, "activated": activated}
+            points = zip(curve.at, curve.seconds, strict=True)
+            rows += [{**place, "tokens": at, "seconds": s} for at, s in points]
     for grid in (profile.decode, profile.prefill, profile.mixed):
         names = ("tokens", "history", "requests", "context", "seconds")
         cells = [] if grid is None else grid.rows()
@@ -171,6 +172,12 @@ def read_parquet(path: str | PathLike[str]) -> KernelProfile:
 
     facts = dict(of("fact", "layer", "text"))
     ranks = facts.pop("tensor_parallel", None)
+    dealt: dict[int, dict[int, Curve]] = {}
+    for (count,), part in frame.filter(pl.col("kernel") == "experts").group_by(
+        "ranks" if "ranks" in frame.columns else pl.lit(1, dtype=pl.UInt32).alias("ranks"),
+        maintain_order=True,
+    ):
+        dealt[int(count or 1)] = _curves(part.select("activated", "tokens", "seconds").rows())
     exchange = of("collective", "layer", "bytes", "seconds") if "bytes" in frame.columns else []
     attention = of("attention", "tokens", "history", "requests", "context", "seconds")
     kinds = {
@@ -184,8 +191,8 @@ def read_parquet(path: str | PathLike[str]) -> KernelProfile:
         source=str(path),
         dense=_curves(of("dense", "layer", "tokens", "seconds")),
         per_sequence=_curves(of("per_sequence", "layer", "requests", "seconds")),
-        experts=_curves(of("experts", "activated", "tokens", "seconds")),
-        expert_ranks=int(facts.pop("expert_ranks", "1")),
+        experts=dealt.pop(1, {}),
+        dealt=dealt,
         collectives=_curves(exchange),
         whole_attention=facts.pop("whole_attention", "false") == "true",
         tensor_parallel=None if ranks is None else int(ranks),

@@ -295,8 +295,8 @@ class _Step:
 
         A profile's token is as much work as all the experts that one token is routed to. Under expert
         parallelism the ranks together have ``data_parallel`` times this rank's tokens, of which each rank
-        does its share, and which activate that share of the experts that they would in all. A profile of one
-        of several expert ranks has that share in it: its tokens are those of all.
+        does its share, and which activate that share of the experts that they would in all. Experts that were
+        measured on one of as many ranks have that share in them, so their tokens are those of all.
         """
         shape, table, profile = self.shape, self.table, self.profile
         shares = table.data_parallel * self.ranks if table.expert_parallel else 1
@@ -304,16 +304,30 @@ class _Step:
         times = []
         for n in points:
             together = n * table.data_parallel
-            if profile.experts:
+            if profile.experts or shares in profile.dealt:
                 activated = max(shape.expected_experts(together) / shares, 1.0)
-                work = together / shares * profile.expert_ranks
-                time = profile.expert_time(work, activated)
+                ranks = shares if shares in profile.dealt else 1
+                shared = ranks > 1 or self._is_of_one_of(shares)
+                work = together if shared else together / shares
+                time = profile.expert_time(work, activated, ranks=ranks)
             elif "experts" in profile.dense:
                 time = profile.dense["experts"](together)
             else:
                 raise ConfigError(f"kernel profile {profile.source} must have experts for a model with them")
             times.append(time + self._exchange(n))
         return Curve(points, tuple(times))
+
+    def _is_of_one_of(self, shares: int) -> bool:
+        """Whether experts that do not say so were measured on one of several ranks.
+
+        Then one token activates a rank's share of the experts that it is routed to, and no number of tokens
+        more than the rank has.
+        """
+        counts = self.profile.experts
+        if shares == 1 or not counts:
+            return False
+        fewest, most = min(counts), max(counts)
+        return fewest * shares <= self.shape.experts_per_token and most * shares <= self.shape.experts
 
     def _exchange(self, tokens: int) -> float:
         """Return what it takes to gather the tokens of all data-parallel ranks, and to scatter their sums.
