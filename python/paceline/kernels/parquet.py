@@ -18,7 +18,7 @@ Steps that only prefill have 0 ``requests``, those that only decode 0 ``tokens``
 the longest context, in the middle of equal cells from 0 to 1. Experts with ``ranks`` above 1 are of one of so
 many that experts are dealt out to. ``bytes`` are of the whole message, the parts of all ranks together.
 ``spread`` is how far repetitions of the point lay apart, as half the distance between their quartiles over
-their median; nothing reads it but people. Files without the last three columns are from before there were any.
+their median; nothing reads it but people. Older files lack the last three of these columns.
 Facts of our own are ``name``, ``tensor_parallel`` and ``whole_attention``: see
 :class:`~paceline.kernels.profile.KernelProfile`.
 """

@@ -101,7 +101,7 @@ def expected(tokens: int) -> float:
 
 @pytest.mark.parametrize("tokens", [1, 2])
 def test_two_ranks_share_tokens_and_experts(tmp_path: Path, tokens: int) -> None:
-    """Measured whole on one GPU: a rank does half of the work on both ranks' tokens with half of the experts."""
+    """Measured whole on one GPU: half of both ranks' work, by half of the experts."""
     cost = wire(make_run(tmp_path / "run", MIXTURE, ENGINE, moe=experts(2, 8)))
     at = cost["tokens"]["at"].index(tokens)
     assert cost["tokens"]["ticks"][at] == pytest.approx(3 * US * (5 + expected(tokens)), abs=3)
