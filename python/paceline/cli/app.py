@@ -29,6 +29,7 @@ _COMMANDS = {
     "models": "List the models that --model knows.",
     "gpus": "List the GPUs that --gpu knows.",
     "profiles": "Import kernel profiles, list them, and look into one.",
+    "profile": "Measure a model's kernels on the GPU at hand, with PyTorch.",
     "policies": "List the policies that --policy knows.",
 }
 
