@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from paceline.cluster import Cluster, Instance
+from paceline.deployment import Cluster, Instance
 from paceline.cost import Efficiency, Roofline
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
