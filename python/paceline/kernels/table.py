@@ -146,7 +146,9 @@ class Table:
         version = (profile or self.read()).facts.get("vllm_version", "")
         return OVERHEAD_S.get(".".join(version.split(".")[:2]), 0.0)
 
-    def to_wire(self, model: Model | None = None, *, tensor_parallel: int = 1) -> dict[str, Any]:
+    def to_wire(
+        self, model: Model | None = None, *, tensor_parallel: int = 1, shared: bool = True
+    ) -> dict[str, Any]:
         """Return what the engine is sent: tables in ticks, summed over layers.
 
         Parameters
@@ -155,31 +157,45 @@ class Table:
             The instance's, where the table has no shape of its own.
         tensor_parallel
             Ranks that a layer is split over.
+        shared
+            Whether what data-parallel ranks share is in it: experts and exchanges.
 
         Raises
         ------
         ConfigError
             If the profile lacks a kernel of the model, or is of another split, or there is no model.
         """
-        shape = self.shape
-        if shape is None:
-            if model is None:
-                raise ConfigError("shape of a Table must be given where the instance has no model, was None")
-            shape = Shape.of(model)
-        profile = self.read(model, tensor_parallel=tensor_parallel)
-        step = _Step(self, profile, shape, tensor_parallel)
-        skew = step.profile.skew if self.skew else None
-        layers = shape.layers
+        step = self._step(model, tensor_parallel)
+        profile, layers = step.profile, step.shape.layers
+        skew = profile.skew if self.skew else None
         return {
             "kind": "table",
             "step": ticks(self.step_overhead_s(profile)),
-            "tokens": _curve(step.tokens()),
+            "tokens": _curve(step.tokens(shared=shared)),
             "rows": _curve(step.rows()),
             "decode": _grid(step.attention("decode"), layers),
             "prefill": _grid(step.attention("prefill"), layers),
             "mixed": _grid(step.attention("mixed"), layers),
             "skew": None if skew is None else skew.to_wire(),
         }
+
+    def shared_wire(self, model: Model | None = None, *, tensor_parallel: int = 1) -> dict[str, Any]:
+        """Return what data-parallel ranks share, in ticks by the tokens of all.
+
+        Parameters
+        ----------
+        model, tensor_parallel
+            As for :meth:`to_wire`.
+        """
+        return _curve(self._step(model, tensor_parallel).shared())
+
+    def _step(self, model: Model | None, tensor_parallel: int) -> _Step:
+        shape = self.shape
+        if shape is None:
+            if model is None:
+                raise ConfigError("shape of a Table must be given where the instance has no model, was None")
+            shape = Shape.of(model)
+        return _Step(self, self.read(model, tensor_parallel=tensor_parallel), shape, tensor_parallel)
 
 
 @lru_cache(maxsize=8)
@@ -226,7 +242,7 @@ class _Step:
         if (ranks > 1 or table.data_parallel > 1) and not linked:
             raise ConfigError("link of a Table must be given where there is more than one rank, was None")
 
-    def tokens(self) -> Curve:
+    def tokens(self, *, shared: bool = True) -> Curve:
         """Return what a step takes by its tokens: blocks without attention, and what runs once."""
         dense, shape = self.profile.dense, self.shape
         mixtures = shape.layers - shape.dense_layers if shape.experts else 0
@@ -247,9 +263,15 @@ class _Step:
         total = parts[0]
         for part in parts[1:]:
             total = total + part
-        if mixtures:
+        if mixtures and shared:
             total = total + mixtures * self._experts(total.at)
         return total + self._reductions(total.at) if self.ranks > 1 else total
+
+    def shared(self) -> Curve:
+        """Return the experts of all layers, and their exchanges, by the tokens of all ranks."""
+        ranks, mixtures = self.table.data_parallel, self.shape.layers - self.shape.dense_layers
+        alone = mixtures * self._experts(self.tokens(shared=False).at)
+        return Curve(tuple(ranks * n for n in alone.at), alone.seconds)
 
     def rows(self) -> Curve:
         """Return what a step takes by its requests: LM head, its gathering over ranks, and sampler."""

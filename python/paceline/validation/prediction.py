@@ -71,7 +71,8 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Laten
         max_num_seqs=run.max_num_seqs,
         max_num_batched_tokens=run.max_num_batched_tokens,
     )
-    result = replay(trace, Cluster(run.data_parallel * [instance]), policy)
+    together = run.data_parallel > 1 and find_model(run.model, run.folder).experts is not None
+    result = replay(trace, Cluster(run.data_parallel * [instance], lockstep=together), policy)
     arrival = run.requests["arrival_s"].to_numpy().astype(np.float64)
     first, last = (
         arrival + result.requests[column].cast(float).fill_null(np.nan).to_numpy()

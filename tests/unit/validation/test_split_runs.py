@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from paceline import Cluster, Instance, Trace, policies, replay
 from paceline.errors import ConfigError
 from paceline.kernels import Shape
 from paceline.model import Model
@@ -178,3 +180,61 @@ def test_attention_by_mean_key_length_is_read_as_history(tmp_path: Path) -> None
         ]
     path.write_text("\n".join(renamed))
     assert wire(folder)["prefill"] == plain["prefill"]
+
+
+def lockstep_run(folder: Path, requests: list[tuple[float, int, int]]) -> list[tuple[float, float]]:
+    """Replay requests on two ranks that share experts, in turn, and return each one's TTFT and E2E in us."""
+    run = read_run(make_run(folder, MIXTURE, ENGINE, moe=experts(2, 8)))
+    table = replace(cost_of(run), overhead_s=0.0)
+    instance = Instance(cost=table, num_blocks=1000, max_model_len=4096)
+    arrivals, prompts, outputs = zip(*requests, strict=True)
+    trace = Trace.from_columns(
+        arrival=[1e-6 * at for at in arrivals], prompt_tokens=list(prompts), output_tokens=list(outputs)
+    )
+    # Graphs are captured up to twice the most requests: two tokens.
+    policy = policies.vllm(max_num_seqs=1, max_num_batched_tokens=64, routing="round_robin")
+    result = replay(trace, Cluster(2 * [instance], lockstep=True), policy)
+    return [(1e6 * ttft, 1e6 * e2e) for ttft, e2e in result.requests.select("ttft", "e2e").iter_rows()]
+
+
+def shared_us(tokens: int) -> float:
+    """Return three layers' experts and exchanges, by the tokens of both ranks, in us."""
+    hit = 8 * (1 - (6 / 8) ** tokens)
+    exchange = 6 + tokens * (1_000 + 8) / 1_000 + tokens * 1_000 / 1_000
+    return 3 * (10 * hit / 2 + tokens / 2 + exchange)
+
+
+def alone_us(decodes: int) -> float:
+    """Return what a rank takes beside: three layers of five kernels and attention, LM head and sampler."""
+    return 3 * (5 + max(decodes, 1)) + 7
+
+
+def test_a_rank_waits_for_the_other_and_computes_with_its_tokens(tmp_path: Path) -> None:
+    # One prompt of 32 tokens on a rank, and one of 2 on the other, at once; both then decode twice.
+    (long, long_end), (short, short_end) = lockstep_run(tmp_path / "run", [(0, 32, 3), (0, 2, 3)])
+    together = alone_us(0) - 3 + 3 * 0 + shared_us(34)
+    assert long == short
+    assert long == pytest.approx(together + 3 * 0, rel=0.05)
+    step = alone_us(1) + shared_us(2)
+    assert long_end - long == pytest.approx(2 * step, rel=1e-3)
+    assert short_end - short == pytest.approx(2 * step, rel=1e-3)
+
+
+def test_an_idle_rank_takes_part_with_one_token(tmp_path: Path) -> None:
+    ((first, end),) = lockstep_run(tmp_path / "run", [(0, 16, 3)])
+    assert end - first == pytest.approx(2 * (alone_us(1) + shared_us(2)), rel=1e-3)
+
+
+def test_who_arrives_in_a_step_of_the_other_starts_after_it(tmp_path: Path) -> None:
+    (first, _), (second, _) = lockstep_run(tmp_path / "run", [(0, 32, 3), (1, 2, 3)])
+    # The first rank's step goes on without the second; the next has a decode and the prompt of two tokens.
+    assert second == pytest.approx(first - 1 + alone_us(1) + shared_us(3), rel=0.05)
+
+
+def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:
+    folder = make_run(tmp_path / "run", MIXTURE, ENGINE, moe=experts(2, 8))
+    instance = Instance(cost=cost_of(read_run(folder)), num_blocks=1000, max_model_len=4096)
+    cluster = Cluster(2 * [instance], lockstep=True)
+    assert Cluster.from_toml(cluster.to_toml()) == cluster
+    with pytest.raises(ConfigError, match="with a Table of data_parallel 3, was 2"):
+        Cluster(3 * [instance], lockstep=True)

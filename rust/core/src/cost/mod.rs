@@ -10,7 +10,7 @@ mod table;
 
 pub use affine::Affine;
 pub use roofline::Roofline;
-pub use table::{Axis, Beyond, Table};
+pub use table::{Axis, Beyond, Curve, Table};
 
 use serde::Deserialize;
 

@@ -11,6 +11,8 @@ pub(super) struct Flight {
     pub(super) start: Ticks,
     pub(super) series: Series,
     pub(super) steps: u64,
+    /// Tokens that a step of it computes.
+    pub(super) tokens: u64,
     /// What of its cost lies past what was measured.
     pub(super) beyond: Beyond,
     /// Whether the decode set runs.
@@ -31,6 +33,24 @@ impl Flight {
 }
 
 impl Instance {
+    /// Tokens that the step in progress computes.
+    pub(crate) fn step_tokens(&self) -> Option<u64> {
+        self.flight.as_ref().map(|flight| flight.tokens)
+    }
+
+    /// What the step in progress takes.
+    pub(crate) fn step_ticks(&self) -> Option<Ticks> {
+        self.flight.as_ref().map(|flight| flight.series.first)
+    }
+
+    /// Has the step in progress take as long as this. Returns when it ends.
+    pub(crate) fn stretch(&mut self, ticks: Ticks) -> Option<Ticks> {
+        let flight = self.flight.as_mut()?;
+        debug_assert_eq!(flight.steps, 1, "Invariant: what starts together does not leap");
+        flight.series.first = ticks;
+        Some(flight.start.saturating_add(ticks))
+    }
+
     /// Ends the run in progress with the step that runs at `now`; a step that
     /// ends at `now` has seen its last. Returns when the run now ends, if that
     /// changed.

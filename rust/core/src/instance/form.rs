@@ -199,7 +199,8 @@ impl Instance {
         }
         let record = if self.log.is_some() { Some(self.describe(now, decodes)) } else { None };
         let beyond = self.cost.beyond(&shape);
-        Ok(Flight { start: now, series, steps, beyond, decodes, record })
+        let tokens = shape.decode_requests + shape.prefill_tokens;
+        Ok(Flight { start: now, series, steps, tokens, beyond, decodes, record })
     }
 
     /// A step's time with the copies to and from the CPU's memory.

@@ -382,7 +382,7 @@ mod tests {
 
     fn flight(start: Ticks, first: Ticks, slope: Ticks, steps: u64) -> Flight {
         let series = Series { first, slope };
-        Flight { start, series, steps, beyond: Beyond::default(), decodes: true, record: None }
+        Flight { start, series, steps, tokens: 0, beyond: Beyond::default(), decodes: true, record: None }
     }
 
     /// Token by token, from the definition.
