@@ -78,7 +78,8 @@ class Table:
     all_reduce
         A measured all-reduce in Vidur's format, used in the place of the link's.
     data_parallel
-        Ranks of attention that share the experts. Each takes the others to be as busy as itself.
+        Ranks of attention that share the experts. Each takes the others to be as busy as itself, unless their
+        cluster is in lockstep.
     expert_parallel
         Whether experts are split over all ranks whole; else each expert is split over the tensor-parallel
         ranks, and the profile is of such a split one.

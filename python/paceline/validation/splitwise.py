@@ -23,8 +23,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from paceline.deployment import Cluster, Instance
 from paceline.cost import Efficiency, Roofline
+from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.kernels import Curve, read_all_reduce

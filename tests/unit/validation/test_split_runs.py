@@ -14,6 +14,7 @@ from paceline import Cluster, Instance, Trace, policies, replay
 from paceline.errors import ConfigError
 from paceline.kernels import Shape
 from paceline.model import Model
+from paceline.testing import check
 from paceline.validation import read_run, validate
 from paceline.validation.prediction import cost_of
 from paceline.validation.resolving import find_model, usable_blocks
@@ -194,6 +195,7 @@ def lockstep_run(folder: Path, requests: list[tuple[float, int, int]]) -> list[t
     # Graphs are captured up to twice the most requests: two tokens.
     policy = policies.vllm(max_num_seqs=1, max_num_batched_tokens=64, routing="round_robin")
     result = replay(trace, Cluster(2 * [instance], lockstep=True), policy)
+    check(result)
     return [(1e6 * ttft, 1e6 * e2e) for ttft, e2e in result.requests.select("ttft", "e2e").iter_rows()]
 
 
@@ -206,15 +208,14 @@ def shared_us(tokens: int) -> float:
 
 def alone_us(decodes: int) -> float:
     """Return what a rank takes beside: three layers of five kernels and attention, LM head and sampler."""
-    return 3 * (5 + max(decodes, 1)) + 7
+    return 3 * (5 + decodes) + 7
 
 
 def test_a_rank_waits_for_the_other_and_computes_with_its_tokens(tmp_path: Path) -> None:
     # One prompt of 32 tokens on a rank, and one of 2 on the other, at once; both then decode twice.
     (long, long_end), (short, short_end) = lockstep_run(tmp_path / "run", [(0, 32, 3), (0, 2, 3)])
-    together = alone_us(0) - 3 + 3 * 0 + shared_us(34)
     assert long == short
-    assert long == pytest.approx(together + 3 * 0, rel=0.05)
+    assert long == pytest.approx(alone_us(0) + shared_us(34), rel=1e-3)
     step = alone_us(1) + shared_us(2)
     assert long_end - long == pytest.approx(2 * step, rel=1e-3)
     assert short_end - short == pytest.approx(2 * step, rel=1e-3)
@@ -227,8 +228,8 @@ def test_an_idle_rank_takes_part_with_one_token(tmp_path: Path) -> None:
 
 def test_who_arrives_in_a_step_of_the_other_starts_after_it(tmp_path: Path) -> None:
     (first, _), (second, _) = lockstep_run(tmp_path / "run", [(0, 32, 3), (1, 2, 3)])
-    # The first rank's step goes on without the second; the next has a decode and the prompt of two tokens.
-    assert second == pytest.approx(first - 1 + alone_us(1) + shared_us(3), rel=0.05)
+    # The first rank's step goes on without the second. The next has a decode, as long as the prompt of two.
+    assert second == pytest.approx(first - 1 + alone_us(1) + shared_us(2 + 2), rel=1e-3)
 
 
 def test_a_cluster_in_lockstep_is_of_equal_ranks(tmp_path: Path) -> None:

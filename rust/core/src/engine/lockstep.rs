@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::Simulation;
 use crate::cost::Curve;
 use crate::error::Error;
+use crate::instance::Instance;
 use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
 
 /// What instances share that step together.
@@ -43,9 +44,10 @@ impl Simulation {
         self.starting = starting;
         let Some(lockstep) = &self.lockstep else { return Ok(()) };
         let tokens = self.instances.iter().map(|instance| instance.step_tokens().unwrap_or(1));
-        let (total, most) = tokens.fold((0_u64, 0), |(total, most), n| (total.saturating_add(n), most.max(n)));
+        let (total, most) =
+            tokens.fold((0_u64, 0), |(total, most), n| (total.saturating_add(n), most.max(n)));
         let computed = if most <= lockstep.padded { most * self.instances.len() as u64 } else { total };
-        let alone = self.instances.iter().filter_map(|instance| instance.step_ticks()).max();
+        let alone = self.instances.iter().filter_map(Instance::step_ticks).max();
         let Some(alone) = alone else { return Ok(()) };
         let together = alone.saturating_add(lockstep.shared.at(computed));
         for (index, instance) in self.instances.iter_mut().enumerate() {
