@@ -33,6 +33,7 @@ def replay(
     instances: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     tp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     pp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
+    profile: Annotated[str | None, Parameter(group=_CLUSTER)] = None,
     num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
     max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
     policy: Annotated[str, Parameter(group=_POLICY)] = "vllm",
@@ -73,6 +74,9 @@ def replay(
         GPUs of a stage, over which each layer is split (tensor parallelism).
     pp
         Stages of an instance (pipeline parallelism), with one step in flight at a time.
+    profile
+        Measured kernels to take step times from, instead of a roofline: a name from `paceline profiles list`,
+        or a path.
     num_blocks
         KV blocks of an instance as vLLM logs them; worked out from memory if not given.
     max_model_len
@@ -128,7 +132,7 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
-    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len)
+    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len, profile)
     options = {
         "routing": routing and routing.replace("-", "_"),
         "prefix_caching": prefix_caching or None,
@@ -168,9 +172,11 @@ def _cluster(
     ranks: tuple[int, int],
     num_blocks: int | None,
     max_model_len: int | Literal["auto"] | None,
+    profile: str | None,
 ) -> Cluster:
     from paceline.deployment import Cluster, Instance
     from paceline.errors import ConfigError
+    from paceline.kernels import Table
     from paceline.model import Model
 
     if instances < 1:
@@ -183,6 +189,7 @@ def _cluster(
         pipeline_parallel=ranks[1],
         num_blocks=num_blocks,
         max_model_len=max_model_len,
+        cost=None if profile is None else Table(profile=profile),
     )
     return Cluster(instances * [instance])
 
