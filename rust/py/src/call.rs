@@ -59,6 +59,7 @@ impl RequestSight {
         value(SEEN_OF_REQUEST.iter().map(|(name, _)| *name), &self.values, name, "a request")
     }
 
+    #[expect(clippy::unused_self, reason = "a method of Python's has one")]
     fn __dir__(&self) -> Vec<&'static str> {
         SEEN_OF_REQUEST.iter().map(|(name, _)| *name).chain(["row", "here"]).collect()
     }
@@ -70,6 +71,7 @@ impl InstanceSight {
         value(SEEN_OF_INSTANCE.iter().map(|(name, _)| *name), &self.values, name, "an instance")
     }
 
+    #[expect(clippy::unused_self, reason = "a method of Python's has one")]
     fn __dir__(&self) -> Vec<&'static str> {
         SEEN_OF_INSTANCE.iter().map(|(name, _)| *name).chain(["index"]).collect()
     }

@@ -96,6 +96,7 @@ struct Chunk {
 
 /// One replica.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Instance {
     index: u32,
     block_tokens: u32,
@@ -182,6 +183,7 @@ pub(crate) struct Instance {
 
 /// What of an instance is looked at from outside, and kept for that.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Watched {
     pub(crate) role: u32,
     pub(crate) pace: Option<Pace>,
