@@ -344,7 +344,8 @@ class Cluster:
     lockstep
         Whether they are the data-parallel ranks of one mixture of experts: each schedules by itself, none
         starts a step before all have ended theirs, and experts compute the tokens of all. Their cost must be
-        the same :class:`~paceline.kernels.Table`, of as many ``data_parallel`` ranks.
+        the same :class:`~paceline.kernels.Table`, of as many ``data_parallel`` ranks. Times follow the tokens
+        of all; the traffic of each is counted as if the others had as many tokens as it has.
 
     Raises
     ------

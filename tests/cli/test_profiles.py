@@ -48,8 +48,12 @@ def test_a_replay_takes_its_steps_from_a_profile_and_says_where_it_ends(
     assert [line.split()[-1] for line in found] == ["prefill_chunk", "n_decode", "kv_decode"]
 
 
-def test_mistakes_are_one_line(paceline: Run, small_trace: Path) -> None:
+def test_mistakes_are_one_line(paceline: Run, small_trace: Path, tmp_path: Path) -> None:
     done = paceline("profiles", "import", "nowhere")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     words = ("replay", small_trace, "--model", "llama-3.1-8b", "--gpu", "h100-sxm")
     assert "0 have been imported" in paceline(*words, "--profile", "none").stderr
+    make_folder(tmp_path / "one")
+    done = paceline(*words, "--profile", "one", "--pp", "2")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "link of a Table must be given where there is more than one stage" in done.stderr

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from paceline import Instance
+from paceline.cost import Affine
 from paceline.errors import ConfigError
 from paceline.kernels import Shape, Table
 from paceline.kernels.importing import import_profiles
@@ -62,6 +63,16 @@ def test_operators_make_up_the_model_of_the_instance(tmp_path: Path, home: Path)
         assert instance.to_wire()["cost"]["kind"] == "table"
     with pytest.raises(ConfigError, match="model of an Instance must be given with the profile 'aisimulate/"):
         Instance(num_blocks=100, cost=Table(profile="aisimulate/toy/vllm", shape=SHAPE))
+
+
+def test_steps_of_a_named_profile_move_what_the_model_moves(tmp_path: Path, home: Path) -> None:
+    import_profiles(make_database(tmp_path / "source"))
+    measured, line = (
+        Instance(model="llama-3.1-8b", gpu="h100-sxm", num_blocks=10_000, cost=cost)
+        for cost in (Table(profile="aisimulate/toy/vllm"), Affine(step_s=0.01))
+    )
+    assert measured.to_wire()["traffic"] == line.to_wire()["traffic"]
+    assert measured.to_wire()["traffic"] is not None
 
 
 def test_a_filter_must_be_of_what_there_is(tmp_path: Path, home: Path) -> None:
