@@ -30,6 +30,7 @@ def run(
     routing: str | Mapping[str, Any],
     roles: Sequence[int] | None = None,
     links: Mapping[str, Any] | None = None,
+    lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
@@ -53,6 +54,8 @@ def run(
     links, pace
         What joins the instances, and how fast users read; None: nothing, and
         nobody asks.
+    lockstep
+        What instances share that start their steps together; None: each steps by itself.
     calls
         The Python functions among the rules.
     until_ticks, leap, record_decisions
@@ -72,6 +75,7 @@ def run(
         "routing": routing,
         "roles": [0] * len(instances) if roles is None else list(roles),
         "links": links,
+        "lockstep": lockstep,
         "pace": pace,
         "until": until_ticks,
         "leap": leap,

@@ -9,6 +9,7 @@
 //! finished step.
 
 mod calendar;
+mod lockstep;
 mod moves;
 mod route;
 mod sight;
@@ -17,6 +18,7 @@ mod transfers;
 use std::sync::Arc;
 
 use calendar::Calendar;
+pub use lockstep::Lockstep;
 use moves::{Rules, Watch};
 use route::Router;
 pub use route::{Decide, Seen};
@@ -37,6 +39,7 @@ use crate::trace::Trace;
 pub struct Simulation {
     trace: Trace,
     leap: bool,
+    lockstep: Option<Lockstep>,
     until: Ticks,
     instances: Vec<Instance>,
     calendar: Calendar,
@@ -116,7 +119,8 @@ impl Simulation {
             asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
         };
         Ok(Self {
-            leap: config.leap,
+            leap: config.leap && config.lockstep.is_none(),
+            lockstep: config.lockstep.clone(),
             until: config.until.unwrap_or(NEVER - 1),
             calendar: Calendar::new(instances.len()),
             router: Router::new(&instances, calls),
@@ -175,7 +179,7 @@ impl Simulation {
                 // Nobody can be sent anywhere now, so the next step can start
                 // whatever else ends at this moment, unless a rule is asked.
                 self.end_step(index, now);
-                if !self.instances[index].is_turning() {
+                if !self.instances[index].is_turning() && self.lockstep.is_none() {
                     self.start_step(index, now)?;
                     continue;
                 }
@@ -268,6 +272,9 @@ impl Simulation {
     }
 
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
+        if self.lockstep.is_some() {
+            return self.start_together(now);
+        }
         let mut starting = std::mem::take(&mut self.starting);
         for index in starting.drain(..) {
             self.start_step(index, now)?;

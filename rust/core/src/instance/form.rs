@@ -7,6 +7,7 @@
 //! share (what an admission takes, who gives way) are in the configuration.
 
 use super::flight::Flight;
+use super::ranks::Ranks;
 use super::running::Walk;
 use super::{Chunk, Instance, Phase, World};
 use crate::config::{Preemption, Stage};
@@ -101,7 +102,7 @@ impl Instance {
     fn open(&self) -> Forming {
         // A lone request starves nobody, so its chunks have no limit.
         let limit = self.scheduler.long_prefill_token_threshold;
-        let ranked = self.ranks.as_ref().map_or(0, |ranks| ranks.waiting());
+        let ranked = self.ranks.as_ref().map_or(0, Ranks::waiting);
         let alone = self.admitted() + self.waiting.len() + ranked <= 1;
         let lone = alone && !self.scheduler.threshold_when_alone;
         Forming {

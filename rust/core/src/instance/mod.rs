@@ -97,6 +97,7 @@ struct Chunk {
 
 /// One replica.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Instance {
     index: u32,
     block_tokens: u32,
@@ -187,6 +188,7 @@ pub(crate) struct Instance {
 
 /// What of an instance is looked at from outside, and kept for that.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Watched {
     pub(crate) role: u32,
     pub(crate) pace: Option<Pace>,

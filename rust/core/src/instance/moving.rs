@@ -164,7 +164,7 @@ impl Instance {
 
     /// Takes in a request with its memory. Returns when the run in progress now
     /// ends, if that changed.
-    pub(crate) fn land(&mut self, parcel: Parcel, now: Ticks, world: &mut World) -> Option<Ticks> {
+    pub(crate) fn land(&mut self, parcel: &Parcel, now: Ticks, world: &mut World) -> Option<Ticks> {
         self.usage.waited(self.queued(), now);
         let row = parcel.request as usize;
         let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);

@@ -214,7 +214,7 @@ impl Instance {
             InstField::Requests => whole(self.running() + self.queued()),
             InstField::ReasoningRequests => whole(self.running() + self.queued() - self.answering),
             InstField::AnsweringRequests => whole(self.answering),
-            InstField::FreshAnsweringRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.fresh())),
+            InstField::FreshAnsweringRequests => whole(self.ranks.as_ref().map_or(0, Ranks::fresh)),
             InstField::ClassRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.in_class(class))),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             InstField::RunningTokens => whole(self.running_tokens(now)),
@@ -305,15 +305,12 @@ impl Instance {
 
     fn waiting_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
         let of = |slot: Slot| self.view(slot, now, 0).blocks;
-        match &self.ranks {
-            Some(ranks) => {
-                let queued = ranks.slots().into_iter();
-                queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
-            }
-            None => {
-                let queued = self.waiting.iter().map(|waiter| self.waiter_blocks(waiter, now, trace));
-                queued.sum::<u64>() + self.swapped.iter().map(|&slot| of(slot)).sum::<u64>()
-            }
+        if let Some(ranks) = &self.ranks {
+            let queued = ranks.slots().into_iter();
+            queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
+        } else {
+            let queued = self.waiting.iter().map(|waiter| self.waiter_blocks(waiter, now, trace));
+            queued.sum::<u64>() + self.swapped.iter().map(|&slot| of(slot)).sum::<u64>()
         }
     }
 

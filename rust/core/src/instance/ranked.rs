@@ -339,7 +339,9 @@ impl Instance {
                 self.displace(victim, forming, now, world);
             }
         } else {
-            victims.iter().for_each(|&victim| ranks.list(victim));
+            for &victim in &victims {
+                ranks.list(victim);
+            }
         }
         victims.clear();
         self.victims = victims;

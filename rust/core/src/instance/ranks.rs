@@ -239,7 +239,9 @@ impl Ranks {
         let class_until = until.steps;
         let fresh = self.rules.quantum > 0 && view.phase(trace) == 2 && view.quanta() == 0;
         if self.rules.quantum > 0 {
-            for left in [view.to_answer(trace), view.to_quantum().filter(|_| fresh)].into_iter().flatten() {
+            for left in
+                [view.steps_to_answer(trace), view.steps_to_quantum().filter(|_| fresh)].into_iter().flatten()
+            {
                 until.within_steps(u64::from(left));
             }
         }

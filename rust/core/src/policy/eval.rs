@@ -191,6 +191,7 @@ fn scaled(form: Form, by: f64) -> Form {
     Form { value: form.value * by, per_step: form.per_step * by, per_tick: form.per_tick * by }
 }
 
+#[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
 fn compare(op: Op, first: Form, second: Form, until: &mut Until) -> Form {
     let gap = first.plus(second, -1.0);
     if !gap.is_fixed() {
@@ -358,6 +359,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::float_cmp, reason = "whole numbers, and exact")]
     fn whole_divisions_and_logarithms_change_at_their_boundaries() {
         let field = r#"{"field": "req.generated_tokens"}"#;
         let mut at = At { tokens: 1003.0, per_token: 1.0, seconds: 0.0 };
