@@ -109,7 +109,8 @@ impl Simulation {
             .enumerate()
             .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, watched(config, i)))
             .collect();
-        let routing = &config.routing;
+        let mut routing = config.routing.clone();
+        let turns = routing.number_turns();
         let moves =
             routing.on_prefilled.is_some() || routing.on_answering.is_some() || !routing.every.is_empty();
         let optional = Optional {
@@ -123,7 +124,7 @@ impl Simulation {
             lockstep: config.lockstep.clone(),
             until: config.until.unwrap_or(NEVER - 1),
             calendar: Calendar::new(instances.len()),
-            router: Router::new(&instances, calls),
+            router: Router::new(&instances, turns, calls),
             rules: Rules {
                 on_arrival: Arc::new(routing.on_arrival.clone()),
                 on_prefilled: routing.on_prefilled.clone().map(Arc::new),
@@ -177,9 +178,10 @@ impl Simulation {
             let others = arrives.min(watch).min(self.transfers.next());
             if others > now {
                 // Nobody can be sent anywhere now, so the next step can start
-                // whatever else ends at this moment, unless a rule is asked.
+                // whatever else ends at this moment, unless a rule is asked: it
+                // sees everybody before the next step.
                 self.end_step(index, now);
-                if !self.instances[index].is_turning() && self.lockstep.is_none() {
+                if self.lockstep.is_none() && (!self.rules_are_asked() || self.is_alone(index, now)) {
                     self.start_step(index, now)?;
                     continue;
                 }
@@ -196,7 +198,6 @@ impl Simulation {
                 self.land(now);
                 if watch <= now {
                     self.watch(now);
-                    self.ask_rules(now)?;
                     self.land(now);
                 }
             }
@@ -218,6 +219,12 @@ impl Simulation {
         let finished = self.instances[index].finish(now, &mut world);
         self.router.finished(index, finished);
         self.settled += finished;
+    }
+
+    /// Whether nothing else happens at the moment at which a step has ended.
+    fn is_alone(&mut self, index: usize, now: Ticks) -> bool {
+        self.calendar.set(index, NEVER);
+        !self.instances[index].is_turning() && self.calendar.first().0 > now
     }
 
     /// Has an instance start its next step once this moment's arrivals are in.

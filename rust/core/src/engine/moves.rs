@@ -8,7 +8,7 @@ use super::sight::Sight;
 use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
-use crate::metrics::Reason;
+use crate::metrics::{Reason, Status};
 use crate::policy::{Action, Choice, Live, Rule, Until, holds};
 use crate::time::{NEVER, Ticks};
 
@@ -41,32 +41,40 @@ impl Simulation {
                 if !self.instances[index].still_runs(slot, request) {
                     continue;
                 }
-                let view = self.instances[index].view(slot, now, 0);
-                let asking = Asking { view, place: Some((index, slot)) };
-                let mut copied = 0;
-                let target = match occasion {
-                    Occasion::Prefilled => self.ask(self.rules.on_prefilled.clone(), asking, now)?,
-                    Occasion::Answering => self.ask(self.rules.on_answering.clone(), asking, now)?,
+                let rule = match occasion {
+                    Occasion::Prefilled => self.rules.on_prefilled.clone(),
+                    Occasion::Answering => self.rules.on_answering.clone(),
                     Occasion::Told => {
                         let at = self.transfers.migrations.iter().position(|m| m.request == request);
-                        at.map(|at| {
+                        if let Some(at) = at {
                             let migration = self.transfers.migrations.swap_remove(at);
-                            copied = migration.copied;
-                            migration.target
-                        })
+                            self.leave(slot, &migration, now);
+                        }
+                        continue;
                     }
                 };
+                let view = self.instances[index].view(slot, now, 0);
+                let asking = Asking { view, place: Some((index, slot)) };
+                let target = self.ask(rule, asking, now)?;
                 if let Some(target) = target.filter(|&target| target != index) {
-                    self.transfers.migrations.retain(|migration| migration.request != request);
-                    let parcel = self.depart(index, slot, now);
-                    let bytes = self.instances[index].kv_bytes(parcel.kv_tokens.saturating_sub(copied));
-                    self.router.moved(index, target);
-                    let cargo = Cargo::Move(parcel);
-                    self.transfers.send(Transfer { source: index, slot, target, cargo }, bytes, now);
+                    for migration in &mut self.transfers.migrations {
+                        migration.void |= migration.request == request;
+                    }
+                    let migration = Migration { request, source: index, target, copied: 0, void: false };
+                    self.leave(slot, &migration, now);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Has a request leave at once, with what is not at its target yet.
+    fn leave(&mut self, slot: u32, migration: &Migration, now: Ticks) {
+        let &Migration { source, target, copied, .. } = migration;
+        let parcel = self.depart(source, slot, now);
+        let bytes = self.instances[source].kv_bytes(parcel.kv_tokens.saturating_sub(copied));
+        self.router.left(source);
+        self.transfers.send(Transfer { source, slot, target, cargo: Cargo::Move(parcel) }, bytes, now);
     }
 
     fn depart(&mut self, index: usize, slot: u32, now: Ticks) -> crate::instance::Parcel {
@@ -99,11 +107,12 @@ impl Simulation {
                     self.recut(source, end, now);
                     let (instances, mut world) = self.parts();
                     let end = instances[target].land(&parcel, now, &mut world);
+                    self.router.sent(target);
                     self.recut(target, end, now);
                 }
                 Cargo::Copy { request, preemptions, copied, stage, live } => {
                     self.copied(
-                        Migration { request, source, target, copied },
+                        Migration { request, source, target, copied, void: false },
                         slot,
                         preemptions,
                         stage,
@@ -125,24 +134,19 @@ impl Simulation {
         live: Live,
         now: Ticks,
     ) {
-        let Migration { request, source, target, copied } = migration;
+        let Migration { request, source, target, copied, .. } = migration;
         self.catch_up(source, now);
         let instance = &mut self.instances[source];
         let view = instance.view(slot, now, 0);
-        let gone =
-            view.row != request || !view.running || view.preemptions != preemptions || view.generated == 0;
-        if gone {
+        let void = self.transfers.migrations.iter().any(|it| it.request == request && it.void);
+        if void || view.row != request || !view.running || view.preemptions != preemptions {
             self.transfers.migrations.retain(|migration| migration.request != request);
             return;
         }
         let since = view.computed - copied;
         if stage >= live.stages || instance.blocks_of(since) <= live.last_blocks {
-            for migration in &mut self.transfers.migrations {
-                if migration.request == request {
-                    migration.copied = copied;
-                }
-            }
-            self.tell(source, slot, now);
+            self.transfers.migrations.retain(|migration| migration.request != request);
+            self.tell(slot, migration, now);
             return;
         }
         let bytes = instance.kv_bytes(since);
@@ -150,12 +154,17 @@ impl Simulation {
         self.transfers.send(Transfer { source, slot, target, cargo }, bytes, now);
     }
 
-    /// Tells a request to leave once the step in progress has ended.
-    fn tell(&mut self, source: usize, slot: u32, now: Ticks) {
-        let end = self.instances[source].tell_to_leave(slot, now);
+    /// Tells a request to leave once the step in progress has ended: at once if
+    /// there is none.
+    fn tell(&mut self, slot: u32, migration: Migration, now: Ticks) {
+        let source = migration.source;
+        let end = self.instances[source].cut(now);
         self.recut(source, end, now);
-        if self.instances[source].is_idle() && !self.starting.contains(&source) {
-            self.starting.push(source);
+        if self.instances[source].is_idle() {
+            self.leave(slot, &migration, now);
+        } else {
+            self.instances[source].tell_to_leave(slot);
+            self.transfers.migrations.push(migration);
         }
     }
 
@@ -189,6 +198,9 @@ impl Simulation {
 
     /// Looks at what is to be looked at now.
     pub(super) fn watch(&mut self, now: Ticks) {
+        let status = &self.columns.status;
+        let finished = |row: u32| status[row as usize] == Status::Finished as u8;
+        self.transfers.migrations.retain(|migration| !finished(migration.request));
         let mut watches = std::mem::take(&mut self.watches);
         for watch in watches.iter_mut().filter(|watch| watch.next <= now) {
             self.events += 1;
@@ -197,8 +209,7 @@ impl Simulation {
                 let sources = self.ranked(source, now);
                 let targets = self.ranked(target, now);
                 for (here, there) in sources.into_iter().zip(targets) {
-                    let busy = self.transfers.migrations.iter().any(|migration| migration.source == here);
-                    if here == there || busy {
+                    if here == there {
                         continue;
                     }
                     let mut sight = self.pair(here, there, now);
@@ -254,7 +265,8 @@ impl Simulation {
         let mut least = Vec::new();
         for slot in self.instances[source].decoding() {
             let view = self.instances[source].view(slot, now, 0);
-            if self.instances[target].refuses(view.prompt, view.output) != Reason::None {
+            let busy = self.transfers.migrations.iter().any(|migration| migration.request == view.row);
+            if busy || self.instances[target].refuses(view.prompt, view.output) != Reason::None {
                 continue;
             }
             let mut sight = self.pair(source, target, now);
@@ -268,12 +280,12 @@ impl Simulation {
             }
         }
         let Some((slot, view)) = best else { return };
-        let migration = Migration { request: view.row, source, target, copied: 0 };
-        self.transfers.migrations.push(migration);
+        let migration = Migration { request: view.row, source, target, copied: 0, void: false };
         let Some(live) = live.filter(|live| live.stages > 0) else {
-            self.tell(source, slot, now);
+            self.tell(slot, migration, now);
             return;
         };
+        self.transfers.migrations.push(migration);
         let bytes = self.instances[source].kv_bytes(view.computed);
         let cargo = Cargo::Copy {
             request: view.row,

@@ -32,7 +32,8 @@ pub struct Seen {
 
 /// What cannot be decided by an instance alone.
 pub(crate) struct Router {
-    next: usize,
+    /// Whose turn it is, of each rule that takes turns.
+    next: Vec<usize>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Whether every instance refuses the same requests.
@@ -47,9 +48,9 @@ impl std::fmt::Debug for Router {
 }
 
 impl Router {
-    pub(crate) fn new(instances: &[Instance], calls: Option<Box<dyn Decide>>) -> Self {
+    pub(crate) fn new(instances: &[Instance], turns: usize, calls: Option<Box<dyn Decide>>) -> Self {
         let uniform = instances.iter().all(|instance| instance.refuses_like(&instances[0]));
-        Self { next: 0, outstanding: vec![0; instances.len()], uniform, calls }
+        Self { next: vec![0; turns], outstanding: vec![0; instances.len()], uniform, calls }
     }
 
     /// Why nobody could ever serve a request, if nobody could.
@@ -77,7 +78,14 @@ impl Router {
             uniform || instances[i].refuses(prompt, output) == Reason::None
         };
         Ok(match rule {
-            Rule::RoundRobin => (self.next..n).chain(0..self.next).find(|&i| serves(i, sight.instances)),
+            &Rule::RoundRobin { turn } => {
+                let next = self.next[turn];
+                let picked = (next..n).chain(0..next).find(|&i| serves(i, sight.instances));
+                if let Some(index) = picked {
+                    self.next[turn] = if index + 1 == n { 0 } else { index + 1 };
+                }
+                picked
+            }
             Rule::FewestRequests => {
                 let candidates = (0..n).filter(|&i| serves(i, sight.instances));
                 candidates.min_by_key(|&i| self.outstanding[i])
@@ -126,18 +134,16 @@ impl Router {
         })
     }
 
-    /// A request was sent to an instance.
+    /// A request has come to an instance.
     #[inline]
     pub(crate) fn sent(&mut self, index: usize) {
-        let n = self.outstanding.len();
-        self.next = if index + 1 == n { 0 } else { index + 1 };
         self.outstanding[index] += 1;
     }
 
-    /// A request moves from one instance to another.
-    pub(crate) fn moved(&mut self, from: usize, to: usize) {
-        self.outstanding[from] -= 1;
-        self.outstanding[to] += 1;
+    /// A request has left an instance; until it lands it is nowhere.
+    #[inline]
+    pub(crate) fn left(&mut self, index: usize) {
+        self.outstanding[index] -= 1;
     }
 
     #[inline]

@@ -50,6 +50,8 @@ pub(super) struct Migration {
     pub(super) target: usize,
     /// Tokens of its KV that are at the target already.
     pub(super) copied: u32,
+    /// Whether it went elsewhere while it was being copied.
+    pub(super) void: bool,
 }
 
 /// All transfers under way.

@@ -58,7 +58,7 @@ impl Instance {
     /// Ends the run in progress with the step that runs at `now`; a step that
     /// ends at `now` has seen its last. Returns when the run now ends, if that
     /// changed.
-    pub(super) fn cut(&mut self, now: Ticks) -> Option<Ticks> {
+    pub(crate) fn cut(&mut self, now: Ticks) -> Option<Ticks> {
         let flight = self.flight.as_mut()?;
         if !flight.begun && flight.start == now {
             flight.steps = 0;

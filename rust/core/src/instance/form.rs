@@ -64,9 +64,6 @@ impl Instance {
             for slot in self.late.drain(..) {
                 self.waiting.put_back(self.table[slot].request, slot, world.trace);
             }
-            if !self.landed.is_empty() {
-                self.shelve(now, world);
-            }
             self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
             if (decodes && self.decode.len() > 0) || !self.chunks.is_empty() {
                 break (forming, decodes);
@@ -81,6 +78,9 @@ impl Instance {
                 return Ok(forming.wake);
             }
         };
+        if !self.landed.is_empty() {
+            self.shelve(now, world);
+        }
         if self.scheduler.decodes_first {
             self.put_decodes_first();
         }

@@ -15,12 +15,12 @@ use crate::time::Ticks;
 /// Why a request's place may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Occasion {
+    /// It was told to leave, and no rule is asked for it any more.
+    Told,
     /// Its prompt is through.
     Prefilled,
     /// Its reasoning has ended.
     Answering,
-    /// It was told to leave.
-    Told,
 }
 
 /// A request between two instances.
@@ -91,15 +91,9 @@ impl Instance {
         self.table[slot].request
     }
 
-    /// Tells a request to leave once the step in progress has ended. Returns
-    /// when that is, if it was not known.
-    pub(crate) fn tell_to_leave(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
-        if self.flight.is_none() {
-            self.turning.push((self.table[slot].turn, Occasion::Told, slot));
-            return None;
-        }
+    /// Tells a request to leave once the step in progress has ended.
+    pub(crate) fn tell_to_leave(&mut self, slot: Slot) {
         self.leaving.push((slot, self.table[slot].request));
-        self.cut(now)
     }
 
     /// At a step's end: asks about those who were told to leave and still run.

@@ -8,7 +8,7 @@ use super::observe::OfInstance;
 use super::ranks::{List, Ranks};
 use super::view::RequestView;
 use super::{Instance, Part, World};
-use crate::config::{Admission, Allocation};
+use crate::config::{Admission, Allocation, Preemption};
 use crate::kv::Owner;
 use crate::policy::{ReqField, Until, holds};
 use crate::series::Series;
@@ -434,10 +434,10 @@ impl Instance {
             if self.table[slot].phase != Phase::Landed || self.ranks.is_none() {
                 continue;
             }
-            let count = self.table[slot].count;
-            if self.swap_space.capacity() == 0 {
+            if !matches!(self.scheduler.preemption, Preemption::Swap { .. }) {
                 continue;
             }
+            let count = self.table[slot].count;
             if self.swap_space.take(count).is_ok() {
                 self.table[slot].phase = Phase::Swapped(true);
                 self.swapped_by_rank += 1;

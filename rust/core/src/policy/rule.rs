@@ -27,8 +27,12 @@ pub struct Routing {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "rule", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
-    /// Each in turn.
-    RoundRobin,
+    /// The one after whom this rule picked last.
+    RoundRobin {
+        /// Which of the rules that take turns this is.
+        #[serde(skip)]
+        turn: usize,
+    },
     /// The fewest requests sent there and not finished.
     FewestRequests,
     /// The fewest tokens, over those requests, of prompt and of output so far.
@@ -133,7 +137,7 @@ impl Rule {
     /// Calls `look` with each expression.
     fn visit(&self, look: &mut dyn FnMut(&Expr)) {
         match self {
-            Self::RoundRobin | Self::FewestRequests | Self::FewestTokens | Self::Call { .. } => {}
+            Self::RoundRobin { .. } | Self::FewestRequests | Self::FewestTokens | Self::Call { .. } => {}
             Self::Pick(pick) => {
                 pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(look);
             }
@@ -143,6 +147,18 @@ impl Rule {
                 of.visit(look);
                 look(when);
             }
+        }
+    }
+
+    fn number_turns(&mut self, turns: &mut usize) {
+        match self {
+            Self::RoundRobin { turn } => {
+                *turn = *turns;
+                *turns += 1;
+            }
+            Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_turns(turns)),
+            Self::Unless { of, .. } => of.number_turns(turns),
+            _ => {}
         }
     }
 
@@ -158,6 +174,14 @@ impl Rule {
 }
 
 impl Routing {
+    /// Numbers the rules that take turns. Returns how many there are.
+    pub(crate) fn number_turns(&mut self) -> usize {
+        let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
+        let mut turns = 0;
+        rules.into_iter().flatten().for_each(|rule| rule.number_turns(&mut turns));
+        turns
+    }
+
     /// Whether anything here looks at a field of a request for which `test` holds.
     pub(crate) fn looks_at_request(&self, test: &dyn Fn(ReqField) -> bool) -> bool {
         self.any(&|expr| expr.looks_at_request(test))

@@ -81,7 +81,7 @@ def apply(op: str, args: list[float]) -> float:
     if op == "abs":
         return abs(first)
     if op == "ilog2":
-        return float(math.frexp(first)[1] - 1) if first >= 1 else 0.0
+        return float(math.frexp(first)[1] - 1) if 1 <= first < math.inf else 0.0
     if op == "not":
         return float(first == 0.0)
     if op == "if":

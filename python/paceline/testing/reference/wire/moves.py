@@ -36,6 +36,8 @@ class Copy:
         Stages so far, this one included.
     preemptions : int
         How often the request had lost its place when the migration began.
+    moves : int
+        How often it had moved by then.
     """
 
     job: Job
@@ -46,6 +48,7 @@ class Copy:
     most_stages: int
     last_blocks: int
     preemptions: int
+    moves: int
     stages: int = 1
 
 
@@ -75,12 +78,13 @@ class Traffic:
 
     def land(self, now: int) -> None:
         """End the transfers that end now: requests join their instances, and stages follow stages."""
-        for copy in [one for one in self.copies if one.ends == now]:
-            self.copies.remove(copy)
-            self._end_stage(copy, now)
+        while ended := [one for one in self.copies if one.ends == now]:
+            for copy in ended:
+                self.copies.remove(copy)
+                self._end_stage(copy, now)
         for move in [one for one in self.moves if one.ends == now]:
             self.moves.remove(move)
-            self.replicas[move.source].scheduler.pool.release(move.blocks)
+            self.replicas[move.source].take_back(move.blocks)
             self.replicas[move.target].arrive(move.job, now)
 
     def act(self, action: dict[str, Any], now: int) -> None:
@@ -108,6 +112,7 @@ class Traffic:
                     most_stages=live["stages"],
                     last_blocks=live["last_blocks"],
                     preemptions=job.preemptions,
+                    moves=len(job.transfers),
                 )
             )
 
@@ -118,7 +123,8 @@ class Traffic:
 
     def _end_stage(self, copy: Copy, now: int) -> None:
         job, source = copy.job, self.replicas[copy.source]
-        if job.where != copy.source or job.preemptions != copy.preemptions:
+        moved = job.where != copy.source or len(job.transfers) != copy.moves
+        if moved or job.preemptions != copy.preemptions:
             return  # it finished, moved or gave way meanwhile: what was copied is of no use
         since = job.computed - copy.tokens
         if copy.stages >= copy.most_stages or blocks_for(since, source.block_tokens) <= copy.last_blocks:

@@ -47,6 +47,7 @@ class Replica:
         self._cost: dict[str, int] = config["cost"]
         self._cluster = cluster
         self._pace = pace
+        self._stirred = False  # whether anything happened since it last tried to form a step
         self._last_end: int | None = None
         self._last_decode: int | None = None  # None: or it stood idle since
 
@@ -78,12 +79,18 @@ class Replica:
 
     def arrive(self, job: Job, now: int) -> None:
         """Take a request in that is new, or that another instance sent."""
+        self._stirred = True
         job.where = job.last = self.index
         if job.scheduled is not None:
             job.spells.append(Spell(now, job.phase))
         self.jobs.append(job)
         self.scheduler.add(job, now)
         self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queue))
+
+    def take_back(self, blocks: list[int]) -> None:
+        """Free blocks whose content another instance has by now."""
+        self._stirred = True
+        self.scheduler.pool.release(blocks)
 
     def leave(self, job: Job, now: int) -> list[int]:
         """Let a request go; return its blocks, which are still taken."""
@@ -93,9 +100,10 @@ class Replica:
         return self.scheduler.leave(job, now)
 
     def start(self, now: int) -> None:
-        """Start a step, where none is under way and anything can run."""
-        if self.step is not None:
+        """Start a step, where none is under way, something happened, and anything can run."""
+        if self.step is not None or not self._stirred:
             return
+        self._stirred = False
         before = sum(job.preemptions for job in self.jobs)
         self.step = step = self.scheduler.form(now)
         self.usage.preemptions += sum(job.preemptions for job in self.jobs) - before
@@ -113,6 +121,7 @@ class Replica:
     def end(self, now: int) -> list[Job]:
         """End the step under way; return those that yielded a token, in the order of admission."""
         step, self.step, self.ends = self.step, None, None
+        self._stirred = True
         assert step is not None
         self.usage.steps += 1
         self.usage.tokens += sum(step.tokens.values())
