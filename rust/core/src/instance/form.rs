@@ -228,7 +228,7 @@ impl Instance {
         }
         let mut most = self.decode.steps_to_completion(&self.table);
         if self.asks_answering {
-            most = most.min(self.decode.steps_to_milestone(&self.table));
+            most = most.min(self.decode.steps_to_turn(&self.table));
         }
         let spare = u64::from(self.scheduler.spare_block);
         match self.memory.free().checked_sub(spare) {

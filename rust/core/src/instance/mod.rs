@@ -124,6 +124,8 @@ pub(crate) struct Instance {
     ranks: Option<Ranks>,
     /// Whether ranks look at how far ahead readers are.
     paced_ranks: bool,
+    /// Whether a rank may be another once its request is admitted.
+    minds_admission: bool,
     /// Whether anybody looks at what a prompt would take.
     predicts: bool,
     /// Those swapped out who come back by rank.
@@ -227,6 +229,9 @@ impl Instance {
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
             waiting: Queue::new(&scheduler.order),
             paced_ranks,
+            minds_admission: ranking
+                .as_ref()
+                .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             predicts: watched.prefills || ranking.as_ref().is_some_and(ranked::looks_at_prefill),
             ranks: ranking.map(Ranks::new),
             swapped_by_rank: 0,

@@ -102,6 +102,10 @@ impl Instance {
     pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, world: &World) {
         let steps = self.usage.steps;
         let Some(ranks) = &mut self.ranks else { return };
+        if to == List::Running && !self.minds_admission {
+            ranks.admit(slot, now, steps);
+            return;
+        }
         ranks.shift(slot, to, now, steps);
         if to != List::Gone
             && !self.place_behind(slot, now, 0, true, world)
@@ -463,6 +467,22 @@ pub(super) fn looks_at_pace(ranking: &crate::config::Ranking) -> bool {
     let slack = |field: ReqField| field == ReqField::SlackS;
     let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
     exprs.into_iter().any(|expr| expr.looks_at_request(&slack))
+}
+
+/// Whether a rank may be another once its request is admitted.
+pub(super) fn looks_at_admission(ranking: &crate::config::Ranking, caches: bool) -> bool {
+    let changes = |field: ReqField| {
+        let always = [
+            ReqField::WaitingS,
+            ReqField::IdleSteps,
+            ReqField::AttainedS,
+            ReqField::Running,
+            ReqField::Blocks,
+        ];
+        always.contains(&field) || caches && field == ReqField::KvTokens
+    };
+    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
+    ranking.refresh.is_set() || exprs.into_iter().any(|expr| expr.looks_at_request(&changes))
 }
 
 /// Whether ranks look at what a prompt would take.

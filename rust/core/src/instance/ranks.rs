@@ -187,6 +187,17 @@ impl Ranks {
         }
     }
 
+    /// Admits a request whose rank stays what it is.
+    pub(super) fn admit(&mut self, slot: Slot, now: Ticks, steps: u64) {
+        let entry = &mut self.entries[slot as usize];
+        self.lists[entry.list as usize] -= 1;
+        self.lists[List::Running as usize] += 1;
+        (entry.list, entry.since, entry.since_steps) = (List::Running, now, steps);
+        entry.shifted = self.round;
+        entry.rank_stamp = entry.rank_stamp.wrapping_add(1);
+        self.list(slot);
+    }
+
     /// Whether a request that waits gave way while the present step was formed.
     #[inline]
     pub(super) fn gave_way(&self, slot: Slot) -> bool {
