@@ -20,6 +20,10 @@ _STUDIES: Final = {
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",
     ),
+    "pascal": (
+        "paceline.study.pascal",
+        "Phase-aware scheduling against FCFS and round robin (Cho et al.).",
+    ),
 }
 
 
