@@ -422,7 +422,9 @@ impl Instance {
     }
 
     /// Puts the memory of those who landed and found no room with the CPU.
-    pub(super) fn shelve(&mut self, now: Ticks, world: &World) {
+    /// Returns whether there was none for somebody's.
+    pub(super) fn shelve(&mut self, now: Ticks, world: &World) -> bool {
+        let overflows = self.usage.swap_overflows;
         let mut landed = std::mem::take(&mut self.landed);
         for slot in landed.drain(..) {
             if self.table[slot].phase != Phase::Landed || self.ranks.is_none() {
@@ -444,6 +446,7 @@ impl Instance {
             }
         }
         self.landed = landed;
+        self.usage.swap_overflows > overflows
     }
 
     fn drop_by_rank(&mut self, slot: Slot, now: Ticks, world: &mut World) {
