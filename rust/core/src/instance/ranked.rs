@@ -417,8 +417,9 @@ impl Instance {
                 self.partial_kv += u64::from(hit);
             }
         }
-        self.shift(slot, List::Running, now, world);
+        // Its rank sees the blocks that it now has.
         self.schedule_chunk(slot, offer.tokens as u32, offer.part, forming);
+        self.shift(slot, List::Running, now, world);
     }
 
     /// Puts the memory of those who landed and found no room with the CPU.
