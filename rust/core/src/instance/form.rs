@@ -64,7 +64,6 @@ impl Instance {
             for slot in self.late.drain(..) {
                 self.waiting.put_back(self.table[slot].request, slot, world.trace);
             }
-            self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
             if (decodes && self.decode.len() > 0) || !self.chunks.is_empty() {
                 break (forming, decodes);
             }
@@ -75,12 +74,12 @@ impl Instance {
                 if let Some(intervals) = &mut self.intervals {
                     intervals.rest();
                 }
+                self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
                 return Ok(forming.wake);
             }
         };
-        if !self.landed.is_empty() {
-            self.shelve(now, world);
-        }
+        self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
+        let lost = !self.landed.is_empty() && self.shelve(now, world);
         if self.scheduler.decodes_first {
             self.put_decodes_first();
         }
@@ -91,7 +90,8 @@ impl Instance {
             self.settle_lingering();
         }
         let mut flight = self.start(now, decodes, &forming, world)?;
-        if ahead && self.has_news(freed) {
+        // Who lost its memory on landing may come in for less at the next step.
+        if lost || (ahead && self.has_news(freed)) {
             flight.steps = 1;
         }
         let end = flight.end();

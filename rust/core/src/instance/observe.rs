@@ -214,7 +214,11 @@ impl Instance {
             InstField::Requests => whole(self.running() + self.queued()),
             InstField::ReasoningRequests => whole(self.running() + self.queued() - self.answering),
             InstField::AnsweringRequests => whole(self.answering),
-            InstField::FreshAnsweringRequests => whole(self.ranks.as_ref().map_or(0, Ranks::fresh)),
+            InstField::FreshAnsweringRequests => {
+                // Without quanta nobody ever uses one up.
+                let ranks = self.ranks.as_ref().filter(|ranks| ranks.rules.quantum > 0);
+                whole(ranks.map_or(self.answering, Ranks::fresh))
+            }
             InstField::ClassRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.in_class(class))),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             InstField::RunningTokens => whole(self.running_tokens(now)),

@@ -427,12 +427,15 @@ impl Instance {
                 self.partial_kv += u64::from(hit);
             }
         }
-        self.shift(slot, List::Running, now, world);
+        // Its rank sees the blocks that it now has.
         self.schedule_chunk(slot, offer.tokens as u32, offer.part, forming);
+        self.shift(slot, List::Running, now, world);
     }
 
     /// Puts the memory of those who landed and found no room with the CPU.
-    pub(super) fn shelve(&mut self, now: Ticks, world: &World) {
+    /// Returns whether there was none for somebody's.
+    pub(super) fn shelve(&mut self, now: Ticks, world: &World) -> bool {
+        let overflows = self.usage.swap_overflows;
         let mut landed = std::mem::take(&mut self.landed);
         for slot in landed.drain(..) {
             if self.table[slot].phase != Phase::Landed || self.ranks.is_none() {
@@ -454,6 +457,7 @@ impl Instance {
             }
         }
         self.landed = landed;
+        self.usage.swap_overflows > overflows
     }
 
     fn drop_by_rank(&mut self, slot: Slot, now: Ticks, world: &mut World) {

@@ -122,7 +122,12 @@ impl RequestView {
                     }
                     clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
                 }
-                None => Form::fixed(1e18),
+                None => {
+                    if let Some(left) = self.steps_to_answer(trace) {
+                        until.within_steps(u64::from(left));
+                    }
+                    Form::fixed(1e18)
+                }
             },
             ReqField::PrefillS => Form::fixed(seconds(self.prefill)),
             ReqField::Running => Form::fixed(f64::from(u8::from(self.running))),

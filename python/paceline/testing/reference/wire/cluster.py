@@ -45,7 +45,7 @@ class WireOutcome:
     end: int = 0
 
     def status(self, row: int) -> Status:
-        """Where a request ended up; one in transfer runs."""
+        """Where a request ended up; one in transfer has no place in a batch, and waits."""
         job = self.jobs[row]
         if self.rejected[row] is not None:
             return "rejected"
@@ -53,7 +53,7 @@ class WireOutcome:
             return "not arrived"
         if job.done:
             return "finished"
-        return "waiting" if job.place == "queued" else "running"
+        return "running" if job.running else "waiting"
 
 
 class WireCluster:

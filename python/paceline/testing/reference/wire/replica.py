@@ -107,6 +107,7 @@ class Replica:
         before = sum(job.preemptions for job in self.jobs)
         self.step = step = self.scheduler.form(now)
         self.usage.preemptions += sum(job.preemptions for job in self.jobs) - before
+        self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queue))
         if step is None:
             return
         if now != self._last_end:
@@ -115,7 +116,6 @@ class Replica:
         self.steps.append(step.row(self.scheduler.running))
         usage = self.usage
         usage.peak_running = max(usage.peak_running, len(self.scheduler.running))
-        usage.peak_waiting = max(usage.peak_waiting, len(self.scheduler.queue))
         usage.peak_blocks = max(usage.peak_blocks, self.scheduler.pool.held)
 
     def end(self, now: int) -> list[Job]:

@@ -75,7 +75,7 @@ class Scheduler:
                 break
             if not step.preempted:
                 return None
-        self._put_up_landed()
+        self._put_up_landed(now)
         self.formed += 1
         step.free_blocks = self.pool.free
         step.decodes = any(job.decoding for job in step.tokens)
@@ -225,11 +225,11 @@ class Scheduler:
         job.computed, job.memory, job.decoding = 0, None, False
         return False
 
-    def _put_up_landed(self) -> None:
+    def _put_up_landed(self, now: int) -> None:
         """Make room in the CPU's memory for those that landed and did not come in at the first step."""
         for job in self.queue:
-            if job.memory == "host" and self.swap:
-                self._put_up(job)
+            if job.memory == "host" and self.swap and not self._put_up(job):
+                self.ranking.moved(job, self._view(now, job))
 
     def _enqueue(self, job: Job, now: int) -> None:
         self.queue.append(job)
