@@ -98,10 +98,6 @@ def _or(given: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
     return given if given.size else otherwise
 
 
-def _optional(name: str, values: NDArray[np.float64], rows: int) -> pl.Series:
-    return pl.Series(name, values) if values.size else pl.Series(name, [None] * rows, dtype=pl.Float64())
-
-
 class RequestColumns:
     """Columns of requests by name, computed on demand and kept.
 
@@ -138,9 +134,9 @@ class RequestColumns:
             "preemptions": pl.Series("preemptions", outcome.preemptions),
             "instance_index": pl.Series("instance", outcome.instance),
             "last_index": pl.Series("last_instance", _or(outcome.last_instance, outcome.instance)),
-            "migrations": pl.Series("migrations", _or(outcome.migrations, np.zeros_like(outcome.instance))),
-            "qoe_value": _optional("qoe", outcome.qoe, len(trace)),
-            "qoe_answering_value": _optional("qoe_answering", outcome.qoe_answering, len(trace)),
+            "migration_count": pl.Series("migrations", outcome.migrations),
+            "qoe_value": pl.Series("qoe", outcome.qoe),
+            "qoe_answering_value": pl.Series("qoe_answering", outcome.qoe_answering),
             "status_code": pl.Series("status", outcome.status),
             "reason_code": pl.Series("reason", outcome.reason),
         }
@@ -152,8 +148,8 @@ class RequestColumns:
             "first_answer": outcome.first_answer_ticks,
             "preempted": outcome.preempted_ticks,
             "preempted_answering": outcome.preempted_answering_ticks,
-            "transfer": _or(outcome.transfer_ticks, np.zeros_like(outcome.finish_ticks)),
-            "transfer_answering": _or(outcome.transfer_answering_ticks, np.zeros_like(outcome.finish_ticks)),
+            "transfer": outcome.transfer_ticks,
+            "transfer_answering": outcome.transfer_answering_ticks,
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
@@ -200,11 +196,18 @@ class RequestColumns:
             done = self._moment("finish") != NEVER
             return _seconds(self._part(name), done & self._answers(name), name)
         if name in ("qoe", "qoe_answering"):
-            return self._made[f"{name}_value"].fill_nan(None).alias(name)
+            return self._given(f"{name}_value", None, pl.Float64()).fill_nan(None).alias(name)
+        if name == "migrations":
+            return self._given("migration_count", 0, pl.UInt32()).alias(name)
         if name == "status":
             return self._made["status_code"].cat.to(STATUS).alias(name)
         codes = self._made["reason_code"]
         return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
+
+    def _given(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
+        """Return what the engine gives, or one value for all where it leaves that out."""
+        given = self._made[name]
+        return given if len(given) else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
 
     def _answers(self, name: str) -> NDArray[np.bool_]:
         """Where there is a change of phase to be blocked at, for what speaks of that."""
@@ -215,20 +218,20 @@ class RequestColumns:
 
     def _part(self, name: str) -> NDArray[np.uint64]:
         """Ticks of one part of each latency; what is unfinished is not asked for."""
-        if name in _PARTS:
-            return self._ticks[name]
+        if name in (*_PARTS, "transfer_answering"):
+            return _or(self._ticks[name], np.zeros(len(self), dtype=np.uint64))
         zero = np.zeros(len(self), dtype=np.uint64)
         if name == "blocking":
             # On its way it is neither blocked nor served.
             waited = self._moment("answer_started") - self._moment("reasoning_end")
-            return np.asarray(waited - self._ticks["transfer_answering"])
+            return np.asarray(waited - self._part("transfer_answering"))
         if name == "blocked":
             return np.asarray(self._moment("scheduled") - self._moment("arrival"))
         blocking = np.where(self._answers("blocking"), self._part("blocking"), zero)
         total = self._moment("finish") - self._moment("arrival")
         queueing = self._part("blocked")
         rest: NDArray[np.uint64] = (
-            total - queueing - blocking - self._ticks["preempted"] - self._ticks["transfer"]
+            total - queueing - blocking - self._part("preempted") - self._part("transfer")
         )
         return rest
 

@@ -259,9 +259,14 @@ impl Simulation {
                 self.settled += 1;
                 continue;
             }
-            let view = RequestView::arriving(row as u32, now, &self.trace);
-            let rule = Arc::clone(&self.rules.on_arrival);
-            let Some(index) = self.choose(&rule, Asking { view, place: None }, now)? else {
+            let rule = &self.rules.on_arrival;
+            let mut picked = self.router.count_out(rule, prompt, output, now, &self.instances);
+            if picked.is_none() {
+                let rule = Arc::clone(rule);
+                let view = RequestView::arriving(row as u32, now, &self.trace);
+                picked = self.choose(&rule, Asking { view, place: None }, now)?;
+            }
+            let Some(index) = picked else {
                 let rule = format!("must give an instance for every arrival, gave none for row {row}");
                 return Err(Error::config("routing.on_arrival", rule));
             };

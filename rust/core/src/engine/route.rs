@@ -68,6 +68,26 @@ impl Router {
         all().max_by_key(|reason| *reason as u8).unwrap_or(reason)
     }
 
+    /// What the rules say that look at no field, of a request that arrives.
+    #[inline]
+    pub(crate) fn count_out(
+        &self,
+        rule: &Rule,
+        prompt: u32,
+        output: u32,
+        now: Ticks,
+        instances: &[Instance],
+    ) -> Option<usize> {
+        let uniform = self.uniform;
+        let serves = |i: &usize| uniform || instances[*i].refuses(prompt, output) == Reason::None;
+        let candidates = (0..instances.len()).filter(serves);
+        match rule {
+            Rule::FewestRequests => candidates.min_by_key(|&i| self.outstanding[i]),
+            Rule::FewestTokens => fewest_tokens(instances, candidates, now),
+            _ => None,
+        }
+    }
+
     /// Picks among the instances that could serve the request, as each was
     /// when its last step ended.
     pub(crate) fn choose(&mut self, rule: &Rule, sight: &mut Sight) -> Result<Option<usize>, Error> {
@@ -86,13 +106,8 @@ impl Router {
                 }
                 picked
             }
-            Rule::FewestRequests => {
-                let candidates = (0..n).filter(|&i| serves(i, sight.instances));
-                candidates.min_by_key(|&i| self.outstanding[i])
-            }
-            Rule::FewestTokens => {
-                let candidates = (0..n).filter(|&i| serves(i, sight.instances));
-                fewest_tokens(sight.instances, candidates, sight.now)
+            Rule::FewestRequests | Rule::FewestTokens => {
+                self.count_out(rule, prompt, output, sight.now, sight.instances)
             }
             Rule::Pick(pick) => best(pick, sight, |i, sight| serves(i, sight.instances)),
             Rule::FirstOf { rules } => {

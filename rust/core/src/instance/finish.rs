@@ -58,7 +58,7 @@ impl Instance {
         self.usage.extrapolated.add(flight.beyond, steps);
         self.usage.busy_ticks += ticks as u64;
         if let Some(tally) = &mut self.tally {
-            tally.add(&flight.shape, steps);
+            tally.add(&self.shape, steps);
         }
         self.usage.decode_tokens += members * steps;
         self.usage.running_ticks += u128::from(self.running()) * ticks;

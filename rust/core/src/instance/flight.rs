@@ -1,7 +1,7 @@
 //! The step, or run of equal steps, that an instance is in.
 
 use super::{Instance, StepRecord};
-use crate::cost::{Beyond, StepShape};
+use crate::cost::Beyond;
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -15,14 +15,12 @@ pub(super) struct Flight {
     /// moment for which the run was caught up with does not yet: something may
     /// come at that very moment, before it starts.
     pub(super) begun: bool,
-    /// What the first step computes.
-    pub(super) shape: StepShape,
     /// What of its cost lies past what was measured.
     pub(super) beyond: Beyond,
     /// Whether the decode set runs.
     pub(super) decodes: bool,
     /// What the first step decided, where decisions are kept.
-    pub(super) record: Option<StepRecord>,
+    pub(super) record: Option<Box<StepRecord>>,
 }
 
 impl Flight {
@@ -39,7 +37,7 @@ impl Flight {
 impl Instance {
     /// Tokens that the step in progress computes.
     pub(crate) fn step_tokens(&self) -> Option<u64> {
-        self.flight.as_ref().map(|flight| flight.shape.decode_requests + flight.shape.prefill_tokens)
+        self.flight.as_ref().map(|_| self.shape.decode_requests + self.shape.prefill_tokens)
     }
 
     /// What the step in progress takes.

@@ -198,9 +198,10 @@ impl Instance {
                 return Err(Error::ClockOverflow { seconds, instance: self.index as usize });
             }
         }
-        let record = if self.log.is_some() { Some(self.describe(now, decodes)) } else { None };
+        let record = self.log.is_some().then(|| Box::new(self.describe(now, decodes)));
         let beyond = self.cost.beyond(&shape);
-        Ok(Flight { start: now, series, steps, begun: true, shape, beyond, decodes, record })
+        self.shape = shape;
+        Ok(Flight { start: now, series, steps, begun: true, beyond, decodes, record })
     }
 
     /// A step's time with the copies to and from the CPU's memory.

@@ -44,7 +44,7 @@ pub use record::{Part, StepRecord};
 pub(crate) use view::{RequestView, seconds};
 
 use crate::config::{Allocation, InstanceConfig, Pace, Preemption, QueueOrder, SchedulerConfig};
-use crate::cost::Cost;
+use crate::cost::{Cost, StepShape};
 use crate::kv::{BlockPool, Memory, PrefixCache, Prefixes};
 use crate::metrics::{Columns, Reason, Sketch, Tally, Usage};
 use crate::time::Ticks;
@@ -166,6 +166,8 @@ pub(crate) struct Instance {
     kv_bytes_per_token: u64,
     ahead: Ahead,
     flight: Option<Flight>,
+    /// What the first step of the run in progress computes.
+    shape: StepShape,
     /// The chunks of the step in progress, or of the batch under way through
     /// the groups of layers.
     chunks: Vec<Chunk>,
@@ -269,6 +271,7 @@ impl Instance {
             swapped: Vec::new(),
             ahead: Ahead::default(),
             flight: None,
+            shape: StepShape::default(),
             chunks: Vec::new(),
             layers: Layers::default(),
             preempted: Vec::new(),

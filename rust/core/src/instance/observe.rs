@@ -128,9 +128,9 @@ impl Instance {
         flight.start += flight.series.total(ended) as Ticks;
         flight.series.first = flight.series.at(ended);
         flight.steps -= ended;
-        flight.shape.decode_kv += ended * flight.shape.decode_requests;
-        if flight.shape.decode_max_kv > 0 {
-            flight.shape.decode_max_kv += ended;
+        self.shape.decode_kv += ended * self.shape.decode_requests;
+        if self.shape.decode_max_kv > 0 {
+            self.shape.decode_max_kv += ended;
         }
         flight.begun = flight.start < now;
         if flight.begun {

@@ -391,21 +391,12 @@ fn shift(track: &Track, step: u64) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{Beyond, StepShape};
+    use crate::cost::Beyond;
     use proptest::prelude::*;
 
     fn flight(start: Ticks, first: Ticks, slope: Ticks, steps: u64) -> Flight {
         let series = Series { first, slope };
-        Flight {
-            start,
-            series,
-            steps,
-            begun: true,
-            shape: StepShape::default(),
-            beyond: Beyond::default(),
-            decodes: true,
-            record: None,
-        }
+        Flight { start, series, steps, begun: true, beyond: Beyond::default(), decodes: true, record: None }
     }
 
     /// Token by token, from the definition.

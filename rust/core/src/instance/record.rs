@@ -72,7 +72,7 @@ impl Instance {
 
     /// Writes the first `steps` steps of a flight down, one by one.
     pub(super) fn record_steps(&mut self, flight: &Flight, steps: u64) {
-        let (Some(log), Some(first)) = (self.log.as_mut(), flight.record.as_ref()) else { return };
+        let (Some(log), Some(first)) = (self.log.as_mut(), flight.record.as_deref()) else { return };
         for i in 0..steps {
             let mut record = first.clone();
             if i > 0 {
