@@ -89,8 +89,14 @@ impl DecodeSet {
 
     /// The step at which a member's phase may change next.
     #[inline]
-    pub(crate) fn next_milestone(&self) -> u64 {
-        self.milestones.peek().map_or(u64::MAX, |&Reverse((step, _))| step)
+    pub(crate) fn next_milestone(&mut self, table: &ActiveTable) -> u64 {
+        while let Some(&Reverse((step, slot))) = self.milestones.peek() {
+            if table[slot].phase == Phase::Decoding {
+                return step;
+            }
+            self.milestones.pop();
+        }
+        u64::MAX
     }
 
     /// Tokens in the cache over all members.

@@ -156,10 +156,10 @@ impl Instance {
             InstField::MeanTokenIntervalS => 0,
             InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
                 let ranks = self.ranks.as_mut().map_or(u64::MAX, Ranks::next_step);
-                ranks.min(self.decode.next_milestone())
+                ranks.min(self.decode.next_milestone(&self.table))
             }
             InstField::ClassRequests => self.ranks.as_mut().map_or(u64::MAX, Ranks::next_class),
-            _ => self.decode.next_milestone(),
+            _ => self.decode.next_milestone(&self.table),
         };
         // Mostly nothing can have changed before the run ends.
         next < reached + steps && self.ended(now) > 0 && next <= reached + self.ended(now)
