@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 __all__ = [
     "BUILD_PROFILE",
     "HORIZON_TICKS",
+    "SEEN_OF_INSTANCE",
+    "SEEN_OF_REQUEST",
     "TICKS_PER_SECOND",
     "VERSION",
     "InstanceSight",
@@ -23,6 +25,8 @@ TICKS_PER_SECOND: Final[int]
 HORIZON_TICKS: Final[int]
 BUILD_PROFILE: Final[str]
 VERSION: Final[str]
+SEEN_OF_REQUEST: Final[list[str]]
+SEEN_OF_INSTANCE: Final[list[str]]
 
 @final
 class RequestSight:
@@ -30,15 +34,13 @@ class RequestSight:
     def row(self) -> int: ...
     @property
     def here(self) -> int | None: ...
-    def __getattr__(self, name: str, /) -> float: ...
-    def __dir__(self) -> list[str]: ...
+    def value(self, name: str) -> float: ...
 
 @final
 class InstanceSight:
     @property
     def index(self) -> int: ...
-    def __getattr__(self, name: str, /) -> float: ...
-    def __dir__(self) -> list[str]: ...
+    def value(self, name: str) -> float: ...
 
 @final
 class Progress:
@@ -91,6 +93,8 @@ class Outcome:
     def preempted_answering_ticks(self) -> NDArray[np.uint64]: ...
     @property
     def transfer_ticks(self) -> NDArray[np.uint64]: ...
+    @property
+    def transfer_answering_ticks(self) -> NDArray[np.uint64]: ...
     @property
     def migrations(self) -> NDArray[np.uint32]: ...
     @property

@@ -344,11 +344,16 @@ class Cluster:
         One or more, in the order in which results number them.
     links
         What joins them; None: requests that move do so in no time.
+    lockstep
+        Whether they are the data-parallel ranks of one mixture of experts: each schedules by itself, none
+        starts a step before all have ended theirs, and experts compute the tokens of all. Their cost must be
+        the same :class:`~paceline.kernels.Table`, of as many ``data_parallel`` ranks. Times follow the tokens
+        of all; the traffic of each is counted as if the others had as many tokens as it has.
 
     Raises
     ------
     ConfigError
-        If there are none, or something else is among them.
+        If there are none, or something else is among them, or they cannot step together.
 
     Examples
     --------
@@ -361,6 +366,7 @@ class Cluster:
 
     instances: Sequence[Instance]
     links: Links | None = None
+    lockstep: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.instances, Instance):
@@ -374,6 +380,14 @@ class Cluster:
         object.__setattr__(self, "instances", instances)
         if self.links is not None and not isinstance(self.links, Links):
             raise ConfigError(f"links of a Cluster must be Links or None, was {self.links!r}")
+        if self.lockstep:
+            first = instances[0].cost
+            ranks = first.data_parallel if isinstance(first, Table) else 0
+            if ranks != len(instances) or any(instance != instances[0] for instance in instances):
+                raise ConfigError(
+                    f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "
+                    f"{len(instances)}, was {ranks}"
+                )
 
     def with_room_for(self, trace: Trace) -> Cluster:
         """Return the cluster with memory on each instance for all requests of a trace at once.
@@ -411,7 +425,10 @@ class Cluster:
         for instance, same in groupby(self.instances):
             number = sum(1 for _ in same)
             tables.append(({"count": number} if number > 1 else {}) | _instance_table(instance))
-        return dump(({} if self.links is None else {"links": table(self.links)}) | {"instances": tables})
+        head = ({"lockstep": True} if self.lockstep else {}) | (
+            {} if self.links is None else {"links": table(self.links)}
+        )
+        return dump(head | {"instances": tables})
 
     @classmethod
     def from_toml(cls, text: str) -> Cluster:
@@ -430,7 +447,7 @@ class Cluster:
         """
         content = parse(text, "a cluster")
         tables = content.get("instances")
-        if not isinstance(tables, list) or not set(content) <= {"instances", "links"}:
+        if not isinstance(tables, list) or not set(content) <= {"instances", "links", "lockstep"}:
             raise ConfigError(
                 f"a cluster must be tables [[instances]] and perhaps [links], was {sorted(content)}"
             )
@@ -444,7 +461,7 @@ class Cluster:
             _check.count(f"count of {what}", number)
             instances += number * [_instance(fields, what)]
         links = build(Links, content["links"], "links of a cluster") if "links" in content else None
-        return cls(instances, links)
+        return cls(instances, links, lockstep=bool(content.get("lockstep", False)))
 
 
 def _instance_table(instance: Instance) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from paceline import _core
 from paceline._build import warn_of_debug_build
 from paceline.errors import PolicyError
 from paceline.policy.policy import Policy
+from paceline.policy.shown import showing
 from paceline.trace import Trace
 
 __all__ = ["columns", "run", "tenants"]
@@ -29,6 +30,7 @@ def run(
     routing: str | Mapping[str, Any],
     roles: Sequence[int] | None = None,
     links: Mapping[str, Any] | None = None,
+    lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
@@ -52,6 +54,8 @@ def run(
     links, pace
         What joins the instances, and how fast users read; None: nothing, and
         nobody asks.
+    lockstep
+        What instances share that start their steps together; None: each steps by itself.
     calls
         The Python functions among the rules.
     until_ticks, leap, record_decisions
@@ -71,12 +75,15 @@ def run(
         "routing": routing,
         "roles": [0] * len(instances) if roles is None else list(roles),
         "links": links,
+        "lockstep": lockstep,
         "pace": pace,
         "until": until_ticks,
         "leap": leap,
         "record_decisions": record_decisions,
     }
-    return _core.replay(msgspec.json.encode(config), columns, progress, list(calls) or None)
+    return _core.replay(
+        msgspec.json.encode(config), columns, progress, [showing(call) for call in calls] or None
+    )
 
 
 def columns(trace: Trace, policy: Policy) -> dict[str, Any]:

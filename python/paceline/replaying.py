@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from paceline import engine
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
+from paceline.kernels.table import Table
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.policy.expressions.wire import Names
@@ -90,11 +91,13 @@ def replay(
         raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
     if pace is not None:
         rules["pace"] = pace.to_wire()
+    lockstep = _lockstep(cluster, distinct, policy)
     outcome = engine.run(
         [distinct[instance] for instance in cluster.instances],
         columns,
         **rules,
         links=None if cluster.links is None else cluster.links.to_wire(),
+        lockstep=lockstep,
         calls=policy.calls,
         until_ticks=_ticks("until", until),
         leap=leap,
@@ -118,6 +121,23 @@ def _wire(instance: Instance, policy: Policy, names: Names) -> dict[str, Any]:
         num_blocks=wire["blocks"] + 1, defaults=defaults, names=names
     )
     return {**wire, "scheduler": scheduler}
+
+
+def _lockstep(
+    cluster: Cluster, wires: dict[Instance, dict[str, Any]], policy: Policy
+) -> dict[str, Any] | None:
+    """Take what ranks that step together share out of their costs, and return it."""
+    if not cluster.lockstep:
+        return None
+    instance = cluster.instances[0]
+    cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
+    assert isinstance(cost, Table), "Invariant: checked by the cluster"
+    wires[instance]["cost"] = cost.to_wire(
+        model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
+    )
+    _, seqs = policy.scheduler.limits(instance.default_batching())
+    # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
+    return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
 
 
 def _ticks(name: str, seconds: float | None) -> int | None:

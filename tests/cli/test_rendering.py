@@ -38,6 +38,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "evictions": 0,
         "uses_oracle": False,
         "steps": 1_000_000,
+        "extrapolated": {},
         "hbm_bytes": None,
     }
     return {

@@ -26,8 +26,12 @@ _COMMANDS = {
     "synthesize": "Make a trace from published statistics and write it to a file.",
     "conformance": "Hold the engine against decision logs of real schedulers.",
     "validate": "Replay a measured run and compare latencies with what was measured.",
+    "calibrate": "Fit a roofline to what was observed, and keep where it comes from.",
+    "study": "Do a published evaluation again, with the paper's numbers beside ours.",
     "models": "List the models that --model knows.",
     "gpus": "List the GPUs that --gpu knows.",
+    "profiles": "Import kernel profiles, list them, and look into one.",
+    "profile": "Measure a model's kernels on the GPU at hand, with PyTorch.",
     "policies": "List the policies that --policy knows.",
 }
 
@@ -46,8 +50,11 @@ app = App(
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
+# Commands that have commands of their own: their module holds an `app`.
+_GROUPS = frozenset({"profiles"})
 for _order, (_command, _help) in enumerate(_COMMANDS.items()):
-    app.command(f"paceline.cli.{_command}:{_command}", name=_command, help=_help, sort_key=_order)
+    _entry = "app" if _command in _GROUPS else _command
+    app.command(f"paceline.cli.{_command}:{_entry}", name=_command, help=_help, sort_key=_order)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -93,8 +93,18 @@ def _facts(totals: dict[str, Any]) -> list[tuple[str, str]]:
         ("batch", batch),
         ("KV cache", f"{totals['mean_kv_use']:.1%} in use on average, {totals['peak_kv_use']:.1%} at most"),
         ("preemptions", f"{totals['preemptions']:,} in {totals['steps']:,} steps"),
+        *(("extrapolated", fact) for fact in _beyond(totals)),
         *_memory(totals),
         *_traffic(totals),
+    ]
+
+
+def _beyond(totals: dict[str, Any]) -> list[str]:
+    """Say how many steps lay past the end of a table of measured kernels, by axis."""
+    steps = totals["steps"]
+    return [
+        f"{of / steps:.1%} of the steps, past the measured {axis}"
+        for axis, of in totals["extrapolated"].items()
     ]
 
 

@@ -33,6 +33,7 @@ def replay(
     instances: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     tp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
     pp: Annotated[int, Parameter(group=_CLUSTER)] = 1,
+    profile: Annotated[str | None, Parameter(group=_CLUSTER)] = None,
     num_blocks: Annotated[int | None, Parameter(group=_CLUSTER)] = None,
     max_model_len: Annotated[int | Literal["auto"] | None, Parameter(group=_CLUSTER)] = None,
     link_gbps: Annotated[float | None, Parameter(group=_CLUSTER)] = None,
@@ -74,6 +75,9 @@ def replay(
         GPUs of a stage, over which each layer is split (tensor parallelism).
     pp
         Stages of an instance (pipeline parallelism), with one step in flight at a time.
+    profile
+        Measured kernels to take step times from, instead of a roofline: a name from `paceline profiles list`,
+        or a path.
     num_blocks
         KV blocks of an instance as vLLM logs them; worked out from memory if not given.
     max_model_len
@@ -131,7 +135,8 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
-    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len, link_gbps)
+    extras = (link_gbps, profile)
+    cluster = _cluster(model, gpu, instances, (tp, pp), num_blocks, max_model_len, extras)
     options = {
         "routing": routing and routing.replace("-", "_"),
         "prefix_caching": prefix_caching or None,
@@ -171,12 +176,14 @@ def _cluster(
     ranks: tuple[int, int],
     num_blocks: int | None,
     max_model_len: int | Literal["auto"] | None,
-    link_gbps: float | None,
+    extras: tuple[float | None, str | None],
 ) -> Cluster:
     from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import ConfigError
+    from paceline.kernels import Table
     from paceline.model import Model
 
+    link_gbps, profile = extras
     if instances < 1:
         raise ConfigError(f"--instances must be at least 1, was {instances}")
     shape = Model.from_hf_config(model) if Path(model).exists() else model
@@ -187,6 +194,7 @@ def _cluster(
         pipeline_parallel=ranks[1],
         num_blocks=num_blocks,
         max_model_len=max_model_len,
+        cost=None if profile is None else Table(profile=profile),
     )
     links = None if link_gbps is None else Links(gbps=link_gbps)
     return Cluster(instances * [instance], links)

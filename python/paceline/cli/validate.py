@@ -14,6 +14,7 @@ def validate(
     folder: Path,
     *,
     overhead: float | None = None,
+    reductions: Path | None = None,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Replay a measured run and compare TTFT, TPOT and E2E latency with what was measured.
@@ -21,14 +22,23 @@ def validate(
     Parameters
     ----------
     folder
-        With requests.parquet, engine.json and profile/, and perhaps peer-llmservingsim.txt.
+        With requests.parquet, engine.json and profile/, and perhaps peer-llmservingsim.txt; or with
+        Splitwise's perf_model.csv, to half of whose sizes a roofline is fitted, and compared with the rest.
     overhead
         Microseconds of a step that no kernel explains. By default what was fitted for the engine's version.
+    reductions
+        Folder of all-reduces in Vidur's format, for perf_model.csv; by default a link is fitted to the steps.
     json
         Print one JSON object instead of a table: seconds, by metric and statistic.
     """
     from paceline.cli.output import console, print_json, table
     from paceline.validation import validate as compare
+
+    if (folder / "perf_model.csv").is_file():
+        from paceline.cli.splitwise import compare_roofline
+
+        compare_roofline(folder, reductions, json=json)
+        return
 
     comparison = compare(folder, overhead_s=None if overhead is None else 1e-6 * overhead)
     if json:

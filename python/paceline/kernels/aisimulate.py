@@ -3,9 +3,9 @@
 AISimulate (Apache-2.0, PyPI ``aisimulate``) keeps Parquet tables under ``aisimulate_core/systems/data``, by
 GPU, family, backend and version: ``h100_sxm/gemm/vllm/0.24.0/gemm_perf.parquet``. Latencies are in
 milliseconds.
-What is used here: matrix multiplications, attention of prompts and of decodes, and experts. Norms,
-activations and sampling are not in it; they stand for their memory traffic, at the bandwidth its system file
-gives.
+What is used here: matrix multiplications, attention of prompts and of decodes, latent attention, experts and
+collectives (:data:`TABLES`). Norms, activations and sampling are not in it; they stand for their memory
+traffic, at the bandwidth its system file gives.
 """
 
 from __future__ import annotations
@@ -22,9 +22,25 @@ import polars as pl
 from paceline.errors import ConfigError
 from paceline.kernels.metadata import flatten
 
-__all__ = ["Database", "Release"]
+__all__ = ["TABLES", "Database", "Release"]
 
 _ROOT = "aisimulate_core/systems"
+#: The tables that profiles are made of; the database has more.
+TABLES = frozenset(
+    {
+        "gemm_perf",
+        "context_attention_perf",
+        "generation_attention_perf",
+        "mla_context_module_perf",
+        "mla_generation_module_perf",
+        "context_mla_perf",
+        "generation_mla_perf",
+        "mla_bmm_perf",
+        "moe_perf",
+        "custom_allreduce_perf",
+        "nccl_perf",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -44,6 +60,12 @@ class Release:
     backend: str
     version: str
     file: str
+
+    @property
+    def path(self) -> str:
+        """Where it is under ``systems``."""
+        parts = ("data", self.gpu, self.family, self.backend, self.version, self.file)
+        return f"{'/'.join(parts)}.parquet"
 
 
 class Database:
@@ -87,6 +109,9 @@ class Database:
     def find(self, gpu: str, file: str, *, backend: str, version: str | None = None) -> Release:
         """Return a table: that version's, else the newest one.
 
+        Where a version lacks a table, an older version of the same backend fills in, as AISimulate itself has
+        it: kernels that did not change were not measured again.
+
         Raises
         ------
         ConfigError
@@ -94,22 +119,54 @@ class Database:
         """
         found = [r for r in self.releases if (r.gpu, r.backend, r.file) == (gpu, backend, file)]
         if version is not None:
-            found = [r for r in found if r.version == version]
+            found = [r for r in found if _order(r.version) <= _order(version)]
         if not found:
             known = sorted({(r.backend, r.version) for r in self.releases if (r.gpu, r.file) == (gpu, file)})
             there = ", ".join(f"{backend} {version}" for backend, version in known) or "none"
             raise ConfigError(
-                f"{self.where} must have {file} of {backend} {version or ''} on {gpu}; "
+                f"{self.where} must have {file} of {' '.join(filter(None, (backend, version)))} on {gpu}; "
                 f"of that table it has {there}"
             )
         return max(found, key=lambda r: _order(r.version))
 
+    def engines(self, gpu: str | None = None) -> tuple[tuple[str, str, str], ...]:
+        """Return each GPU, backend and version whose matrix multiplications and attention were measured.
+
+        Versions with tables of a few new kernels alone are left out: models cannot be made up of them.
+
+        Parameters
+        ----------
+        gpu
+            Only this one's.
+        """
+        whole: dict[tuple[str, str, str], set[str]] = {}
+        for release in self.releases:
+            if gpu in (None, release.gpu):
+                whole.setdefault((release.gpu, release.backend, release.version), set()).add(release.file)
+        needed = {"gemm_perf", "generation_attention_perf", "context_attention_perf"}
+        return tuple(sorted(key for key, files in whole.items() if needed <= files))
+
+    def newest(self, gpu: str, backend: str) -> str:
+        """Return the newest version of a backend among :meth:`engines`.
+
+        Raises
+        ------
+        ConfigError
+            If there is none; the message names what there is.
+        """
+        versions = [version for _, name, version in self.engines(gpu) if name == backend]
+        if not versions:
+            known = sorted({f"{place}/{name}" for place, name, _ in self.engines()})
+            raise ConfigError(f"{self.where} must have {backend} on {gpu}, has {', '.join(known)}")
+        return max(versions, key=_order)
+
+    def read(self, name: str) -> bytes:
+        """Return a file by its path under ``systems``."""
+        return self._bytes(f"{_ROOT}/{name}")
+
     def table(self, release: Release) -> pl.DataFrame:
         """Return a table as it is."""
-        path = (
-            f"{_ROOT}/data/{release.gpu}/{release.family}/{release.backend}/{release.version}/{release.file}"
-        )
-        return pl.read_parquet(io.BytesIO(self._bytes(f"{path}.parquet")))
+        return pl.read_parquet(io.BytesIO(self.read(release.path)))
 
     def system(self, gpu: str) -> dict[str, str]:
         """Return what the database says of a GPU, by dotted names: ``gpu.mem_bw``, ``node.intra_node_bw``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -43,9 +44,10 @@ def read_folder(folder: Path) -> KernelProfile:
     ConfigError
         If a file or a column that is needed is missing.
     """
-    attention = _read(folder / "attention.csv", _ATTENTION).rows()
+    attention = _attention(folder / "attention.csv")
     meta = folder / "meta.yaml"
     facts = flatten(meta.read_text(encoding="utf-8"), str(meta)) if meta.is_file() else {}
+    experts = _experts(folder / "moe.csv")
     kinds = {
         "decode": [row for row in attention if row[0] == 0 and row[2] > 0],
         "prefill": [row for row in attention if row[0] > 0 and row[2] == 0],
@@ -62,7 +64,8 @@ def read_folder(folder: Path) -> KernelProfile:
         dense=_curves(folder / "dense.csv", "tokens"),
         per_sequence=_curves(folder / "per_sequence.csv", "sequences"),
         skew=_skew(folder / "skew.csv") if facts.get("skew_fit.enabled", "true") == "true" else None,
-        experts=_experts(folder / "moe.csv"),
+        experts=experts.pop(1, {}),
+        dealt=experts,
         facts=facts,
         decode=grids.get("decode"),
         prefill=grids.get("prefill"),
@@ -91,13 +94,36 @@ def _curves(path: Path, axis: str) -> dict[str, Curve]:
     return {layer: Curve.of(pairs) for layer, pairs in points.items()}
 
 
-def _experts(path: Path) -> dict[int, Curve]:
+def _experts(path: Path) -> dict[int, dict[int, Curve]]:
+    """Return experts by the ranks that they were dealt out to: 1 in files that do not say."""
     if not path.is_file():
         return {}
-    points: dict[int, list[tuple[int, float]]] = {}
-    for tokens, activated, us in _read(path, ("tokens", "activated_experts", "time_us")).iter_rows():
-        points.setdefault(activated, []).append((tokens, 1e-6 * us))
-    return {activated: Curve.of(pairs) for activated, pairs in points.items()}
+    columns = ("tokens", "activated_experts", "time_us")
+    rows = _read(path, columns)
+    ranks = _read(path, ("ep",))["ep"].to_list() if _has(path, "ep") else rows.height * [1]
+    points: dict[int, dict[int, list[tuple[int, float]]]] = {}
+    for of, (tokens, activated, us) in zip(ranks, rows.iter_rows(), strict=True):
+        points.setdefault(of, {}).setdefault(activated, []).append((tokens, 1e-6 * us))
+    return {
+        of: {activated: Curve.of(pairs) for activated, pairs in by_count.items()}
+        for of, by_count in points.items()
+    }
+
+
+def _has(path: Path, column: str) -> bool:
+    return path.is_file() and column in pl.read_csv(path, n_rows=1).columns
+
+
+def _attention(path: Path) -> list[tuple[Any, ...]]:
+    """Return rows of attention, also of files that give a prompt's mean key length for its history.
+
+    Those are ``history + chunk / 2``; and rows of several tokens a decode, for speculation, are left out.
+    """
+    if not _has(path, "prefill_key"):
+        return _read(path, _ATTENTION).rows()
+    columns = tuple("prefill_key" if column == "kv_prefill" else column for column in _ATTENTION)
+    rows = _read(path, (*columns, "decode_q_len")).filter(pl.col("decode_q_len") <= 1)
+    return [(pc, max(round(key - pc / 2), 0), n, kv, us) for pc, key, n, kv, us, _ in rows.iter_rows()]
 
 
 def _skew(path: Path) -> Skew | None:

@@ -51,8 +51,10 @@ class Grid:
 
         Profiles are denser in some regions than in others. What is missing is filled in from the last axis
         to the first: a context between two measured ones of the same batch lies on the line between them, a
-        number of requests between those of the same prompts, and so on. Looking a place up in the completed
-        grid is then what looking it up nested, axis by axis, would be.
+        number of requests between those of the same prompts, and so on. Past its last measured point a line
+        goes on as its last stretch does, or level where that falls: profiles leave out large batches of long
+        contexts, and those take longer, not as long. Looking a place up in the completed grid is then what
+        looking it up nested, axis by axis, would be.
 
         Parameters
         ----------
@@ -103,11 +105,16 @@ class Grid:
 
 
 def _fill(seconds: NDArray[np.float64], axis: NDArray[np.float64], which: int) -> NDArray[np.float64]:
-    """Fill gaps along one axis, line by line, level past the ends; lines without a point stay empty."""
+    """Fill gaps along one axis, line by line, level before the first; lines without a point stay empty."""
     lines = np.moveaxis(seconds, which, -1).reshape(-1, len(axis)).copy()
     for line in lines:
         known = ~np.isnan(line)
         if known.any() and not known.all():
-            line[~known] = np.interp(axis[~known], axis[known], line[known])
+            points, times = axis[known], line[known]
+            line[~known] = np.interp(axis[~known], points, times)
+            past = axis > points[-1]
+            if past.any() and len(points) > 1:
+                slope = (times[-1] - times[-2]) / (points[-1] - points[-2])
+                line[past] = times[-1] + max(slope, 0.0) * (axis[past] - points[-1])
     moved = np.moveaxis(seconds, which, -1).shape
     return np.moveaxis(lines.reshape(moved), -1, which)

@@ -15,7 +15,7 @@ from paceline.kernels.grid import Grid
 __all__ = ["causal_points", "mixed_grid"]
 
 #: Prompt tokens, histories and requests at which operators measured apart are added up.
-CHUNKS = (16, 64, 256, 512, 1024, 2048, 4096, 8192)
+CHUNKS = (16, 32, 64, 128, 256, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384)
 HISTORIES = (0, 512, 2048, 8192, 32768)
 
 
@@ -40,7 +40,8 @@ def causal_points(
     """Return prompts after a history, where only whole prompts were measured.
 
     A chunk of ``p`` tokens after ``h`` others takes what a prompt of ``h + p`` takes more than one of ``h``:
-    the same (query, key) pairs.
+    the same (query, key) pairs. Chunks that leave no room for a history are left out, as nothing would say
+    how they grow with it.
 
     Parameters
     ----------
@@ -51,9 +52,11 @@ def causal_points(
     chunks
         Chunks to give.
     """
+    room = longest - HISTORIES[1]
     return [
         (chunk, history, 0, 0, max(whole(history + chunk) - (whole(history) if history else 0.0), 0.0))
         for chunk in chunks
+        if chunk <= room or chunk == chunks[0]
         for history in HISTORIES
         if history + chunk <= longest
     ]

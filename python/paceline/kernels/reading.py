@@ -17,7 +17,7 @@ def read_profile(path: str | PathLike[str]) -> KernelProfile:
     """Read a kernel profile that stands for itself.
 
     Vidur's and AISimulate's tables are of operators, of which a model has to be made up first: see
-    :func:`paceline.kernels.vidur.read_vidur` and :mod:`paceline.kernels.aisimulate`.
+    :func:`paceline.kernels.vidur.read_vidur` and :func:`paceline.kernels.assembled.assemble`.
 
     Parameters
     ----------

@@ -24,6 +24,8 @@ class Shape:
         Rows of the LM head.
     experts, experts_per_token
         Experts of a layer and how many of them a token is routed to; 0 and 0 for a dense model.
+    dense_layers
+        Layers of a mixture that have a dense MLP instead.
     dtype_bytes
         Bytes of an activation.
     kv_heads, head_dim
@@ -44,6 +46,7 @@ class Shape:
     vocab_size: int
     experts: int = 0
     experts_per_token: int = 0
+    dense_layers: int = 0
     dtype_bytes: int = 2
     kv_heads: int = 0
     head_dim: int = 0
@@ -63,6 +66,7 @@ class Shape:
             vocab_size=model.vocab_size,
             experts=0 if experts is None else experts.count,
             experts_per_token=0 if experts is None else experts.per_token,
+            dense_layers=0 if experts is None else experts.dense_layers,
             dtype_bytes=model.kv_dtype_bytes(model.dtype),
             kv_heads=model.kv_heads,
             head_dim=model.head_dim,

@@ -27,6 +27,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "scheduled": pl.Float64(),
     "first_token": pl.Float64(),
     "reasoning_end": pl.Float64(),
+    "answer_started": pl.Float64(),
     "first_answer": pl.Float64(),
     "finish": pl.Float64(),
     "queueing": pl.Float64(),
@@ -36,12 +37,22 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "e2e": pl.Float64(),
     "normalized_latency": pl.Float64(),
     "max_itl": pl.Float64(),
+    "executed": pl.Float64(),
+    "blocked": pl.Float64(),
+    "blocking": pl.Float64(),
+    "preempted": pl.Float64(),
+    "preempted_answering": pl.Float64(),
+    "transfer": pl.Float64(),
+    "qoe": pl.Float64(),
+    "qoe_answering": pl.Float64(),
     "prompt_tokens": pl.UInt32(),
     "output_tokens": pl.UInt32(),
     "generated_tokens": pl.UInt32(),
     "cached_tokens": pl.UInt32(),
     "preemptions": pl.UInt32(),
+    "migrations": pl.UInt32(),
     "instance": pl.UInt32(),
+    "last_instance": pl.UInt32(),
     "status": STATUS,
     "reason": REASON,
 }
@@ -54,10 +65,14 @@ _MOMENTS: Final = (
     "scheduled",
     "first_token",
     "reasoning_end",
+    "answer_started",
     "first_answer",
     "finish",
     "max_itl",
 )
+
+_PARTS: Final = ("preempted", "preempted_answering", "transfer")
+"""Parts of a latency, 0 ticks where there was none of it."""
 
 _SPANS: Final = {
     "queueing": ("arrival", "scheduled"),
@@ -76,6 +91,15 @@ def _seconds(ticks: NDArray[np.uint64], happened: NDArray[np.bool_], name: str) 
 def _where(holds: NDArray[np.bool_], values: NDArray[Any], name: str) -> pl.Series:
     """Values where `holds`, null elsewhere."""
     return pl.select(pl.when(pl.Series(holds)).then(pl.Series(values)).alias(name)).to_series()
+
+
+def _or(given: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
+    """Return what the engine gives, or what stands for it where it gives nothing."""
+    return given if given.size else otherwise
+
+
+def _optional(name: str, values: NDArray[np.float64], rows: int) -> pl.Series:
+    return pl.Series(name, values) if values.size else pl.Series(name, [None] * rows, dtype=pl.Float64())
 
 
 class RequestColumns:
@@ -113,6 +137,10 @@ class RequestColumns:
             "cached_tokens": pl.Series("cached_tokens", outcome.cached_tokens),
             "preemptions": pl.Series("preemptions", outcome.preemptions),
             "instance_index": pl.Series("instance", outcome.instance),
+            "last_index": pl.Series("last_instance", _or(outcome.last_instance, outcome.instance)),
+            "migrations": pl.Series("migrations", _or(outcome.migrations, np.zeros_like(outcome.instance))),
+            "qoe_value": _optional("qoe", outcome.qoe, len(trace)),
+            "qoe_answering_value": _optional("qoe_answering", outcome.qoe_answering, len(trace)),
             "status_code": pl.Series("status", outcome.status),
             "reason_code": pl.Series("reason", outcome.reason),
         }
@@ -120,7 +148,12 @@ class RequestColumns:
             "scheduled": outcome.scheduled_ticks,
             "first_token": outcome.first_token_ticks,
             "reasoning_end": outcome.reasoning_end_ticks,
+            "answer_started": outcome.answer_started_ticks,
             "first_answer": outcome.first_answer_ticks,
+            "preempted": outcome.preempted_ticks,
+            "preempted_answering": outcome.preempted_answering_ticks,
+            "transfer": _or(outcome.transfer_ticks, np.zeros_like(outcome.finish_ticks)),
+            "transfer_answering": _or(outcome.transfer_answering_ticks, np.zeros_like(outcome.finish_ticks)),
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
@@ -160,13 +193,44 @@ class RequestColumns:
             return _where(several, (finish - first) / TICKS_PER_SECOND / np.maximum(gaps, 1), name)
         if name == "normalized_latency":
             return (self["e2e"] / self["output_tokens"]).alias(name)
-        if name == "instance":
-            index = self._made["instance_index"].to_numpy()
+        if name in ("instance", "last_instance"):
+            index = self._made["instance_index" if name == "instance" else "last_index"].to_numpy()
             return _where(index != NOWHERE, index, name)
+        if name in _PARTS or name in ("blocked", "blocking", "executed"):
+            done = self._moment("finish") != NEVER
+            return _seconds(self._part(name), done & self._answers(name), name)
+        if name in ("qoe", "qoe_answering"):
+            return self._made[f"{name}_value"].fill_nan(None).alias(name)
         if name == "status":
             return self._made["status_code"].cat.to(STATUS).alias(name)
         codes = self._made["reason_code"]
         return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
+
+    def _answers(self, name: str) -> NDArray[np.bool_]:
+        """Where there is a change of phase to be blocked at, for what speaks of that."""
+        if name != "blocking":
+            return np.ones(len(self), dtype=np.bool_)
+        reasoned, answered = self._moment("reasoning_end"), self._moment("answer_started")
+        return np.asarray((reasoned != NEVER) & (answered != NEVER))
+
+    def _part(self, name: str) -> NDArray[np.uint64]:
+        """Ticks of one part of each latency; what is unfinished is not asked for."""
+        if name in _PARTS:
+            return self._ticks[name]
+        zero = np.zeros(len(self), dtype=np.uint64)
+        if name == "blocking":
+            # On its way it is neither blocked nor served.
+            waited = self._moment("answer_started") - self._moment("reasoning_end")
+            return np.asarray(waited - self._ticks["transfer_answering"])
+        if name == "blocked":
+            return np.asarray(self._moment("scheduled") - self._moment("arrival"))
+        blocking = np.where(self._answers("blocking"), self._part("blocking"), zero)
+        total = self._moment("finish") - self._moment("arrival")
+        queueing = self._part("blocked")
+        rest: NDArray[np.uint64] = (
+            total - queueing - blocking - self._ticks["preempted"] - self._ticks["transfer"]
+        )
+        return rest
 
     def _moment(self, name: str) -> NDArray[np.uint64]:
         if name not in self._ticks:

@@ -100,6 +100,51 @@ class Outcome(Protocol):
         ...
 
     @property
+    def answer_started_ticks(self) -> NDArray[np.uint64]:
+        """Start of the step that emitted the first answer token; likewise."""
+        ...
+
+    @property
+    def preempted_ticks(self) -> NDArray[np.uint64]:
+        """Time out of the batch after having been in it, but for that from reasoning to the answer."""
+        ...
+
+    @property
+    def preempted_answering_ticks(self) -> NDArray[np.uint64]:
+        """That part of it which came after the first answer token."""
+        ...
+
+    @property
+    def transfer_ticks(self) -> NDArray[np.uint64]:
+        """Time on the way between instances; empty where nobody can move, as the next three."""
+        ...
+
+    @property
+    def transfer_answering_ticks(self) -> NDArray[np.uint64]:
+        """That part of it which came between reasoning and the answer."""
+        ...
+
+    @property
+    def migrations(self) -> NDArray[np.uint32]:
+        """Times the request moved."""
+        ...
+
+    @property
+    def last_instance(self) -> NDArray[np.uint32]:
+        """The instance that it was on last."""
+        ...
+
+    @property
+    def qoe(self) -> NDArray[np.float64]:
+        """Quality of experience by Andes; empty where no first token is asked for, NaN where unfinished."""
+        ...
+
+    @property
+    def qoe_answering(self) -> NDArray[np.float64]:
+        """The same from the first token read on; empty where nobody has a pace."""
+        ...
+
+    @property
     def finish_ticks(self) -> NDArray[np.uint64]:
         """End of the step that emitted the last token."""
         ...

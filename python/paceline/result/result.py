@@ -98,6 +98,7 @@ class Result:
         scheduled             start of the first step that ran it; null if none did
         first_token           end of the step that emitted its first token; null if none did
         reasoning_end         end of the step that emitted its last reasoning token; null if none did
+        answer_started        start of the step that emitted its first answer token; likewise
         first_answer          end of the step that emitted its first answer token; null if none did, or if
                               the trace has no ``reasoning_tokens``
         finish                end of the step that emitted its last token; null if unfinished
@@ -108,12 +109,22 @@ class Result:
         e2e                   ``finish - arrival``
         normalized_latency    ``e2e / output_tokens``, as in the Orca and vLLM papers
         max_itl               longest gap between two of its tokens; null before the second token
+        executed              the part of ``e2e`` that is none of the next: it ran, or paused for prefills
+        blocked               before the first step that ran it: ``queueing``; null if unfinished
+        blocking              from ``reasoning_end`` to ``answer_started``, less transfer; null without either
+        preempted             out of the batch after having been in it, ``blocking`` aside
+        preempted_answering   that part of it which came after the first answer token
+        transfer              on the way between instances; 0 where nobody moves
+        qoe                   quality of experience by Andes; null without a pace with a ``ttft``
+        qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt
         output_tokens         tokens it asks for
         generated_tokens      tokens it was given by the end of the replay
         cached_tokens         prompt tokens that its first admission found in the prefix cache; 0 without one
         preemptions           times it lost its KV cache
+        migrations            times it moved to another instance
         instance              index of the instance it was routed to; null if it was not
+        last_instance         index of the instance it was on last; likewise
         status                finished, running, waiting, not_arrived or rejected
         reason                why it was rejected; null otherwise
         ===================== ========================================================================

@@ -72,6 +72,8 @@ class Totals:
         Whether the policy looked at what no real scheduler knows.
     steps
         Steps run by all instances.
+    extrapolated
+        Steps whose cost lies past what was measured, by axis; empty where nothing was.
     mean_batch
         Running requests of an instance, averaged over time and instances.
     mean_batch_busy
@@ -128,6 +130,7 @@ class Totals:
     evictions: int
     uses_oracle: bool
     steps: int
+    extrapolated: dict[str, int]
     mean_batch: float
     mean_batch_busy: float
     mean_kv_use: float
@@ -194,6 +197,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         prefix_hit_rate=ratio(counts_of_memory["prefix_hits"], counts_of_memory["prefix_queries"]),
         uses_oracle=provenance.uses_oracle,
         steps=stats.steps,
+        extrapolated=stats.extrapolated,
         mean_batch=ratio(running, end * len(of)),
         mean_batch_busy=ratio(running, sum(instance.busy_ticks for instance in of)),
         mean_kv_use=ratio(sum(instance.kv_token_ticks for instance in of), end * capacity),

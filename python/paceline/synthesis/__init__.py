@@ -7,6 +7,7 @@ from paceline.synthesis.drawing import synthesize
 from paceline.synthesis.empirical import Empirical, Sample
 from paceline.synthesis.lengths import Constant, Lengths, Lognormal, Quantiles, Uniform
 from paceline.synthesis.presets import preset, presets
+from paceline.synthesis.servegen import ServeGen, read_servegen
 from paceline.synthesis.workload import Workload
 
 __all__ = [
@@ -21,9 +22,11 @@ __all__ = [
     "Quantiles",
     "Regular",
     "Sample",
+    "ServeGen",
     "Uniform",
     "Workload",
     "preset",
     "presets",
+    "read_servegen",
     "synthesize",
 ]

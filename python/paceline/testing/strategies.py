@@ -211,7 +211,7 @@ def policies(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Policy:
     }
     whole = {**limits, "max_num_batched_tokens": longest_tokens + draw(st.integers(0, longest_tokens))}
     kinds = ["vllm", "vllm", "vllm-v0", "layered", "chunked", "whole", "sarathi", "orca", "static", "sglang"]
-    kind = draw(st.sampled_from([*kinds, *RANKED, *RANKED]))
+    kind = draw(st.sampled_from([*kinds, *kinds, *RANKED]))
     if kind in RANKED:
         return draw(ranked(kind, limits))
     if kind == "vllm":

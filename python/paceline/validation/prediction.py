@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paceline.deployment import Cluster, Instance
-from paceline.kernels import Table
+from paceline.kernels import Shape, Table
 from paceline.policies.vllm import vllm
 from paceline.replaying import replay
 from paceline.result import Result
@@ -17,7 +17,7 @@ from paceline.trace import Trace
 from paceline.validation.comparison import Comparison, Latencies, compare
 from paceline.validation.folder import MeasuredRun, read_run
 from paceline.validation.peer import read_peer
-from paceline.validation.resolving import find_shape, usable_blocks
+from paceline.validation.resolving import find_model, usable_blocks
 
 __all__ = ["cost_of", "predict", "validate"]
 
@@ -26,7 +26,7 @@ def cost_of(run: MeasuredRun, *, overhead_s: float | None = None) -> Table:
     """Return the cost model of a run."""
     return Table(
         profile=str(run.profile),
-        shape=find_shape(run.model),
+        shape=Shape.of(find_model(run.model, run.folder)),
         overhead_s=overhead_s,
         link=run.link,
         data_parallel=run.data_parallel,
@@ -71,7 +71,8 @@ def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Laten
         max_num_seqs=run.max_num_seqs,
         max_num_batched_tokens=run.max_num_batched_tokens,
     )
-    result = replay(trace, Cluster(run.data_parallel * [instance]), policy)
+    together = run.data_parallel > 1 and find_model(run.model, run.folder).experts is not None
+    result = replay(trace, Cluster(run.data_parallel * [instance], lockstep=together), policy)
     arrival = run.requests["arrival_s"].to_numpy().astype(np.float64)
     first, last = (
         arrival + result.requests[column].cast(float).fill_null(np.nan).to_numpy()

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+from paceline._toml import close_matches
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_names
-from paceline.kernels.shape import Shape
 from paceline.memory import kv_memory
 from paceline.model import Model, model_names
 from paceline.validation.folder import MeasuredRun
 
-__all__ = ["find_gpu", "find_shape", "usable_blocks"]
+__all__ = ["find_gpu", "find_model", "usable_blocks"]
 
 
 def _plain(name: str) -> str:
     """Return a model's name without its owner, case and what marks a tuned variant."""
-    name = name.rsplit("/", maxsplit=1)[-1].lower().replace("meta-", "")
-    return re.sub(r"-(instruct|chat|hf|base|it|fp8|2507|v0\.1)(?=-|$)", "", name)
+    name = name.rstrip("/").rsplit("/", maxsplit=1)[-1].lower().replace("meta-", "")
+    return re.sub(r"-(instruct|chat|hf|base|it|fp8|\d{4}|v0\.1)(?=-|$)", "", name)
 
 
-def _find_model(name: str) -> Model:
-    """Return the catalog's model for a Hugging Face name."""
-    known = {_plain(model): model for model in model_names()}
-    if _plain(name) not in known:
-        there = ", ".join(sorted(known.values()))
-        raise ConfigError(f"model of a measured run must be one of {there}, was {name!r}")
-    return Model.load(known[_plain(name)])
+def find_model(name: str, folder: Path | None = None) -> Model:
+    """Return a run's model: what its folder says, else the catalog's of that Hugging Face name.
 
-
-def find_shape(name: str) -> Shape:
-    """Return the shape of a model by its Hugging Face name.
+    Parameters
+    ----------
+    name
+        Such as ``meta-llama/Llama-3.1-8B``.
+    folder
+        Of the run: a ``config.json`` in it or in its ``profile`` is the model's, as Hugging Face has it.
 
     Raises
     ------
@@ -39,12 +38,23 @@ def find_shape(name: str) -> Shape:
 
     Examples
     --------
-    >>> find_shape("meta-llama/Llama-3.1-8B").layers
+    >>> find_model("meta-llama/Llama-3.1-8B").layers
     32
-    >>> find_shape("Qwen/Qwen3-30B-A3B-Instruct-2507").experts
-    128
+    >>> find_model("Qwen/Qwen3-30B-A3B-Instruct-2507").name
+    'qwen3-30b-a3b'
     """
-    return Shape.of(_find_model(name))
+    for place in () if folder is None else (folder, folder / "profile"):
+        config = place / "config.json"
+        if config.is_file() and "model_type" in config.read_text(encoding="utf-8"):
+            return Model.from_hf_config(config, name=name)
+    known = {_plain(model): model for model in model_names()}
+    if _plain(name) not in known:
+        close = close_matches(_plain(name), known)
+        raise ConfigError(
+            f"model of a measured run must be one of the catalog's, or its Hugging Face config.json must lie "
+            f"in the folder, was {name!r}{close}"
+        )
+    return Model.load(known[_plain(name)])
 
 
 def find_gpu(device: str) -> Gpu:
@@ -79,10 +89,10 @@ def usable_blocks(run: MeasuredRun, device: str) -> int:
     if run.num_blocks is not None:
         return run.num_blocks
     memory = kv_memory(
-        _find_model(run.model),
+        model := find_model(run.model, run.folder),
         gpu := find_gpu(device),
         tensor_parallel=run.tensor_parallel,
-        expert_ranks=run.tensor_parallel * run.data_parallel if run.expert_parallel else None,
+        expert_ranks=_expert_ranks(run, model),
         block_tokens=run.block_tokens,
         gpu_memory_utilization=run.gpu_memory_utilization,
         max_num_batched_tokens=run.max_num_batched_tokens,
@@ -94,3 +104,9 @@ def usable_blocks(run: MeasuredRun, device: str) -> int:
             f"{run.model} does not fit on {run.tensor_parallel} x {gpu.name}: give num_gpu_blocks"
         )
     return memory.blocks
+
+
+def _expert_ranks(run: MeasuredRun, model: Model) -> int | None:
+    """Return the ranks that share the experts, dealt out or split: vLLM splits them over all ranks alike."""
+    ranks = run.tensor_parallel * run.data_parallel
+    return ranks if model.experts is not None and (run.expert_parallel or run.data_parallel > 1) else None

@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use crate::cost::{Cost, Traffic};
+use crate::engine::Lockstep;
 use crate::error::Error;
 use crate::policy::{Expr, Routing};
 use crate::time::Ticks;
@@ -25,6 +26,9 @@ pub struct Config {
     /// How fast readers read, where that is looked at.
     #[serde(default)]
     pub pace: Option<Pace>,
+    /// Whether all instances start their steps together, and what they share.
+    #[serde(default)]
+    pub lockstep: Option<Lockstep>,
     /// Where the simulated time ends, if it does.
     pub until: Option<Ticks>,
     /// Whether runs of equal steps are taken at once.

@@ -59,7 +59,7 @@ pub use config::{
     PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Stage, Victim,
 };
 pub use cost::Cost;
-pub use engine::{Decide, Outcome, Progress, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, Seen, Simulation};
+pub use engine::{Decide, Lockstep, Outcome, Progress, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, Seen, Simulation};
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};

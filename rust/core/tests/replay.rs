@@ -116,11 +116,15 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 fn replay(case: &Case, leap: bool) -> Outcome {
+    run(case, leap, 1, "null")
+}
+
+fn run(case: &Case, leap: bool, instances: usize, lockstep: &str) -> Outcome {
     let cache = if case.caches { r#"{"unknown_first": true}"# } else { "null" };
     let (order, victim) = if case.ranked { ("priority", "worst") } else { ("arrival", "latest") };
     let until = case.until.map_or("null".into(), |until| until.to_string());
     let json = format!(
-        r#"{{"instances": [{{
+        r#"{{
             "blocks": {}, "block_tokens": {}, "max_model_len": null,
             "cost": {{"kind": "affine", "step": 5, "token": 2, "kv_token": 1}},
             "traffic": {TRAFFIC},
@@ -129,7 +133,7 @@ fn replay(case: &Case, leap: bool) -> Outcome {
                 {}, "order": {{"kind": "{order}"}}, "victim": "{victim}", "watermark_blocks": {},
                 "watermark_when_idle": false, "refund": true, "stop_at_own_preemption": false, "threshold_when_alone": false, "prefix_cache": {cache}, "schedule_ahead": {}
             }}
-        }}], "routing": {{"on_arrival": {{"rule": "round_robin"}}}}, "until": {until}, "leap": {leap}, "record_decisions": false}}"#,
+        }}"#,
         case.blocks,
         case.block_tokens,
         case.budget,
@@ -138,6 +142,11 @@ fn replay(case: &Case, leap: bool) -> Outcome {
         STAGES[case.stages].1,
         case.watermark,
         case.ahead,
+    );
+    let instances = vec![json; instances].join(",");
+    let json = format!(
+        r#"{{"instances": [{instances}], "routing": {{"on_arrival": {{"rule": "round_robin"}}}},
+        "lockstep": {lockstep}, "until": {until}, "leap": {leap}, "record_decisions": false}}"#
     );
     let config = Config::from_json(json.as_bytes()).expect("the configuration is valid");
     let requests = &case.requests;
@@ -203,5 +212,19 @@ proptest! {
         let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
         prop_assert_eq!(leaping.gaps.count(), gaps);
         prop_assert!(leaping.usage[0].peak_blocks <= case.blocks);
+    }
+
+    /// Ranks that step together serve everyone whom they would have served
+    /// alone, and do not leap.
+    #[test]
+    fn ranks_in_lockstep_serve_everyone(case in cases()) {
+        let shared = r#"{"shared": {"at": [1, 100], "ticks": [3, 40]}, "padded": 2}"#;
+        let (together, stepped) = (run(&case, true, 3, shared), run(&case, false, 3, shared));
+        prop_assert_eq!(format!("{:?}", together.columns), format!("{:?}", stepped.columns));
+        if case.until.is_none() {
+            let (alone, served) = (run(&case, true, 3, "null"), &together.columns);
+            prop_assert_eq!(&alone.columns.status, &served.status);
+            prop_assert_eq!(&alone.columns.generated, &served.generated);
+        }
     }
 }

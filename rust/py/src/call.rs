@@ -55,23 +55,17 @@ fn value(names: impl Iterator<Item = &'static str>, values: &[f64], name: &str, 
 
 #[pymethods]
 impl RequestSight {
-    fn __getattr__(&self, name: &str) -> PyResult<f64> {
+    /// One of its fields, by the engine's name of it.
+    fn value(&self, name: &str) -> PyResult<f64> {
         value(SEEN_OF_REQUEST.iter().map(|(name, _)| *name), &self.values, name, "a request")
-    }
-
-    fn __dir__(&self) -> Vec<&'static str> {
-        SEEN_OF_REQUEST.iter().map(|(name, _)| *name).chain(["row", "here"]).collect()
     }
 }
 
 #[pymethods]
 impl InstanceSight {
-    fn __getattr__(&self, name: &str) -> PyResult<f64> {
+    /// One of its fields, by the engine's name of it.
+    fn value(&self, name: &str) -> PyResult<f64> {
         value(SEEN_OF_INSTANCE.iter().map(|(name, _)| *name), &self.values, name, "an instance")
-    }
-
-    fn __dir__(&self) -> Vec<&'static str> {
-        SEEN_OF_INSTANCE.iter().map(|(name, _)| *name).chain(["index"]).collect()
     }
 }
 

@@ -34,6 +34,10 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("BUILD_PROFILE", super::build_profile())?;
+        let requests: Vec<_> = paceline_core::SEEN_OF_REQUEST.iter().map(|(name, _)| *name).collect();
+        let instances: Vec<_> = paceline_core::SEEN_OF_INSTANCE.iter().map(|(name, _)| *name).collect();
+        module.add("SEEN_OF_REQUEST", requests)?;
+        module.add("SEEN_OF_INSTANCE", instances)?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }
 }

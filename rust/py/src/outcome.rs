@@ -28,6 +28,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     transfer_ticks: Py<PyArray1<u64>>,
     #[pyo3(get)]
+    transfer_answering_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
     migrations: Py<PyArray1<u32>>,
     #[pyo3(get)]
     last_instance: Py<PyArray1<u32>>,
@@ -89,6 +91,7 @@ impl Outcome {
             preempted_ticks: moved(py, columns.preempted),
             preempted_answering_ticks: moved(py, columns.preempted_answering),
             transfer_ticks: moved(py, columns.transfer),
+            transfer_answering_ticks: moved(py, columns.transfer_answering),
             migrations: moved(py, columns.migrations),
             last_instance: moved(py, columns.last_instance),
             qoe: moved(py, columns.qoe),

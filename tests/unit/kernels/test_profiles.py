@@ -79,6 +79,19 @@ def test_expert_parallel_ranks_share_tokens_and_experts(folder: Path) -> None:
     assert table.to_wire()["tokens"]["ticks"][0] == 10 * (5 * 2_000_000 + 18_500_000 + exchange)
 
 
+def test_ranks_that_share_experts_still_send_from_stage_to_stage(folder: Path) -> None:
+    rows = [(n, e, n + 10 * e) for n in (1, 64) for e in (1, 8)]
+    text = "\n".join(",".join(map(str, row)) for row in rows)
+    (folder / "moe.csv").write_text("tokens,activated_experts,time_us\n" + text)
+    table = Table(profile=str(folder), shape=MIXTURE, link=Link(bytes_per_s=1e9), data_parallel=2)
+    for shared in (True, False):
+        one, three = (
+            table.to_wire(pipeline_parallel=stages, shared=shared)["tokens"]["ticks"][0] for stages in (1, 3)
+        )
+        # Twice, hidden state and residual of a token: 100 numbers of two bytes each.
+        assert three - one == 2 * 2 * 100 * 2 * 1_000
+
+
 def test_our_parquet_holds_all_of_a_profile(folder: Path, tmp_path: Path) -> None:
     skew = "regime,n,nb,ratio,skew,pc,kp,kvs,kv_big,kv_mean,t_mean_us,t_max_us,t_skew_us,alpha\n"
     (folder / "skew.csv").write_text(skew + "pure,2,1,0.5,4.0,0,0,128,512,320,10,20,15,0.5\n")

@@ -22,6 +22,7 @@ PUBLISHED = {
     "qwen2.5-32b": 32_763_876_352,
     "qwen2.5-72b": 72_706_203_648,
     "qwen3-8b": 8_190_735_360,
+    "qwen3-14b": 14_768_307_200,
     "qwen3-32b": 32_762_123_264,
     "deepseek-r1-distill-qwen-32b": 32_763_876_352,
     "mistral-7b-v0.3": 7_248_023_552,
@@ -33,13 +34,15 @@ PUBLISHED = {
 
 # In billions, and half of the last digit: "116.83B" and "20.91B" in Table 1 of the gpt-oss model card
 # (arXiv:2508.10925; the safetensors count packed 4-bit numbers), "671B" in the DeepSeek-V3 report
-# (arXiv:2412.19437; the safetensors have the layer that predicts a second token besides).
+# (arXiv:2412.19437; the safetensors have the layer that predicts a second token besides), "7.6B total
+# parameters" in SlimMoE (arXiv:2506.18349).
 PUBLISHED_BILLIONS = {
     "qwen3-14b": (14.8, 0.05),  # model card: 14.8B, and 13.2B without embeddings
     "gpt-oss-20b": (20.91, 0.005),
     "gpt-oss-120b": (116.83, 0.005),
     "deepseek-v3": (671, 0.5),
     "deepseek-r1": (671, 0.5),
+    "phi-mini-moe": (7.6, 0.05),
 }
 
 LLAMA = {

@@ -109,6 +109,15 @@ class FakeOutcome:
     first_token_ticks: NDArray[np.uint64]
     reasoning_end_ticks: NDArray[np.uint64]
     first_answer_ticks: NDArray[np.uint64]
+    answer_started_ticks: NDArray[np.uint64]
+    preempted_ticks: NDArray[np.uint64]
+    preempted_answering_ticks: NDArray[np.uint64]
+    transfer_ticks: NDArray[np.uint64]
+    transfer_answering_ticks: NDArray[np.uint64]
+    migrations: NDArray[np.uint32]
+    last_instance: NDArray[np.uint32]
+    qoe: NDArray[np.float64]
+    qoe_answering: NDArray[np.float64]
     finish_ticks: NDArray[np.uint64]
     max_itl_ticks: NDArray[np.uint64]
     preemptions: NDArray[np.uint32]
@@ -154,6 +163,15 @@ def outcome_of(
         first_token_ticks=times("first_token"),
         reasoning_end_ticks=np.empty(0, dtype=np.uint64),
         first_answer_ticks=np.empty(0, dtype=np.uint64),
+        answer_started_ticks=np.empty(0, dtype=np.uint64),
+        preempted_ticks=np.zeros(len(requests), dtype=np.uint64),
+        preempted_answering_ticks=np.zeros(len(requests), dtype=np.uint64),
+        transfer_ticks=np.empty(0, dtype=np.uint64),
+        transfer_answering_ticks=np.empty(0, dtype=np.uint64),
+        migrations=np.empty(0, dtype=np.uint32),
+        last_instance=np.empty(0, dtype=np.uint32),
+        qoe=np.empty(0),
+        qoe_answering=np.empty(0),
         finish_ticks=times("finish"),
         max_itl_ticks=times("max_itl"),
         preemptions=numbers("preemptions", np.uint32),

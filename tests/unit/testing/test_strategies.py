@@ -29,8 +29,9 @@ def test_much_happens_in_what_is_drawn() -> None:
         seen[policy.name] += 1
 
     look()
-    for what in ("preemptions", "rejections", "chunks", "fleets"):
-        assert seen[what] >= seen["replays"] // 20, (what, seen)
+    for what in ("preemptions", "chunks", "fleets"):
+        assert seen[what] >= seen["replays"] // 10, (what, seen)
+    assert seen["rejections"] >= seen["replays"] // 40, seen
     for what in ("together", "queues"):
         assert seen[what] >= seen["replays"] // 2, (what, seen)
     assert seen["hits"] > 0

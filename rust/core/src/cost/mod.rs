@@ -12,7 +12,7 @@ mod traffic;
 
 pub use affine::Affine;
 pub use roofline::Roofline;
-pub use table::{Axis, Beyond, Table};
+pub use table::{Axis, Beyond, Curve, Table};
 pub use traffic::{
     Attended, ExpertLoads, LOAD_FRACTION_BITS, Moved, PerRow, PerToken, Power, Traffic, Windows,
 };

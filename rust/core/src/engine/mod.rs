@@ -9,6 +9,7 @@
 //! finished step.
 
 mod calendar;
+mod lockstep;
 mod moves;
 mod route;
 mod sight;
@@ -17,6 +18,7 @@ mod transfers;
 use std::sync::Arc;
 
 use calendar::Calendar;
+pub use lockstep::Lockstep;
 use moves::{Rules, Watch};
 use route::Router;
 pub use route::{Decide, Seen};
@@ -28,7 +30,7 @@ use crate::error::Error;
 use crate::instance::{Asking, Instance, RequestView, StepRecord, Watched, World};
 use crate::kv::Prefixes;
 use crate::metrics::{Columns, Optional, Reason, Sketch, Status, Usage};
-use crate::policy::InstField;
+use crate::policy::{InstField, ReqField};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
@@ -37,6 +39,7 @@ use crate::trace::Trace;
 pub struct Simulation {
     trace: Trace,
     leap: bool,
+    lockstep: Option<Lockstep>,
     until: Ticks,
     instances: Vec<Instance>,
     calendar: Calendar,
@@ -117,7 +120,8 @@ impl Simulation {
             asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
         };
         Ok(Self {
-            leap: config.leap,
+            leap: config.leap && config.lockstep.is_none(),
+            lockstep: config.lockstep.clone(),
             until: config.until.unwrap_or(NEVER - 1),
             calendar: Calendar::new(instances.len()),
             router: Router::new(&instances, turns, calls),
@@ -177,7 +181,7 @@ impl Simulation {
                 // whatever else ends at this moment, unless a rule is asked: it
                 // sees everybody before the next step.
                 self.end_step(index, now);
-                if !self.rules_are_asked() || self.is_alone(index, now) {
+                if self.lockstep.is_none() && (!self.rules_are_asked() || self.is_alone(index, now)) {
                     self.start_step(index, now)?;
                     continue;
                 }
@@ -275,6 +279,9 @@ impl Simulation {
     }
 
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
+        if self.lockstep.is_some() {
+            return self.start_together(now);
+        }
         let mut starting = std::mem::take(&mut self.starting);
         for index in starting.drain(..) {
             self.start_step(index, now)?;
@@ -339,6 +346,7 @@ fn watched(config: &Config, index: usize) -> Watched {
         role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: looks(InstField::AnsweringOnPace),
+        slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),
         intervals: looks(InstField::MeanTokenIntervalS),
         prefills: looks(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some(),

@@ -14,6 +14,7 @@ use crate::time::{NEVER, Ticks};
 
 /// Where requests go.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "named as in the configuration")]
 pub(super) struct Rules {
     pub(super) on_arrival: Arc<Rule>,
     pub(super) on_prefilled: Option<Arc<Rule>>,
@@ -105,7 +106,7 @@ impl Simulation {
                     let end = instances[source].sent(slot, now, &mut world);
                     self.recut(source, end, now);
                     let (instances, mut world) = self.parts();
-                    let end = instances[target].land(parcel, now, &mut world);
+                    let end = instances[target].land(&parcel, now, &mut world);
                     self.router.sent(target);
                     self.recut(target, end, now);
                 }

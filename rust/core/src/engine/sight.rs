@@ -112,7 +112,7 @@ impl Scope for Sight<'_, '_> {
                 | InstField::HeadBlocks
         );
         let paced = field == InstField::AnsweringOnPace && instance.pace_is_open(self.now);
-        if by_request && (paced || instance.is_behind(self.now)) {
+        if by_request && (paced || instance.is_behind(field, self.now)) {
             instance.catch_up_with(self.now, &mut self.world);
         }
         instance.field(field, class, self.now, Some(&self.asking), self.world.trace)

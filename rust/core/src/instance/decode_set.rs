@@ -38,6 +38,8 @@ pub(crate) struct DecodeSet {
     /// (step counter, slot) at which a member's phase may change; entries that
     /// no longer fit are passed over.
     milestones: BinaryHeap<Reverse<(u64, Slot)>>,
+    /// Those of them at which a rule is asked.
+    turns: BinaryHeap<Reverse<(u64, Slot)>>,
     gaps: SuffixMaxima<Ticks>,
     /// Grows whenever what a newcomer sees differs from what members saw.
     mark: u64,
@@ -66,6 +68,7 @@ impl DecodeSet {
             residues: vec![0; block_tokens as usize],
             due: BinaryHeap::new(),
             milestones: BinaryHeap::new(),
+            turns: BinaryHeap::new(),
             gaps: SuffixMaxima::default(),
             mark: 0,
             cohorts: Vec::new(),
@@ -137,13 +140,21 @@ impl DecodeSet {
         None
     }
 
-    /// Steps until a member's phase may change.
-    pub(crate) fn steps_to_milestone(&mut self, table: &ActiveTable) -> u64 {
-        while let Some(&Reverse((step, slot))) = self.milestones.peek() {
+    /// Remembers that a rule is asked when a member that has just joined yields
+    /// its `token`th token.
+    pub(crate) fn mark_turn(&mut self, slot: Slot, active: &Active, token: u32) {
+        if token > active.generated {
+            self.turns.push(Reverse((self.steps + u64::from(token - active.generated), slot)));
+        }
+    }
+
+    /// Steps until a rule is asked.
+    pub(crate) fn steps_to_turn(&mut self, table: &ActiveTable) -> u64 {
+        while let Some(&Reverse((step, slot))) = self.turns.peek() {
             if step > self.steps && table[slot].phase == Phase::Decoding {
                 return step - self.steps;
             }
-            self.milestones.pop();
+            self.turns.pop();
         }
         u64::MAX
     }
@@ -213,6 +224,7 @@ impl DecodeSet {
             self.gaps.clear();
             self.due.clear();
             self.milestones.clear();
+            self.turns.clear();
             self.cohorts.clear();
         }
     }

@@ -178,6 +178,9 @@ impl Instance {
                 if goes_on {
                     self.decode.mark(slot, active, reasoning);
                     self.decode.mark(slot, active, reasoning + 1);
+                    if self.asks_answering {
+                        self.decode.mark_turn(slot, active, reasoning);
+                    }
                 }
             }
             let reasoning = reasoning.unwrap_or(0);

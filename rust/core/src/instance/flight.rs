@@ -37,6 +37,24 @@ impl Flight {
 }
 
 impl Instance {
+    /// Tokens that the step in progress computes.
+    pub(crate) fn step_tokens(&self) -> Option<u64> {
+        self.flight.as_ref().map(|flight| flight.shape.decode_requests + flight.shape.prefill_tokens)
+    }
+
+    /// What the step in progress takes.
+    pub(crate) fn step_ticks(&self) -> Option<Ticks> {
+        self.flight.as_ref().map(|flight| flight.series.first)
+    }
+
+    /// Has the step in progress take as long as this. Returns when it ends.
+    pub(crate) fn stretch(&mut self, ticks: Ticks) -> Option<Ticks> {
+        let flight = self.flight.as_mut()?;
+        debug_assert_eq!(flight.steps, 1, "Invariant: what starts together does not leap");
+        flight.series.first = ticks;
+        Some(flight.start.saturating_add(ticks))
+    }
+
     /// Ends the run in progress with the step that runs at `now`; a step that
     /// ends at `now` has seen its last. Returns when the run now ends, if that
     /// changed.

@@ -7,6 +7,7 @@
 //! share (what an admission takes, who gives way) are in the configuration.
 
 use super::flight::Flight;
+use super::ranks::Ranks;
 use super::running::Walk;
 use super::{Chunk, Instance, Phase, World};
 use crate::config::{Preemption, Stage};
@@ -116,7 +117,7 @@ impl Instance {
     fn open(&self) -> Forming {
         // A lone request starves nobody, so its chunks have no limit.
         let limit = self.scheduler.long_prefill_token_threshold;
-        let ranked = self.ranks.as_ref().map_or(0, |ranks| ranks.waiting());
+        let ranked = self.ranks.as_ref().map_or(0, Ranks::waiting);
         let alone = self.admitted() + self.waiting.len() + ranked <= 1;
         let lone = alone && !self.scheduler.threshold_when_alone;
         Forming {
@@ -242,7 +243,7 @@ impl Instance {
         }
         let mut most = self.decode.steps_to_completion(&self.table);
         if self.asks_answering {
-            most = most.min(self.decode.steps_to_milestone(&self.table));
+            most = most.min(self.decode.steps_to_turn(&self.table));
         }
         let spare = u64::from(self.scheduler.spare_block);
         match self.memory.free().checked_sub(spare) {

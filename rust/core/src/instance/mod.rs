@@ -26,6 +26,7 @@ mod record;
 mod running;
 mod view;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use active::{ActiveTable, Phase, Slot, Turn};
@@ -96,6 +97,7 @@ struct Chunk {
 
 /// One replica.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Instance {
     index: u32,
     block_tokens: u32,
@@ -122,6 +124,8 @@ pub(crate) struct Instance {
     ranks: Option<Ranks>,
     /// Whether ranks look at how far ahead readers are.
     paced_ranks: bool,
+    /// Whether a rank may be another once its request is admitted.
+    minds_admission: bool,
     /// Whether anybody looks at what a prompt would take.
     predicts: bool,
     /// Those swapped out who come back by rank.
@@ -144,6 +148,10 @@ pub(crate) struct Instance {
     prefill_delay: Ticks,
     /// When the decode set's latest step ended.
     decoded_at: Ticks,
+    /// A moment, a run (its start and its steps), and how many had ended then.
+    looked_at: Cell<(Ticks, Ticks, u64, u64)>,
+    /// Whether anybody looks at when one reader runs out.
+    watches_slack: bool,
     /// Unfinished requests that are past their reasoning.
     answering: u64,
     /// Those for whom a rule is to be asked, in which case rules are given.
@@ -184,10 +192,12 @@ pub(crate) struct Instance {
 
 /// What of an instance is looked at from outside, and kept for that.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Watched {
     pub(crate) role: u32,
     pub(crate) pace: Option<Pace>,
     pub(crate) on_pace: bool,
+    pub(crate) slack: bool,
     pub(crate) intervals: bool,
     pub(crate) prefills: bool,
     pub(crate) asks_prefilled: bool,
@@ -207,6 +217,7 @@ impl Instance {
             QueueOrder::Ranked(ranking) => Some(ranking.as_ref().clone()),
             _ => None,
         };
+        let paced_ranks = ranking.as_ref().is_some_and(ranked::looks_at_pace);
         let cache = scheduler
             .prefix_cache
             .map(|cache| PrefixCache::new(config.blocks as u32, prefixes.contents(), cache.unknown_first));
@@ -219,7 +230,10 @@ impl Instance {
             block_tokens: config.block_tokens,
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
             waiting: Queue::new(&scheduler.order),
-            paced_ranks: ranking.as_ref().is_some_and(ranked::looks_at_pace),
+            paced_ranks,
+            minds_admission: ranking
+                .as_ref()
+                .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             predicts: watched.prefills || ranking.as_ref().is_some_and(ranked::looks_at_prefill),
             ranks: ranking.map(Ranks::new),
             swapped_by_rank: 0,
@@ -233,6 +247,8 @@ impl Instance {
             intervals: watched.intervals.then(Intervals::default),
             prefill_delay: 0,
             decoded_at: 0,
+            looked_at: Cell::default(),
+            watches_slack: watched.slack || paced_ranks,
             answering: 0,
             turning: Vec::new(),
             asks_prefilled: watched.asks_prefilled,

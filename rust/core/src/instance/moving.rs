@@ -158,7 +158,7 @@ impl Instance {
 
     /// Takes in a request with its memory. Returns when the run in progress now
     /// ends, if that changed.
-    pub(crate) fn land(&mut self, parcel: Parcel, now: Ticks, world: &mut World) -> Option<Ticks> {
+    pub(crate) fn land(&mut self, parcel: &Parcel, now: Ticks, world: &mut World) -> Option<Ticks> {
         self.usage.waited(self.queued(), now);
         let row = parcel.request as usize;
         let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
@@ -183,6 +183,10 @@ impl Instance {
         }
         let columns = &mut *world.columns;
         columns.transfer[row] += now - parcel.left;
+        let reasoning = world.trace.reasoning_tokens.as_ref().map(|column| column[row]);
+        if reasoning == Some(parcel.generated) {
+            columns.transfer_answering[row] += now - parcel.left;
+        }
         columns.migrations[row] += 1;
         columns.last_instance[row] = self.index;
         if self.ranks.is_some() {

@@ -102,7 +102,16 @@ impl Instance {
     /// Steps of the run in progress that have ended by `now`.
     pub(super) fn ended(&self, now: Ticks) -> u64 {
         match &self.flight {
-            Some(flight) if flight.decodes && flight.steps > 1 => flight.steps_ended(now).min(flight.steps),
+            Some(flight) if flight.decodes && flight.steps > 1 => {
+                // Rules look at an instance several times at one moment.
+                let (looked, start, steps, ended) = self.looked_at.get();
+                if (looked, start, steps) == (now, flight.start, flight.steps) {
+                    return ended;
+                }
+                let ended = flight.steps_ended(now);
+                self.looked_at.set((now, flight.start, flight.steps, ended));
+                ended
+            }
             _ => 0,
         }
     }
@@ -140,14 +149,20 @@ impl Instance {
     }
 
     /// Whether a catch-up could change what is kept by request.
-    pub(crate) fn is_behind(&mut self, now: Ticks) -> bool {
-        let ended = self.ended(now);
-        ended > 0
-            && (self.intervals.is_some() || {
-                let step = self.decode.step() + ended;
-                let ranks = self.ranks.as_mut().map_or(u64::MAX, |ranks| ranks.next_step());
-                ranks.min(self.decode.next_milestone()) <= step
-            })
+    pub(crate) fn is_behind(&mut self, field: InstField, now: Ticks) -> bool {
+        let Some(flight) = self.flight.as_ref().filter(|flight| flight.decodes) else { return false };
+        let (reached, steps) = (self.decode.step(), flight.steps);
+        let next = match field {
+            InstField::MeanTokenIntervalS => 0,
+            InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
+                let ranks = self.ranks.as_mut().map_or(u64::MAX, Ranks::next_step);
+                ranks.min(self.decode.next_milestone())
+            }
+            InstField::ClassRequests => self.ranks.as_mut().map_or(u64::MAX, Ranks::next_class),
+            _ => self.decode.next_milestone(),
+        };
+        // Mostly nothing can have changed before the run ends.
+        next < reached + steps && self.ended(now) > 0 && next <= reached + self.ended(now)
     }
 
     /// Blocks that nobody holds.
@@ -245,6 +260,9 @@ impl Instance {
     }
 
     fn is_on_pace(&mut self, now: Ticks) -> bool {
+        if self.steps_keep_pace() {
+            return self.pacing.as_mut().is_none_or(|pacing| pacing.others_on_pace(now));
+        }
         let ended = self.ended(now);
         let (step, last) = (self.decode.step() + ended, self.last_decoded(ended));
         self.pacing.as_mut().is_none_or(|pacing| pacing.all_on_pace(now, step, last))
@@ -258,8 +276,21 @@ impl Instance {
         }
     }
 
+    /// Whether a run is in progress none of whose steps is longer than readers
+    /// take for a token: then no member of the decode set runs out.
+    fn steps_keep_pace(&self) -> bool {
+        self.flight.as_ref().is_some_and(|flight| {
+            flight.decodes
+                && flight.start == self.decoded_at
+                && flight.series.at(flight.steps.saturating_sub(1)) < self.pace_interval
+        })
+    }
+
     /// Whether the question of pace depends on steps that are not booked yet.
     pub(crate) fn pace_is_open(&self, now: Ticks) -> bool {
+        if self.steps_keep_pace() {
+            return false;
+        }
         let ended = self.ended(now);
         let interval = self.pace_interval;
         ended > 0 && self.pacing.is_some() && now >= self.last_decoded(ended).saturating_add(interval)
@@ -278,15 +309,12 @@ impl Instance {
 
     fn waiting_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
         let of = |slot: Slot| self.view(slot, now, 0).blocks;
-        match &self.ranks {
-            Some(ranks) => {
-                let queued = ranks.slots().into_iter();
-                queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
-            }
-            None => {
-                let queued = self.waiting.iter().map(|waiter| self.waiter_blocks(waiter, now, trace));
-                queued.sum::<u64>() + self.swapped.iter().map(|&slot| of(slot)).sum::<u64>()
-            }
+        if let Some(ranks) = &self.ranks {
+            let queued = ranks.slots().into_iter();
+            queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
+        } else {
+            let queued = self.waiting.iter().map(|waiter| self.waiter_blocks(waiter, now, trace));
+            queued.sum::<u64>() + self.swapped.iter().map(|&slot| of(slot)).sum::<u64>()
         }
     }
 

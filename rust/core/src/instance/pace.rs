@@ -216,10 +216,11 @@ impl Pacing {
                 self.forget();
             }
             self.slow.push(run);
-        }
-        self.maxima.push(run.before + 1, first);
-        if steps > 1 {
-            self.maxima.push(after, last);
+            // Where the set is faster than its readers, no maximum changes.
+            self.maxima.push(run.before + 1, first);
+            if steps > 1 {
+                self.maxima.push(after, last);
+            }
         }
         self.latest = last;
     }
@@ -323,16 +324,10 @@ impl Pacing {
     /// Whether every reader has something left at `now`. The set took its
     /// latest step, the `step`th, at `ended`.
     pub(crate) fn all_on_pace(&mut self, now: Ticks, step: u64, ended: Ticks) -> bool {
-        let now = i128::from(now);
-        while let Some(&Reverse((deadline, slot, stamp))) = self.fixed.peek() {
-            if self.tracks[slot as usize].stamp == stamp {
-                if deadline <= now {
-                    return false;
-                }
-                break;
-            }
-            self.fixed.pop();
+        if !self.others_on_pace(now) {
+            return false;
         }
+        let now = i128::from(now);
         // Whoever has just got a token has it to read for one interval.
         if now < i128::from(ended) + self.interval {
             return true;
@@ -350,6 +345,22 @@ impl Pacing {
             }
             self.moving.pop();
             self.moving.push(Reverse((most, slot, stamp)));
+        }
+        true
+    }
+
+    /// Whether every reader has something left whose request does not decode,
+    /// or who has got nothing yet.
+    pub(crate) fn others_on_pace(&mut self, now: Ticks) -> bool {
+        let now = i128::from(now);
+        while let Some(&Reverse((deadline, slot, stamp))) = self.fixed.peek() {
+            if self.tracks[slot as usize].stamp == stamp {
+                if deadline <= now {
+                    return false;
+                }
+                break;
+            }
+            self.fixed.pop();
         }
         true
     }

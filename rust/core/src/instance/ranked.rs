@@ -66,7 +66,11 @@ impl Instance {
             quantum: 0,
             preemptions: active.preemptions,
             blocks,
-            deadline: self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, self.decode.step())),
+            deadline: self
+                .pacing
+                .as_ref()
+                .filter(|_| self.watches_slack)
+                .and_then(|pacing| pacing.deadline(slot, self.decode.step())),
             prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
         };
         if let Some(ranks) = &self.ranks {
@@ -98,6 +102,10 @@ impl Instance {
     pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, world: &World) {
         let steps = self.usage.steps;
         let Some(ranks) = &mut self.ranks else { return };
+        if to == List::Running && !self.minds_admission {
+            ranks.admit(slot, now, steps);
+            return;
+        }
         ranks.shift(slot, to, now, steps);
         if to != List::Gone
             && !self.place_behind(slot, now, 0, true, world)
@@ -335,7 +343,9 @@ impl Instance {
                 self.displace(victim, forming, now, world);
             }
         } else {
-            victims.iter().for_each(|&victim| ranks.list(victim));
+            for &victim in &victims {
+                ranks.list(victim);
+            }
         }
         victims.clear();
         self.victims = victims;
@@ -461,6 +471,22 @@ pub(super) fn looks_at_pace(ranking: &crate::config::Ranking) -> bool {
     let slack = |field: ReqField| field == ReqField::SlackS;
     let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
     exprs.into_iter().any(|expr| expr.looks_at_request(&slack))
+}
+
+/// Whether a rank may be another once its request is admitted.
+pub(super) fn looks_at_admission(ranking: &crate::config::Ranking, caches: bool) -> bool {
+    let changes = |field: ReqField| {
+        let always = [
+            ReqField::WaitingS,
+            ReqField::IdleSteps,
+            ReqField::AttainedS,
+            ReqField::Running,
+            ReqField::Blocks,
+        ];
+        always.contains(&field) || caches && field == ReqField::KvTokens
+    };
+    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
+    ranking.refresh.is_set() || exprs.into_iter().any(|expr| expr.looks_at_request(&changes))
 }
 
 /// Whether ranks look at what a prompt would take.

@@ -63,6 +63,9 @@ pub(super) struct Entry {
     shifted: u64,
     /// Answering, and in its first quantum.
     fresh: bool,
+    /// The decode set's step at which its class may change, as last noted.
+    class_due: u64,
+    class_stamp: u32,
 }
 
 type Moment = Reverse<(u64, Slot, u32)>;
@@ -76,6 +79,8 @@ pub(super) struct Ranks {
     queued: BinaryHeap<Reverse<(Rank, Slot, u32)>>,
     /// By the decode set's step counter, of its members.
     by_step: BinaryHeap<Moment>,
+    /// The same, of changes of class alone.
+    by_class: BinaryHeap<Moment>,
     /// By the instance's step counter, of those who wait.
     by_idle: BinaryHeap<Moment>,
     by_time: BinaryHeap<Moment>,
@@ -103,6 +108,7 @@ impl Ranks {
             running: BinaryHeap::new(),
             queued: BinaryHeap::new(),
             by_step: BinaryHeap::new(),
+            by_class: BinaryHeap::new(),
             by_idle: BinaryHeap::new(),
             by_time: BinaryHeap::new(),
             fresh: 0,
@@ -151,6 +157,7 @@ impl Ranks {
             list: List::Queued,
             rank_stamp: old.rank_stamp.wrapping_add(1),
             until_stamp: old.until_stamp.wrapping_add(1),
+            class_stamp: old.class_stamp.wrapping_add(1),
             since: now,
             since_steps: steps,
             attained,
@@ -176,6 +183,17 @@ impl Ranks {
             self.fresh -= u64::from(entry.fresh);
             (entry.placed, entry.fresh) = (false, false);
         }
+    }
+
+    /// Admits a request whose rank stays what it is.
+    pub(super) fn admit(&mut self, slot: Slot, now: Ticks, steps: u64) {
+        let entry = &mut self.entries[slot as usize];
+        self.lists[entry.list as usize] -= 1;
+        self.lists[List::Running as usize] += 1;
+        (entry.list, entry.since, entry.since_steps) = (List::Running, now, steps);
+        entry.shifted = self.round;
+        entry.rank_stamp = entry.rank_stamp.wrapping_add(1);
+        self.list(slot);
     }
 
     /// Whether a request that waits gave way while the present step was formed.
@@ -227,9 +245,12 @@ impl Ranks {
                 until.steps = until.steps.min(anew.steps);
             }
         }
+        let class_until = until.steps;
         let fresh = self.rules.quantum > 0 && view.phase(trace) == 2 && view.quanta() == 0;
         if self.rules.quantum > 0 {
-            for left in [view.to_answer(trace), view.to_quantum().filter(|_| fresh)].into_iter().flatten() {
+            for left in
+                [view.steps_to_answer(trace), view.steps_to_quantum().filter(|_| fresh)].into_iter().flatten()
+            {
                 until.within_steps(u64::from(left));
             }
         }
@@ -253,7 +274,19 @@ impl Ranks {
             entry.rank_stamp = entry.rank_stamp.wrapping_add(1);
         }
         entry.until_stamp = entry.until_stamp.wrapping_add(1);
+        let class_due = if view.decoding { steps.saturating_add(class_until) } else { u64::MAX };
+        if class_due != entry.class_due && remembers {
+            entry.class_due = class_due;
+            entry.class_stamp = entry.class_stamp.wrapping_add(1);
+            if class_due != u64::MAX {
+                self.by_class.push(Reverse((class_due, slot, entry.class_stamp)));
+            }
+        }
         self.entries[slot as usize] = entry;
+        if self.by_class.len() as u64 > 64 + 4 * self.lists[List::Running as usize] {
+            let entries = &self.entries;
+            self.by_class.retain(|&Reverse((_, slot, stamp))| entries[slot as usize].class_stamp == stamp);
+        }
         if changed {
             self.list(slot);
         }
@@ -361,6 +394,18 @@ impl Ranks {
     /// The decode set's step at which a rank may change next.
     pub(super) fn next_step(&mut self) -> u64 {
         peek_moment(&mut self.by_step, &self.entries)
+    }
+
+    /// The decode set's step at which a class may change next.
+    pub(super) fn next_class(&mut self) -> u64 {
+        while let Some(&Reverse((at, slot, stamp))) = self.by_class.peek() {
+            let entry = &self.entries[slot as usize];
+            if entry.class_stamp == stamp && entry.list == List::Running {
+                return at;
+            }
+            self.by_class.pop();
+        }
+        u64::MAX
     }
 
     /// The instance's step at which one may, of those who wait.

@@ -7,6 +7,7 @@
 
 use super::active::Phase;
 use super::form::Forming;
+use super::ranks::Ranks;
 use super::{Chunk, Instance, Part, World};
 use crate::config::Victim;
 use crate::time::Ticks;
@@ -53,7 +54,7 @@ impl Instance {
             }
             // The worst of all whose blocks are lacking, one by one.
             while self.ranks.is_some() && self.decode.blocks_for_next() > self.memory.free() {
-                let Some(slot) = self.ranks.as_mut().and_then(|ranks| ranks.worst()) else { break };
+                let Some(slot) = self.ranks.as_mut().and_then(Ranks::worst) else { break };
                 self.preempt(slot, forming, now, world);
             }
             // The latest admitted give theirs up until the rest is served.

@@ -79,9 +79,8 @@ impl RequestView {
         match field {
             ReqField::ArrivalS => Form::fixed(seconds(trace.arrival[row])),
             ReqField::AgeS => clock(seconds(self.now - trace.arrival[row]), PER_TICK),
-            ReqField::WaitingS if self.running => Form::fixed(0.0),
+            ReqField::WaitingS | ReqField::IdleSteps if self.running => Form::fixed(0.0),
             ReqField::WaitingS => clock(seconds(self.now - self.since), PER_TICK),
-            ReqField::IdleSteps if self.running => Form::fixed(0.0),
             ReqField::IdleSteps => Form { value: self.idle_steps as f64, per_step: 1.0, per_tick: 0.0 },
             ReqField::AttainedS if self.running => {
                 clock(seconds(self.attained + (self.now - self.since)), PER_TICK)
@@ -99,7 +98,7 @@ impl RequestView {
                 Form::fixed(self.blocks as f64)
             }
             ReqField::Phase => {
-                if let Some(left) = self.to_answer(trace) {
+                if let Some(left) = self.steps_to_answer(trace) {
                     until.within_steps(u64::from(left));
                 }
                 Form::fixed(f64::from(self.phase(trace)))
@@ -110,7 +109,7 @@ impl RequestView {
                 Form::fixed(trace.tenant.as_ref().map_or(0.0, |column| f64::from(column[row])))
             }
             ReqField::Quanta => {
-                if let Some(left) = self.to_quantum() {
+                if let Some(left) = self.steps_to_quantum() {
                     until.within_steps(u64::from(left));
                 }
                 Form::fixed(f64::from(self.quanta()))
@@ -124,7 +123,7 @@ impl RequestView {
                     clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
                 }
                 None => {
-                    if let Some(left) = self.to_answer(trace) {
+                    if let Some(left) = self.steps_to_answer(trace) {
                         until.within_steps(u64::from(left));
                     }
                     Form::fixed(1e18)
@@ -154,19 +153,19 @@ impl RequestView {
     }
 
     /// Steps until it answers, if it is on its way there.
-    pub(crate) fn to_answer(&self, trace: &Trace) -> Option<u32> {
+    pub(crate) fn steps_to_answer(&self, trace: &Trace) -> Option<u32> {
         let reasoning = self.reasoning(trace).filter(|_| self.decoding)?;
         (self.generated < reasoning).then(|| reasoning - self.generated)
     }
 
     #[inline]
     pub(crate) fn quanta(&self) -> u32 {
-        if self.quantum == 0 { 0 } else { (self.generated - self.base) / self.quantum }
+        (self.generated - self.base).checked_div(self.quantum).unwrap_or(0)
     }
 
     /// Steps until its quantum ends, if it is using one up.
     #[inline]
-    pub(crate) fn to_quantum(&self) -> Option<u32> {
+    pub(crate) fn steps_to_quantum(&self) -> Option<u32> {
         let counts = self.decoding && self.quantum > 0;
         counts.then(|| self.quantum - (self.generated - self.base) % self.quantum)
     }

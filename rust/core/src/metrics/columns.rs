@@ -76,6 +76,8 @@ pub struct Columns {
     pub preempted_answering: Vec<Ticks>,
     /// Time on the way from one instance to another; empty where nobody moves.
     pub transfer: Vec<Ticks>,
+    /// That part of it which came between its reasoning and its answer; likewise.
+    pub transfer_answering: Vec<Ticks>,
     /// How often it moved; likewise.
     pub migrations: Vec<u32>,
     /// The instance that it was on last; likewise.
@@ -107,6 +109,7 @@ impl Columns {
             preempted: vec![0; n],
             preempted_answering: vec![0; n],
             transfer: vec![0; moves],
+            transfer_answering: vec![0; moves],
             migrations: vec![0; moves],
             last_instance: vec![NO_INSTANCE; moves],
             qoe_answering: vec![f64::NAN; given(optional.paced)],

@@ -191,6 +191,7 @@ fn scaled(form: Form, by: f64) -> Form {
     Form { value: form.value * by, per_step: form.per_step * by, per_tick: form.per_tick * by }
 }
 
+#[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
 fn compare(op: Op, first: Form, second: Form, until: &mut Until) -> Form {
     let gap = first.plus(second, -1.0);
     if !gap.is_fixed() {
@@ -222,7 +223,7 @@ fn ilog2(form: Form, until: &mut Until) -> Form {
 }
 
 fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope: &mut S) -> Form {
-    let (mut count, mut holding, mut sum) = (0.0, 0.0, 0.0);
+    let (mut count, mut holding, mut sum) = (0_u32, 0_u32, 0.0);
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
     for index in 0..scope.instances() {
         if within.is_some_and(|roles| !scope.has_role(index, roles)) {
@@ -231,20 +232,19 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
         let before = scope.consider(index);
         let value = evaluate(of, scope, &mut Until::EVER.clone()).value;
         scope.consider(before);
-        count += 1.0;
-        holding += if value == 0.0 { 0.0 } else { 1.0 };
+        count += 1;
+        holding += u32::from(value != 0.0);
         sum += value;
         least = least.min(value);
         most = most.max(value);
     }
-    let none = count == 0.0;
     Form::fixed(match aggregate {
-        Aggregate::Count => holding,
+        Aggregate::Count => f64::from(holding),
         Aggregate::Sum => sum,
-        Aggregate::Any => f64::from(u8::from(holding > 0.0)),
+        Aggregate::Any => f64::from(u8::from(holding > 0)),
         Aggregate::All => f64::from(u8::from(holding == count)),
-        _ if none => 0.0,
-        Aggregate::Mean => sum / count,
+        _ if count == 0 => 0.0,
+        Aggregate::Mean => sum / f64::from(count),
         Aggregate::Min => least,
         Aggregate::Max => most,
     })
@@ -359,6 +359,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::float_cmp, reason = "whole numbers, and exact")]
     fn whole_divisions_and_logarithms_change_at_their_boundaries() {
         let field = r#"{"field": "req.generated_tokens"}"#;
         let mut at = At { tokens: 1003.0, per_token: 1.0, seconds: 0.0 };

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::expr::Expr;
-use super::fields::InstField;
+use super::fields::{InstField, ReqField};
 use crate::time::Ticks;
 
 /// Where requests go, and when that is asked.
@@ -182,15 +182,25 @@ impl Routing {
         turns
     }
 
-    /// Whether anything here looks at a field for which `test` holds.
+    /// Whether anything here looks at a field of a request for which `test` holds.
+    pub(crate) fn looks_at_request(&self, test: &dyn Fn(ReqField) -> bool) -> bool {
+        self.any(&|expr| expr.looks_at_request(test))
+    }
+
+    /// Whether anything here looks at a field of an instance for which `test` holds.
     pub(crate) fn looks_at(&self, test: &dyn Fn(InstField) -> bool) -> bool {
+        self.any(&|expr| expr.looks_at(test))
+    }
+
+    /// Whether `test` holds of an expression here, or a callable may look at anything.
+    fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = false;
-        let mut look = |expr: &Expr| found |= expr.looks_at(test);
+        let mut look = |expr: &Expr| found |= test(expr);
         let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
         rules().for_each(|rule| rule.visit(&mut look));
         for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
-            let Action::Migrate { source, target, when, .. } = action;
-            for choice in [source, target] {
+            let Action::Migrate { source, target, choose, when, .. } = action;
+            for choice in [source, target, choose] {
                 choice.min.iter().chain(&choice.r#where).for_each(&mut look);
             }
             when.iter().for_each(&mut look);

@@ -1,0 +1,105 @@
+"""A roofline on its way to being fitted, and what it says of work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from paceline import engine
+from paceline.calibration.kernels import step_seconds
+from paceline.cost import Roofline
+from paceline.deployment import Instance
+from paceline.policies.layered_prefill import authors_chunked
+from paceline.result.traffic import TrafficStats, energy_j
+from paceline.synthesis import synthesize
+
+if TYPE_CHECKING:
+    from paceline.hardware import Gpu
+    from paceline.model import Model
+    from paceline.trace import Trace
+
+__all__ = ["METRICS", "Candidate"]
+
+METRICS = ("ttft_mean", "ttft_p99", "tbt_mean", "tbt_p99", "expert_bytes_per_request", "energy_per_token")
+"""What can be observed of a replay: seconds, bytes, and joules a token of prompt or output."""
+
+_TICKS_PER_SECOND = 1e12
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Candidate:
+    """A roofline for a model on GPUs.
+
+    Parameters
+    ----------
+    roofline
+        The cost model.
+    model, gpu, tensor_parallel
+        What runs on what.
+    traces
+        Traces drawn so far, by how: shared between candidates, since they are the same.
+    """
+
+    roofline: Roofline
+    model: Model
+    gpu: Gpu
+    tensor_parallel: int
+    traces: dict[tuple[str, float, int, int], Trace] = field(default_factory=dict)
+    _wire: dict[str, Any] | None = field(default=None, init=False)
+    _served: dict[tuple[Any, ...], dict[str, float]] = field(default_factory=dict, init=False)
+
+    def kernels(self, **work: int) -> dict[str, float]:
+        """Return a step's time by kernel: see `step_seconds`."""
+        return step_seconds(self._instance_wire()["cost"], **work)
+
+    def served(
+        self, *, workload: str, rate: float, chunk: int, requests: int, seeds: int
+    ) -> dict[str, float]:
+        """Return `METRICS` of chunked prefill on a drawn workload: of each, the median over the seeds."""
+        key = (workload, rate, chunk, requests, seeds)
+        if key not in self._served:
+            rows = [self._replay(workload, rate, chunk, requests, seed) for seed in range(seeds)]
+            medians = np.median(np.array(rows), axis=0)
+            self._served[key] = dict(zip(METRICS, map(float, medians), strict=True))
+        return self._served[key]
+
+    def _instance_wire(self) -> dict[str, Any]:
+        if self._wire is None:
+            instance = Instance(
+                model=self.model,
+                gpu=self.gpu,
+                tensor_parallel=self.tensor_parallel,
+                cost=self.roofline,
+                max_model_len="auto",
+            )
+            self._wire = instance.to_wire()
+        return self._wire
+
+    def _replay(self, workload: str, rate: float, chunk: int, requests: int, seed: int) -> tuple[float, ...]:
+        drawn = (workload, rate, requests, seed)
+        if drawn not in self.traces:
+            self.traces[drawn] = synthesize(workload, requests=requests, rate=rate, seed=seed)
+        trace = self.traces[drawn]
+        policy = authors_chunked(max_num_batched_tokens=chunk)
+        wire = self._instance_wire()
+        scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=(chunk, 256))
+        columns = engine.columns(trace, policy)
+        # Straight to the engine: a fit replays thousands of times, and reads six numbers of each.
+        outcome = engine.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
+        ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / _TICKS_PER_SECOND
+        gaps = outcome.itl
+        (stats,) = json.loads(outcome.stats)["instances"]
+        traffic = TrafficStats.from_dict(stats["traffic"])
+        joules = energy_j([traffic], int(outcome.finish_ticks.max())) or 0.0
+        tokens = int(columns["prompt_tokens"].sum()) + int(columns["output_tokens"].sum())
+        return (
+            float(ttft.mean()),
+            float(np.quantile(ttft, 0.99)),
+            gaps.sum_ticks / max(gaps.count, 1) / _TICKS_PER_SECOND,
+            gaps.quantile_s(0.99) or 0.0,
+            traffic.expert_bytes / requests,
+            joules / tokens,
+        )

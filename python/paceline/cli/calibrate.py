@@ -1,0 +1,138 @@
+"""`paceline calibrate`: fit a roofline's efficiencies to what was observed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+if TYPE_CHECKING:
+    from paceline.calibration import Fit
+
+__all__ = ["calibrate"]
+
+
+def calibrate(
+    observations: Path,
+    *,
+    out: Path | None = None,
+    model: str | None = None,
+    gpu: str | None = None,
+    tensor_parallel: int | None = None,
+    fit: tuple[str, ...] = (),
+    json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+) -> None:
+    """Fit a roofline's efficiencies to observations, and write them with where they come from.
+
+    Needs SciPy: pip install 'paceline[calibrate]'.
+
+    Parameters
+    ----------
+    observations
+        A TOML file of what was observed, of what, and what may move (docs/guides/calibrate.md), or a CSV file
+        of steps: name, seconds, source, and decodes, context, prefill, history, tolerance.
+    out
+        A TOML file for the fit: the efficiencies, and each observation beside what they say of it.
+    model, gpu, tensor_parallel
+        What was observed, in place of the file's. A CSV file has none.
+    fit
+        What may move, in place of the file's: memory, layer_s, coverage_512 and the like.
+    json
+        Print one JSON object instead of a table.
+    quiet
+        Do not say how far the fit has come.
+    """
+    from paceline.calibration import calibrate as solve
+    from paceline.calibration import read_observations
+    from paceline.cli.output import note, print_json
+
+    problem = read_observations(
+        observations, model=model, gpu=gpu, tensor_parallel=tensor_parallel, fit=tuple(fit)
+    )
+    with _Status(quiet=quiet) as status:
+        found = solve(problem, report=status.show)
+    if out is not None:
+        out.write_text(found.to_toml(), encoding="utf-8")
+    if json:
+        print_json(_document(found))
+    else:
+        _print(found)
+    if out is not None:
+        note(f"wrote {out}")
+
+
+def _document(found: Fit) -> dict[str, Any]:
+    return {
+        "model": found.model,
+        "gpu": found.gpu,
+        "tensor_parallel": found.tensor_parallel,
+        "fitted": found.fitted,
+        "at_bound": list(found.at_bound),
+        "observations_sha256": found.observations_sha256,
+        "residuals": [
+            {
+                "name": of.name,
+                "observed": of.observed,
+                "bound": of.bound,
+                "fitted": of.fitted,
+                "off": of.off,
+                "tolerance": of.tolerance,
+                "source": of.source,
+            }
+            for of in found.residuals
+        ],
+    }
+
+
+def _print(found: Fit) -> None:
+    from paceline.cli.output import console, table
+
+    signs = {None: "", "at_least": "≥ ", "at_most": "≤ "}
+    console().print(
+        table(
+            ("fitted", "value", ""),
+            [
+                (name, f"{value:.4g}", "at its bound" if name in found.at_bound else "")
+                for name, value in found.fitted.items()
+            ],
+        )
+    )
+    console().print()
+    console().print(
+        table(
+            ("observation", "observed", "fitted", "off"),
+            [
+                (of.name, f"{signs[of.bound]}{of.observed:.4g}", f"{of.fitted:.4g}", f"{of.off:+.1%}")
+                for of in found.residuals
+            ],
+        )
+    )
+
+
+class _Status:
+    """A line on standard error about how far a fit has come, if that is a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        import sys
+
+        self._shown = sys.stderr.isatty() and not quiet
+        self._status: Any = None
+
+    def __enter__(self) -> _Status:
+        if self._shown:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status("fitting")
+            self._status.start()
+        return self
+
+    def show(self, evaluated: int, cost: float) -> None:
+        """Show the number of evaluations, and half the sum of squares."""
+        if self._status is not None:
+            self._status.update(f"fitting: {evaluated} evaluations, {cost:.2f}")
+
+    def __exit__(self, *error: object) -> None:
+        if self._status is not None:
+            self._status.stop()

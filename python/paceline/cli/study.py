@@ -1,0 +1,141 @@
+"""`paceline study`: do a published evaluation again, and put the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+__all__ = ["study"]
+
+
+def study(
+    name: str | None = None,
+    /,
+    *,
+    out: Path | None = None,
+    quick: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    data: Path | None = None,
+    json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+) -> None:
+    """Run a study and print the paper's numbers beside ours.
+
+    Parameters
+    ----------
+    name
+        Which study; without one, they are listed.
+    out
+        A folder for all of it: index.md, tables as CSV and Markdown, figures as PNG and CSV, study.json.
+        Figures need matplotlib: pip install 'paceline[study]'.
+    quick
+        Few requests, to see that it runs: the numbers are rough.
+    data
+        A folder with real data that the study can use in place of distributions fitted to it.
+    json
+        Print one JSON document instead of tables.
+    quiet
+        No progress bar.
+    """
+    from paceline.cli.output import console, note, print_json, table
+    from paceline.study import as_document, run_study, studies, write_study
+    from paceline.study.work import Work
+    from paceline.study.writing import check_target, need_matplotlib
+
+    if name is None:
+        known = studies()
+        if json:
+            print_json(known)
+        else:
+            console().print(table(("study", "about"), list(known.items()), left=2))
+        return
+    if out is not None:
+        # What is wrong with the folder is better known before the work than after it.
+        check_target(out)
+        need_matplotlib()
+    with _Progress(quiet=quiet) as progress:
+        done = run_study(name, Work(quick=quick, data=data, report=progress.show))
+    written = None if out is None else write_study(done, out)
+    if json:
+        print_json(as_document(done))
+    else:
+        _print(done)
+    if written is not None:
+        note(f"wrote {written}")
+
+
+def _print(done: Any) -> None:  # noqa: ANN401 - a Study, whose import would make help slow
+    from rich.text import Text
+
+    from paceline.cli.output import console, table
+    from paceline.study.model import Facts, Figure, Table
+    from paceline.study.writing import cells
+
+    screen = console()
+    screen.print(Text(done.title, style="bold"))
+    if done.quick:
+        screen.print("A quick run, on few requests: its numbers are rough.")
+    for page in done.pages:
+        screen.print()
+        screen.print(Text(page.title, style="bold"))
+        for part in page.parts:
+            screen.print()
+            if isinstance(part, str):
+                screen.print(Text(part.strip()))
+            elif isinstance(part, Figure):
+                screen.print(Text(f"[{part.name}] {part.caption}", style="dim"))
+            else:
+                shown: Table = part.table() if isinstance(part, Facts) else part
+                left = next(
+                    (i for i, kind in enumerate(shown.frame.dtypes) if kind.is_numeric()), shown.frame.width
+                )
+                screen.print(Text(shown.caption))
+                screen.print(table(shown.frame.columns, cells(shown), left=left))
+
+
+class _Progress:
+    """A bar over the parts of a study, on standard error if that is a terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        import sys
+
+        self._bar: Any = None
+        self._task: Any = None
+        self._shown = sys.stderr.isatty() and not quiet
+
+    def __enter__(self) -> _Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TaskProgressColumn,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(elapsed_when_finished=True),
+                TextColumn("left"),
+                console=Console(stderr=True),
+                transient=True,
+                # As in cli/progress.py: a thread of rich's own would need the interpreter too.
+                auto_refresh=False,
+                speed_estimate_period=600,
+            )
+            self._task = self._bar.add_task("starting", total=None)
+            self._bar.start()
+        return self
+
+    def show(self, what: str, done: float, total: float) -> None:
+        """Show how much is done of how much."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, completed=done, total=total, refresh=True)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

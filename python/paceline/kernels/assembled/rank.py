@@ -1,0 +1,170 @@
+"""One rank of a model, and the operators that its layers are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import polars as pl
+
+from paceline.errors import ConfigError
+from paceline.kernels.aisimulate import Database
+from paceline.kernels.curve import Curve
+from paceline.model import Model
+
+__all__ = ["MS", "Backend", "Rank", "pick_kernel"]
+
+Backend = Literal["vllm", "sglang", "trtllm"]
+
+MS = 1e-3
+# Of fp8 weights: in blocks of 128 by 128 as DeepSeek's are, else a scale for the whole matrix.
+_FP8 = ("fp8_block", "fp8")
+
+
+@dataclass(slots=False, kw_only=True, eq=False)
+class Rank:
+    """What is asked of the database: whose kernels, and of which share of a model.
+
+    Parameters
+    ----------
+    database, gpu, backend, version
+        As in :func:`~paceline.kernels.assembled.assemble`, the version resolved.
+    model
+        The model.
+    ranks
+        Ranks of tensor parallelism.
+    data_parallel, expert_parallel
+        How experts are shared.
+    facts
+        What was taken from where, filled in as tables are read.
+    """
+
+    database: Database
+    model: Model
+    gpu: str
+    backend: str
+    version: str
+    ranks: int
+    data_parallel: int
+    expert_parallel: bool
+    facts: dict[str, str] = field(default_factory=dict)
+
+    def table(self, file: str) -> pl.DataFrame:
+        """Return a table of the backend, and note its version."""
+        release = self.database.find(self.gpu, file, backend=self.backend, version=self.version)
+        self.facts[f"{file}_version"] = release.version
+        return self.database.table(release)
+
+    def has(self, file: str) -> bool:
+        """Whether the backend has a table."""
+        return any(
+            (r.gpu, r.backend, r.file) == (self.gpu, self.backend, file) for r in self.database.releases
+        )
+
+    @cached_property
+    def system(self) -> dict[str, str]:
+        """What the database says of the GPU."""
+        return self.database.system(self.gpu)
+
+    @cached_property
+    def products(self) -> pl.DataFrame:
+        """Matrix multiplications of every type."""
+        return self.table("gemm_perf")
+
+    def traffic(self, numbers: float) -> Curve:
+        """Return what it takes to move some 16-bit numbers for each token, past the caches."""
+        scale = float(self.system.get("gpu.mem_bw_empirical_scaling_factor", "1"))
+        bandwidth = float(self.system["gpu.mem_bw"]) * scale
+        latency = float(self.system.get("gpu.mem_empirical_constant_latency", "0"))
+        size = numbers * self.model.kv_dtype_bytes(self.model.dtype)
+        return Curve((1, 8192), (latency + size / bandwidth, latency + 8192 * size / bandwidth))
+
+    def once(self) -> dict[str, Curve]:
+        """Return norms, and what runs once a step."""
+        hidden = self.model.hidden_size
+        touch = {"layernorm": 4 * hidden, "embedding": 2 * hidden, "final_layernorm": 4 * hidden}
+        return {layer: self.traffic(numbers) for layer, numbers in touch.items()}
+
+    def gated(self, up: str, act: str, down: str, width: int) -> dict[str, Curve]:
+        """Return a gated MLP of this width over all ranks."""
+        hidden, share = self.model.hidden_size, width // self.ranks
+        return {
+            up: self.multiplication(hidden, 2 * share),
+            act: self.traffic(3 * share),
+            down: self.multiplication(share, hidden),
+        }
+
+    def multiplication(self, inputs: int, outputs: int, dtype: str | None = None) -> Curve:
+        """Return a matrix multiplication over its rows, in the model's type of weights unless told.
+
+        Between measured widths lines are drawn, first over the outputs and then over the inputs.
+        """
+        measured = self._measured(self._type(dtype))
+        by_inputs: dict[int, list[int]] = {}
+        for n, k in measured:
+            by_inputs.setdefault(k, []).append(n)
+        around = _around(sorted(by_inputs), inputs)
+        lines = {
+            k: _between(sorted(by_inputs[k]), outputs, {n: measured[n, k] for n in by_inputs[k]})
+            for k in around
+        }
+        return _between(sorted(lines), inputs, lines)
+
+    def _type(self, dtype: str | None) -> str:
+        """Return what the database calls a type of weights, the nearest that it has of fp8."""
+        wanted = dtype or (self.model.dtype if self.model.weight_dtype == "auto" else self.model.weight_dtype)
+        there = self.products["gemm_dtype"].unique().to_list()
+        names = _FP8 if wanted == "fp8" else (wanted,)
+        found = next((name for name in names if name in there), None)
+        if found is None:
+            raise ConfigError(
+                f"{self.database.where} must have {wanted} gemm of {self.backend} on {self.gpu}, "
+                f"had {', '.join(sorted(there))}"
+            )
+        self.facts["gemm_dtype"] = found
+        return found
+
+    def _measured(self, dtype: str) -> dict[tuple[int, int], Curve]:
+        cache = self.__dict__.setdefault("_curves", {})
+        if dtype not in cache:
+            rows = self.products.filter(pl.col("gemm_dtype") == dtype)
+            groups = rows.group_by("n", "k").agg("m", "latency").iter_rows()
+            cache[dtype] = {
+                (n, k): Curve.of((m, MS * ms) for m, ms in zip(rows_m, times, strict=True))
+                for n, k, rows_m, times in groups
+            }
+        found: dict[tuple[int, int], Curve] = cache[dtype]
+        return found
+
+
+def pick_kernel(rows: pl.DataFrame) -> pl.DataFrame:
+    """Keep one kernel at each place: where several were measured the one with more places in all.
+
+    Backends change kernels with the size of a batch, so no single one has every place.
+    """
+    if rows.is_empty() or "kernel_source" not in rows.columns:
+        return rows
+    place = [name for name in ("batch_size", "isl", "step", "num_tokens") if name in rows.columns]
+    ranked = rows.with_columns(places=pl.len().over("kernel_source"))
+    return ranked.sort(["places", "kernel_source"], descending=[True, False], maintain_order=True).unique(
+        place, keep="first", maintain_order=True
+    )
+
+
+def _around(points: list[int], at: int) -> list[int]:
+    """Return the two points that a place lies between, or goes on from past the last."""
+    above = next((i for i, point in enumerate(points) if point >= at), len(points) - 1)
+    if points[above] == at or len(points) == 1:
+        return [points[above]]
+    return points[max(above - 1, 0) : above + 1] if above else points[:1]
+
+
+def _between(points: list[int], at: int, curves: dict[int, Curve]) -> Curve:
+    """Return the curve at a place between points that have one each."""
+    around = _around(points, at)
+    if len(around) == 1:
+        return curves[around[0]]
+    rows = sorted({row for point in around for row in curves[point].at})
+    line = [Curve(tuple(around), tuple(curves[point](row) for point in around))(at) for row in rows]
+    return Curve(tuple(rows), tuple(line))

@@ -1,0 +1,101 @@
+"""What a router written in Python is shown, by the names of the expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from paceline import _core
+from paceline.policy.expressions.fields import FIELDS
+
+__all__ = ["Shown", "ShownRequest", "showing"]
+
+_PHASES = ("prefill", "reasoning", "answering")
+
+
+def _names(space: str, wires: Sequence[str]) -> dict[str, str]:
+    """Give the names of a space's fields that the engine shows, with the engine's own."""
+    return {
+        name: meaning.wire for (of, name), meaning in FIELDS.items() if of == space and meaning.wire in wires
+    }
+
+
+class Shown:
+    """An instance as of its last finished step.
+
+    It has the fields of `inst` that need no argument but the request that is
+    asked about (`fits`, `prefill_time` and `prefix_tokens` speak of that one),
+    as numbers, and `index`, its place in the cluster.
+    """
+
+    __slots__ = ("_fields", "_seen", "index")
+
+    def __init__(self, seen: _core.InstanceSight, fields: dict[str, str]) -> None:
+        self._seen, self._fields, self.index = seen, fields, seen.index
+
+    def __getattr__(self, name: str) -> float:
+        """Return a field."""
+        return self._seen.value(_wire(self._fields, name, "an instance"))
+
+    def __dir__(self) -> list[str]:
+        """List the fields."""
+        return [*self._fields, "index"]
+
+
+class ShownRequest:
+    """The request that is to go somewhere.
+
+    It has the fields of `req`, as numbers (`phase` as one of ``"prefill"``,
+    ``"reasoning"`` and ``"answering"``); `row`, its row in the trace; and `here`,
+    the index of the instance that it is on, None for one that arrives.
+    """
+
+    __slots__ = ("_fields", "_seen", "here", "row")
+
+    def __init__(self, seen: _core.RequestSight, fields: dict[str, str]) -> None:
+        self._seen, self._fields, self.row, self.here = seen, fields, seen.row, seen.here
+
+    @property
+    def phase(self) -> str:
+        """What it is doing."""
+        return _PHASES[int(self._seen.value("phase"))]
+
+    def __getattr__(self, name: str) -> float:
+        """Return a field."""
+        return self._seen.value(_wire(self._fields, name, "a request"))
+
+    def __dir__(self) -> list[str]:
+        """List the fields."""
+        return [*self._fields, "row", "here"]
+
+
+def _wire(fields: dict[str, str], name: str, of: str) -> str:
+    try:
+        return fields[name]
+    except KeyError:
+        raise AttributeError(f"{of} has no {name!r}; it has {', '.join(fields)}") from None
+
+
+def showing(
+    router: Callable[[Any, Any], int | None],
+) -> Callable[[_core.RequestSight, list[_core.InstanceSight]], int | None]:
+    """Wrap a router so that the engine can call it.
+
+    Parameters
+    ----------
+    router
+        Called once a decision with a `ShownRequest` and a `Shown` an instance;
+        gives the index of an instance, or None to have the request stay.
+
+    Returns
+    -------
+    callable
+        What the engine calls.
+    """
+    of_request = _names("req", _core.SEEN_OF_REQUEST)
+    of_instance = _names("inst", _core.SEEN_OF_INSTANCE)
+
+    def call(request: _core.RequestSight, instances: list[_core.InstanceSight]) -> int | None:
+        return router(ShownRequest(request, of_request), [Shown(seen, of_instance) for seen in instances])
+
+    return call

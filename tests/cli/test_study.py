@@ -1,0 +1,61 @@
+"""`paceline study` and `paceline calibrate`, as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.running import Run
+from paceline.calibration import Fit
+from paceline.study import studies
+
+
+def test_studies_are_listed(paceline: Run) -> None:
+    assert json.loads(paceline("study", "--json").stdout) == studies()
+    assert all(name in paceline("study").stdout for name in studies())
+
+
+def test_a_study_is_printed_and_written(paceline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = paceline("study", "layered-prefill", "--quick", "--out", "out")
+    assert done.returncode == 0
+    assert "Table 6" in done.stdout
+    assert "its numbers are rough" in done.stdout
+    assert done.stderr.startswith("wrote ")
+    assert json.loads((tmp_path / "out/study.json").read_text())["study"] == "layered-prefill"
+    assert (tmp_path / "out/figure-3.png").is_file()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/notes.txt").write_text("mine")
+    refused = paceline("study", "layered-prefill", "--quick", "--out", "mine")
+    assert refused.returncode == 2
+    assert "must be empty or hold a study" in refused.stderr
+
+
+def test_an_unknown_study_is_refused(paceline: Run) -> None:
+    done = paceline("study", "layered")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "close to it: layered-prefill" in done.stderr
+
+
+def test_steps_in_a_csv_file_are_fitted(paceline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    (tmp_path / "steps.csv").write_text(
+        "name,prefill,decodes,context,seconds,source\nprompt,4096,0,0,0.15,mine\ndecode,0,1,64,0.009,mine\n"
+    )
+    words = ("calibrate", "steps.csv", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--fit", "matmul")
+    done = paceline(*words, "--fit", "layer_s", "--out", "fit.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [of["fitted"] for of in document["residuals"]] == pytest.approx([0.15, 0.009], rel=1e-3)
+    fit = Fit.from_toml((tmp_path / "fit.toml").read_text())
+    assert fit.fitted == document["fitted"]
+    assert "layer_s" in paceline(*words, "--fit", "layer_s").stdout
+
+
+def test_a_file_without_a_model_says_what_to_give(paceline: Run, tmp_path: Path) -> None:
+    (tmp_path / "steps.csv").write_text("name,prefill,seconds,source\nprompt,4096,0.15,mine\n")
+    done = paceline("calibrate", "steps.csv")
+    assert done.returncode == 2
+    assert "model of steps.csv must be a name of the catalog" in done.stderr

@@ -1,0 +1,21 @@
+"""The documents of studies have the tables that the command prints."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from paceline.study import run_study, studies
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCUMENTED = [name for name in studies() if (ROOT / f"docs/studies/{name}.md").is_file()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_document_has_the_tables_of_its_study(name: str) -> None:
+    filled = runpy.run_path(str(ROOT / "docs/studies/refresh.py"))["filled"]
+    text = (ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8")
+    assert text == filled(text, run_study(name)), f"run docs/studies/refresh.py {name}"
