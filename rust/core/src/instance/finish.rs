@@ -65,6 +65,7 @@ impl Instance {
         self.usage.kv_token_ticks += series.integral(kv, members, steps);
         self.outstanding_tokens += members * steps;
         if members > 0 {
+            self.fruitless = 0;
             self.decode.advance(flight.start, series, steps, world.gaps);
             self.decoded_at = flight.start + ticks as Ticks;
             if let Some(pacing) = &mut self.pacing {
@@ -153,6 +154,7 @@ impl Instance {
                 continue;
             }
             active.generated += 1;
+            self.fruitless = 0;
             self.outstanding_tokens += 1;
             if active.generated == 1 {
                 world.columns.first_token[active.request as usize] = now;

@@ -16,6 +16,10 @@ use crate::error::Error;
 use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
+/// Preemptions in a row, without a token between them, after which nobody is
+/// taken to get anywhere any more. A batch has at most some thousands to lose.
+const MOST_FRUITLESS: u64 = 100_000;
+
 /// A step in the making.
 #[derive(Debug)]
 pub(super) struct Forming {
@@ -52,6 +56,8 @@ impl Instance {
         if self.ranks.is_some() {
             self.wake(now, world);
         }
+        // Formed again only where all who were admitted gave way, which leaves
+        // nobody who could once more: by rank, the second time is the last.
         let (forming, decodes) = loop {
             self.preempted.clear();
             self.copied = (0, 0);
@@ -80,6 +86,15 @@ impl Instance {
         };
         self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         let lost = !self.landed.is_empty() && self.shelve(now, world);
+        if self.fruitless > MOST_FRUITLESS {
+            let rule = format!(
+                "must let somebody get somewhere: {MOST_FRUITLESS} times in a row one gave way to another \
+                 before any had its next token, at {} s; where memory is lost, ranks that change as one runs \
+                 do that",
+                now / crate::time::TICKS_PER_SECOND,
+            );
+            return Err(Error::config(format!("instances[{}].scheduler.order", self.index), rule));
+        }
         if self.scheduler.decodes_first {
             self.put_decodes_first();
         }

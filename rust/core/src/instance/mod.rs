@@ -174,6 +174,8 @@ pub(crate) struct Instance {
     layers: Layers,
     /// Requests preempted while forming the step in progress.
     preempted: Vec<u32>,
+    /// How many were preempted since anybody here yielded a token.
+    fruitless: u64,
     /// Those of them who are queued again only once it is formed.
     late: Vec<Slot>,
     /// Blocks copied (out, back) while forming the step in progress.
@@ -275,6 +277,7 @@ impl Instance {
             chunks: Vec::new(),
             layers: Layers::default(),
             preempted: Vec::new(),
+            fruitless: 0,
             late: Vec::new(),
             copied: (0, 0),
             completed: Vec::new(),

@@ -60,6 +60,7 @@ impl Instance {
     ) {
         forming.preempted = true;
         self.usage.preemptions += 1;
+        self.fruitless += 1;
         let active = &mut self.table[slot];
         active.preemptions += 1;
         active.out_since = now;

@@ -90,7 +90,6 @@ pub(super) struct Ranks {
     /// Counts the steps formed, to know who gave way in the present one.
     pub(super) round: u64,
     refreshed: Ticks,
-    refreshed_steps: u64,
 }
 
 /// Of a double, so that whole numbers order as it does.
@@ -116,7 +115,6 @@ impl Ranks {
             lists: [0; 3],
             round: 0,
             refreshed: 0,
-            refreshed_steps: 0,
         }
     }
 
@@ -436,8 +434,9 @@ impl Ranks {
     pub(super) fn refreshes(&mut self, now: Ticks, steps: u64) -> bool {
         let rules = self.rules.refresh;
         let by_time = rules.ticks > 0 && now / rules.ticks > self.refreshed / rules.ticks;
-        let by_step = rules.steps > 0 && steps / rules.steps > self.refreshed_steps / rules.steps;
-        (self.refreshed, self.refreshed_steps) = (now, steps);
+        // Though it may have been tried before in vain, after as many steps.
+        let by_step = rules.steps > 0 && steps.is_multiple_of(rules.steps);
+        self.refreshed = now;
         by_time || by_step
     }
 }

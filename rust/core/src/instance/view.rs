@@ -115,20 +115,18 @@ impl RequestView {
                 Form::fixed(f64::from(self.quanta()))
             }
             ReqField::Preemptions => tokens(self.preemptions, 0.0),
-            ReqField::SlackS => match self.deadline {
-                Some(deadline) => {
-                    if self.decoding {
-                        until.within_steps(1);
-                    }
-                    clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
-                }
-                None => {
+            ReqField::SlackS => {
+                let Some(deadline) = self.deadline else {
                     if let Some(left) = self.steps_to_answer(trace) {
                         until.within_steps(u64::from(left));
                     }
-                    Form::fixed(1e18)
+                    return Form::fixed(1e18);
+                };
+                if self.decoding {
+                    until.within_steps(1);
                 }
-            },
+                clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
+            }
             ReqField::PrefillS => Form::fixed(seconds(self.prefill)),
             ReqField::Running => Form::fixed(f64::from(u8::from(self.running))),
             ReqField::OutputTokens => tokens(self.output, 0.0),

@@ -1,0 +1,186 @@
+//! Whole replays under policies that rank, displace and move, with the debug
+//! assertions on: leaping equals stepping, and nothing is lost.
+
+use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
+use proptest::prelude::*;
+
+const KEYS: [&str; 8] = [
+    r#"{"field": "req.prompt_tokens"}"#,
+    r#"{"field": "req.quanta"}"#,
+    r#"{"op": "neg", "args": [{"field": "req.preemptions"}]}"#,
+    r#"{"field": "req.phase"}"#,
+    r#"{"op": "ilog2", "args": [{"field": "req.context_tokens"}]}"#,
+    r#"{"op": "lt", "args": [{"field": "req.idle_steps"}, {"const": 3}]}"#,
+    r#"{"op": "gt", "args": [{"field": "req.slack_s"}, {"const": 2e-11}]}"#,
+    r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#,
+];
+const TARGETS: [&str; 5] = [
+    r#"{"field": "inst.kv_tokens"}"#,
+    r#"{"field": "inst.reasoning_requests"}"#,
+    r#"{"op": "neg", "args": [{"field": "inst.free_blocks"}]}"#,
+    r#"{"op": "not", "args": [{"field": "inst.answering_on_pace"}]}"#,
+    r#"{"field": "inst.waiting_blocks"}"#,
+];
+
+#[derive(Debug, Clone)]
+struct Case {
+    blocks: u64,
+    block_tokens: u32,
+    budget: u64,
+    seqs: u64,
+    key: usize,
+    refresh: u64,
+    displaces: bool,
+    space: Option<u64>,
+    targets: (usize, usize),
+    links: Option<u64>,
+    live: bool,
+    until: Option<u64>,
+    /// Gap to the one before, prompt, output and reasoning tokens.
+    requests: Vec<(u64, u32, u32, u32)>,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let shape = (30u64..70, 1u32..5, 2u64..64, 1u64..9);
+    let order = (0..KEYS.len(), 0u64..4, any::<bool>(), prop::option::of(0u64..60));
+    let moves = (0..TARGETS.len(), 0..TARGETS.len(), prop::option::of(0u64..9), any::<bool>());
+    let request = (0u64..20, 1u32..30, 1u32..30, 0u32..30);
+    let requests = prop::collection::vec(request, 1..25);
+    (shape, order, moves, prop::option::of(0u64..3_000), requests).prop_map(
+        |(shape, order, moves, until, requests)| Case {
+            blocks: shape.0,
+            block_tokens: shape.1,
+            budget: shape.2,
+            seqs: shape.3,
+            key: order.0,
+            refresh: order.1,
+            displaces: order.2,
+            // Memory that is lost may be lost for ever, under ranks that change without a token.
+            space: if matches!(order.0, 5..) { Some(1_000) } else { order.3 },
+            targets: (moves.0, moves.1),
+            links: moves.2,
+            live: moves.3,
+            until,
+            requests,
+        },
+    )
+}
+
+fn config(case: &Case, leap: bool) -> String {
+    let admission = if case.displaces {
+        r#"{"kind": "displace", "when": null, "most": 0}"#
+    } else {
+        r#"{"kind": "wait"}"#
+    };
+    let preemption = case.space.map_or(r#"{"kind": "recompute"}"#.into(), |blocks| {
+        format!(r#"{{"kind": "swap", "blocks": {blocks}, "out": 3, "back": 2, "overlapped": false}}"#)
+    });
+    let links = case
+        .links
+        .map_or("null".into(), |latency| format!(r#"{{"bytes_per_s": 1e12, "latency": {latency}}}"#));
+    let until = case.until.map_or("null".into(), |until| until.to_string());
+    let live = if case.live { r#"{"stages": 2, "last_blocks": 1}"# } else { "null" };
+    let (prefilled, answering) = (TARGETS[case.targets.0], TARGETS[case.targets.1]);
+    let instance = format!(
+        r#"{{"blocks": {}, "block_tokens": {}, "max_model_len": null, "kv_bytes_per_token": 1,
+        "cost": {{"kind": "affine", "step": 5, "token": 2, "kv_token": 1}},
+        "scheduler": {{"max_num_batched_tokens": {}, "max_num_seqs": {}, "long_prefill_token_threshold": 0,
+            "stages": [{{"kind": "running"}}, {{"kind": "admit", "chunked": true, "unless_preempted": false,
+                "unless_swapped": false, "count_decodes": true, "gather": null}}],
+            "exclusive_prefill": false, "allocation": "chunk", "spare_block": false,
+            "decodes_first": false, "preemption": {preemption}, "requeue_late": false,
+            "order": {{"kind": "ranked", "classes": [{{"when": null, "hold": 0, "keys": [{}]}}],
+                "quantum": 4, "refresh": {{"steps": {}, "ticks": 0}}}},
+            "admission": {admission}, "victim": "latest", "watermark_blocks": 0,
+            "watermark_when_idle": false, "refund": true, "stop_at_own_preemption": false,
+            "threshold_when_alone": false, "prefix_cache": null, "schedule_ahead": false}}}}"#,
+        case.blocks, case.block_tokens, case.budget, case.seqs, KEYS[case.key], case.refresh,
+    );
+    format!(
+        r#"{{"instances": [{instance}, {instance}], "roles": [0, 1], "links": {links},
+        "pace": {{"interval": 30, "first": 60, "ttft": 100}},
+        "routing": {{"on_arrival": {{"rule": "round_robin"}},
+            "on_prefilled": {{"rule": "pick", "min": [{prefilled}], "where": null, "accept": null, "within": null}},
+            "on_answering": {{"rule": "pick", "min": [{answering}], "where": null, "accept": null, "within": null}},
+            "every": [{{"period": 70, "actions": [{{"action": "migrate",
+                "source": {{"min": [{{"field": "inst.free_blocks"}}], "where": null}},
+                "target": {{"min": [{{"op": "neg", "args": [{{"field": "inst.free_blocks"}}]}}], "where": null}},
+                "choose": {{"min": [{{"field": "req.kv_tokens"}}], "where": null}}, "when": null, "live": {live}}}]}}]}},
+        "until": {until}, "leap": {leap}, "record_decisions": false}}"#
+    )
+}
+
+fn replay(json: &str, requests: &[(u64, u32, u32, u32)]) -> Result<Outcome, Error> {
+    let config = Config::from_json(json.as_bytes()).expect("the configuration is valid");
+    let mut clock = 0;
+    let trace = Trace {
+        arrival: requests
+            .iter()
+            .map(|request| {
+                clock += request.0;
+                clock
+            })
+            .collect(),
+        prompt_tokens: requests.iter().map(|request| request.1).collect(),
+        output_tokens: requests.iter().map(|request| request.2).collect(),
+        reasoning_tokens: Some(requests.iter().map(|request| request.3.min(request.2)).collect()),
+        ..Trace::default()
+    };
+    let mut simulation = Simulation::new(&config, trace).expect("the trace is valid");
+    while !simulation.advance(10_000)? {}
+    Ok(simulation.into_outcome())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn leaping_equals_stepping_under_policies_and_nothing_is_lost(case in cases()) {
+        let leaping = replay(&config(&case, true), &case.requests);
+        let stepping = replay(&config(&case, false), &case.requests);
+        let (Ok(leaping), Ok(stepping)) = (&leaping, &stepping) else {
+            // Whoever lives for ever does so either way.
+            prop_assert!(leaping.is_err() && stepping.is_err());
+            return Ok(());
+        };
+        prop_assert_eq!(format!("{:?}", leaping.columns), format!("{:?}", stepping.columns));
+        prop_assert_eq!(&leaping.gaps, &stepping.gaps);
+        prop_assert_eq!(&leaping.usage, &stepping.usage);
+        prop_assert_eq!(leaping.end, stepping.end);
+        let columns = &leaping.columns;
+        for (row, &(_, _, output, _)) in case.requests.iter().enumerate() {
+            match columns.status[row] {
+                status if status == Status::Finished as u8 => prop_assert_eq!(columns.generated[row], output),
+                status if status == Status::Rejected as u8 => {}
+                _ => prop_assert!(case.until.is_some(), "without an end, everyone finishes or is rejected"),
+            }
+        }
+        let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
+        prop_assert_eq!(leaping.gaps.count(), gaps);
+    }
+}
+
+#[test]
+fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
+    let case = Case {
+        blocks: 30,
+        block_tokens: 1,
+        budget: 2,
+        seqs: 1,
+        key: 0,
+        refresh: 0,
+        displaces: true,
+        space: None,
+        targets: (0, 0),
+        links: None,
+        live: false,
+        until: None,
+        requests: vec![(0, 9, 1, 0); 4],
+    };
+    // Whoever has computed least goes first, and whoever gives way has computed nothing.
+    let json = config(&case, true)
+        .replace(KEYS[0], r#"{"field": "req.kv_tokens"}"#)
+        .replace(r#"long_prefill_token_threshold": 0"#, r#"long_prefill_token_threshold": 1"#);
+    let error = replay(&json, &case.requests).expect_err("nobody ever gets a token");
+    assert!(error.to_string().contains("must let somebody get somewhere"), "{error}");
+}
