@@ -172,18 +172,23 @@ fn best(pick: &Pick, sight: &mut Sight, serves: impl Fn(usize, &Sight) -> bool) 
     let mut best: Option<usize> = None;
     let mut least = std::mem::take(&mut sight.least);
     least.clear();
+    let mut kept = Vec::new();
     for i in 0..sight.instances.len() {
         let role = sight.instances[i].role();
         if pick.within.as_ref().is_some_and(|roles| !roles.contains(&role)) || !serves(i, sight) {
             continue;
         }
         sight.candidate = i;
-        let mut until = Until::EVER;
-        if pick.r#where.as_ref().is_some_and(|condition| !holds(condition, sight, &mut until)) {
+        // Whoever is no better need not be asked whether it may be picked.
+        kept.clone_from(&least);
+        if !is_less(&pick.min, &mut least, best.is_none(), sight) {
             continue;
         }
-        if is_less(&pick.min, &mut least, best.is_none(), sight) {
+        let may = |condition| holds(condition, sight, &mut Until::EVER.clone());
+        if pick.r#where.as_ref().is_none_or(may) {
             best = Some(i);
+        } else {
+            std::mem::swap(&mut kept, &mut least);
         }
     }
     sight.least = least;
