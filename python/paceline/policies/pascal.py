@@ -79,7 +79,8 @@ def pascal(
     preemption
         What becomes of the memory of those put out; None: a swap over PCIe to
         512 GiB of CPU memory a GPU, which is more than a replay fills. The paper
-        gives no size.
+        gives no size. Where memory is lost instead, two prompts longer than
+        `demote_above` can put each other out for ever, which a replay tells.
     max_num_batched_tokens, max_num_seqs, watermark
         As vLLM 0.6.1 has them for a model of 131,072 positions: chunked prefill
         turns itself on above 32,768, and steps then have 512 tokens.

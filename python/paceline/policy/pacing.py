@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paceline.errors import PolicyError
 from paceline.policy.checks import duration
 from paceline.policy.value import Value
 
@@ -45,6 +46,11 @@ class Pace(Value):
             value = getattr(self, name)
             if value is not None:
                 duration(f"{name} of a Pace", value, least=least)
+        if self.first < self.tpot:
+            raise PolicyError(
+                f"first of a Pace must be no shorter than its tpot of {self.tpot} s, was {self.first}: "
+                "a user waits that long for any token"
+            )
 
     def to_wire(self, ticks_per_s: float = 1e12) -> dict[str, int | None]:
         """Spell the pace out for the engine, in ticks."""

@@ -56,6 +56,18 @@ class Rows:
         """Say which requests were routed to an instance."""
         return cast(Bools, (self.frame["instance"] == index).fill_null(value=False).to_numpy())
 
+    @property
+    def moved(self) -> bool:
+        """Whether a request went from one instance to another."""
+        return bool((self.frame["migrations"] > 0).any())
+
+    def groups(self) -> list[tuple[str, Bools, list[int]]]:
+        """Return requests with the instances that served them: each instance's, or all where some moved."""
+        every = range(len(self.instances))
+        if self.moved:
+            return [("all instances", np.ones(self.frame.height, dtype=np.bool_), list(every))]
+        return [(f"instance {index}", self.on(index), [index]) for index in every]
+
     def settled(self, index: int) -> bool:
         """Say whether all that went to an instance finished there."""
         return bool(np.all(self.status("finished")[self.on(index)]))

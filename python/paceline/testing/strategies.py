@@ -284,7 +284,7 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
         "vllm_ltr": {"starved_steps": st.sampled_from([2, 20]), "hold": st.integers(0, 3)},
     }[kind]  # type: ignore[assignment]  # a strategy for each parameter
     given = {name: draw(values) for name, values in settings.items()}
-    if kind in ("andes", "fastserve", "las", "vllm_ltr"):
+    if kind in ("andes", "fastserve", "las", "pascal", "vllm_ltr"):
         # Ranks that change without a token: where memory is lost, two may put each other out for ever.
         given["preemption"] = Swap(cpu_blocks=10**6, out_s=0.001, in_s=0.001)
     elif kind != "pars":

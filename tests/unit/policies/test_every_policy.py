@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from paceline import policies
 from paceline.policy import Policy
 from paceline.policy.stages import Swap
+from paceline.testing import check
 from paceline.testing.strategies import RANKED, ranked
 from unit.policies.scenario import run, workloads
 
@@ -107,5 +108,6 @@ def test_it_ends_and_leaping_changes_nothing(
     assert leapt.itl == stepped.itl
     rows = leapt.requests
     assert set(rows["status"]) <= {"finished", "rejected"}
+    check(leapt)
     done = rows.filter(rows["status"] == "finished")
     assert (done["generated_tokens"] == done["output_tokens"]).all()
