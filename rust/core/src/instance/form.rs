@@ -117,7 +117,7 @@ impl Instance {
     fn open(&self) -> Forming {
         // A lone request starves nobody, so its chunks have no limit.
         let limit = self.scheduler.long_prefill_token_threshold;
-        let ranked = self.ranks.as_ref().map_or(0, Ranks::waiting);
+        let ranked = self.ranks.as_deref().map_or(0, Ranks::waiting);
         let alone = self.admitted() + self.waiting.len() + ranked <= 1;
         let lone = alone && !self.scheduler.threshold_when_alone;
         Forming {

@@ -121,7 +121,7 @@ pub(crate) struct Instance {
     /// Swapped out, in the order in which they come back.
     swapped: Vec<Slot>,
     /// Where everyone stands, if that decides.
-    ranks: Option<Ranks>,
+    ranks: Option<Box<Ranks>>,
     /// Whether ranks look at how far ahead readers are.
     paced_ranks: bool,
     /// Whether a rank may be another once its request is admitted.
@@ -140,10 +140,10 @@ pub(crate) struct Instance {
     /// Tokens of those whose memory is with the CPU.
     cpu_kv: u64,
     /// How far ahead readers are, if anybody asks.
-    pacing: Option<Pacing>,
+    pacing: Option<Box<Pacing>>,
     pace_interval: Ticks,
     /// The latest token intervals, if anybody asks.
-    intervals: Option<Intervals>,
+    intervals: Option<Box<Intervals>>,
     /// Sum of what the prompts not yet through would take, if anybody asks.
     prefill_delay: Ticks,
     /// When the decode set's latest step ended.
@@ -237,16 +237,16 @@ impl Instance {
                 .as_ref()
                 .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             predicts: watched.prefills || ranking.as_ref().is_some_and(ranked::looks_at_prefill),
-            ranks: ranking.map(Ranks::new),
+            ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,
             victims: Vec::new(),
             spared: Vec::new(),
             may_displace: false,
             landed: Vec::new(),
             cpu_kv: 0,
-            pacing: watched.pace.map(|pace| Pacing::new(pace, watched.on_pace)),
+            pacing: watched.pace.map(|pace| Box::new(Pacing::new(pace, watched.on_pace))),
             pace_interval: watched.pace.map_or(0, |pace| pace.interval),
-            intervals: watched.intervals.then(Intervals::default),
+            intervals: watched.intervals.then(Box::default),
             prefill_delay: 0,
             decoded_at: 0,
             looked_at: Cell::default(),
@@ -366,7 +366,7 @@ impl Instance {
     /// Requests that have no place in the order: new, preempted or swapped out.
     #[inline]
     fn queued(&self) -> u64 {
-        let ranked = self.ranks.as_ref().map_or(0, Ranks::waiting);
+        let ranked = self.ranks.as_deref().map_or(0, Ranks::waiting);
         self.waiting.len() + ranked + self.ahead.arrived() + self.swapped.len() as u64
     }
 

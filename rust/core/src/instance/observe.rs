@@ -155,10 +155,10 @@ impl Instance {
         let next = match field {
             InstField::MeanTokenIntervalS => 0,
             InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
-                let ranks = self.ranks.as_mut().map_or(u64::MAX, Ranks::next_step);
+                let ranks = self.ranks.as_deref_mut().map_or(u64::MAX, Ranks::next_step);
                 ranks.min(self.decode.next_milestone(&self.table))
             }
-            InstField::ClassRequests => self.ranks.as_mut().map_or(u64::MAX, Ranks::next_class),
+            InstField::ClassRequests => self.ranks.as_deref_mut().map_or(u64::MAX, Ranks::next_class),
             _ => self.decode.next_milestone(&self.table),
         };
         // Mostly nothing can have changed before the run ends.
@@ -216,14 +216,14 @@ impl Instance {
             InstField::AnsweringRequests => whole(self.answering),
             InstField::FreshAnsweringRequests => {
                 // Without quanta nobody ever uses one up.
-                let ranks = self.ranks.as_ref().filter(|ranks| ranks.rules.quantum > 0);
+                let ranks = self.ranks.as_deref().filter(|ranks| ranks.rules.quantum > 0);
                 whole(ranks.map_or(self.answering, Ranks::fresh))
             }
             InstField::ClassRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.in_class(class))),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             InstField::RunningTokens => whole(self.running_tokens(now)),
             InstField::OutstandingTokens => whole(self.outstanding_tokens(now)),
-            InstField::MeanTokenIntervalS => self.intervals.as_ref().map_or(0.0, Intervals::mean_s),
+            InstField::MeanTokenIntervalS => self.intervals.as_deref().map_or(0.0, Intervals::mean_s),
             InstField::PrefillDelayS => seconds(self.prefill_delay),
             InstField::PrefillS => {
                 asking.map_or(0.0, |asking| seconds(self.predicted_prefill(asking.view.prompt)))

@@ -224,7 +224,7 @@ impl Instance {
     ) {
         let mut displaced = 0;
         while forming.left > 0 {
-            let Some(slot) = self.ranks.as_mut().and_then(Ranks::front) else { break };
+            let Some(slot) = self.ranks.as_deref_mut().and_then(Ranks::front) else { break };
             if self.ranks.as_ref().is_some_and(|ranks| ranks.gave_way(slot)) {
                 break;
             }
