@@ -248,6 +248,13 @@ pub struct Ranking {
     pub refresh: Refresh,
 }
 
+impl Ranking {
+    /// All that ranks are made of.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys))
+    }
+}
+
 /// Requests that go before, or after, all others.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]

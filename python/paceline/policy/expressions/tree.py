@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -44,7 +45,7 @@ _ADVICE = (
 )
 
 
-class Expr:
+class Expr(ABC):
     """A value that the engine works out again and again during a replay.
 
     Expressions are built from `req`, `inst`, `slo`, `oracle` and `cluster` with
@@ -68,9 +69,9 @@ class Expr:
     __slots__ = ()
 
     @property
+    @abstractmethod
     def kind(self) -> Kind:
         """What the expression stands for."""
-        raise NotImplementedError
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -78,9 +79,9 @@ class Expr:
         return ()
 
     @property
+    @abstractmethod
     def key(self) -> tuple[object, ...]:
         """Plain values that are equal where the expressions are."""
-        raise NotImplementedError
 
     def same(self, other: object) -> bool:
         """Whether another expression has the same structure."""

@@ -364,12 +364,11 @@ fn watched(config: &Config, index: usize) -> Watched {
 fn check_scopes(config: &Config) -> Result<(), Error> {
     for (i, instance) in config.instances.iter().enumerate() {
         let scheduler = &instance.scheduler;
-        if let QueueOrder::Ranked(ranking) = &scheduler.order {
-            let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
-            if exprs.into_iter().any(|expr| expr.looks_at(&|_| true)) {
-                let rule = "must look at requests, not at instances";
-                return Err(Error::config(format!("instances[{i}].scheduler.order"), rule));
-            }
+        if let QueueOrder::Ranked(ranking) = &scheduler.order
+            && ranking.exprs().any(|expr| expr.looks_at(&|_| true))
+        {
+            let rule = "must look at requests, not at instances";
+            return Err(Error::config(format!("instances[{i}].scheduler.order"), rule));
         }
         if let Admission::Displace { when: Some(when), .. } = &scheduler.admission
             && when.looks_at_request(&|_| true)

@@ -9,7 +9,7 @@ use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
 use crate::metrics::{Reason, Status};
-use crate::policy::{Action, Choice, Live, Rule, Until, holds};
+use crate::policy::{Action, Choice, Live, Rule, Until, holds, sort_key};
 use crate::time::{NEVER, Ticks};
 
 /// Where requests go.
@@ -243,18 +243,17 @@ impl Simulation {
     fn ranked(&mut self, choice: &Choice, now: Ticks) -> Vec<usize> {
         let n = self.instances.len();
         let mut sight = self.pair(0, 0, now);
-        let mut found: Vec<(Vec<f64>, usize)> = Vec::new();
+        let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
         for index in 0..n {
             sight.candidate = index;
             let mut until = Until::EVER;
             if choice.r#where.as_ref().is_some_and(|condition| !holds(condition, &mut sight, &mut until)) {
                 continue;
             }
-            let keys = choice.min.iter();
-            let keys = keys.map(|key| crate::policy::evaluate(key, &mut sight, &mut until).value).collect();
+            let keys = choice.min.iter().map(|key| sort_key(key, &mut sight, &mut until)).collect();
             found.push((keys, index));
         }
-        found.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+        found.sort_unstable();
         found.into_iter().map(|(_, index)| index).collect()
     }
 

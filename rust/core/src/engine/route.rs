@@ -4,7 +4,7 @@ use super::sight::Sight;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
-use crate::policy::{Expr, Pick, Rule, Until, evaluate, holds};
+use crate::policy::{Expr, Pick, Rule, Until, holds, sort_key};
 use crate::time::Ticks;
 
 /// Decides in place of a rule: a caller's own code.
@@ -199,11 +199,11 @@ fn best(pick: &Pick, sight: &mut Sight, serves: impl Fn(usize, &Sight) -> bool) 
 }
 
 /// Whether the candidate comes before the best so far, which it then replaces.
-pub(super) fn is_less(keys: &[Expr], least: &mut Vec<f64>, first: bool, sight: &mut Sight) -> bool {
+pub(super) fn is_less(keys: &[Expr], least: &mut Vec<i64>, first: bool, sight: &mut Sight) -> bool {
     let mut less = first;
-    least.resize(keys.len(), 0.0);
+    least.resize(keys.len(), 0);
     for (key, least) in keys.iter().zip(least.iter_mut()) {
-        let value = evaluate(key, sight, &mut Until::EVER.clone()).value;
+        let value = sort_key(key, sight, &mut Until::EVER.clone());
         if less || value < *least {
             *least = value;
             less = true;

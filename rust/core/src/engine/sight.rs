@@ -19,7 +19,7 @@ pub(crate) struct Sight<'a, 'w> {
     /// Where the request is, or the source of a pair.
     pub(crate) here: Option<usize>,
     /// Kept for its memory.
-    pub(crate) least: Vec<f64>,
+    pub(crate) least: Vec<i64>,
 }
 
 /// Fields of a request that a callable is shown.

@@ -469,8 +469,7 @@ impl Instance {
 /// Whether ranks look at how far ahead a reader is, which no run foretells.
 pub(super) fn looks_at_pace(ranking: &crate::config::Ranking) -> bool {
     let slack = |field: ReqField| field == ReqField::SlackS;
-    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
-    exprs.into_iter().any(|expr| expr.looks_at_request(&slack))
+    ranking.exprs().any(|expr| expr.looks_at_request(&slack))
 }
 
 /// Whether a rank may be another once its request is admitted.
@@ -485,13 +484,11 @@ pub(super) fn looks_at_admission(ranking: &crate::config::Ranking, caches: bool)
         ];
         always.contains(&field) || caches && field == ReqField::KvTokens
     };
-    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
-    ranking.refresh.is_set() || exprs.into_iter().any(|expr| expr.looks_at_request(&changes))
+    ranking.refresh.is_set() || ranking.exprs().any(|expr| expr.looks_at_request(&changes))
 }
 
 /// Whether ranks look at what a prompt would take.
 pub(super) fn looks_at_prefill(ranking: &crate::config::Ranking) -> bool {
     let prefill = |field: ReqField| field == ReqField::PrefillS;
-    let exprs = ranking.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys));
-    exprs.into_iter().any(|expr| expr.looks_at_request(&prefill))
+    ranking.exprs().any(|expr| expr.looks_at_request(&prefill))
 }

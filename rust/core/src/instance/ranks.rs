@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use super::active::Slot;
 use super::view::{OfRequest, RequestView};
 use crate::config::{MOST_KEYS, Ranking};
-use crate::policy::{Until, evaluate, holds};
+use crate::policy::{Until, holds, sort_key};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -90,13 +90,6 @@ pub(super) struct Ranks {
     /// Counts the steps formed, to know who gave way in the present one.
     pub(super) round: u64,
     refreshed: Ticks,
-}
-
-/// Of a double, so that whole numbers order as it does.
-#[inline]
-fn ordered(value: f64) -> i64 {
-    let bits = (value + 0.0).to_bits() as i64;
-    bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
 impl Ranks {
@@ -262,7 +255,7 @@ impl Ranks {
             let mut scope = OfRequest { view: &view, trace };
             rank.keys = [0; MOST_KEYS];
             for (key, expr) in rank.keys.iter_mut().zip(&self.rules.classes[class as usize].keys) {
-                *key = ordered(evaluate(expr, &mut scope, &mut until).value);
+                *key = sort_key(expr, &mut scope, &mut until);
             }
             if self.rules.refresh.is_set() {
                 until = lasting;

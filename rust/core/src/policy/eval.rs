@@ -116,8 +116,25 @@ pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> 
     until.unless_fixed(form) != 0.0
 }
 
+/// What an expression is sorted by: a whole number that orders as its value
+/// does, and the same on any machine. What is no number comes last.
+#[inline]
+pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> i64 {
+    ordered(evaluate(expr, scope, until).value)
+}
+
+#[inline]
+fn ordered(value: f64) -> i64 {
+    if value.is_nan() {
+        return i64::MAX;
+    }
+    // Adding nothing makes the two zeros one.
+    let bits = (value + 0.0).to_bits() as i64;
+    bits ^ (((bits >> 63) as u64) >> 1) as i64
+}
+
 /// What an expression is worth; `until` is lowered to how long.
-pub(crate) fn evaluate<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> Form {
+fn evaluate<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> Form {
     match expr {
         Expr::Const(value) => Form::fixed(*value),
         Expr::Field(Field::Req(field)) => scope.request(*field, until),
@@ -371,6 +388,15 @@ mod tests {
         let mut until = Until::EVER;
         assert_eq!(evaluate(&level, &mut at, &mut until).value, 9.0);
         assert_eq!(until.steps, 21);
+    }
+
+    #[test]
+    fn keys_order_as_their_values_and_no_number_comes_last() {
+        let values =
+            [f64::NEG_INFINITY, -1e18, -1.5, -1.0, -1e-12, 0.0, 1e-12, 1.0, 2.0, 1e18, f64::INFINITY];
+        assert!(values.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
+        assert_eq!(ordered(-0.0), ordered(0.0));
+        assert!([f64::NAN, -f64::NAN].iter().all(|&nan| ordered(nan) > ordered(f64::INFINITY)));
     }
 
     #[test]
