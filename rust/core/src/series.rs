@@ -79,12 +79,18 @@ impl Series {
 
     /// The largest `j <= k` whose first `j` steps take at most `elapsed`.
     pub fn steps_within(&self, elapsed: Ticks, k: u64) -> u64 {
+        if elapsed < self.first {
+            return 0;
+        }
         let goal = u128::from(elapsed);
         let mut j = self.guess(elapsed).min(k);
-        while j > 0 && self.total(j) > goal {
+        let mut total = self.total(j);
+        while total > goal {
             j -= 1;
+            total -= u128::from(self.at(j));
         }
-        while j < k && self.total(j + 1) <= goal {
+        while j < k && total + u128::from(self.at(j)) <= goal {
+            total += u128::from(self.at(j));
             j += 1;
         }
         j

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::Simulation;
-use super::route::is_less;
+use super::route::Best;
 use super::sight::Sight;
 use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
 use crate::metrics::{Reason, Status};
-use crate::policy::{Action, Choice, Live, Rule, Until, holds, sort_key};
+use crate::policy::{Action, Choice, Live, Rule, holds_now, sort_key_now};
 use crate::time::{NEVER, Ticks};
 
 /// Where requests go.
@@ -91,8 +91,7 @@ impl Simulation {
         let Self { router, instances, trace, columns, gaps, leap, .. } = self;
         let world = crate::instance::World { trace, columns, gaps, leap: *leap };
         let here = asking.place.map(|(index, _)| index);
-        let mut sight =
-            Sight { instances, world, now, asking, candidate: 0, there: None, here, least: Vec::new() };
+        let mut sight = Sight { instances, world, now, asking, candidate: 0, there: None, here };
         router.choose(rule, &mut sight)
     }
 
@@ -213,7 +212,7 @@ impl Simulation {
                         continue;
                     }
                     let mut sight = self.pair(here, there, now);
-                    if when.as_ref().is_none_or(|when| holds(when, &mut sight, &mut Until::EVER.clone())) {
+                    if when.as_ref().is_none_or(|when| holds_now(when, &mut sight)) {
                         self.migrate(here, there, choose, *live, now);
                     }
                 }
@@ -227,16 +226,7 @@ impl Simulation {
         let Self { instances, trace, columns, gaps, leap, .. } = self;
         let world = crate::instance::World { trace, columns, gaps, leap: *leap };
         let asking = Asking { view: RequestView::arriving(0, now, world.trace), place: None };
-        Sight {
-            instances,
-            world,
-            now,
-            asking,
-            candidate: here,
-            there: Some(there),
-            here: Some(here),
-            least: Vec::new(),
-        }
+        Sight { instances, world, now, asking, candidate: here, there: Some(there), here: Some(here) }
     }
 
     /// The instances that a choice considers, the lowest first.
@@ -246,11 +236,10 @@ impl Simulation {
         let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
         for index in 0..n {
             sight.candidate = index;
-            let mut until = Until::EVER;
-            if choice.r#where.as_ref().is_some_and(|condition| !holds(condition, &mut sight, &mut until)) {
+            if choice.r#where.as_ref().is_some_and(|condition| !holds_now(condition, &mut sight)) {
                 continue;
             }
-            let keys = choice.min.iter().map(|key| sort_key(key, &mut sight, &mut until)).collect();
+            let keys = choice.min.iter().map(|key| sort_key_now(key, &mut sight)).collect();
             found.push((keys, index));
         }
         found.sort_unstable();
@@ -260,8 +249,7 @@ impl Simulation {
     /// Has one request go from `source` to `target`, if there is one to go.
     fn migrate(&mut self, source: usize, target: usize, choose: &Choice, live: Option<Live>, now: Ticks) {
         self.catch_up(source, now);
-        let mut best: Option<(u32, RequestView)> = None;
-        let mut least = Vec::new();
+        let mut best: Best<(u32, RequestView)> = Best::default();
         for slot in self.instances[source].decoding() {
             let view = self.instances[source].view(slot, now, 0);
             let busy = self.transfers.migrations.iter().any(|migration| migration.request == view.row);
@@ -270,15 +258,14 @@ impl Simulation {
             }
             let mut sight = self.pair(source, target, now);
             sight.asking = Asking { view, place: Some((source, slot)) };
-            let mut until = Until::EVER;
-            if choose.r#where.as_ref().is_some_and(|condition| !holds(condition, &mut sight, &mut until)) {
+            if choose.r#where.as_ref().is_some_and(|condition| !holds_now(condition, &mut sight)) {
                 continue;
             }
-            if is_less(&choose.min, &mut least, best.is_none(), &mut sight) {
-                best = Some((slot, view));
+            if best.is_beaten(&choose.min, &mut sight) {
+                best.take((slot, view));
             }
         }
-        let Some((slot, view)) = best else { return };
+        let Some((slot, view)) = best.found else { return };
         let migration = Migration { request: view.row, source, target, copied: 0, void: false };
         let Some(live) = live.filter(|live| live.stages > 0) else {
             self.tell(slot, migration, now);

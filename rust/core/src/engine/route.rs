@@ -4,7 +4,7 @@ use super::sight::Sight;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
-use crate::policy::{Expr, Pick, Rule, Until, holds, sort_key};
+use crate::policy::{Expr, Pick, Rule, holds_now, sort_key_now};
 use crate::time::Ticks;
 
 /// Decides in place of a rule: a caller's own code.
@@ -121,13 +121,13 @@ impl Router {
             Rule::Stay { when } => {
                 let here = sight.asking.place.map(|(index, _)| index);
                 sight.candidate = here.unwrap_or(0);
-                let stays = when.as_ref().is_none_or(|when| holds(when, sight, &mut Until::EVER.clone()));
+                let stays = when.as_ref().is_none_or(|when| holds_now(when, sight));
                 here.filter(|_| stays)
             }
             Rule::Unless { of, when } => {
                 let picked = self.choose(of, sight)?;
                 sight.there = picked;
-                picked.filter(|_| !holds(when, sight, &mut Until::EVER.clone()))
+                picked.filter(|_| !holds_now(when, sight))
             }
             Rule::Call { index } => {
                 let seen = sight.seen();
@@ -169,49 +169,79 @@ impl Router {
 
 /// The lowest of those who may be picked, if it is acceptable.
 fn best(pick: &Pick, sight: &mut Sight, serves: impl Fn(usize, &Sight) -> bool) -> Option<usize> {
-    let mut best: Option<usize> = None;
-    let mut least = std::mem::take(&mut sight.least);
-    least.clear();
-    let mut kept = Vec::new();
+    let mut best = Best::default();
     for i in 0..sight.instances.len() {
-        let role = sight.instances[i].role();
-        if pick.within.as_ref().is_some_and(|roles| !roles.contains(&role)) || !serves(i, sight) {
+        let may_hold = |roles: &Vec<u32>| roles.contains(&sight.instances[i].role());
+        if !pick.within.as_ref().is_none_or(may_hold) || !serves(i, sight) {
             continue;
         }
         sight.candidate = i;
         // Whoever is no better need not be asked whether it may be picked.
-        kept.clone_from(&least);
-        if !is_less(&pick.min, &mut least, best.is_none(), sight) {
-            continue;
-        }
-        let may = |condition| holds(condition, sight, &mut Until::EVER.clone());
-        if pick.r#where.as_ref().is_none_or(may) {
-            best = Some(i);
-        } else {
-            std::mem::swap(&mut kept, &mut least);
+        if best.is_beaten(&pick.min, sight)
+            && pick.r#where.as_ref().is_none_or(|condition| holds_now(condition, sight))
+        {
+            best.take(i);
         }
     }
-    sight.least = least;
-    let picked = best?;
+    let picked = best.found?;
     sight.candidate = picked;
-    let accepted = pick.accept.as_ref().is_none_or(|accept| holds(accept, sight, &mut Until::EVER.clone()));
+    let accepted = pick.accept.as_ref().is_none_or(|accept| holds_now(accept, sight));
     accepted.then_some(picked)
 }
 
-/// Whether the candidate comes before the best so far, which it then replaces.
-pub(super) fn is_less(keys: &[Expr], least: &mut Vec<i64>, first: bool, sight: &mut Sight) -> bool {
-    let mut less = first;
-    least.resize(keys.len(), 0);
-    for (key, least) in keys.iter().zip(least.iter_mut()) {
-        let value = sort_key(key, sight, &mut Until::EVER.clone());
-        if less || value < *least {
-            *least = value;
-            less = true;
-        } else if value > *least {
-            return false;
-        }
+/// The lowest so far of those looked at, and what it was ranked by.
+#[derive(Debug)]
+pub(super) struct Best<T> {
+    pub(super) found: Option<T>,
+    least: Keys,
+    latest: Keys,
+}
+
+/// What one candidate is ranked by. The first is kept apart: mostly there is no
+/// other, and then this needs no memory of its own.
+#[derive(Debug, Default)]
+struct Keys {
+    first: i64,
+    others: Vec<i64>,
+}
+
+impl<T> Default for Best<T> {
+    fn default() -> Self {
+        Self { found: None, least: Keys::default(), latest: Keys::default() }
     }
-    less
+}
+
+impl<T> Best<T> {
+    /// Whether what is considered now comes before it.
+    pub(super) fn is_beaten(&mut self, keys: &[Expr], sight: &mut Sight) -> bool {
+        let mut less = self.found.is_none();
+        let Some((first, others)) = keys.split_first() else { return less };
+        self.latest.first = sort_key_now(first, sight);
+        if !less {
+            if self.latest.first > self.least.first {
+                return false;
+            }
+            less = self.latest.first < self.least.first;
+        }
+        self.latest.others.clear();
+        for (i, key) in others.iter().enumerate() {
+            let value = sort_key_now(key, sight);
+            if !less {
+                if value > self.least.others[i] {
+                    return false;
+                }
+                less = value < self.least.others[i];
+            }
+            self.latest.others.push(value);
+        }
+        less
+    }
+
+    /// Takes what beat it in its place.
+    pub(super) fn take(&mut self, found: T) {
+        self.found = Some(found);
+        std::mem::swap(&mut self.least, &mut self.latest);
+    }
 }
 
 /// The candidate with the fewest outstanding tokens. What an instance had when

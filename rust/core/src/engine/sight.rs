@@ -3,7 +3,7 @@
 
 use super::route::Seen;
 use crate::instance::{Asking, Instance, World};
-use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
 use crate::time::Ticks;
 
 /// See the module.
@@ -18,8 +18,6 @@ pub(crate) struct Sight<'a, 'w> {
     pub(crate) there: Option<usize>,
     /// Where the request is, or the source of a pair.
     pub(crate) here: Option<usize>,
-    /// Kept for its memory.
-    pub(crate) least: Vec<i64>,
 }
 
 /// Fields of a request that a callable is shown.

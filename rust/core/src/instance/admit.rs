@@ -122,10 +122,8 @@ impl Instance {
         let active = &mut self.table[slot];
         let taken = self.memory.take(grown, &mut active.held);
         debug_assert!(taken.is_ok(), "Invariant: there is room for who has landed");
-        (active.count, active.phase) = (grown, Phase::Stalled);
-        self.partial_kv += u64::from(computed);
-        self.enter(slot);
-        self.schedule_chunk(slot, tokens, Part::Landed, forming);
+        active.count = grown;
+        self.come_back(slot, tokens, Part::Landed, forming, world);
         true
     }
 
@@ -207,8 +205,46 @@ impl Instance {
         slot
     }
 
-    /// Puts a request at the end of the order of admission.
+    /// Has somebody yield its next token whose memory is here: with the decode
+    /// set, if that runs in this step and has what it needs, else by itself.
+    pub(super) fn come_back(
+        &mut self,
+        slot: Slot,
+        tokens: u32,
+        part: Part,
+        forming: &mut Forming,
+        world: &World,
+    ) {
+        let joins = tokens == 1
+            && forming.decoded
+            && forming.count_decodes
+            && self.layers.group.is_none()
+            && !self.scheduler.decodes_first;
+        if !joins {
+            let active = &mut self.table[slot];
+            active.phase = Phase::Stalled;
+            self.partial_kv += u64::from(active.computed);
+            self.enter(slot);
+            self.schedule_chunk(slot, tokens, part, forming);
+            return;
+        }
+        self.take_turn(slot);
+        self.join_set(slot, world);
+        self.decode.welcome(slot, part);
+        let active = &mut self.table[slot];
+        self.memory.register(active.owner(), active.computed + 1, &self.prefixes, &mut active.held);
+        forming.left -= 1;
+    }
+
+    /// Puts a request that is not in the decode set at the end of the order of
+    /// admission.
     pub(super) fn enter(&mut self, slot: Slot) {
+        self.take_turn(slot);
+        self.partials.push(slot);
+    }
+
+    /// Puts a request at the end of the order of admission.
+    fn take_turn(&mut self, slot: Slot) {
         // Stale entries are swept before they outnumber the others.
         if self.order.len() > 64 && self.order.len() as u64 > 4 * self.admitted() {
             let table = &self.table;
@@ -217,7 +253,6 @@ impl Instance {
         self.table[slot].turn = self.next_turn;
         self.order.push((self.next_turn, slot));
         self.next_turn += 1;
-        self.partials.push(slot);
     }
 
     /// Has an admitted request outside the decode set compute `tokens` in this

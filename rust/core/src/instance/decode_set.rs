@@ -8,7 +8,9 @@
 //!
 //! Where a step runs without the set (only prefills), its members' next gap is
 //! longer than that of those who join meanwhile. Such members are kept as
-//! cohorts until the set runs again.
+//! cohorts until the set runs again. Who comes back to it with its memory, from
+//! the CPU's or from another instance, has a first gap of its own, and is kept
+//! as a newcomer until that step has ended.
 //!
 //! The counts by `offset mod block size` say how many members need a new block
 //! at any coming step, which bounds a leap exactly by the blocks there are.
@@ -16,6 +18,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use super::Part;
 use super::active::{Active, ActiveTable, Phase, Slot};
 use crate::metrics::{Sketch, SuffixMaxima};
 use crate::series::Series;
@@ -45,6 +48,8 @@ pub(crate) struct DecodeSet {
     mark: u64,
     /// Members whose latest token came before the end of the last step.
     cohorts: Vec<Cohort>,
+    /// Members whose first step with the set has not ended.
+    newcomers: Vec<(Slot, Part)>,
     /// Members by offset, where the cost asks for the longest context.
     offsets: Option<BTreeMap<i64, u32>>,
 }
@@ -72,6 +77,7 @@ impl DecodeSet {
             gaps: SuffixMaxima::default(),
             mark: 0,
             cohorts: Vec::new(),
+            newcomers: Vec::new(),
             offsets: keeps_longest.then(BTreeMap::new),
         }
     }
@@ -200,6 +206,23 @@ impl DecodeSet {
         }
     }
 
+    /// Says of somebody who has just joined that its latest token came before
+    /// the end of the set's latest step.
+    pub(crate) fn welcome(&mut self, slot: Slot, part: Part) {
+        self.newcomers.push((slot, part));
+    }
+
+    /// Members whose first step with the set has not been booked, and how they
+    /// came to run in it.
+    pub(crate) fn newcomers(&self) -> &[(Slot, Part)] {
+        &self.newcomers
+    }
+
+    /// Those are members like all others whose first step has been booked.
+    pub(crate) fn forget_newcomers(&mut self) {
+        self.newcomers.clear();
+    }
+
     /// Lets a member go, with what it has by now written back to it. `now` is
     /// when the set's latest step ended, if it ran in the last step.
     pub(crate) fn leave(&mut self, active: &mut Active, phase: Phase, now: Ticks) {
@@ -232,6 +255,7 @@ impl DecodeSet {
             self.milestones.clear();
             self.turns.clear();
             self.cohorts.clear();
+            self.newcomers.clear();
         }
     }
 
@@ -305,14 +329,23 @@ impl DecodeSet {
 
     /// Takes `k` steps as long as `series` says, the first of which starts at
     /// `start`.
-    pub(crate) fn advance(&mut self, start: Ticks, series: &Series, k: u64, sketch: &mut Sketch) {
-        if self.cohorts.is_empty() {
+    pub(crate) fn advance(
+        &mut self,
+        start: Ticks,
+        series: &Series,
+        k: u64,
+        table: &mut ActiveTable,
+        sketch: &mut Sketch,
+    ) {
+        if self.cohorts.is_empty() && self.newcomers.is_empty() {
             sketch.add_series(self.members, series, k);
         } else {
-            self.resume(start, series, k, sketch);
+            self.resume(start, series, k, table, sketch);
         }
-        self.mark += 1;
-        self.gaps.push(self.mark, series.at(k - 1));
+        if k > 1 || self.newcomers.is_empty() {
+            self.mark += 1;
+            self.gaps.push(self.mark, series.at(k - 1));
+        }
         self.steps += k;
         let block = u64::from(self.block_tokens);
         let phase = u64::from(self.phase) + k;
@@ -320,8 +353,16 @@ impl DecodeSet {
         self.kv_tokens += self.members * k;
     }
 
-    /// Counts the gaps of a run whose first step ends a pause for some.
-    fn resume(&mut self, start: Ticks, series: &Series, k: u64, sketch: &mut Sketch) {
+    /// Counts the gaps of a run whose first step ends a pause for some, or is
+    /// the first that they take with the set.
+    fn resume(
+        &mut self,
+        start: Ticks,
+        series: &Series,
+        k: u64,
+        table: &mut ActiveTable,
+        sketch: &mut Sketch,
+    ) {
         let end = start + series.first;
         let mut paused = 0;
         for cohort in self.cohorts.drain(..).filter(|cohort| cohort.members > 0) {
@@ -331,7 +372,19 @@ impl DecodeSet {
             self.gaps.push(cohort.mark + 1, gap);
             paused += cohort.members;
         }
-        sketch.add(series.first, self.members - paused);
+        sketch.add(series.first, self.members - paused - self.newcomers.len() as u64);
+        if !self.newcomers.is_empty() {
+            // The others' gap ends here, where newcomers begin to share theirs.
+            self.mark += 1;
+            self.gaps.push(self.mark, series.first);
+        }
+        for &(slot, _) in &self.newcomers {
+            let active = &mut table[slot];
+            let gap = end - active.last_token;
+            sketch.add(gap, 1);
+            active.max_gap = active.max_gap.max(gap);
+            active.joined = self.mark;
+        }
         if k > 1 {
             let rest = Series { first: series.at(1), slope: series.slope };
             sketch.add_series(self.members, &rest, k - 1);

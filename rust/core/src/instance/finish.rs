@@ -66,11 +66,15 @@ impl Instance {
         self.outstanding_tokens += members * steps;
         if members > 0 {
             self.fruitless = 0;
-            self.decode.advance(flight.start, series, steps, world.gaps);
+            self.decode.advance(flight.start, series, steps, &mut self.table, world.gaps);
             self.decoded_at = flight.start + ticks as Ticks;
             if let Some(pacing) = &mut self.pacing {
                 pacing.advance(flight, steps, self.decode.step());
+                for &(slot, _) in self.decode.newcomers() {
+                    pacing.goes_on_in_set(slot, self.decode.step() - steps + 1, flight.start + series.first);
+                }
             }
+            self.decode.forget_newcomers();
             while let Some((slot, step, generated)) = self.decode.pop_milestone(&self.table, steps) {
                 self.pass(slot, step, generated, flight, steps, world);
             }
@@ -119,6 +123,27 @@ impl Instance {
             pacing.answers(slot, end);
         } else if generated == reasoning + 1 {
             pacing.first_in_set(slot, self.decode.step() - (steps - step), end);
+        }
+    }
+
+    /// Takes a request into the decode set that lacks one token.
+    pub(super) fn join_set(&mut self, slot: Slot, world: &World) {
+        let active = &mut self.table[slot];
+        if let Some(reasoning) = world.reasoning(active.request) {
+            self.decode.mark(slot, active, reasoning);
+            self.decode.mark(slot, active, reasoning + 1);
+            if self.asks_answering {
+                self.decode.mark_turn(slot, active, reasoning);
+            }
+        }
+        self.decode.join(slot, active);
+    }
+
+    /// Takes a request out of the decode set that stays with the instance.
+    pub(super) fn set_aside(&mut self, slot: Slot, now: Ticks) {
+        self.leave_set(slot, Phase::Stalled, now);
+        if let Some(pacing) = &mut self.pacing {
+            pacing.watch(slot);
         }
     }
 
@@ -172,18 +197,8 @@ impl Instance {
             self.partial_kv -= u64::from(active.computed);
             let (request, generated) = (active.request, active.generated);
             let goes_on = generated < active.output;
-            let reasoning = world.reasoning(request);
-            if let Some(reasoning) = reasoning {
-                world.phases(request, generated, start, now);
-                if goes_on {
-                    self.decode.mark(slot, active, reasoning);
-                    self.decode.mark(slot, active, reasoning + 1);
-                    if self.asks_answering {
-                        self.decode.mark_turn(slot, active, reasoning);
-                    }
-                }
-            }
-            let reasoning = reasoning.unwrap_or(0);
+            world.phases(request, generated, start, now);
+            let reasoning = world.reasoning(request).unwrap_or(0);
             let ends_reasoning = generated == reasoning.max(1);
             self.answering += u64::from(ends_reasoning);
             self.table[slot].answering |= ends_reasoning;
@@ -195,9 +210,8 @@ impl Instance {
                 }
             }
             if goes_on {
-                let active = &mut self.table[slot];
-                self.decode.join(slot, active);
-                let turn = active.turn;
+                self.join_set(slot, world);
+                let turn = self.table[slot].turn;
                 if let Some(pacing) = &mut self.pacing {
                     pacing.join(slot, self.decode.step());
                 }

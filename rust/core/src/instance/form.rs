@@ -29,6 +29,8 @@ pub(super) struct Forming {
     pub(super) chunk_limit: u64,
     /// Whether anybody gave way.
     pub(super) preempted: bool,
+    /// Whether the decode set has its tokens and its blocks.
+    pub(super) decoded: bool,
     /// Whether seats are counted with the decodes.
     pub(super) count_decodes: bool,
     /// When to look again though nothing happens.
@@ -124,6 +126,7 @@ impl Instance {
             left: self.scheduler.max_num_batched_tokens,
             chunk_limit: if limit == 0 || lone { u64::MAX } else { limit },
             preempted: false,
+            decoded: false,
             count_decodes: true,
             wake: None,
         }

@@ -17,6 +17,7 @@ mod halt;
 mod layers;
 mod moving;
 mod observe;
+mod order;
 mod pace;
 mod preempt;
 mod queue;

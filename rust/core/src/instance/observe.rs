@@ -8,7 +8,7 @@ use super::ranks::Ranks;
 use super::view::{RequestView, seconds};
 use crate::cost::StepShape;
 use crate::kv::Owner;
-use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
 use crate::series::Series;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -143,7 +143,7 @@ impl Instance {
             record.preempted.clear();
             record.copied = (0, 0);
             record.free_blocks -= later;
-            record.scheduled.iter_mut().for_each(|(_, _, before, _)| *before += ended as u32);
+            record.go_on(ended);
         }
         self.flight = Some(flight);
     }
@@ -155,10 +155,10 @@ impl Instance {
         let next = match field {
             InstField::MeanTokenIntervalS => 0,
             InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
-                let ranks = self.ranks.as_deref_mut().map_or(u64::MAX, Ranks::next_step);
+                let ranks = self.ranks.as_deref().map_or(u64::MAX, Ranks::next_step);
                 ranks.min(self.decode.next_milestone(&self.table))
             }
-            InstField::ClassRequests => self.ranks.as_deref_mut().map_or(u64::MAX, Ranks::next_class),
+            InstField::ClassRequests => self.ranks.as_deref().map_or(u64::MAX, Ranks::next_class),
             _ => self.decode.next_milestone(&self.table),
         };
         // Mostly nothing can have changed before the run ends.
@@ -288,10 +288,13 @@ impl Instance {
 
     /// Whether the question of pace depends on steps that are not booked yet.
     pub(crate) fn pace_is_open(&self, now: Ticks) -> bool {
+        let ended = self.ended(now);
+        if ended > 0 && !self.decode.newcomers().is_empty() {
+            return self.pacing.is_some();
+        }
         if self.steps_keep_pace() {
             return false;
         }
-        let ended = self.ended(now);
         let interval = self.pace_interval;
         ended > 0 && self.pacing.is_some() && now >= self.last_decoded(ended).saturating_add(interval)
     }
@@ -319,7 +322,7 @@ impl Instance {
     }
 
     fn head_blocks(&mut self, now: Ticks, trace: &Trace) -> u64 {
-        if let Some(ranks) = &mut self.ranks {
+        if let Some(ranks) = &self.ranks {
             return ranks.front().map_or(0, |slot| self.view(slot, now, 0).blocks);
         }
         match self.swapped.first() {

@@ -143,7 +143,8 @@ impl Pacing {
         }
     }
 
-    /// A request outside the set yields a visible token.
+    /// A request outside the set yields a visible token, after which it joins
+    /// the set or is done.
     pub(crate) fn token(&mut self, slot: Slot, when: Ticks) {
         let when = i128::from(when);
         let interval = self.interval;
@@ -156,7 +157,6 @@ impl Pacing {
         track.late_asked += (track.most - track.asked).max(0);
         track.visible += 1;
         track.stamp = track.stamp.wrapping_add(1);
-        self.watch(slot);
     }
 
     /// A member of the set yields its first visible token at the set's `step`.
@@ -166,6 +166,15 @@ impl Pacing {
         }
         self.token(slot, when);
         self.join(slot, step);
+    }
+
+    /// A request that had something to read before it joined yields its first
+    /// token with the set, at the set's `step`.
+    pub(crate) fn goes_on_in_set(&mut self, slot: Slot, step: u64, when: Ticks) {
+        if self.tracks[slot as usize].visible > 0 {
+            self.token(slot, when);
+            self.join(slot, step);
+        }
     }
 
     /// A request joins the set, which has taken `step` steps.
@@ -188,7 +197,8 @@ impl Pacing {
         }
     }
 
-    /// A member leaves the set, which has taken `step` steps.
+    /// A member leaves the set, which has taken `step` steps. Who stays with the
+    /// instance is to be [watched](Self::watch).
     pub(crate) fn leave(&mut self, slot: Slot, step: u64) {
         if !self.tracks[slot as usize].moving {
             return;
@@ -196,7 +206,6 @@ impl Pacing {
         let track = self.counted(slot, step);
         self.tracks[slot as usize] =
             Track { moving: false, stamp: self.tracks[slot as usize].stamp.wrapping_add(1), ..track };
-        self.watch(slot);
     }
 
     /// The set is empty: nobody is left who saw its steps.
@@ -308,7 +317,7 @@ impl Pacing {
     }
 
     /// Notes when a reader outside the set runs out.
-    fn watch(&mut self, slot: Slot) {
+    pub(crate) fn watch(&mut self, slot: Slot) {
         let track = &self.tracks[slot as usize];
         if !self.watched || track.due.is_none() || track.moving {
             return;

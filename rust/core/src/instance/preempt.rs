@@ -41,7 +41,7 @@ impl Instance {
     pub(super) fn preempt(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
         let phase = self.table[slot].phase;
         if phase == Phase::Decoding {
-            self.leave_set(slot, Phase::Stalled, now);
+            self.set_aside(slot, now);
         } else {
             self.partials.retain(|&other| other != slot);
             self.partial_kv -= u64::from(self.table[slot].computed);

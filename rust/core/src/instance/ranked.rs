@@ -5,12 +5,12 @@ use super::active::{Phase, Slot};
 use super::flight::Flight;
 use super::form::Forming;
 use super::observe::OfInstance;
-use super::ranks::{List, Ranks};
+use super::ranks::{List, Look, Ranks};
 use super::view::RequestView;
 use super::{Instance, Part, World};
 use crate::config::{Admission, Allocation, Preemption};
 use crate::kv::Owner;
-use crate::policy::{ReqField, Until, holds};
+use crate::policy::{ReqField, holds_now};
 use crate::series::Series;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -87,15 +87,25 @@ impl Instance {
     #[inline]
     pub(super) fn place(&mut self, slot: Slot, now: Ticks, keys: bool, world: &World) {
         if self.ranks.is_some() {
-            self.place_behind(slot, now, 0, keys, world);
+            self.place_behind(slot, now, None, keys, world);
         }
     }
 
-    fn place_behind(&mut self, slot: Slot, now: Ticks, behind: u64, keys: bool, world: &World) -> bool {
-        let view = self.view(slot, now, behind);
+    /// The same, of a member that goes on as it was `behind` steps ago.
+    fn place_behind(
+        &mut self,
+        slot: Slot,
+        now: Ticks,
+        behind: Option<u64>,
+        keys: bool,
+        world: &World,
+    ) -> bool {
+        let (behind, goes_on) = (behind.unwrap_or(0), behind.is_some());
+        let mut view = self.view(slot, now, behind);
         let steps = if view.decoding { self.decode.step() - behind } else { self.usage.steps };
         let Some(ranks) = &mut self.ranks else { return false };
-        ranks.place(slot, &view, keys, steps, world.leap, world.trace)
+        let look = Look { keys, steps, goes_on, remembers: world.leap };
+        ranks.place(slot, &mut view, look, world.trace)
     }
 
     /// Moves a request to another list, and looks at its rank anew.
@@ -108,7 +118,7 @@ impl Instance {
         }
         ranks.shift(slot, to, now, steps);
         if to != List::Gone
-            && !self.place_behind(slot, now, 0, true, world)
+            && !self.place_behind(slot, now, None, true, world)
             && let Some(ranks) = &mut self.ranks
         {
             ranks.list(slot);
@@ -128,7 +138,7 @@ impl Instance {
             ranks.enter(slot, now, steps, attained);
         }
         self.place(slot, now, true, world);
-        self.ranks.as_mut().is_some_and(|ranks| ranks.front() == Some(slot))
+        self.ranks.as_ref().is_some_and(|ranks| ranks.front() == Some(slot))
     }
 
     /// Brings the ranks of the decode set's members up to date with the
@@ -140,7 +150,7 @@ impl Instance {
             let now = flight.start + flight.series.total(steps) as Ticks;
             for slot in ranks.slots() {
                 if self.table[slot].phase == Phase::Decoding {
-                    self.place_behind(slot, now, 0, !lasting, world);
+                    self.place_behind(slot, now, None, !lasting, world);
                 }
             }
             return;
@@ -152,7 +162,7 @@ impl Instance {
             }
             let behind = reached - step;
             let when = flight.start + flight.series.total(steps.saturating_sub(behind)) as Ticks;
-            self.place_behind(slot, when, behind, !lasting, world);
+            self.place_behind(slot, when, Some(behind), !lasting, world);
         }
     }
 
@@ -169,10 +179,10 @@ impl Instance {
             return;
         }
         let keys = !ranks.rules.refresh.is_set();
-        while let Some((_, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_time(now)) {
+        while let Some(slot) = self.ranks.as_mut().and_then(|ranks| ranks.pop_time(now)) {
             self.place(slot, now, keys, world);
         }
-        while let Some((_, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_idle(steps)) {
+        while let Some(slot) = self.ranks.as_mut().and_then(|ranks| ranks.pop_idle(steps)) {
             self.place(slot, now, keys, world);
         }
     }
@@ -184,7 +194,7 @@ impl Instance {
             Admission::Wait => false,
             Admission::Displace { when: None, .. } => true,
             Admission::Displace { when: Some(when), .. } => {
-                holds(when, &mut OfInstance { instance: self, now, trace }, &mut Until::EVER.clone())
+                holds_now(when, &mut OfInstance { instance: self, now, trace })
             }
         };
         self.scheduler.admission = admission;
@@ -224,7 +234,7 @@ impl Instance {
     ) {
         let mut displaced = 0;
         while forming.left > 0 {
-            let Some(slot) = self.ranks.as_deref_mut().and_then(Ranks::front) else { break };
+            let Some(slot) = self.ranks.as_deref().and_then(Ranks::front) else { break };
             if self.ranks.as_ref().is_some_and(|ranks| ranks.gave_way(slot)) {
                 break;
             }
@@ -318,7 +328,7 @@ impl Instance {
             if ranks.entry(victim).rank <= rank || (most > 0 && *displaced + victims.len() as u64 >= most) {
                 break;
             }
-            ranks.pop_worst();
+            ranks.pass_over(victim);
             if ranks.has_just_come(victim) {
                 self.spared.push(victim);
                 continue;
@@ -356,7 +366,7 @@ impl Instance {
     pub(super) fn displace(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
         let phase = self.table[slot].phase;
         if phase == Phase::Decoding {
-            self.leave_set(slot, Phase::Stalled, now);
+            self.set_aside(slot, now);
             let active = &mut self.table[slot];
             active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
             if self.scheduler.refund {
@@ -402,10 +412,14 @@ impl Instance {
                 let taken = self.memory.take(grown, &mut active.held);
                 debug_assert!(taken.is_ok(), "Invariant: there is room for who comes in");
                 active.count = grown;
-                let decoding = phase != Phase::Swapped(false);
-                active.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
-                self.partial_kv += u64::from(computed);
-                self.enter(slot);
+                if phase == Phase::Swapped(false) {
+                    active.phase = Phase::Prefilling;
+                    self.partial_kv += u64::from(computed);
+                    self.enter(slot);
+                    self.schedule_chunk(slot, offer.tokens as u32, offer.part, forming);
+                } else {
+                    self.come_back(slot, offer.tokens as u32, offer.part, forming, world);
+                }
             }
             _ => {
                 let row = self.table[slot].request as usize;
@@ -425,11 +439,14 @@ impl Instance {
                 active.computed = hit;
                 active.count = hits.len() as u64;
                 self.partial_kv += u64::from(hit);
+                self.schedule_chunk(slot, offer.tokens as u32, offer.part, forming);
             }
         }
         // Its rank sees the blocks that it now has.
-        self.schedule_chunk(slot, offer.tokens as u32, offer.part, forming);
         self.shift(slot, List::Running, now, world);
+        if !self.minds_admission && self.table[slot].phase == Phase::Decoding {
+            self.place(slot, now, true, world);
+        }
     }
 
     /// Puts the memory of those who landed and found no room with the CPU.

@@ -5,15 +5,14 @@
 //! enters another class, uses up a quantum. Between two events it holds for a
 //! known number of steps, or of ticks, which bounds a leap. So nobody is looked
 //! at whose rank cannot have changed. The two orders that are asked for, the
-//! best of those who wait and the worst of those who run, are heaps whose
-//! outdated entries are passed over.
+//! best of those who wait and the worst of those who run, are kept as such.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
 use super::active::Slot;
+use super::order::Order;
 use super::view::{OfRequest, RequestView};
-use crate::config::{MOST_KEYS, Ranking};
+use crate::config::{Class, MOST_KEYS, Ranking};
 use crate::policy::{Until, holds, sort_key};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -38,17 +37,29 @@ pub(super) enum List {
     Running,
 }
 
+/// How a request is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    /// Whether also at what ranks it in its class.
+    pub(super) keys: bool,
+    /// The counter by which it counts its steps: the decode set's for a member,
+    /// the instance's for others.
+    pub(super) steps: u64,
+    /// Whether it was a member already when it was last looked at.
+    pub(super) goes_on: bool,
+    /// Whether it is noted when to look again.
+    pub(super) remembers: bool,
+}
+
 /// What is kept of one request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
     pub(super) rank: Rank,
     pub(super) list: List,
-    /// Tells entries of the two orders from outdated ones.
-    rank_stamp: u32,
-    /// The same for the moments at which its rank may change.
-    until_stamp: u32,
     /// Whether it has entered a class yet.
     placed: bool,
+    /// Answering, and in its first quantum.
+    fresh: bool,
     /// Tokens that it had yielded when it entered its class.
     pub(super) base: u32,
     /// When that was.
@@ -61,29 +72,25 @@ pub(super) struct Entry {
     pub(super) attained: Ticks,
     /// The latest step in whose forming it came in, or gave way.
     shifted: u64,
-    /// Answering, and in its first quantum.
-    fresh: bool,
-    /// The decode set's step at which its class may change, as last noted.
-    class_due: u64,
-    class_stamp: u32,
+    /// The decode set's step, and the moment, before which a member's class
+    /// surely stays what it is.
+    class_due: (u64, Ticks),
 }
-
-type Moment = Reverse<(u64, Slot, u32)>;
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ranks {
     pub(super) rules: Ranking,
     entries: Vec<Entry>,
-    running: BinaryHeap<(Rank, Slot, u32)>,
-    queued: BinaryHeap<Reverse<(Rank, Slot, u32)>>,
+    running: Order<Reverse<Rank>>,
+    queued: Order<Rank>,
     /// By the decode set's step counter, of its members.
-    by_step: BinaryHeap<Moment>,
+    by_step: Order<u64>,
     /// The same, of changes of class alone.
-    by_class: BinaryHeap<Moment>,
+    by_class: Order<u64>,
     /// By the instance's step counter, of those who wait.
-    by_idle: BinaryHeap<Moment>,
-    by_time: BinaryHeap<Moment>,
+    by_idle: Order<u64>,
+    by_time: Order<Ticks>,
     members: Vec<u64>,
     fresh: u64,
     lists: [u64; 3],
@@ -98,12 +105,12 @@ impl Ranks {
             members: vec![0; rules.classes.len()],
             rules,
             entries: Vec::new(),
-            running: BinaryHeap::new(),
-            queued: BinaryHeap::new(),
-            by_step: BinaryHeap::new(),
-            by_class: BinaryHeap::new(),
-            by_idle: BinaryHeap::new(),
-            by_time: BinaryHeap::new(),
+            running: Order::default(),
+            queued: Order::default(),
+            by_step: Order::default(),
+            by_class: Order::default(),
+            by_idle: Order::default(),
+            by_time: Order::default(),
             fresh: 0,
             lists: [0; 3],
             round: 0,
@@ -145,22 +152,19 @@ impl Ranks {
         if at >= self.entries.len() {
             self.entries.resize(at + 1, Entry::default());
         }
-        let old = self.entries[at];
-        self.entries[at] = Entry {
-            list: List::Queued,
-            rank_stamp: old.rank_stamp.wrapping_add(1),
-            until_stamp: old.until_stamp.wrapping_add(1),
-            class_stamp: old.class_stamp.wrapping_add(1),
-            since: now,
-            since_steps: steps,
-            attained,
-            ..Entry::default()
-        };
+        self.entries[at] =
+            Entry { list: List::Queued, since: now, since_steps: steps, attained, ..Entry::default() };
         self.lists[List::Queued as usize] += 1;
     }
 
-    /// Moves a request to another list.
+    /// Moves a request to another list, where it has its place once it is
+    /// [listed](Self::list).
     pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, steps: u64) {
+        self.unlist(slot);
+        self.by_step.remove(slot);
+        self.by_class.remove(slot);
+        self.by_idle.remove(slot);
+        self.by_time.remove(slot);
         let entry = &mut self.entries[slot as usize];
         if entry.list == List::Running {
             entry.attained += now - entry.since;
@@ -169,8 +173,6 @@ impl Ranks {
         self.lists[entry.list as usize] -= 1;
         self.lists[to as usize] += 1;
         (entry.list, entry.since, entry.since_steps) = (to, now, steps);
-        entry.rank_stamp = entry.rank_stamp.wrapping_add(1);
-        entry.until_stamp = entry.until_stamp.wrapping_add(1);
         if to == List::Gone {
             self.members[entry.rank.class as usize] -= u64::from(entry.placed);
             self.fresh -= u64::from(entry.fresh);
@@ -180,12 +182,12 @@ impl Ranks {
 
     /// Admits a request whose rank stays what it is.
     pub(super) fn admit(&mut self, slot: Slot, now: Ticks, steps: u64) {
+        self.unlist(slot);
         let entry = &mut self.entries[slot as usize];
         self.lists[entry.list as usize] -= 1;
         self.lists[List::Running as usize] += 1;
         (entry.list, entry.since, entry.since_steps) = (List::Running, now, steps);
         entry.shifted = self.round;
-        entry.rank_stamp = entry.rank_stamp.wrapping_add(1);
         self.list(slot);
     }
 
@@ -201,214 +203,163 @@ impl Ranks {
         self.entry(slot).shifted == self.round
     }
 
-    /// Looks at a request anew; `keys`: at what ranks it in its class too.
-    /// `steps` is the counter by which it counts its steps: the decode set's
-    /// for a member, the instance's for others; `remembers`: it is noted when to
-    /// look again. Returns whether its rank changed, which puts it in its list.
-    pub(super) fn place(
-        &mut self,
-        slot: Slot,
-        view: &RequestView,
-        keys: bool,
-        steps: u64,
-        remembers: bool,
-        trace: &Trace,
-    ) -> bool {
-        let mut entry = self.entries[slot as usize];
+    /// Looks at a request anew. Returns whether its rank changed, which puts it
+    /// in its list.
+    pub(super) fn place(&mut self, slot: Slot, view: &mut RequestView, look: Look, trace: &Trace) -> bool {
+        let Look { keys, steps, goes_on, remembers } = look;
+        let Self { rules, entries, members, .. } = self;
+        let entry = &mut entries[slot as usize];
         let mut until = Until::EVER;
-        let mut view = *view;
-        let held = self.held(&entry, &view, &mut until);
-        let class = if held {
+        let class = if entry.is_held(rules, view, &mut until) {
+            entry.rank.class
+        } else if goes_on && steps < entry.class_due.0 && view.now < entry.class_due.1 {
+            let (step, moment) = entry.class_due;
+            until = Until { steps: step - steps, ticks: moment - view.now };
             entry.rank.class
         } else {
-            let mut scope = OfRequest { view: &view, trace };
-            let takes = |class: &crate::config::Class| {
-                class.when.as_ref().is_none_or(|when| holds(when, &mut scope, &mut until))
-            };
-            self.rules.classes.iter().position(takes).unwrap_or(0) as u32
+            class_of(rules, view, trace, &mut until)
         };
         let entered = !entry.placed || class != entry.rank.class;
         if entered {
-            self.members[entry.rank.class as usize] -= u64::from(entry.placed);
-            self.members[class as usize] += 1;
+            members[entry.rank.class as usize] -= u64::from(entry.placed);
+            members[class as usize] += 1;
+            entry.rank.class = class;
             (entry.base, entry.joined, entry.placed) = (view.generated, view.now, true);
             (view.base, view.joined) = (entry.base, entry.joined);
             let mut anew = Until::EVER;
-            if self.held(&Entry { rank: Rank { class, ..entry.rank }, ..entry }, &view, &mut anew) {
+            if entry.is_held(rules, view, &mut anew) {
                 until.steps = until.steps.min(anew.steps);
             }
         }
-        let class_until = until.steps;
-        let fresh = self.rules.quantum > 0 && view.phase(trace) == 2 && view.quanta() == 0;
-        if self.rules.quantum > 0 {
-            for left in
-                [view.steps_to_answer(trace), view.steps_to_quantum().filter(|_| fresh)].into_iter().flatten()
-            {
+        let class_until = until;
+        if rules.quantum > 0 {
+            let answers = view.phase(trace) == 2;
+            let fresh = answers && view.quanta() == 0;
+            self.fresh = self.fresh + u64::from(fresh) - u64::from(entry.fresh);
+            entry.fresh = fresh;
+            let ends =
+                if answers { view.steps_to_quantum().filter(|_| fresh) } else { view.steps_to_answer(trace) };
+            if let Some(left) = ends {
                 until.within_steps(u64::from(left));
             }
         }
-        self.fresh = self.fresh + u64::from(fresh) - u64::from(entry.fresh);
-        entry.fresh = fresh;
-        let mut rank = Rank { class, row: view.row, ..entry.rank };
-        if keys || entered || !self.rules.refresh.is_set() {
+        let mut changed = entered;
+        if keys || entered || !rules.refresh.is_set() {
             let lasting = until;
-            let mut scope = OfRequest { view: &view, trace };
-            rank.keys = [0; MOST_KEYS];
-            for (key, expr) in rank.keys.iter_mut().zip(&self.rules.classes[class as usize].keys) {
+            let mut scope = OfRequest { view, trace };
+            let mut found = [0; MOST_KEYS];
+            for (key, expr) in found.iter_mut().zip(&rules.classes[class as usize].keys) {
                 *key = sort_key(expr, &mut scope, &mut until);
             }
-            if self.rules.refresh.is_set() {
+            if rules.refresh.is_set() {
                 until = lasting;
             }
+            changed |= found != entry.rank.keys;
+            entry.rank.keys = found;
         }
-        let changed = rank != entry.rank || entered;
-        entry.rank = rank;
-        if changed {
-            entry.rank_stamp = entry.rank_stamp.wrapping_add(1);
-        }
-        entry.until_stamp = entry.until_stamp.wrapping_add(1);
-        let class_due = if view.decoding { steps.saturating_add(class_until) } else { u64::MAX };
-        if class_due != entry.class_due && remembers {
-            entry.class_due = class_due;
-            entry.class_stamp = entry.class_stamp.wrapping_add(1);
-            if class_due != u64::MAX {
-                self.by_class.push(Reverse((class_due, slot, entry.class_stamp)));
-            }
-        }
-        self.entries[slot as usize] = entry;
-        if self.by_class.len() as u64 > 64 + 4 * self.lists[List::Running as usize] {
-            let entries = &self.entries;
-            self.by_class.retain(|&Reverse((_, slot, stamp))| entries[slot as usize].class_stamp == stamp);
+        changed |= entry.rank.row != view.row;
+        entry.rank.row = view.row;
+        if view.decoding {
+            entry.class_due =
+                (steps.saturating_add(class_until.steps), view.now.saturating_add(class_until.ticks));
         }
         if changed {
             self.list(slot);
         }
         if remembers {
-            self.remember(slot, &view, until, steps);
+            self.remember(slot, view, class_until, until, steps);
         }
         changed
     }
 
-    /// Whether a request stays in its class whatever holds of it now.
-    fn held(&self, entry: &Entry, view: &RequestView, until: &mut Until) -> bool {
-        if !entry.placed {
-            return false;
-        }
-        let hold = self.rules.classes[entry.rank.class as usize].hold;
-        let left = hold.saturating_sub(view.generated - entry.base);
-        if left > 0 && view.decoding {
-            until.within_steps(u64::from(left));
-        }
-        left > 0
-    }
-
     /// Notes when a request is to be looked at again.
-    fn remember(&mut self, slot: Slot, view: &RequestView, until: Until, steps: u64) {
-        let stamp = self.entries[slot as usize].until_stamp;
-        if until.steps != u64::MAX {
-            let heap = if view.decoding { &mut self.by_step } else { &mut self.by_idle };
-            heap.push(Reverse((steps.saturating_add(until.steps), slot, stamp)));
-        }
-        if until.ticks != u64::MAX {
-            self.by_time.push(Reverse((view.now.saturating_add(until.ticks), slot, stamp)));
-        }
+    fn remember(&mut self, slot: Slot, view: &RequestView, class: Until, until: Until, steps: u64) {
+        let at = |base: u64, until: u64| Some(base.saturating_add(until)).filter(|_| until != u64::MAX);
+        let (moving, idle) = if view.decoding { (until.steps, u64::MAX) } else { (u64::MAX, until.steps) };
+        let class = if view.decoding { class.steps } else { u64::MAX };
+        self.by_step.set_or_remove(slot, at(steps, moving));
+        self.by_class.set_or_remove(slot, at(steps, class));
+        self.by_idle.set_or_remove(slot, at(steps, idle));
+        self.by_time.set_or_remove(slot, at(view.now, until.ticks));
     }
 
     /// Puts a request where its rank belongs, in the order of its list.
     pub(super) fn list(&mut self, slot: Slot) {
         let entry = &self.entries[slot as usize];
-        let (rank, stamp) = (entry.rank, entry.rank_stamp);
         match entry.list {
             List::Gone => {}
-            List::Queued => {
-                self.queued.push(Reverse((rank, slot, stamp)));
-                let entries = &self.entries;
-                if self.queued.len() as u64 > 64 + 4 * self.lists[List::Queued as usize] {
-                    self.queued
-                        .retain(|&Reverse((_, slot, stamp))| entries[slot as usize].rank_stamp == stamp);
-                }
-            }
-            List::Running => {
-                self.running.push((rank, slot, stamp));
-                let entries = &self.entries;
-                if self.running.len() as u64 > 64 + 4 * self.lists[List::Running as usize] {
-                    self.running.retain(|&(_, slot, stamp)| entries[slot as usize].rank_stamp == stamp);
-                }
-            }
+            List::Queued => self.queued.set(slot, entry.rank),
+            List::Running => self.running.set(slot, Reverse(entry.rank)),
+        }
+    }
+
+    /// Takes a request out of the order of its list.
+    fn unlist(&mut self, slot: Slot) {
+        match self.entries[slot as usize].list {
+            List::Gone => {}
+            List::Queued => self.queued.remove(slot),
+            List::Running => self.running.remove(slot),
         }
     }
 
     /// The best of those who wait.
-    pub(super) fn front(&mut self) -> Option<Slot> {
-        while let Some(&Reverse((_, slot, stamp))) = self.queued.peek() {
-            if self.entries[slot as usize].rank_stamp == stamp {
-                return Some(slot);
-            }
-            self.queued.pop();
-        }
-        None
+    #[inline]
+    pub(super) fn front(&self) -> Option<Slot> {
+        self.queued.first().map(|(_, slot)| slot)
     }
 
     /// The worst of those who run.
-    pub(super) fn worst(&mut self) -> Option<Slot> {
-        while let Some(&(_, slot, stamp)) = self.running.peek() {
-            if self.entries[slot as usize].rank_stamp == stamp {
-                return Some(slot);
-            }
-            self.running.pop();
-        }
-        None
+    #[inline]
+    pub(super) fn worst(&self) -> Option<Slot> {
+        self.running.first().map(|(_, slot)| slot)
     }
 
-    /// Takes the worst of those who run out of their order, for now: `list`
-    /// puts it back.
-    pub(super) fn pop_worst(&mut self) -> Option<Slot> {
-        let slot = self.worst()?;
-        self.running.pop();
-        Some(slot)
+    /// Takes somebody who runs out of their order, for now: `list` puts it back.
+    pub(super) fn pass_over(&mut self, slot: Slot) {
+        self.running.remove(slot);
     }
 
     /// A member of the decode set whose rank may have changed by its step
     /// counter's `steps`, and at which step that was.
+    #[inline]
     pub(super) fn pop_step(&mut self, steps: u64) -> Option<(u64, Slot)> {
-        pop_moment(&mut self.by_step, &self.entries, steps)
+        self.by_step.pop_until(steps)
     }
 
     /// One who waits and whose rank may have changed by the instance's `steps`.
-    pub(super) fn pop_idle(&mut self, steps: u64) -> Option<(u64, Slot)> {
-        pop_moment(&mut self.by_idle, &self.entries, steps)
+    #[inline]
+    pub(super) fn pop_idle(&mut self, steps: u64) -> Option<Slot> {
+        self.by_idle.pop_until(steps).map(|(_, slot)| slot)
     }
 
     /// Somebody whose rank may have changed by `now`.
-    pub(super) fn pop_time(&mut self, now: Ticks) -> Option<(u64, Slot)> {
-        pop_moment(&mut self.by_time, &self.entries, now)
+    #[inline]
+    pub(super) fn pop_time(&mut self, now: Ticks) -> Option<Slot> {
+        self.by_time.pop_until(now).map(|(_, slot)| slot)
     }
 
     /// The decode set's step at which a rank may change next.
-    pub(super) fn next_step(&mut self) -> u64 {
-        peek_moment(&mut self.by_step, &self.entries)
+    #[inline]
+    pub(super) fn next_step(&self) -> u64 {
+        self.by_step.first().map_or(u64::MAX, |(step, _)| step)
     }
 
     /// The decode set's step at which a class may change next.
-    pub(super) fn next_class(&mut self) -> u64 {
-        while let Some(&Reverse((at, slot, stamp))) = self.by_class.peek() {
-            let entry = &self.entries[slot as usize];
-            if entry.class_stamp == stamp && entry.list == List::Running {
-                return at;
-            }
-            self.by_class.pop();
-        }
-        u64::MAX
+    #[inline]
+    pub(super) fn next_class(&self) -> u64 {
+        self.by_class.first().map_or(u64::MAX, |(step, _)| step)
     }
 
     /// The instance's step at which one may, of those who wait.
-    pub(super) fn next_idle(&mut self) -> u64 {
-        peek_moment(&mut self.by_idle, &self.entries)
+    #[inline]
+    pub(super) fn next_idle(&self) -> u64 {
+        self.by_idle.first().map_or(u64::MAX, |(step, _)| step)
     }
 
     /// When one may, of anybody; or when all are to be looked at.
-    pub(super) fn next_time(&mut self) -> Ticks {
-        let next = peek_moment(&mut self.by_time, &self.entries);
+    #[inline]
+    pub(super) fn next_time(&self) -> Ticks {
+        let next = self.by_time.first().map_or(Ticks::MAX, |(moment, _)| moment);
         match self.rules.refresh.ticks {
             0 => next,
             period => next.min((self.refreshed / period + 1).saturating_mul(period)),
@@ -434,26 +385,24 @@ impl Ranks {
     }
 }
 
-fn pop_moment(heap: &mut BinaryHeap<Moment>, entries: &[Entry], by: u64) -> Option<(u64, Slot)> {
-    while let Some(&Reverse((at, slot, stamp))) = heap.peek() {
-        let current = entries[slot as usize].until_stamp == stamp;
-        if current && at > by {
-            return None;
+impl Entry {
+    /// Whether a request stays in its class whatever holds of it now.
+    #[inline]
+    fn is_held(&self, rules: &Ranking, view: &RequestView, until: &mut Until) -> bool {
+        if !self.placed {
+            return false;
         }
-        heap.pop();
-        if current {
-            return Some((at, slot));
+        let left = rules.classes[self.rank.class as usize].hold.saturating_sub(view.generated - self.base);
+        if left > 0 && view.decoding {
+            until.within_steps(u64::from(left));
         }
+        left > 0
     }
-    None
 }
 
-fn peek_moment(heap: &mut BinaryHeap<Moment>, entries: &[Entry]) -> u64 {
-    while let Some(&Reverse((at, slot, stamp))) = heap.peek() {
-        if entries[slot as usize].until_stamp == stamp {
-            return at;
-        }
-        heap.pop();
-    }
-    u64::MAX
+/// The first class that takes a request.
+fn class_of(rules: &Ranking, view: &RequestView, trace: &Trace, until: &mut Until) -> u32 {
+    let mut scope = OfRequest { view, trace };
+    let takes = |class: &Class| class.when.as_ref().is_none_or(|when| holds(when, &mut scope, until));
+    rules.classes.iter().position(takes).unwrap_or(0) as u32
 }

@@ -42,6 +42,16 @@ pub struct StepRecord {
     pub free_blocks: u64,
 }
 
+impl StepRecord {
+    /// Makes it what the same requests do `steps` steps later in the same run.
+    pub(super) fn go_on(&mut self, steps: u64) {
+        for (_, _, before, part) in &mut self.scheduled {
+            *before += steps as u32;
+            *part = Part::Decode;
+        }
+    }
+}
+
 impl Instance {
     /// The step just formed.
     pub(super) fn describe(&self, start: Ticks, decodes: bool) -> StepRecord {
@@ -53,7 +63,9 @@ impl Instance {
             }
             if active.phase == Phase::Decoding {
                 if decodes {
-                    scheduled.push((active.request, 1, self.decode.computed(active), Part::Decode));
+                    let newcomer = self.decode.newcomers().iter().find(|newcomer| newcomer.0 == slot);
+                    let part = newcomer.map_or(Part::Decode, |newcomer| newcomer.1);
+                    scheduled.push((active.request, 1, self.decode.computed(active), part));
                 }
             } else if let Some(chunk) = self.chunks.iter().find(|chunk| chunk.slot == slot) {
                 scheduled.push((active.request, chunk.tokens, active.computed, chunk.part));
@@ -78,7 +90,7 @@ impl Instance {
             if i > 0 {
                 record.start = flight.start + flight.series.total(i) as Ticks;
                 record.preempted.clear();
-                record.scheduled.iter_mut().for_each(|(_, _, before, _)| *before += i as u32);
+                record.go_on(i);
                 let taken = self.decode.blocks_for(i + 1) - self.decode.blocks_for_next();
                 record.free_blocks = first.free_blocks - taken;
             }

@@ -31,6 +31,7 @@ impl Instance {
         if !world.leap || !self.all_go_on(walk, forming, now, world) {
             self.walk(walk, forming, now, world);
         }
+        forming.decoded = true;
     }
 
     /// The short cut: true if it did.
@@ -54,7 +55,7 @@ impl Instance {
             }
             // The worst of all whose blocks are lacking, one by one.
             while self.ranks.is_some() && self.decode.blocks_for_next() > self.memory.free() {
-                let Some(slot) = self.ranks.as_deref_mut().and_then(Ranks::worst) else { break };
+                let Some(slot) = self.ranks.as_deref().and_then(Ranks::worst) else { break };
                 self.preempt(slot, forming, now, world);
             }
             // The latest admitted give theirs up until the rest is served.
@@ -201,7 +202,7 @@ impl Instance {
             return;
         }
         let tokens = if phase == Phase::Decoding {
-            self.leave_set(slot, Phase::Stalled, now);
+            self.set_aside(slot, now);
             let active = &mut self.table[slot];
             active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
             active.computed += 1;
@@ -228,7 +229,7 @@ impl Instance {
         for i in from..self.order.len() {
             let (_, slot) = self.order[i];
             if self.table[slot].phase == Phase::Decoding {
-                self.leave_set(slot, Phase::Stalled, now);
+                self.set_aside(slot, now);
                 let active = &mut self.table[slot];
                 let (owner, count, computed) = (active.owner(), active.count, active.computed);
                 self.memory.settle(owner, count, computed, &self.prefixes, &mut active.held);

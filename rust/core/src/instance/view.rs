@@ -1,6 +1,6 @@
 //! What a policy sees of a request.
 
-use crate::policy::{Form, InstField, ReqField, Scope, Until, Who};
+use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
 use crate::time::Ticks;
 use crate::trace::Trace;
 

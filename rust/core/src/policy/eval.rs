@@ -20,27 +20,13 @@ pub(crate) struct Form {
 
 impl Form {
     #[inline]
-    pub(crate) fn fixed(value: f64) -> Self {
-        Self { value, per_step: 0.0, per_tick: 0.0 }
-    }
-
-    #[inline]
-    fn truth(value: bool) -> Self {
-        Self::fixed(if value { 1.0 } else { 0.0 })
-    }
-
-    #[inline]
     fn is_fixed(self) -> bool {
         self.per_step == 0.0 && self.per_tick == 0.0
     }
 
     #[inline]
-    fn plus(self, other: Self, sign: f64) -> Self {
-        Self {
-            value: self.value + sign * other.value,
-            per_step: self.per_step + sign * other.per_step,
-            per_tick: self.per_tick + sign * other.per_tick,
-        }
+    fn scaled(self, by: f64) -> Self {
+        Self { value: self.value * by, per_step: self.per_step * by, per_tick: self.per_tick * by }
     }
 }
 
@@ -65,21 +51,10 @@ impl Until {
         self.ticks = self.ticks.min(ticks.max(1));
     }
 
-    /// A line of no further use: it may be another at any moment.
-    fn unless_fixed(&mut self, form: Form) -> f64 {
-        if form.per_step != 0.0 {
-            self.within_steps(1);
-        }
-        if form.per_tick != 0.0 {
-            self.within_ticks(1);
-        }
-        form.value
-    }
-
     /// The line will not have passed `distance` further from where it is.
     fn before_passing(&mut self, form: Form, up: f64, down: f64) {
         if form.per_step != 0.0 && form.per_tick != 0.0 {
-            self.unless_fixed(form);
+            form.settle(self);
             return;
         }
         if form.per_step != 0.0 {
@@ -92,6 +67,148 @@ impl Until {
             let ticks = (distance / form.per_tick.abs() * (1.0 - 1e-12)).floor() - 4096.0;
             self.within_ticks(ticks.max(0.0) as u64);
         }
+    }
+}
+
+/// What expressions compute with: a number, where only the present moment is
+/// asked for, or a line, where it is asked how long the answer holds.
+pub(crate) trait Number: Copy {
+    fn of(form: Form) -> Self;
+    fn fixed(value: f64) -> Self;
+    /// The number. A line of no further use may be another at any moment.
+    fn settle(self, until: &mut Until) -> f64;
+    fn plus(self, other: Self, sign: f64) -> Self;
+    fn times(self, other: Self, until: &mut Until) -> Self;
+    fn divided(self, by: Self, until: &mut Until) -> Self;
+    /// The whole number below `self / by`.
+    fn divided_whole(self, by: Self, until: &mut Until) -> Self;
+    /// A boundary is noted that `self` meets `up` or `down` further on.
+    fn bounded(self, up: f64, down: f64, until: &mut Until);
+    /// The present value.
+    fn value(self) -> f64;
+
+    #[inline]
+    fn truth(value: bool) -> Self {
+        Self::fixed(if value { 1.0 } else { 0.0 })
+    }
+}
+
+impl Number for f64 {
+    #[inline]
+    fn of(form: Form) -> Self {
+        form.value
+    }
+
+    #[inline]
+    fn fixed(value: f64) -> Self {
+        value
+    }
+
+    #[inline]
+    fn settle(self, _: &mut Until) -> f64 {
+        self
+    }
+
+    #[inline]
+    fn plus(self, other: Self, sign: f64) -> Self {
+        self + sign * other
+    }
+
+    #[inline]
+    fn times(self, other: Self, _: &mut Until) -> Self {
+        self * other
+    }
+
+    #[inline]
+    fn divided(self, by: Self, _: &mut Until) -> Self {
+        self / by
+    }
+
+    #[inline]
+    fn divided_whole(self, by: Self, _: &mut Until) -> Self {
+        (self / by).floor()
+    }
+
+    #[inline]
+    fn bounded(self, _: f64, _: f64, _: &mut Until) {}
+
+    #[inline]
+    fn value(self) -> f64 {
+        self
+    }
+}
+
+impl Number for Form {
+    #[inline]
+    fn of(form: Form) -> Self {
+        form
+    }
+
+    #[inline]
+    fn fixed(value: f64) -> Self {
+        Self { value, per_step: 0.0, per_tick: 0.0 }
+    }
+
+    #[inline]
+    fn settle(self, until: &mut Until) -> f64 {
+        if self.per_step != 0.0 {
+            until.within_steps(1);
+        }
+        if self.per_tick != 0.0 {
+            until.within_ticks(1);
+        }
+        self.value
+    }
+
+    #[inline]
+    fn plus(self, other: Self, sign: f64) -> Self {
+        Self {
+            value: self.value + sign * other.value,
+            per_step: self.per_step + sign * other.per_step,
+            per_tick: self.per_tick + sign * other.per_tick,
+        }
+    }
+
+    fn times(self, other: Self, until: &mut Until) -> Self {
+        if other.is_fixed() {
+            self.scaled(other.value)
+        } else if self.is_fixed() {
+            other.scaled(self.value)
+        } else {
+            Self::fixed(self.settle(until) * other.settle(until))
+        }
+    }
+
+    fn divided(self, by: Self, until: &mut Until) -> Self {
+        if !by.is_fixed() {
+            return Self::fixed(self.settle(until) / by.settle(until));
+        }
+        Self {
+            value: self.value / by.value,
+            per_step: self.per_step / by.value,
+            per_tick: self.per_tick / by.value,
+        }
+    }
+
+    fn divided_whole(self, by: Self, until: &mut Until) -> Self {
+        if !by.is_fixed() || by.value <= 0.0 {
+            return Self::fixed((self.settle(until) / by.settle(until)).floor());
+        }
+        let whole = (self.value / by.value).floor();
+        self.bounded((whole + 1.0) * by.value - self.value, self.value - whole * by.value, until);
+        Self::fixed(whole)
+    }
+
+    #[inline]
+    fn bounded(self, up: f64, down: f64, until: &mut Until) {
+        if !self.is_fixed() {
+            until.before_passing(self, up, down);
+        }
+    }
+
+    #[inline]
+    fn value(self) -> f64 {
+        self.value
     }
 }
 
@@ -109,18 +226,30 @@ pub(crate) trait Scope {
     fn consider(&mut self, index: usize) -> usize;
 }
 
-/// Whether a condition holds.
+/// Whether a condition holds, and for how long.
 #[inline]
 pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> bool {
-    let form = evaluate(expr, scope, until);
-    until.unless_fixed(form) != 0.0
+    is_true::<S, Form>(expr, scope, until)
 }
 
-/// What an expression is sorted by: a whole number that orders as its value
-/// does, and the same on any machine. What is no number comes last.
+/// Whether a condition holds now.
+#[inline]
+pub(crate) fn holds_now<S: Scope>(expr: &Expr, scope: &mut S) -> bool {
+    is_true::<S, f64>(expr, scope, &mut Until::EVER.clone())
+}
+
+/// What an expression is sorted by, and for how long: a whole number that
+/// orders as its value does, and the same on any machine. What is no number
+/// comes last.
 #[inline]
 pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> i64 {
-    ordered(evaluate(expr, scope, until).value)
+    ordered(evaluate::<S, Form>(expr, scope, until).value)
+}
+
+/// What an expression is sorted by now.
+#[inline]
+pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
+    ordered(evaluate::<S, f64>(expr, scope, &mut Until::EVER.clone()))
 }
 
 #[inline]
@@ -133,92 +262,76 @@ fn ordered(value: f64) -> i64 {
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
+#[inline]
+fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) -> bool {
+    evaluate::<S, N>(expr, scope, until).settle(until) != 0.0
+}
+
 /// What an expression is worth; `until` is lowered to how long.
-fn evaluate<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> Form {
+#[inline]
+fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) -> N {
     match expr {
-        Expr::Const(value) => Form::fixed(*value),
-        Expr::Field(Field::Req(field)) => scope.request(*field, until),
-        Expr::Field(Field::Inst(who, field, class)) => Form::fixed(scope.instance(*who, *field, *class)),
+        Expr::Const(value) => N::fixed(*value),
+        Expr::Field(Field::Req(field)) => N::of(scope.request(*field, until)),
+        Expr::Field(Field::Inst(who, field, class)) => N::fixed(scope.instance(*who, *field, *class)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, until),
-        Expr::Over(aggregate, of, within) => over(*aggregate, of, within.as_deref(), scope),
+        Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }
 }
 
-fn operate<S: Scope>(op: Op, arguments: &[Expr], scope: &mut S, until: &mut Until) -> Form {
+#[inline(never)]
+fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, until: &mut Until) -> N {
     match op {
         Op::And | Op::Or => {
             let settles = op == Op::Or;
-            let found = arguments.iter().any(|argument| holds(argument, scope, until) == settles);
-            return Form::truth(found == settles);
+            let found = arguments.iter().any(|argument| is_true::<S, N>(argument, scope, until) == settles);
+            return N::truth(found == settles);
         }
         Op::If => {
-            let chosen = if holds(&arguments[0], scope, until) { 1 } else { 2 };
+            let chosen = if is_true::<S, N>(&arguments[0], scope, until) { 1 } else { 2 };
             return evaluate(&arguments[chosen], scope, until);
         }
         _ => {}
     }
-    let first = evaluate(&arguments[0], scope, until);
+    let mut worth: N = evaluate(&arguments[0], scope, until);
     match op {
-        Op::Not => return Form::truth(until.unless_fixed(first) == 0.0),
-        Op::Neg => return Form::fixed(0.0).plus(first, -1.0),
-        Op::Abs => return Form::fixed(until.unless_fixed(first).abs()),
-        Op::Ilog2 => return ilog2(first, until),
+        Op::Not => return N::truth(worth.settle(until) == 0.0),
+        Op::Neg => return N::fixed(0.0).plus(worth, -1.0),
+        Op::Abs => return N::fixed(worth.settle(until).abs()),
+        Op::Ilog2 => return ilog2(worth, until),
         _ => {}
     }
-    arguments[1..].iter().fold(first, |first, argument| {
+    for argument in &arguments[1..] {
         let second = evaluate(argument, scope, until);
-        combine(op, first, second, until)
-    })
+        worth = combine(op, worth, second, until);
+    }
+    worth
 }
 
-fn combine(op: Op, first: Form, second: Form, until: &mut Until) -> Form {
+#[inline]
+fn combine<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> N {
     match op {
         Op::Add => first.plus(second, 1.0),
         Op::Sub => first.plus(second, -1.0),
-        Op::Mul if second.is_fixed() => scaled(first, second.value),
-        Op::Mul if first.is_fixed() => scaled(second, first.value),
-        Op::Div if second.is_fixed() => Form {
-            value: first.value / second.value,
-            per_step: first.per_step / second.value,
-            per_tick: first.per_tick / second.value,
-        },
-        Op::Floordiv if second.is_fixed() && second.value > 0.0 => {
-            let whole = (first.value / second.value).floor();
-            let up = (whole + 1.0) * second.value - first.value;
-            let down = first.value - whole * second.value;
-            until.before_passing(first, up, down);
-            Form::fixed(whole)
-        }
-        Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne => compare(op, first, second, until),
-        _ => {
-            let (a, b) = (until.unless_fixed(first), until.unless_fixed(second));
-            Form::fixed(match op {
-                Op::Mul => a * b,
-                Op::Div => a / b,
-                Op::Floordiv => (a / b).floor(),
-                Op::Min => a.min(b),
-                _ => a.max(b),
-            })
-        }
+        Op::Mul => first.times(second, until),
+        Op::Div => first.divided(second, until),
+        Op::Floordiv => first.divided_whole(second, until),
+        Op::Min => N::fixed(first.settle(until).min(second.settle(until))),
+        Op::Max => N::fixed(first.settle(until).max(second.settle(until))),
+        _ => compare(op, first, second, until),
     }
 }
 
 #[inline]
-fn scaled(form: Form, by: f64) -> Form {
-    Form { value: form.value * by, per_step: form.per_step * by, per_tick: form.per_tick * by }
-}
-
 #[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
-fn compare(op: Op, first: Form, second: Form, until: &mut Until) -> Form {
+fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> N {
+    // Once the one has passed the other it does not come back.
     let gap = first.plus(second, -1.0);
-    if !gap.is_fixed() {
-        // Once it has passed nothing it does not come back.
-        let up = if gap.value <= 0.0 { -gap.value } else { f64::INFINITY };
-        let down = if gap.value >= 0.0 { gap.value } else { f64::INFINITY };
-        until.before_passing(gap, up, down);
-    }
-    let (a, b) = (first.value, second.value);
-    Form::truth(match op {
+    let up = if gap.value() <= 0.0 { -gap.value() } else { f64::INFINITY };
+    let down = if gap.value() >= 0.0 { gap.value() } else { f64::INFINITY };
+    gap.bounded(up, down, until);
+    let (a, b) = (first.value(), second.value());
+    N::truth(match op {
         Op::Lt => a < b,
         Op::Le => a <= b,
         Op::Gt => a > b,
@@ -228,18 +341,19 @@ fn compare(op: Op, first: Form, second: Form, until: &mut Until) -> Form {
     })
 }
 
-fn ilog2(form: Form, until: &mut Until) -> Form {
-    if form.value < 2.0 || !form.value.is_finite() {
-        until.before_passing(form, 2.0 - form.value, f64::INFINITY);
-        return Form::fixed(0.0);
+fn ilog2<N: Number>(of: N, until: &mut Until) -> N {
+    let value = of.value();
+    if value < 2.0 || !value.is_finite() {
+        of.bounded(2.0 - value, f64::INFINITY, until);
+        return N::fixed(0.0);
     }
-    let exponent = (form.value.to_bits() >> 52) as i32 - 1023;
+    let exponent = (value.to_bits() >> 52) as i32 - 1023;
     let floor = f64::from_bits(((exponent + 1023) as u64) << 52);
-    until.before_passing(form, 2.0 * floor - form.value, form.value - floor);
-    Form::fixed(f64::from(exponent))
+    of.bounded(2.0 * floor - value, value - floor, until);
+    N::fixed(f64::from(exponent))
 }
 
-fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope: &mut S) -> Form {
+fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope: &mut S) -> f64 {
     let (mut count, mut holding, mut sum) = (0_u32, 0_u32, 0.0);
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
     for index in 0..scope.instances() {
@@ -247,7 +361,7 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
             continue;
         }
         let before = scope.consider(index);
-        let value = evaluate(of, scope, &mut Until::EVER.clone()).value;
+        let value: f64 = evaluate(of, scope, &mut Until::EVER.clone());
         scope.consider(before);
         count += 1;
         holding += u32::from(value != 0.0);
@@ -255,7 +369,7 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
         least = least.min(value);
         most = most.max(value);
     }
-    Form::fixed(match aggregate {
+    match aggregate {
         Aggregate::Count => f64::from(holding),
         Aggregate::Sum => sum,
         Aggregate::Any => f64::from(u8::from(holding > 0)),
@@ -264,7 +378,7 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
         Aggregate::Mean => sum / f64::from(count),
         Aggregate::Min => least,
         Aggregate::Max => most,
-    })
+    }
 }
 
 #[cfg(test)]
@@ -362,7 +476,7 @@ mod tests {
                 tokens: f64::from(tokens) + per_token * steps, per_token,
                 seconds: f64::from(seconds) + ticks * 1e-12,
             };
-            prop_assert_eq!(holds(&condition, &mut later, &mut Until::EVER.clone()), truth);
+            prop_assert_eq!(holds_now(&condition, &mut later), truth);
         }
     }
 
@@ -382,11 +496,11 @@ mod tests {
         let mut at = At { tokens: 1003.0, per_token: 1.0, seconds: 0.0 };
         let quanta = parse(&format!(r#"{{"op": "floordiv", "args": [{field}, {{"const": 500}}]}}"#));
         let mut until = Until::EVER;
-        assert_eq!(evaluate(&quanta, &mut at, &mut until).value, 2.0);
+        assert_eq!(evaluate::<_, Form>(&quanta, &mut at, &mut until).value, 2.0);
         assert_eq!(until.steps, 497);
         let level = parse(&format!(r#"{{"op": "ilog2", "args": [{field}]}}"#));
         let mut until = Until::EVER;
-        assert_eq!(evaluate(&level, &mut at, &mut until).value, 9.0);
+        assert_eq!(evaluate::<_, Form>(&level, &mut at, &mut until).value, 9.0);
         assert_eq!(until.steps, 21);
     }
 
