@@ -16,15 +16,22 @@ pub struct Series {
 }
 
 /// `0 + 1 + … + (k - 1)`.
+#[inline]
 pub fn sum_of_indices(k: u64) -> u128 {
-    let k = u128::from(k);
-    if k == 0 { 0 } else { k * (k - 1) / 2 }
+    u128::from(k) * u128::from(k.saturating_sub(1)) / 2
 }
 
 /// `0² + 1² + … + (k - 1)²`.
+#[inline]
 pub fn sum_of_squared_indices(k: u64) -> u128 {
+    if k == 0 {
+        return 0;
+    }
+    if k < 1 << 20 {
+        return u128::from((k - 1) * k * (2 * k - 1) / 6);
+    }
     let k = u128::from(k);
-    if k == 0 { 0 } else { (k - 1) * k * (2 * k - 1) / 6 }
+    (k - 1) * k * (2 * k - 1) / 6
 }
 
 impl Series {
@@ -54,10 +61,22 @@ impl Series {
     /// is if that does not hold it.
     pub fn total_of_squares(&self, k: u64) -> u128 {
         let first = u128::from(self.first);
-        if k == 1 {
-            return first * first;
+        if k <= 1 {
+            return first * first * u128::from(k);
         }
         let slope = u128::from(self.slope);
+        if self.at(k - 1) < 1 << 44 && k < 1 << 20 {
+            // Nothing here reaches 2^128: mostly there is no need to look.
+            return first * first * u128::from(k)
+                + 2 * (first * slope) * sum_of_indices(k)
+                + slope * slope * sum_of_squared_indices(k);
+        }
+        self.many_squares(k)
+    }
+
+    #[cold]
+    fn many_squares(&self, k: u64) -> u128 {
+        let (first, slope) = (u128::from(self.first), u128::from(self.slope));
         (first * first)
             .saturating_mul(u128::from(k))
             .saturating_add((2 * first).saturating_mul(slope).saturating_mul(sum_of_indices(k)))

@@ -79,12 +79,19 @@ pub enum Cost {
     /// A few coefficients.
     Affine(Affine),
     /// Model and GPU specifications.
-    Roofline(Roofline),
+    Roofline(Box<Roofline>),
     /// Measured kernels.
     Table(Box<Table>),
 }
 
 impl Cost {
+    /// Works out beforehand what steps need that decode up to `most` requests.
+    pub fn prepare(&mut self, most: u64) {
+        if let Self::Roofline(cost) = self {
+            cost.prepare(most);
+        }
+    }
+
     /// Ticks that a step of this shape takes.
     #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {

@@ -89,6 +89,10 @@ pub struct Roofline {
     /// activations from a pipeline stage to the next.
     #[serde(default)]
     pub exchange: Vec<Line>,
+    /// What steps cost whatever their context that only decode, by requests, of
+    /// as many as were [prepared](Self::prepare).
+    #[serde(skip)]
+    ready: Vec<Ticks>,
 }
 
 /// A matrix multiplication: `max(weights + token_bytes * n, token_flops * n)`.
@@ -133,6 +137,14 @@ impl Linear {
 }
 
 impl Roofline {
+    /// Works out beforehand what does not depend on context, of steps that
+    /// decode up to `most` requests and nothing else.
+    pub fn prepare(&mut self, most: u64) {
+        let shape = |n| StepShape { decode_requests: n, sampled: n, ..StepShape::default() };
+        self.ready.clear();
+        self.ready = (0..=most).map(|n| self.rest(&shape(n))).collect();
+    }
+
     /// Ticks that a step of this shape takes.
     #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {
@@ -163,6 +175,13 @@ impl Roofline {
     /// All but attention: what a step costs whatever its context.
     #[inline]
     fn rest(&self, shape: &StepShape) -> Ticks {
+        if shape.prefill_requests == 0
+            && shape.sampled == shape.decode_requests
+            && shape.prefill_layers == shape.layers
+            && let Some(&ticks) = self.ready.get(shape.decode_requests as usize)
+        {
+            return ticks;
+        }
         let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
         let requests = shape.decode_requests.saturating_add(shape.prefill_requests);
         let together = self.layers(tokens, requests);

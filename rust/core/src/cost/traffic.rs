@@ -170,7 +170,8 @@ impl Traffic {
         let share = |sum: u128| sum / u128::from(work.depth());
         let times = |count: u128, coefficient: u64| count.saturating_mul(u128::from(coefficient));
         let tokens = |decodes: u64, prefills: u64| {
-            times(work.decode_tokens, decodes).saturating_add(share(times(work.prefill.tokens, prefills)))
+            times(u128::from(work.decode_tokens), decodes)
+                .saturating_add(share(times(work.prefill.tokens, prefills)))
         };
         let expert = self.experts.as_ref().map_or(0, |experts| experts.bytes);
         let windows = self.windows.unwrap_or(Windows {
@@ -179,8 +180,8 @@ impl Traffic {
             prefill: Attended::default(),
         });
         let moved = Moved {
-            weight_bytes: share(times(work.layer_steps, self.weights))
-                .saturating_add(times(work.head_steps, self.head)),
+            weight_bytes: share(times(u128::from(work.layer_steps), self.weights))
+                .saturating_add(times(u128::from(work.head_steps), self.head)),
             expert_bytes: share(times(work.expert_loads, expert)) >> LOAD_FRACTION_BITS,
             kv_read_bytes: times(work.decode_context, decode.attention.context)
                 .saturating_add(times(work.decode_seen, windows.decode.context))
@@ -188,15 +189,16 @@ impl Traffic {
                 .saturating_add(share(times(work.prefill.seen_context, windows.prefill.context))),
             kv_written_bytes: tokens(decode.kv_written, prefill.kv_written),
             activation_bytes: tokens(decode.activations, prefill.activations)
-                .saturating_add(times(work.rows, self.row.activations)),
+                .saturating_add(times(u128::from(work.rows), self.row.activations)),
             swap_bytes: times(u128::from(swapped), prefill.kv_written),
             flops: tokens(decode.flops, prefill.flops)
-                .saturating_add(times(work.rows, self.row.flops))
+                .saturating_add(times(u128::from(work.rows), self.row.flops))
                 .saturating_add(times(work.decode_context, decode.attention.pair))
                 .saturating_add(times(work.decode_seen, windows.decode.pair))
                 .saturating_add(share(times(work.prefill.pairs, prefill.attention.pair)))
                 .saturating_add(share(times(work.prefill.seen_pairs, windows.prefill.pair))),
-            link_bytes: tokens(decode.link, prefill.link).saturating_add(times(work.rows, self.row.link)),
+            link_bytes: tokens(decode.link, prefill.link)
+                .saturating_add(times(u128::from(work.rows), self.row.link)),
             work_aj: None,
             idle_uw: None,
         };

@@ -10,41 +10,61 @@ use crate::time::{NEVER, Ticks};
 pub(crate) struct Calendar {
     /// Leaves, a power of two.
     width: usize,
-    times: Vec<Ticks>,
-    /// `winner[node]` is the index of the earliest below it; the root is 1.
-    winner: Vec<u32>,
+    /// The earliest below each node, time first, then whose it is: one number,
+    /// so that which is earlier needs no branch. The root is 1.
+    nodes: Vec<u128>,
+}
+
+#[inline]
+fn node(time: Ticks, index: usize) -> u128 {
+    u128::from(time) << 32 | index as u128
+}
+
+#[inline]
+fn time(node: u128) -> Ticks {
+    (node >> 32) as Ticks
 }
 
 impl Calendar {
     pub(crate) fn new(n: usize) -> Self {
         let width = n.next_power_of_two();
-        let mut winner = vec![0; 2 * width];
+        let mut nodes = vec![0; 2 * width];
         for i in 0..width {
-            winner[width + i] = i as u32;
+            nodes[width + i] = node(NEVER, i);
         }
-        for node in (1..width).rev() {
-            winner[node] = winner[2 * node];
+        for i in (1..width).rev() {
+            nodes[i] = nodes[2 * i];
         }
-        Self { width, times: vec![NEVER; width], winner }
+        Self { width, nodes }
     }
 
     /// The earliest time and whose it is.
     #[inline]
     pub(crate) fn first(&self) -> (Ticks, usize) {
-        let index = self.winner[1] as usize;
-        (self.times[index], index)
+        (time(self.nodes[1]), self.nodes[1] as u32 as usize)
+    }
+
+    /// The earliest time of all others.
+    #[inline]
+    pub(crate) fn first_of_others(&self, index: usize) -> Ticks {
+        let (mut at, mut first) = (self.width + index, u128::MAX);
+        while at > 1 {
+            first = first.min(self.nodes[at ^ 1]);
+            at /= 2;
+        }
+        time(first)
     }
 
     /// Sets an instance's time.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, time: Ticks) {
-        self.times[index] = time;
-        let mut node = usize::midpoint(self.width, index);
-        while node >= 1 {
-            let (left, right) = (self.winner[2 * node], self.winner[2 * node + 1]);
-            let earlier = self.times[left as usize] <= self.times[right as usize];
-            self.winner[node] = if earlier { left } else { right };
-            node /= 2;
+        let mut at = self.width + index;
+        let mut first = node(time, index);
+        self.nodes[at] = first;
+        while at > 1 {
+            first = first.min(self.nodes[at ^ 1]);
+            at /= 2;
+            self.nodes[at] = first;
         }
     }
 }
@@ -68,6 +88,9 @@ mod tests {
                 let least = *times.iter().min().unwrap();
                 let first = times.iter().position(|&t| t == least).unwrap();
                 prop_assert_eq!(calendar.first(), (least, first));
+                let others = times.iter().enumerate().filter(|(other, _)| *other != index);
+                let least = others.map(|(_, &time)| time).min().unwrap_or(NEVER);
+                prop_assert_eq!(calendar.first_of_others(index), least);
             }
         }
     }

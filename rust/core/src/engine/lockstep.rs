@@ -31,6 +31,7 @@ pub struct Lockstep {
 
 impl Simulation {
     /// Starts a step of all that have work, unless somebody is still in one.
+    #[inline(never)]
     pub(super) fn start_together(&mut self, now: Ticks) -> Result<(), Error> {
         if self.instances.iter().any(|instance| !instance.is_idle()) {
             return Ok(());

@@ -163,7 +163,8 @@ impl Simulation {
         while !self.done && self.events < stop {
             let (ends, index) = self.calendar.first();
             let arrives = self.trace.arrival.get(self.next_arrival).copied().unwrap_or(NEVER);
-            let mut now = ends.min(arrives).min(self.transfers.next());
+            let comes = arrives.min(self.transfers.next());
+            let mut now = ends.min(comes);
             if self.settled == self.trace.len() as u64 {
                 // What is still copied is of nobody.
                 now = NEVER;
@@ -175,7 +176,7 @@ impl Simulation {
                 break;
             }
             self.clock = now;
-            let others = arrives.min(watch).min(self.transfers.next());
+            let others = comes.min(watch);
             if others > now {
                 // Nobody can be sent anywhere now, so the next step can start
                 // whatever else ends at this moment, unless a rule is asked: it
@@ -222,9 +223,8 @@ impl Simulation {
     }
 
     /// Whether nothing else happens at the moment at which a step has ended.
-    fn is_alone(&mut self, index: usize, now: Ticks) -> bool {
-        self.calendar.set(index, NEVER);
-        !self.instances[index].is_turning() && self.calendar.first().0 > now
+    fn is_alone(&self, index: usize, now: Ticks) -> bool {
+        !self.instances[index].is_turning() && self.calendar.first_of_others(index) > now
     }
 
     /// Has an instance start its next step once this moment's arrivals are in.
@@ -309,6 +309,7 @@ impl Simulation {
     }
 
     /// Ends the replay: everything has happened, or the simulated time is up.
+    #[inline(never)]
     fn halt(&mut self, next: Ticks) {
         if next != NEVER {
             self.clock = self.until;

@@ -31,6 +31,7 @@ pub(super) struct Watch {
 
 impl Simulation {
     /// Asks about those for whom the step that ended was a turning point.
+    #[inline(never)]
     pub(super) fn ask_rules(&mut self, now: Ticks) -> Result<(), Error> {
         let mut ended: Vec<usize> =
             self.starting.iter().copied().filter(|&index| self.instances[index].is_turning()).collect();
@@ -87,6 +88,7 @@ impl Simulation {
     }
 
     /// What a rule says of a request.
+    #[inline(never)]
     pub(super) fn choose(&mut self, rule: &Rule, asking: Asking, now: Ticks) -> Result<Option<usize>, Error> {
         let Self { router, instances, trace, columns, gaps, leap, .. } = self;
         let world = crate::instance::World { trace, columns, gaps, leap: *leap };
@@ -96,6 +98,7 @@ impl Simulation {
     }
 
     /// Takes in what has come by `now`.
+    #[inline(never)]
     pub(super) fn land(&mut self, now: Ticks) {
         while let Some(Transfer { source, slot, target, cargo }) = self.transfers.pop(now) {
             self.events += 1;
@@ -124,6 +127,7 @@ impl Simulation {
     }
 
     /// A copy is there: the rest follows, as another copy or with the request.
+    #[inline(never)]
     fn copied(
         &mut self,
         migration: Migration,
@@ -196,6 +200,7 @@ impl Simulation {
     }
 
     /// Looks at what is to be looked at now.
+    #[inline(never)]
     pub(super) fn watch(&mut self, now: Ticks) {
         let status = &self.columns.status;
         let finished = |row: u32| status[row as usize] == Status::Finished as u8;

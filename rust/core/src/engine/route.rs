@@ -216,6 +216,12 @@ impl<T> Best<T> {
     pub(super) fn is_beaten(&mut self, keys: &[Expr], sight: &mut Sight) -> bool {
         let mut less = self.found.is_none();
         let Some((first, others)) = keys.split_first() else { return less };
+        if !less
+            && let Some(bound) = sight.at_least(first)
+            && (bound > self.least.first || bound == self.least.first && others.is_empty())
+        {
+            return false;
+        }
         self.latest.first = sort_key_now(first, sight);
         if !less {
             if self.latest.first > self.least.first {

@@ -3,7 +3,7 @@
 
 use super::route::Seen;
 use crate::instance::{Asking, Instance, World};
-use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
+use crate::policy::{Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, sort_key_of};
 use crate::time::Ticks;
 
 /// See the module.
@@ -77,6 +77,15 @@ impl Sight<'_, '_> {
             .collect();
         let here = self.asking.place.map(|(index, _)| index);
         Seen { request: request.to_vec(), instances, here, row: self.asking.view.row as usize }
+    }
+}
+
+impl Sight<'_, '_> {
+    /// What a candidate is ranked by at least: what was there when its run began
+    /// mostly settles it without asking how far the run has come.
+    pub(super) fn at_least(&self, key: &Expr) -> Option<i64> {
+        let &Expr::Field(Field::Inst(Who::Candidate, field, _)) = key else { return None };
+        self.instances[self.candidate].at_least(field).map(sort_key_of)
     }
 }
 

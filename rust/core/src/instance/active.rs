@@ -59,8 +59,6 @@ pub(crate) struct Active {
     pub(crate) offset: i64,
     /// Where the set's gaps stood when the request joined it.
     pub(crate) joined: u64,
-    /// The set's step counter at which its last token comes.
-    pub(crate) due: u64,
     /// When it gave way, until it is back.
     pub(crate) out_since: Ticks,
     /// When its latest token came, while not decoding.
@@ -110,7 +108,6 @@ impl ActiveTable {
             held: Held::default(),
             offset: 0,
             joined: 0,
-            due: 0,
             out_since: Ticks::MAX,
             last_token: 0,
             max_gap: 0,

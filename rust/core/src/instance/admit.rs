@@ -39,6 +39,7 @@ impl Instance {
 
     /// Whether enough have gathered to start a batch. Where not, the step is
     /// formed again when the first has waited long enough.
+    #[inline(never)]
     pub(super) fn has_gathered(
         &self,
         gather: Gather,
@@ -109,6 +110,7 @@ impl Instance {
     }
 
     /// Lets somebody in who has come with its memory, if there is room.
+    #[inline(never)]
     fn admit_landed(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &mut World) -> bool {
         let active = &self.table[slot];
         let (computed, tokens) = (active.computed, active.target() - active.computed);
@@ -130,6 +132,7 @@ impl Instance {
     /// Drops a request that was preempted and has grown past the tokens of a
     /// step, where prompts are not cut: nobody could ever let it in again.
     /// (vLLM 0.6.1 ignores such a request likewise.)
+    #[inline(never)]
     fn give_up(&mut self, waiter: Waiter, world: &mut World) {
         self.waiting.pop();
         if let Some(slot) = waiter.slot {
@@ -207,6 +210,7 @@ impl Instance {
 
     /// Has somebody yield its next token whose memory is here: with the decode
     /// set, if that runs in this step and has what it needs, else by itself.
+    #[inline(never)]
     pub(super) fn come_back(
         &mut self,
         slot: Slot,

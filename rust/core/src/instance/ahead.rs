@@ -53,6 +53,7 @@ impl Instance {
     }
 
     /// Queues those who had arrived when the latest step started.
+    #[inline(never)]
     pub(super) fn learn(&mut self, trace: &Trace) {
         let started = self.ahead.started;
         while let Some(&(arrival, request)) = self.ahead.arrived.front()
@@ -65,6 +66,7 @@ impl Instance {
 
     /// Learns all there is to know: nothing runs, so nothing was decided ahead.
     /// Returns whether there was anything.
+    #[inline(never)]
     pub(super) fn catch_up(&mut self, trace: &Trace) -> bool {
         let news = !self.ahead.arrived.is_empty() || !self.ahead.lingering.is_empty();
         self.ahead.started = Ticks::MAX;
@@ -74,6 +76,7 @@ impl Instance {
     }
 
     /// Frees what requests held that ended with the latest step.
+    #[inline(never)]
     pub(super) fn settle_lingering(&mut self) {
         let mut lingering = std::mem::take(&mut self.ahead.lingering);
         for slot in lingering.drain(..) {

@@ -15,11 +15,11 @@
 //! The counts by `offset mod block size` say how many members need a new block
 //! at any coming step, which bounds a leap exactly by the blocks there are.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use super::Part;
 use super::active::{Active, ActiveTable, Phase, Slot};
+use super::order::Order;
 use crate::metrics::{Sketch, SuffixMaxima};
 use crate::series::Series;
 use crate::time::Ticks;
@@ -35,14 +35,12 @@ pub(crate) struct DecodeSet {
     kv_tokens: u64,
     /// Members by `offset mod block_tokens`.
     residues: Vec<u32>,
-    /// (step counter of the last token, slot); entries whose member has left
-    /// are skipped when they come up.
-    due: BinaryHeap<Reverse<(u64, Slot)>>,
-    /// (step counter, slot) at which a member's phase may change; entries that
-    /// no longer fit are passed over.
-    milestones: BinaryHeap<Reverse<(u64, Slot)>>,
-    /// Those of them at which a rule is asked.
-    turns: BinaryHeap<Reverse<(u64, Slot)>>,
+    /// Members by the step counter of their last token.
+    due: Order<u64>,
+    /// Members that reason, by that of their last token of reasoning.
+    turns: Order<u64>,
+    /// Members that have not answered yet, by that of their answer's first token.
+    starts: Order<u64>,
     gaps: SuffixMaxima<Ticks>,
     /// Grows whenever what a newcomer sees differs from what members saw.
     mark: u64,
@@ -71,9 +69,9 @@ impl DecodeSet {
             members: 0,
             kv_tokens: 0,
             residues: vec![0; block_tokens as usize],
-            due: BinaryHeap::new(),
-            milestones: BinaryHeap::new(),
-            turns: BinaryHeap::new(),
+            due: Order::default(),
+            turns: Order::default(),
+            starts: Order::default(),
             gaps: SuffixMaxima::default(),
             mark: 0,
             cohorts: Vec::new(),
@@ -95,14 +93,8 @@ impl DecodeSet {
 
     /// The step at which a member's phase may change next.
     #[inline]
-    pub(crate) fn next_milestone(&mut self, table: &ActiveTable) -> u64 {
-        while let Some(&Reverse((step, slot))) = self.milestones.peek() {
-            if table[slot].phase == Phase::Decoding {
-                return step;
-            }
-            self.milestones.pop();
-        }
-        u64::MAX
+    pub(crate) fn next_milestone(&self) -> u64 {
+        self.turns.next().min(self.starts.next())
     }
 
     /// Tokens in the cache over all members.
@@ -125,50 +117,41 @@ impl DecodeSet {
         self.computed(member) + 1 - member.prompt
     }
 
-    /// Remembers when a member that has just joined yields its `token`th token.
-    pub(crate) fn mark(&mut self, slot: Slot, active: &Active, token: u32) {
-        if token > active.generated {
-            self.milestones.push(Reverse((self.steps + u64::from(token - active.generated), slot)));
+    /// Remembers when a member that has just joined ends its reasoning, of so
+    /// many tokens, and begins its answer.
+    pub(crate) fn mark(&mut self, slot: Slot, active: &Active, reasoning: u32) {
+        if reasoning > active.generated {
+            self.turns.set(slot, self.steps + u64::from(reasoning - active.generated));
+        } else if reasoning == active.generated {
+            self.starts.set(slot, self.steps + 1);
         }
     }
 
-    /// A slot that had a milestone in the last `k` steps, how many of those it
-    /// took to get there, and the tokens that its member had yielded by then.
+    /// A member that ended its reasoning or began its answer in the last `k`
+    /// steps, how many of those it took to get there, and the tokens that it had
+    /// yielded by then.
     pub(crate) fn pop_milestone(&mut self, table: &ActiveTable, k: u64) -> Option<(Slot, u64, u32)> {
-        while let Some(&Reverse((due, slot))) = self.milestones.peek() {
-            if due > self.steps {
-                return None;
-            }
-            self.milestones.pop();
-            let active = &table[slot];
-            let after = self.steps - due;
-            if active.phase != Phase::Decoding || after >= k {
-                continue;
-            }
-            if let Some(generated) = self.generated(active).checked_sub(after as u32) {
-                return Some((slot, k - after, generated));
-            }
+        let (step, slot) = match (self.turns.first(), self.starts.first()) {
+            (Some(turn), Some(start)) => turn.min(start),
+            (turn, start) => turn.or(start)?,
+        };
+        if step > self.steps {
+            return None;
         }
-        None
+        if self.turns.first() == Some((step, slot)) {
+            self.turns.remove(slot);
+            self.starts.set(slot, step + 1);
+        } else {
+            self.starts.remove(slot);
+        }
+        let after = self.steps - step;
+        Some((slot, k - after, self.generated(&table[slot]) - after as u32))
     }
 
-    /// Remembers that a rule is asked when a member that has just joined yields
-    /// its `token`th token.
-    pub(crate) fn mark_turn(&mut self, slot: Slot, active: &Active, token: u32) {
-        if token > active.generated {
-            self.turns.push(Reverse((self.steps + u64::from(token - active.generated), slot)));
-        }
-    }
-
-    /// Steps until a rule is asked.
-    pub(crate) fn steps_to_turn(&mut self, table: &ActiveTable) -> u64 {
-        while let Some(&Reverse((step, slot))) = self.turns.peek() {
-            if step > self.steps && table[slot].phase == Phase::Decoding {
-                return step - self.steps;
-            }
-            self.turns.pop();
-        }
-        u64::MAX
+    /// Steps until a member ends its reasoning.
+    #[inline]
+    pub(crate) fn steps_to_turn(&self) -> u64 {
+        self.turns.next().saturating_sub(self.steps)
     }
 
     /// The longest context of a member, where that is kept; else 0.
@@ -195,12 +178,11 @@ impl DecodeSet {
         active.phase = Phase::Decoding;
         active.offset = i64::from(active.computed) - self.steps as i64;
         active.joined = self.mark;
-        active.due = self.steps + u64::from(active.output - active.generated);
         self.members += 1;
         self.kv_tokens += u64::from(active.computed);
         let residue = self.residue(active.computed);
         self.residues[residue] += 1;
-        self.due.push(Reverse((active.due, slot)));
+        self.due.set(slot, self.steps + u64::from(active.output - active.generated));
         if let Some(offsets) = &mut self.offsets {
             *offsets.entry(active.offset).or_insert(0) += 1;
         }
@@ -225,7 +207,10 @@ impl DecodeSet {
 
     /// Lets a member go, with what it has by now written back to it. `now` is
     /// when the set's latest step ended, if it ran in the last step.
-    pub(crate) fn leave(&mut self, active: &mut Active, phase: Phase, now: Ticks) {
+    pub(crate) fn leave(&mut self, slot: Slot, active: &mut Active, phase: Phase, now: Ticks) {
+        self.due.remove(slot);
+        self.turns.remove(slot);
+        self.starts.remove(slot);
         let computed = self.computed(active);
         let residue = self.residue(computed);
         self.residues[residue] -= 1;
@@ -251,9 +236,6 @@ impl DecodeSet {
         }
         if self.members == 0 {
             self.gaps.clear();
-            self.due.clear();
-            self.milestones.clear();
-            self.turns.clear();
             self.cohorts.clear();
             self.newcomers.clear();
         }
@@ -316,15 +298,9 @@ impl DecodeSet {
     }
 
     /// Steps until the first member yields its last token.
-    pub(crate) fn steps_to_completion(&mut self, table: &ActiveTable) -> u64 {
-        while let Some(&Reverse((due, slot))) = self.due.peek() {
-            let active = &table[slot];
-            if active.phase == Phase::Decoding && active.due == due {
-                return due - self.steps;
-            }
-            self.due.pop();
-        }
-        u64::MAX
+    #[inline]
+    pub(crate) fn steps_to_completion(&self) -> u64 {
+        self.due.next().saturating_sub(self.steps)
     }
 
     /// Takes `k` steps as long as `series` says, the first of which starts at
@@ -355,6 +331,7 @@ impl DecodeSet {
 
     /// Counts the gaps of a run whose first step ends a pause for some, or is
     /// the first that they take with the set.
+    #[inline(never)]
     fn resume(
         &mut self,
         start: Ticks,
@@ -392,17 +369,8 @@ impl DecodeSet {
     }
 
     /// A member that has yielded its last token, if one has.
-    pub(crate) fn pop_complete(&mut self, table: &ActiveTable) -> Option<Slot> {
-        while let Some(&Reverse((due, slot))) = self.due.peek() {
-            if due > self.steps {
-                return None;
-            }
-            self.due.pop();
-            let active = &table[slot];
-            if active.phase == Phase::Decoding && active.due == due {
-                return Some(slot);
-            }
-        }
-        None
+    #[inline]
+    pub(crate) fn complete(&self) -> Option<Slot> {
+        self.due.first().filter(|(due, _)| *due <= self.steps).map(|(_, slot)| slot)
     }
 }

@@ -17,12 +17,14 @@ impl Instance {
             return 0;
         }
         self.apply(&flight, flight.steps, world);
-        self.ahead.started(flight.start + flight.series.total(flight.steps - 1) as Ticks);
+        if self.scheduler.schedule_ahead {
+            self.ahead.started(flight.after(flight.steps - 1));
+        }
         let before = self.usage.finished;
         if !self.chunks.is_empty() && self.layers.is_last() {
             self.finish_chunks(flight.start, now, world);
         }
-        while let Some(slot) = self.decode.pop_complete(&self.table) {
+        while let Some(slot) = self.decode.complete() {
             self.leave_set(slot, Phase::Stalled, now);
             self.completed.push((self.table[slot].turn, slot));
         }
@@ -40,9 +42,7 @@ impl Instance {
 
     /// Books `steps` of the flight's steps for the decode set and the clock.
     pub(super) fn apply(&mut self, flight: &Flight, steps: u64, world: &mut World) {
-        let series = &flight.series;
         let members = if flight.decodes { self.decode.len() } else { 0 };
-        let ticks = series.total(steps);
         if self.log.is_some() {
             self.record_steps(flight, steps);
         }
@@ -53,13 +53,38 @@ impl Instance {
             debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
             self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
         }
-        let kv = self.decode.kv_tokens() + members + self.partial_kv;
-        self.usage.steps += steps;
         self.usage.extrapolated.add(flight.beyond, steps);
-        self.usage.busy_ticks += ticks as u64;
         if let Some(tally) = &mut self.tally {
             tally.add(&self.shape, steps);
         }
+        if flight.copying > 0 {
+            self.book_apart(flight, steps, world);
+        } else {
+            self.book(flight, steps, world);
+        }
+    }
+
+    /// Books the first step, with its copies, and those after it.
+    #[inline(never)]
+    fn book_apart(&mut self, flight: &Flight, steps: u64, world: &mut World) {
+        let (first, rest) = flight.split();
+        for (flight, steps) in [(first, 1), (rest, steps - 1)] {
+            if steps > 0 {
+                self.book(&flight, steps, world);
+            }
+        }
+    }
+
+    /// Books `steps` steps whose lengths are a series.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is the rest of the function before it, once a step or run")]
+    fn book(&mut self, flight: &Flight, steps: u64, world: &mut World) {
+        let series = &flight.series;
+        let members = if flight.decodes { self.decode.len() } else { 0 };
+        let ticks = series.total(steps);
+        let kv = self.decode.kv_tokens() + members + self.partial_kv;
+        self.usage.steps += steps;
+        self.usage.busy_ticks += ticks as u64;
         self.usage.decode_tokens += members * steps;
         self.usage.running_ticks += u128::from(self.running()) * ticks;
         self.usage.kv_token_ticks += series.integral(kv, members, steps);
@@ -93,6 +118,7 @@ impl Instance {
 
     /// A member of the decode set yielded its `generated`th token, which may
     /// end its reasoning or begin its answer, with step `step` of a flight.
+    #[inline(never)]
     fn pass(
         &mut self,
         slot: Slot,
@@ -104,8 +130,8 @@ impl Instance {
     ) {
         let active = &self.table[slot];
         let request = active.request;
-        let start = flight.start + flight.series.total(step - 1) as Ticks;
-        let end = flight.start + flight.series.total(step) as Ticks;
+        let start = flight.after(step - 1);
+        let end = flight.after(step);
         world.phases(request, generated, start, end);
         let Some(reasoning) = world.reasoning(request) else { return };
         // Who left the set and came back may pass here twice at one step.
@@ -131,10 +157,6 @@ impl Instance {
         let active = &mut self.table[slot];
         if let Some(reasoning) = world.reasoning(active.request) {
             self.decode.mark(slot, active, reasoning);
-            self.decode.mark(slot, active, reasoning + 1);
-            if self.asks_answering {
-                self.decode.mark_turn(slot, active, reasoning);
-            }
         }
         self.decode.join(slot, active);
     }
@@ -152,7 +174,7 @@ impl Instance {
         if let Some(pacing) = &mut self.pacing {
             pacing.leave(slot, self.decode.step());
         }
-        self.decode.leave(&mut self.table[slot], phase, now);
+        self.decode.leave(slot, &mut self.table[slot], phase, now);
         if let Some(pacing) = &mut self.pacing
             && self.decode.len() == 0
         {

@@ -1,14 +1,18 @@
 //! The step, or run of equal steps, that an instance is in.
 
-use super::{Instance, StepRecord};
+use super::Instance;
 use crate::cost::Beyond;
 use crate::series::Series;
 use crate::time::Ticks;
 
 /// Steps in progress.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Flight {
     pub(super) start: Ticks,
+    /// What the first step takes beside its length: copies to and from the
+    /// CPU's memory.
+    pub(super) copying: Ticks,
+    /// The steps' lengths.
     pub(super) series: Series,
     pub(super) steps: u64,
     /// Whether the first of them holds its blocks. One that would start at the
@@ -19,18 +23,41 @@ pub(super) struct Flight {
     pub(super) beyond: Beyond,
     /// Whether the decode set runs.
     pub(super) decodes: bool,
-    /// What the first step decided, where decisions are kept.
-    pub(super) record: Option<Box<StepRecord>>,
 }
 
 impl Flight {
     pub(super) fn end(&self) -> Ticks {
-        self.start + self.series.total(self.steps) as Ticks
+        self.after(self.steps)
+    }
+
+    /// When `steps` of the steps have ended.
+    #[inline]
+    pub(super) fn after(&self, steps: u64) -> Ticks {
+        self.start + if steps == 0 { 0 } else { self.copying + self.series.total(steps) as Ticks }
     }
 
     /// How many of the steps have ended by `now`.
+    #[inline]
     pub(super) fn steps_ended(&self, now: Ticks) -> u64 {
-        self.series.steps_within(now - self.start, self.steps)
+        self.series.steps_within((now - self.start).saturating_sub(self.copying), self.steps)
+    }
+
+    /// The fewest steps, at least one, that have not all ended before `when`;
+    /// all if those have.
+    pub(super) fn steps_to_reach(&self, when: Ticks) -> u64 {
+        let elapsed = when.saturating_sub(self.start).saturating_sub(self.copying);
+        self.series.steps_to_reach(elapsed, self.steps)
+    }
+
+    /// The first step by itself, with the copies, and the rest.
+    pub(super) fn split(self) -> (Self, Self) {
+        let Series { first, slope } = self.series;
+        let alone = Series { first: first + self.copying, slope: 0 };
+        let rest = Series { first: first + slope, slope };
+        (
+            Self { copying: 0, series: alone, steps: 1, ..self },
+            Self { start: self.after(1), copying: 0, series: rest, steps: self.steps - 1, ..self },
+        )
     }
 }
 
@@ -42,14 +69,14 @@ impl Instance {
 
     /// What the step in progress takes.
     pub(crate) fn step_ticks(&self) -> Option<Ticks> {
-        self.flight.as_ref().map(|flight| flight.series.first)
+        self.flight.as_ref().map(|flight| flight.copying + flight.series.first)
     }
 
     /// Has the step in progress take as long as this. Returns when it ends.
     pub(crate) fn stretch(&mut self, ticks: Ticks) -> Option<Ticks> {
         let flight = self.flight.as_mut()?;
         debug_assert_eq!(flight.steps, 1, "Invariant: what starts together does not leap");
-        flight.series.first = ticks;
+        (flight.copying, flight.series.first) = (0, ticks);
         Some(flight.start.saturating_add(ticks))
     }
 
@@ -67,7 +94,7 @@ impl Instance {
         }
         // The step after this one is decided already, where that is done ahead.
         let more = u64::from(self.scheduler.schedule_ahead);
-        let steps = flight.series.steps_to_reach(now - flight.start, flight.steps) + more;
+        let steps = flight.steps_to_reach(now) + more;
         if steps >= flight.steps {
             return None;
         }

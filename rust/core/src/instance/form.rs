@@ -14,7 +14,7 @@ use crate::config::{Preemption, Stage};
 use crate::cost::StepShape;
 use crate::error::Error;
 use crate::series::Series;
-use crate::time::{HORIZON, Ticks};
+use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
 
 /// Preemptions in a row, without a token between them, after which nobody is
 /// taken to get anywhere any more. A batch has at most some thousands to lose.
@@ -89,13 +89,7 @@ impl Instance {
         self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         let lost = !self.landed.is_empty() && self.shelve(now, world);
         if self.fruitless > MOST_FRUITLESS {
-            let rule = format!(
-                "must let somebody get somewhere: {MOST_FRUITLESS} times in a row one gave way to another \
-                 before any had its next token, at {} s; where memory is lost, ranks that change as one runs \
-                 do that",
-                now / crate::time::TICKS_PER_SECOND,
-            );
-            return Err(Error::config(format!("instances[{}].scheduler.order", self.index), rule));
+            return Err(self.nobody_gets_anywhere(now));
         }
         if self.scheduler.decodes_first {
             self.put_decodes_first();
@@ -197,40 +191,53 @@ impl Instance {
         // The members of the set are counted when the run ends.
         let members = if decodes { self.decode.len() } else { 0 };
         self.usage.decode_tokens += shape.decode_requests - members;
-        let copies = self.copied != (0, 0);
-        let (series, mut steps) = if world.leap && self.chunks.is_empty() && !copies {
+        let (series, steps) = if world.leap && self.chunks.is_empty() {
             let run = self.cost.run(&shape);
-            let mut most = run.steps.min(self.repeats(forming, world));
-            let series = Series { first: run.first, slope: run.slope };
-            if self.ranks.is_some() && most > 1 {
-                most = most.min(self.steps_in_rank(now, &series, most));
-            }
-            (series, most)
+            (Series { first: run.first, slope: run.slope }, run.steps.min(self.repeats(forming, world)))
         } else {
-            (Series { first: self.with_copies(self.cost.step(&shape)), slope: 0 }, 1)
+            (Series { first: self.cost.step(&shape), slope: 0 }, 1)
         };
-        if u128::from(now) + series.total(steps) > u128::from(HORIZON) {
-            steps = series.steps_within(HORIZON.saturating_sub(now), steps);
-            if steps == 0 {
-                let seconds = now / crate::time::TICKS_PER_SECOND;
+        if self.log.is_some() {
+            self.record = Some(Box::new(self.describe(now, decodes)));
+        }
+        let beyond = self.cost.beyond(&shape);
+        let copying = self.copying(series.first);
+        self.shape = shape;
+        let mut flight = Flight { start: now, copying, series, steps, begun: true, beyond, decodes };
+        if self.ranks.is_some() && flight.steps > 1 {
+            flight.steps = flight.steps.min(self.steps_in_rank(&flight));
+        }
+        let ends = u128::from(now) + u128::from(copying) + series.total(flight.steps);
+        if ends > u128::from(HORIZON) {
+            flight.steps = flight.steps_ended(HORIZON);
+            if flight.steps == 0 {
+                let seconds = now / TICKS_PER_SECOND;
                 return Err(Error::ClockOverflow { seconds, instance: self.index as usize });
             }
         }
-        let record = self.log.is_some().then(|| Box::new(self.describe(now, decodes)));
-        let beyond = self.cost.beyond(&shape);
-        self.shape = shape;
-        Ok(Flight { start: now, series, steps, begun: true, beyond, decodes, record })
+        Ok(flight)
     }
 
-    /// A step's time with the copies to and from the CPU's memory.
-    fn with_copies(&self, step: Ticks) -> Ticks {
+    #[cold]
+    fn nobody_gets_anywhere(&self, now: Ticks) -> Error {
+        let rule = format!(
+            "must let somebody get somewhere: {MOST_FRUITLESS} times in a row one gave way to another \
+             before any had its next token, at {} s; where memory is lost, ranks that change as one runs \
+             do that",
+            now / TICKS_PER_SECOND,
+        );
+        Error::config(format!("instances[{}].scheduler.order", self.index), rule)
+    }
+
+    /// What copies to and from the CPU's memory add to a step that takes `step`.
+    fn copying(&self, step: Ticks) -> Ticks {
         let (outward, inward) = self.copied;
         match self.scheduler.preemption {
-            Preemption::Swap { out, back, overlapped, .. } => {
+            Preemption::Swap { out, back, overlapped, .. } if (outward, inward) != (0, 0) => {
                 let copies = outward.saturating_mul(out).saturating_add(inward.saturating_mul(back));
-                if overlapped { step.max(copies) } else { step.saturating_add(copies) }
+                if overlapped { copies.saturating_sub(step) } else { copies }
             }
-            Preemption::Recompute => step,
+            _ => 0,
         }
     }
 
@@ -239,15 +246,18 @@ impl Instance {
     /// preemption in this step put off. Whoever else could not come in stays
     /// out until then, as free blocks only get fewer.
     fn repeats(&mut self, forming: &Forming, world: &World) -> u64 {
+        // Whoever has just come in with a rank that is another since is spared
+        // in this step only.
+        let spared = self.minds_admission && !self.decode.newcomers().is_empty();
         if !self.partials.is_empty()
             || self.waiting.is_sorted_anew()
-            || (forming.preempted && self.may_come_in(forming, world))
+            || ((forming.preempted || spared) && self.may_come_in(forming, world))
         {
             return 1;
         }
-        let mut most = self.decode.steps_to_completion(&self.table);
+        let mut most = self.decode.steps_to_completion();
         if self.asks_answering {
-            most = most.min(self.decode.steps_to_turn(&self.table));
+            most = most.min(self.decode.steps_to_turn());
         }
         let spare = u64::from(self.scheduler.spare_block);
         match self.memory.free().checked_sub(spare) {
@@ -258,14 +268,18 @@ impl Instance {
 
     /// Whether a stage that was left out for the preemption in this step could
     /// bring somebody in at the next.
-    fn may_come_in(&self, forming: &Forming, world: &World) -> bool {
+    #[inline(never)]
+    fn may_come_in(&mut self, forming: &Forming, world: &World) -> bool {
         if self.admitted() >= self.scheduler.max_num_seqs && self.ranks.is_none() {
             return false;
         }
         // Looked at more closely only where it is common: without a prefix
-        // cache, for the one at the front of a plain queue.
-        if !self.swapped.is_empty() || self.memory.caches() || self.ranks.is_some() {
+        // cache, for the one at the front of the queue.
+        if !self.swapped.is_empty() || self.memory.caches() {
             return true;
+        }
+        if self.ranks.is_some() {
+            return self.front_may_come_in(forming);
         }
         self.waiting.front().is_some_and(|waiter| {
             let tokens = self.waiter_tokens(waiter, world);

@@ -23,7 +23,7 @@ impl Instance {
                 debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
                 self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
             }
-            latest = flight.start + flight.series.total(ended) as Ticks;
+            latest = flight.after(ended);
             let since = u128::from(now - latest);
             let held = self.decode.kv_tokens() + members + self.partial_kv;
             self.usage.busy_ticks += since as u64;

@@ -49,6 +49,7 @@ impl Layers {
 
 impl Instance {
     /// Moves the batch under way on by one group, or forms a new one.
+    #[inline(never)]
     pub(super) fn advance_layers(
         &mut self,
         layers: u32,

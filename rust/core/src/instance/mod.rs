@@ -51,6 +51,9 @@ use crate::metrics::{Columns, Reason, Sketch, Tally, Usage};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
+/// Batches as large as this have their costs worked out beforehand.
+const MOST_PREPARED: u64 = 1024;
+
 /// What an instance reads and writes beside itself.
 pub(crate) struct World<'a> {
     pub(crate) trace: &'a Trace,
@@ -191,6 +194,8 @@ pub(crate) struct Instance {
     usage: Usage,
     tally: Option<Box<Tally>>,
     log: Option<Vec<StepRecord>>,
+    /// What the first step in progress decided, where decisions are kept.
+    record: Option<Box<StepRecord>>,
 }
 
 /// What of an instance is looked at from outside, and kept for that.
@@ -228,6 +233,8 @@ impl Instance {
             Preemption::Recompute => 0,
             Preemption::Swap { blocks, .. } => blocks,
         };
+        let mut cost = config.cost.clone();
+        cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {
             index: index as u32,
             block_tokens: config.block_tokens,
@@ -261,7 +268,7 @@ impl Instance {
             role: watched.role,
             kv_bytes_per_token: config.kv_bytes_per_token,
             scheduler,
-            cost: config.cost.clone(),
+            cost,
             prefixes: Arc::clone(prefixes),
             memory: Memory::new(config.blocks, config.block_tokens, cache),
             swap_space: BlockPool::new(swap_space),
@@ -288,6 +295,7 @@ impl Instance {
             usage: Usage::new(config.blocks, config.block_tokens),
             tally: Tally::new(config),
             log: watched.records.then(Vec::new),
+            record: None,
         }
     }
 

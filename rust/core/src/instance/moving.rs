@@ -97,6 +97,7 @@ impl Instance {
     }
 
     /// At a step's end: asks about those who were told to leave and still run.
+    #[inline(never)]
     pub(super) fn turn_out(&mut self) {
         let mut leaving = std::mem::take(&mut self.leaving);
         for (slot, request) in leaving.drain(..) {
@@ -110,6 +111,7 @@ impl Instance {
 
     /// Takes a decoding request out of the batch. Its blocks stay taken until
     /// [`Self::sent`].
+    #[inline(never)]
     pub(crate) fn depart(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Parcel {
         let attained = self.view(slot, now, 0);
         let attained = attained.attained + if attained.running { now - attained.since } else { 0 };
@@ -147,6 +149,7 @@ impl Instance {
 
     /// Lets the blocks go whose content has been read. Returns when the run in
     /// progress now ends, if that changed: room may be what somebody waits for.
+    #[inline(never)]
     pub(crate) fn sent(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Option<Ticks> {
         // The most blocks held at once may have been held until now.
         self.catch_up_with(now, world);
@@ -158,6 +161,7 @@ impl Instance {
 
     /// Takes in a request with its memory. Returns when the run in progress now
     /// ends, if that changed.
+    #[inline(never)]
     pub(crate) fn land(&mut self, parcel: &Parcel, now: Ticks, world: &mut World) -> Option<Ticks> {
         self.usage.waited(self.queued(), now);
         let row = parcel.request as usize;

@@ -125,7 +125,8 @@ impl Instance {
         };
         let later = self.decode.blocks_for(ended + 1) - self.decode.blocks_for_next();
         self.apply(&flight, ended, world);
-        flight.start += flight.series.total(ended) as Ticks;
+        flight.start = flight.after(ended);
+        flight.copying = 0;
         flight.series.first = flight.series.at(ended);
         flight.steps -= ended;
         self.shape.decode_kv += ended * self.shape.decode_requests;
@@ -138,10 +139,8 @@ impl Instance {
             debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
             self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
         }
-        if let Some(record) = &mut flight.record {
+        if let Some(record) = &mut self.record {
             record.start = flight.start;
-            record.preempted.clear();
-            record.copied = (0, 0);
             record.free_blocks -= later;
             record.go_on(ended);
         }
@@ -156,10 +155,10 @@ impl Instance {
             InstField::MeanTokenIntervalS => 0,
             InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
                 let ranks = self.ranks.as_deref().map_or(u64::MAX, Ranks::next_step);
-                ranks.min(self.decode.next_milestone(&self.table))
+                ranks.min(self.decode.next_milestone())
             }
             InstField::ClassRequests => self.ranks.as_deref().map_or(u64::MAX, Ranks::next_class),
-            _ => self.decode.next_milestone(&self.table),
+            _ => self.decode.next_milestone(),
         };
         // Mostly nothing can have changed before the run ends.
         next < reached + steps && self.ended(now) > 0 && next <= reached + self.ended(now)
@@ -169,7 +168,7 @@ impl Instance {
     fn free_blocks(&self, now: Ticks) -> u64 {
         let ended = self.ended(now);
         let taken = self.flight.as_ref().filter(|flight| flight.decodes).map_or(0, |flight| {
-            let under_way = flight.start + (flight.series.total(ended) as Ticks) < now;
+            let under_way = flight.after(ended) < now;
             let held = if flight.begun { self.decode.blocks_for_next() } else { 0 };
             self.decode.blocks_for(ended + u64::from(under_way)).saturating_sub(held)
         });
@@ -184,6 +183,18 @@ impl Instance {
             0
         };
         self.decode.kv_tokens() + ended * self.decode.len() + self.partial_kv - running
+    }
+
+    /// The least that a field can be that only grows within a run, until the
+    /// step or run in progress ends.
+    #[inline]
+    pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
+        match field {
+            InstField::KvTokens => Some((self.gpu_kv(0) + self.cpu_kv) as f64),
+            InstField::GpuKvTokens => Some(self.gpu_kv(0) as f64),
+            InstField::OutstandingTokens => Some(self.outstanding_tokens_at_least() as f64),
+            _ => None,
+        }
     }
 
     /// A field, for a request that asks.
@@ -261,7 +272,7 @@ impl Instance {
 
     fn is_on_pace(&mut self, now: Ticks) -> bool {
         if self.steps_keep_pace() {
-            return self.pacing.as_mut().is_none_or(|pacing| pacing.others_on_pace(now));
+            return self.pacing.as_mut().is_none_or(|pacing| pacing.left_without(now).is_none());
         }
         let ended = self.ended(now);
         let (step, last) = (self.decode.step() + ended, self.last_decoded(ended));
@@ -271,7 +282,7 @@ impl Instance {
     /// When the decode set's latest finished step ended.
     fn last_decoded(&self, ended: u64) -> Ticks {
         match &self.flight {
-            Some(flight) if ended > 0 => flight.start + flight.series.total(ended) as Ticks,
+            Some(flight) if ended > 0 => flight.after(ended),
             _ => self.decoded_at,
         }
     }
@@ -282,15 +293,20 @@ impl Instance {
         self.flight.as_ref().is_some_and(|flight| {
             flight.decodes
                 && flight.start == self.decoded_at
+                && flight.copying == 0
                 && flight.series.at(flight.steps.saturating_sub(1)) < self.pace_interval
         })
     }
 
     /// Whether the question of pace depends on steps that are not booked yet.
-    pub(crate) fn pace_is_open(&self, now: Ticks) -> bool {
+    pub(crate) fn pace_is_open(&mut self, now: Ticks) -> bool {
         let ended = self.ended(now);
-        if ended > 0 && !self.decode.newcomers().is_empty() {
-            return self.pacing.is_some();
+        if ended > 0
+            && !self.decode.newcomers().is_empty()
+            && let Some(slot) = self.pacing.as_mut().and_then(|pacing| pacing.left_without(now))
+        {
+            // Unless it has got a token since, that is the answer.
+            return self.decode.newcomers().iter().any(|newcomer| newcomer.0 == slot);
         }
         if self.steps_keep_pace() {
             return false;

@@ -6,25 +6,61 @@ use super::active::Slot;
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
+/// What slots are ordered by.
+pub(super) trait Key: Copy {
+    /// A key with its slot, in one thing that is cheap to compare.
+    type Node: Copy + Ord;
+    fn node(self, slot: Slot) -> Self::Node;
+    fn slot(node: Self::Node) -> Slot;
+    fn key(node: Self::Node) -> Self;
+}
+
+impl Key for u64 {
+    type Node = u128;
+
+    #[inline]
+    fn node(self, slot: Slot) -> u128 {
+        u128::from(self) << 32 | u128::from(slot)
+    }
+
+    #[inline]
+    fn slot(node: u128) -> Slot {
+        node as u32
+    }
+
+    #[inline]
+    fn key(node: u128) -> Self {
+        (node >> 32) as u64
+    }
+}
+
 /// A binary heap, smallest key first and equal keys by slot, that knows where
 /// each slot stands: it holds one entry a slot, and none that is outdated.
 #[derive(Debug, Clone)]
-pub(super) struct Order<K> {
-    nodes: Vec<(K, Slot)>,
+pub(super) struct Order<K: Key> {
+    nodes: Vec<K::Node>,
     places: Vec<u32>,
 }
 
-impl<K> Default for Order<K> {
+impl<K: Key> Default for Order<K> {
     fn default() -> Self {
         Self { nodes: Vec::new(), places: Vec::new() }
     }
 }
 
-impl<K: Copy + Ord> Order<K> {
+impl Order<u64> {
+    /// The first key, or the largest number there is.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.nodes.first().map_or(u64::MAX, |&node| u64::key(node))
+    }
+}
+
+impl<K: Key> Order<K> {
     /// The first key and whose it is.
     #[inline]
     pub(super) fn first(&self) -> Option<(K, Slot)> {
-        self.nodes.first().copied()
+        self.nodes.first().map(|&node| (K::key(node), K::slot(node)))
     }
 
     /// Gives a slot its key, whether it had one or not.
@@ -33,14 +69,17 @@ impl<K: Copy + Ord> Order<K> {
         if at >= self.places.len() {
             self.places.resize(at + 1, NOWHERE);
         }
-        let node = (key, slot);
-        let place = self.places[at] as usize;
-        if place == NOWHERE as usize {
+        let node = key.node(slot);
+        let place = self.places[at];
+        if place == NOWHERE {
             self.nodes.push(node);
             self.rise(self.nodes.len() - 1, node);
-        } else if node < self.nodes[place] {
+            return;
+        }
+        let place = place as usize;
+        if node < self.nodes[place] {
             self.rise(place, node);
-        } else {
+        } else if node > self.nodes[place] {
             self.sink(place, node);
         }
     }
@@ -57,36 +96,38 @@ impl<K: Copy + Ord> Order<K> {
     /// Takes a slot out, if it is in.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
-        let place = self.places.get(slot as usize).copied().unwrap_or(NOWHERE);
-        if place != NOWHERE {
-            self.remove_at(place as usize);
+        if let Some(place) = self.places.get_mut(slot as usize)
+            && *place != NOWHERE
+        {
+            let hole = std::mem::replace(place, NOWHERE) as usize;
+            self.fill(hole);
         }
     }
 
-    /// Takes the first out, if its key is at most `most`.
-    #[inline]
-    pub(super) fn pop_until(&mut self, most: K) -> Option<(K, Slot)> {
-        let first = self.first().filter(|(key, _)| *key <= most)?;
-        self.remove_at(0);
-        Some(first)
-    }
-
-    fn remove_at(&mut self, place: usize) {
+    /// Fills a hole with the last node.
+    fn fill(&mut self, mut hole: usize) {
         let Some(last) = self.nodes.pop() else { return };
-        if place == self.nodes.len() {
-            self.places[last.1 as usize] = NOWHERE;
+        if hole == self.nodes.len() {
             return;
         }
-        self.places[self.nodes[place].1 as usize] = NOWHERE;
-        if place > 0 && last < self.nodes[(place - 1) / 2] {
-            self.rise(place, last);
-        } else {
-            self.sink(place, last);
+        // It comes from the bottom and mostly belongs there: down with the hole
+        // first, then up as far as need be.
+        loop {
+            let below = 2 * hole + 1;
+            let Some([left, right]) = self.nodes.get(below..below + 2) else { break };
+            let below = below + usize::from(right < left);
+            self.put(hole, self.nodes[below]);
+            hole = below;
         }
+        if let Some(&only) = self.nodes.get(2 * hole + 1) {
+            self.put(hole, only);
+            hole = 2 * hole + 1;
+        }
+        self.rise(hole, last);
     }
 
     /// Puts a node at a place, or above it.
-    fn rise(&mut self, mut place: usize, node: (K, Slot)) {
+    fn rise(&mut self, mut place: usize, node: K::Node) {
         while place > 0 {
             let above = (place - 1) / 2;
             if self.nodes[above] <= node {
@@ -99,14 +140,13 @@ impl<K: Copy + Ord> Order<K> {
     }
 
     /// Puts a node at a place, or below it.
-    fn sink(&mut self, mut place: usize, node: (K, Slot)) {
+    fn sink(&mut self, mut place: usize, node: K::Node) {
         loop {
             let mut below = 2 * place + 1;
-            if below >= self.nodes.len() {
-                break;
-            }
-            if below + 1 < self.nodes.len() && self.nodes[below + 1] < self.nodes[below] {
-                below += 1;
+            match self.nodes.get(below..) {
+                Some([left, right, ..]) => below += usize::from(right < left),
+                Some([_]) => {}
+                _ => break,
             }
             if node <= self.nodes[below] {
                 break;
@@ -118,9 +158,9 @@ impl<K: Copy + Ord> Order<K> {
     }
 
     #[inline]
-    fn put(&mut self, place: usize, node: (K, Slot)) {
+    fn put(&mut self, place: usize, node: K::Node) {
         self.nodes[place] = node;
-        self.places[node.1 as usize] = place as u32;
+        self.places[K::slot(node) as usize] = place as u32;
     }
 }
 
@@ -134,7 +174,6 @@ mod tests {
         #[test]
         fn the_first_equals_a_scan(
             moves in prop::collection::vec((0u32..20, prop::option::weighted(0.7, 0u64..10)), 1..200),
-            most in 0u64..10,
         ) {
             let mut order = Order::default();
             let mut keys = BTreeMap::new();
@@ -149,11 +188,6 @@ mod tests {
                 }
                 prop_assert_eq!(order.first(), scan(&keys));
             }
-            while let Some(first) = scan(&keys).filter(|(key, _)| *key <= most) {
-                prop_assert_eq!(order.pop_until(most), Some(first));
-                keys.remove(&first.1);
-            }
-            prop_assert_eq!(order.pop_until(most), None);
         }
     }
 }

@@ -333,7 +333,7 @@ impl Pacing {
     /// Whether every reader has something left at `now`. The set took its
     /// latest step, the `step`th, at `ended`.
     pub(crate) fn all_on_pace(&mut self, now: Ticks, step: u64, ended: Ticks) -> bool {
-        if !self.others_on_pace(now) {
+        if self.left_without(now).is_some() {
             return false;
         }
         let now = i128::from(now);
@@ -358,20 +358,17 @@ impl Pacing {
         true
     }
 
-    /// Whether every reader has something left whose request does not decode,
-    /// or who has got nothing yet.
-    pub(crate) fn others_on_pace(&mut self, now: Ticks) -> bool {
+    /// A reader who has nothing left and whose request does not decode, or who
+    /// has got nothing yet.
+    pub(crate) fn left_without(&mut self, now: Ticks) -> Option<Slot> {
         let now = i128::from(now);
         while let Some(&Reverse((deadline, slot, stamp))) = self.fixed.peek() {
             if self.tracks[slot as usize].stamp == stamp {
-                if deadline <= now {
-                    return false;
-                }
-                break;
+                return (deadline <= now).then_some(slot);
             }
             self.fixed.pop();
         }
-        true
+        None
     }
 
     /// The quality of experience of a request that is done: counted from its
@@ -405,7 +402,7 @@ mod tests {
 
     fn flight(start: Ticks, first: Ticks, slope: Ticks, steps: u64) -> Flight {
         let series = Series { first, slope };
-        Flight { start, series, steps, begun: true, beyond: Beyond::default(), decodes: true, record: None }
+        Flight { start, copying: 0, series, steps, begun: true, beyond: Beyond::default(), decodes: true }
     }
 
     /// Token by token, from the definition.

@@ -38,6 +38,7 @@ impl Instance {
     }
 
     /// Takes all memory from a request that was not scheduled in this step.
+    #[inline(never)]
     pub(super) fn preempt(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
         let phase = self.table[slot].phase;
         if phase == Phase::Decoding {
@@ -50,6 +51,7 @@ impl Instance {
     }
 
     /// Swaps a request out, or lets its memory go and queues it again.
+    #[inline(never)]
     pub(super) fn evict(
         &mut self,
         slot: Slot,
@@ -102,6 +104,7 @@ impl Instance {
     }
 
     /// Brings back those who were swapped out, in order, while each has room.
+    #[inline(never)]
     pub(super) fn swap_in(&mut self, forming: &mut Forming, now: Ticks, world: &mut World) {
         let mut back = 0;
         while back < self.swapped.len() {

@@ -11,7 +11,6 @@ use super::{Instance, Part, World};
 use crate::config::{Admission, Allocation, Preemption};
 use crate::kv::Owner;
 use crate::policy::{ReqField, holds_now};
-use crate::series::Series;
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -92,6 +91,7 @@ impl Instance {
     }
 
     /// The same, of a member that goes on as it was `behind` steps ago.
+    #[inline(never)]
     fn place_behind(
         &mut self,
         slot: Slot,
@@ -130,7 +130,7 @@ impl Instance {
         // A step under way does not count as one that it has sat out.
         let begun = self.flight.as_ref().map_or(0, |flight| {
             let ended = flight.steps_ended(now);
-            let under_way = flight.start + (flight.series.total(ended) as Ticks) < now;
+            let under_way = flight.after(ended) < now;
             ended + u64::from(under_way)
         });
         let steps = self.usage.steps + begun;
@@ -143,11 +143,12 @@ impl Instance {
 
     /// Brings the ranks of the decode set's members up to date with the
     /// `steps` steps of a flight that were just booked.
+    #[inline(never)]
     pub(super) fn expire(&mut self, flight: &Flight, steps: u64, world: &World) {
         let Some(ranks) = &mut self.ranks else { return };
         let lasting = ranks.rules.refresh.is_set();
         if !world.leap {
-            let now = flight.start + flight.series.total(steps) as Ticks;
+            let now = flight.after(steps);
             for slot in ranks.slots() {
                 if self.table[slot].phase == Phase::Decoding {
                     self.place_behind(slot, now, None, !lasting, world);
@@ -156,17 +157,21 @@ impl Instance {
             return;
         }
         let reached = self.decode.step();
-        while let Some((step, slot)) = self.ranks.as_mut().and_then(|ranks| ranks.pop_step(reached)) {
+        while let Some((step, slot)) = self.ranks.as_ref().and_then(|ranks| ranks.due_by_step(reached)) {
             if self.table[slot].phase != Phase::Decoding {
+                if let Some(ranks) = &mut self.ranks {
+                    ranks.leave_steps(slot);
+                }
                 continue;
             }
             let behind = reached - step;
-            let when = flight.start + flight.series.total(steps.saturating_sub(behind)) as Ticks;
+            let when = flight.after(steps.saturating_sub(behind));
             self.place_behind(slot, when, Some(behind), !lasting, world);
         }
     }
 
     /// Brings all ranks up to date for a step that starts now.
+    #[inline(never)]
     pub(super) fn wake(&mut self, now: Ticks, world: &World) {
         let steps = self.usage.steps;
         let Some(ranks) = &mut self.ranks else { return };
@@ -179,15 +184,16 @@ impl Instance {
             return;
         }
         let keys = !ranks.rules.refresh.is_set();
-        while let Some(slot) = self.ranks.as_mut().and_then(|ranks| ranks.pop_time(now)) {
+        while let Some(slot) = self.ranks.as_ref().and_then(|ranks| ranks.due_by_time(now)) {
             self.place(slot, now, keys, world);
         }
-        while let Some(slot) = self.ranks.as_mut().and_then(|ranks| ranks.pop_idle(steps)) {
+        while let Some(slot) = self.ranks.as_ref().and_then(|ranks| ranks.due_by_idle(steps)) {
             self.place(slot, now, keys, world);
         }
     }
 
     /// A step is formed: nobody has come in or given way in it yet.
+    #[inline(never)]
     pub(super) fn begin_round(&mut self, now: Ticks, trace: &Trace) {
         let admission = std::mem::take(&mut self.scheduler.admission);
         self.may_displace = match &admission {
@@ -205,13 +211,14 @@ impl Instance {
 
     /// For how many of a run's steps no rank changes that somebody who waits
     /// could profit from, nor one by the clock.
-    pub(super) fn steps_in_rank(&mut self, start: Ticks, series: &Series, steps: u64) -> u64 {
+    #[inline(never)]
+    pub(super) fn steps_in_rank(&self, flight: &Flight) -> u64 {
         let (reached, taken) = (self.decode.step(), self.usage.steps);
-        let Some(ranks) = &mut self.ranks else { return u64::MAX };
+        let Some(ranks) = &self.ranks else { return u64::MAX };
         let mut most = ranks.steps_to_refresh(taken);
         let next = ranks.next_time();
         if next != Ticks::MAX {
-            most = most.min(series.steps_to_reach(next.saturating_sub(start), steps));
+            most = most.min(flight.steps_to_reach(next));
         }
         if ranks.waiting() > 0 {
             most = most.min(ranks.next_step().saturating_sub(reached).max(1));
@@ -225,6 +232,7 @@ impl Instance {
     }
 
     /// Admits by rank until somebody does not get in.
+    #[inline(never)]
     pub(super) fn admit_by_rank(
         &mut self,
         chunked: bool,
@@ -257,6 +265,23 @@ impl Instance {
                 break;
             }
         }
+    }
+
+    /// Whether the best of those who wait could come in at the step after the
+    /// one just formed: into what is free, or in somebody's place.
+    #[inline(never)]
+    pub(super) fn front_may_come_in(&mut self, forming: &Forming) -> bool {
+        let Some(ranks) = &self.ranks else { return false };
+        let Some(slot) = ranks.front() else { return false };
+        let displaces = matches!(self.scheduler.admission, Admission::Displace { .. });
+        let outranks = |worst: Slot| ranks.entry(worst).rank > ranks.entry(slot).rank;
+        if displaces && ranks.worst().is_some_and(outranks) {
+            return true;
+        }
+        let mut hits = std::mem::take(&mut self.hits);
+        let offer = self.offer(slot, true, forming, &mut hits);
+        self.hits = hits;
+        offer.blocks <= self.memory.free()
     }
 
     /// What somebody who waits would take now; `hits`: the blocks that the
@@ -308,6 +333,7 @@ impl Instance {
     /// Has those who run with a worse rank than `slot` give way, the worst
     /// first, until it has room; all of them do, or none if that is not enough.
     #[expect(clippy::too_many_arguments, reason = "what one decision depends on")]
+    #[inline(never)]
     fn make_room(
         &mut self,
         slot: Slot,
@@ -384,6 +410,7 @@ impl Instance {
         self.evict(slot, phase != Phase::Prefilling, forming, now, world);
     }
 
+    #[inline(never)]
     fn come_in(
         &mut self,
         slot: Slot,
@@ -451,6 +478,7 @@ impl Instance {
 
     /// Puts the memory of those who landed and found no room with the CPU.
     /// Returns whether there was none for somebody's.
+    #[inline(never)]
     pub(super) fn shelve(&mut self, now: Ticks, world: &World) -> bool {
         let overflows = self.usage.swap_overflows;
         let mut landed = std::mem::take(&mut self.landed);
@@ -477,6 +505,7 @@ impl Instance {
         self.usage.swap_overflows > overflows
     }
 
+    #[inline(never)]
     fn drop_by_rank(&mut self, slot: Slot, now: Ticks, world: &mut World) {
         self.shift(slot, List::Gone, now, world);
         self.write_given_up(slot, world);

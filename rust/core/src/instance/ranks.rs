@@ -7,10 +7,10 @@
 //! at whose rank cannot have changed. The two orders that are asked for, the
 //! best of those who wait and the worst of those who run, are kept as such.
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 
 use super::active::Slot;
-use super::order::Order;
+use super::order::{Key, Order};
 use super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking};
 use crate::policy::{Until, holds, sort_key};
@@ -18,11 +18,72 @@ use crate::time::Ticks;
 use crate::trace::Trace;
 
 /// A place in the order; smaller is better.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rank {
     class: u32,
     keys: [i64; MOST_KEYS],
     row: u32,
+}
+
+impl Ord for Rank {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        // By hand: mostly the first that is looked at differs.
+        if self.class != other.class {
+            return self.class.cmp(&other.class);
+        }
+        for (key, other) in self.keys.iter().zip(&other.keys) {
+            if key != other {
+                return key.cmp(other);
+            }
+        }
+        self.row.cmp(&other.row)
+    }
+}
+
+impl PartialOrd for Rank {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Key for Rank {
+    type Node = (Self, Slot);
+
+    #[inline]
+    fn node(self, slot: Slot) -> (Self, Slot) {
+        (self, slot)
+    }
+
+    #[inline]
+    fn slot(node: (Self, Slot)) -> Slot {
+        node.1
+    }
+
+    #[inline]
+    fn key(node: (Self, Slot)) -> Self {
+        node.0
+    }
+}
+
+impl Key for Reverse<Rank> {
+    type Node = (Self, Slot);
+
+    #[inline]
+    fn node(self, slot: Slot) -> (Self, Slot) {
+        (self, slot)
+    }
+
+    #[inline]
+    fn slot(node: (Self, Slot)) -> Slot {
+        node.1
+    }
+
+    #[inline]
+    fn key(node: (Self, Slot)) -> Self {
+        node.0
+    }
 }
 
 /// Which list a request is in.
@@ -320,46 +381,52 @@ impl Ranks {
     }
 
     /// A member of the decode set whose rank may have changed by its step
-    /// counter's `steps`, and at which step that was.
+    /// counter's `steps`, and at which step that was. To look at it notes when
+    /// to look again.
     #[inline]
-    pub(super) fn pop_step(&mut self, steps: u64) -> Option<(u64, Slot)> {
-        self.by_step.pop_until(steps)
+    pub(super) fn due_by_step(&self, steps: u64) -> Option<(u64, Slot)> {
+        self.by_step.first().filter(|(due, _)| *due <= steps)
+    }
+
+    /// Nothing is due of a request at any of the decode set's steps.
+    pub(super) fn leave_steps(&mut self, slot: Slot) {
+        self.by_step.remove(slot);
     }
 
     /// One who waits and whose rank may have changed by the instance's `steps`.
     #[inline]
-    pub(super) fn pop_idle(&mut self, steps: u64) -> Option<Slot> {
-        self.by_idle.pop_until(steps).map(|(_, slot)| slot)
+    pub(super) fn due_by_idle(&self, steps: u64) -> Option<Slot> {
+        self.by_idle.first().filter(|(due, _)| *due <= steps).map(|(_, slot)| slot)
     }
 
     /// Somebody whose rank may have changed by `now`.
     #[inline]
-    pub(super) fn pop_time(&mut self, now: Ticks) -> Option<Slot> {
-        self.by_time.pop_until(now).map(|(_, slot)| slot)
+    pub(super) fn due_by_time(&self, now: Ticks) -> Option<Slot> {
+        self.by_time.first().filter(|(due, _)| *due <= now).map(|(_, slot)| slot)
     }
 
     /// The decode set's step at which a rank may change next.
     #[inline]
     pub(super) fn next_step(&self) -> u64 {
-        self.by_step.first().map_or(u64::MAX, |(step, _)| step)
+        self.by_step.next()
     }
 
     /// The decode set's step at which a class may change next.
     #[inline]
     pub(super) fn next_class(&self) -> u64 {
-        self.by_class.first().map_or(u64::MAX, |(step, _)| step)
+        self.by_class.next()
     }
 
     /// The instance's step at which one may, of those who wait.
     #[inline]
     pub(super) fn next_idle(&self) -> u64 {
-        self.by_idle.first().map_or(u64::MAX, |(step, _)| step)
+        self.by_idle.next()
     }
 
     /// When one may, of anybody; or when all are to be looked at.
     #[inline]
     pub(super) fn next_time(&self) -> Ticks {
-        let next = self.by_time.first().map_or(Ticks::MAX, |(moment, _)| moment);
+        let next = self.by_time.next();
         match self.rules.refresh.ticks {
             0 => next,
             period => next.min((self.refreshed / period + 1).saturating_mul(period)),

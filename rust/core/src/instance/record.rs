@@ -45,6 +45,8 @@ pub struct StepRecord {
 impl StepRecord {
     /// Makes it what the same requests do `steps` steps later in the same run.
     pub(super) fn go_on(&mut self, steps: u64) {
+        self.preempted.clear();
+        self.copied = (0, 0);
         for (_, _, before, part) in &mut self.scheduled {
             *before += steps as u32;
             *part = Part::Decode;
@@ -54,6 +56,7 @@ impl StepRecord {
 
 impl Instance {
     /// The step just formed.
+    #[inline(never)]
     pub(super) fn describe(&self, start: Ticks, decodes: bool) -> StepRecord {
         let mut scheduled = Vec::new();
         for &(turn, slot) in &self.order {
@@ -83,13 +86,13 @@ impl Instance {
     }
 
     /// Writes the first `steps` steps of a flight down, one by one.
+    #[inline(never)]
     pub(super) fn record_steps(&mut self, flight: &Flight, steps: u64) {
-        let (Some(log), Some(first)) = (self.log.as_mut(), flight.record.as_deref()) else { return };
+        let (Some(log), Some(first)) = (self.log.as_mut(), self.record.as_deref()) else { return };
         for i in 0..steps {
             let mut record = first.clone();
             if i > 0 {
-                record.start = flight.start + flight.series.total(i) as Ticks;
-                record.preempted.clear();
+                record.start = flight.after(i);
                 record.go_on(i);
                 let taken = self.decode.blocks_for(i + 1) - self.decode.blocks_for_next();
                 record.free_blocks = first.free_blocks - taken;

@@ -109,6 +109,7 @@ impl Instance {
     }
 
     /// Prefills under way take what is left of the tokens, in order.
+    #[inline(never)]
     pub(super) fn continue_prefills(&mut self, forming: &mut Forming) {
         for i in 0..self.partials.len() {
             let slot = self.partials[i];
@@ -124,6 +125,7 @@ impl Instance {
         }
     }
 
+    #[inline(never)]
     fn walk(&mut self, walk: Walk, forming: &mut Forming, now: Ticks, world: &World) {
         let table = &self.table;
         self.order.retain(|&(turn, slot)| table.holds(turn, slot));
@@ -247,6 +249,7 @@ impl Instance {
     /// Puts the order as it stands after a step of chunked prefill that runs
     /// decodes first: those whom the tokens did not reach, then who was swapped
     /// in, decodes, prefills, and who was admitted.
+    #[inline(never)]
     pub(super) fn put_decodes_first(&mut self) {
         let Self { table, order, chunks, .. } = self;
         let trivial =

@@ -130,6 +130,12 @@ impl Sketch {
             *self.slot(from) += weight * steps;
             return;
         }
+        self.spread(weight, series, steps);
+    }
+
+    /// Counts lengths that fall into several buckets.
+    #[inline(never)]
+    fn spread(&mut self, weight: u64, series: &Series, steps: u64) {
         let mut i = 0;
         while i < steps {
             let value = series.at(i);

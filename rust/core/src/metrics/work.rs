@@ -14,16 +14,16 @@ use crate::series::sum_of_indices;
 pub struct Work {
     depth: u32,
     /// Layers that had tokens to run, over the steps.
-    pub layer_steps: u128,
+    pub layer_steps: u64,
     /// Steps that sampled.
-    pub head_steps: u128,
+    pub head_steps: u64,
     /// Rows that were sampled.
-    pub rows: u128,
+    pub rows: u64,
     /// Experts read in each layer, over layers and steps, in the units of
     /// [`Traffic::loads`].
     pub expert_loads: u128,
     /// Tokens that decoding requests computed.
-    pub decode_tokens: u128,
+    pub decode_tokens: u64,
     /// Tokens of their contexts, each of which is a (query, key) pair.
     pub decode_context: u128,
     /// Those of them that are inside sliding windows.
@@ -75,13 +75,22 @@ impl Work {
     pub fn add(&mut self, traffic: &Traffic, shape: &StepShape, steps: u64) {
         debug_assert!(steps <= 1 || shape.prefill_tokens == 0, "Invariant: a run only decodes");
         let requests = shape.decode_requests;
+        if shape.prefill_tokens == 0 && traffic.experts.is_none() && traffic.windows.is_none() {
+            // What most steps are.
+            self.layer_steps += u64::from(self.depth) * steps;
+            self.head_steps += steps;
+            self.rows += shape.sampled * steps;
+            self.decode_tokens += requests * steps;
+            self.decode_context += grown(shape.decode_kv, requests, steps);
+            return;
+        }
         let all = u64::from(self.depth);
         let part = if shape.prefill_layers == shape.layers { all } else { u64::from(shape.prefill_layers) };
         let layers = if requests > 0 { all } else { part };
-        self.layer_steps += u128::from(layers) * u128::from(steps);
+        self.layer_steps += layers * steps;
         if shape.sampled > 0 {
-            self.head_steps += u128::from(steps);
-            self.rows += u128::from(shape.sampled) * u128::from(steps);
+            self.head_steps += steps;
+            self.rows += shape.sampled * steps;
         }
         if traffic.experts.is_some() {
             let tokens = requests.saturating_add(shape.prefill_tokens);
@@ -92,7 +101,7 @@ impl Work {
             self.expert_loads += loads * u128::from(steps);
         }
         if requests > 0 {
-            self.decode_tokens += u128::from(requests) * u128::from(steps);
+            self.decode_tokens += requests * steps;
             self.decode_context += grown(shape.decode_kv, requests, steps);
             if let Some(windows) = &traffic.windows {
                 self.decode_seen += seen(shape, windows.tokens, steps);

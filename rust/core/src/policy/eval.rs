@@ -243,17 +243,18 @@ pub(crate) fn holds_now<S: Scope>(expr: &Expr, scope: &mut S) -> bool {
 /// comes last.
 #[inline]
 pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> i64 {
-    ordered(evaluate::<S, Form>(expr, scope, until).value)
+    sort_key_of(evaluate::<S, Form>(expr, scope, until).value)
 }
 
 /// What an expression is sorted by now.
 #[inline]
 pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
-    ordered(evaluate::<S, f64>(expr, scope, &mut Until::EVER.clone()))
+    sort_key_of(evaluate::<S, f64>(expr, scope, &mut Until::EVER.clone()))
 }
 
+/// What a value is sorted by.
 #[inline]
-fn ordered(value: f64) -> i64 {
+pub(crate) fn sort_key_of(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
     }
@@ -262,9 +263,21 @@ fn ordered(value: f64) -> i64 {
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
-#[inline]
 fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) -> bool {
-    evaluate::<S, N>(expr, scope, until).settle(until) != 0.0
+    let Expr::Op(op, arguments) = expr else {
+        return evaluate::<S, N>(expr, scope, until).settle(until) != 0.0;
+    };
+    match op {
+        Op::And => arguments.iter().all(|argument| is_true::<S, N>(argument, scope, until)),
+        Op::Or => arguments.iter().any(|argument| is_true::<S, N>(argument, scope, until)),
+        Op::Not => !is_true::<S, N>(&arguments[0], scope, until),
+        Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne => {
+            let first: N = evaluate(&arguments[0], scope, until);
+            let second: N = evaluate(&arguments[1], scope, until);
+            compare(*op, first, second, until)
+        }
+        _ => operate::<S, N>(*op, arguments, scope, until).settle(until) != 0.0,
+    }
 }
 
 /// What an expression is worth; `until` is lowered to how long.
@@ -274,6 +287,7 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) 
         Expr::Const(value) => N::fixed(*value),
         Expr::Field(Field::Req(field)) => N::of(scope.request(*field, until)),
         Expr::Field(Field::Inst(who, field, class)) => N::fixed(scope.instance(*who, *field, *class)),
+        Expr::Op(op, _) if op.tells() => N::truth(is_true::<S, N>(expr, scope, until)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, until),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }
@@ -281,21 +295,12 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) 
 
 #[inline(never)]
 fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, until: &mut Until) -> N {
-    match op {
-        Op::And | Op::Or => {
-            let settles = op == Op::Or;
-            let found = arguments.iter().any(|argument| is_true::<S, N>(argument, scope, until) == settles);
-            return N::truth(found == settles);
-        }
-        Op::If => {
-            let chosen = if is_true::<S, N>(&arguments[0], scope, until) { 1 } else { 2 };
-            return evaluate(&arguments[chosen], scope, until);
-        }
-        _ => {}
+    if op == Op::If {
+        let chosen = if is_true::<S, N>(&arguments[0], scope, until) { 1 } else { 2 };
+        return evaluate(&arguments[chosen], scope, until);
     }
     let mut worth: N = evaluate(&arguments[0], scope, until);
     match op {
-        Op::Not => return N::truth(worth.settle(until) == 0.0),
         Op::Neg => return N::fixed(0.0).plus(worth, -1.0),
         Op::Abs => return N::fixed(worth.settle(until).abs()),
         Op::Ilog2 => return ilog2(worth, until),
@@ -317,28 +322,27 @@ fn combine<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> N {
         Op::Div => first.divided(second, until),
         Op::Floordiv => first.divided_whole(second, until),
         Op::Min => N::fixed(first.settle(until).min(second.settle(until))),
-        Op::Max => N::fixed(first.settle(until).max(second.settle(until))),
-        _ => compare(op, first, second, until),
+        _ => N::fixed(first.settle(until).max(second.settle(until))),
     }
 }
 
 #[inline]
 #[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
-fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> N {
+fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> bool {
     // Once the one has passed the other it does not come back.
     let gap = first.plus(second, -1.0);
     let up = if gap.value() <= 0.0 { -gap.value() } else { f64::INFINITY };
     let down = if gap.value() >= 0.0 { gap.value() } else { f64::INFINITY };
     gap.bounded(up, down, until);
     let (a, b) = (first.value(), second.value());
-    N::truth(match op {
+    match op {
         Op::Lt => a < b,
         Op::Le => a <= b,
         Op::Gt => a > b,
         Op::Ge => a >= b,
         Op::Eq => a == b,
         _ => a != b,
-    })
+    }
 }
 
 fn ilog2<N: Number>(of: N, until: &mut Until) -> N {
@@ -508,9 +512,9 @@ mod tests {
     fn keys_order_as_their_values_and_no_number_comes_last() {
         let values =
             [f64::NEG_INFINITY, -1e18, -1.5, -1.0, -1e-12, 0.0, 1e-12, 1.0, 2.0, 1e18, f64::INFINITY];
-        assert!(values.windows(2).all(|pair| ordered(pair[0]) < ordered(pair[1])));
-        assert_eq!(ordered(-0.0), ordered(0.0));
-        assert!([f64::NAN, -f64::NAN].iter().all(|&nan| ordered(nan) > ordered(f64::INFINITY)));
+        assert!(values.windows(2).all(|pair| sort_key_of(pair[0]) < sort_key_of(pair[1])));
+        assert_eq!(sort_key_of(-0.0), sort_key_of(0.0));
+        assert!([f64::NAN, -f64::NAN].iter().all(|&nan| sort_key_of(nan) > sort_key_of(f64::INFINITY)));
     }
 
     #[test]

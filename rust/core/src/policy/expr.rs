@@ -56,6 +56,13 @@ pub enum Op {
 }
 
 impl Op {
+    /// Whether it says that something holds, or does not.
+    #[inline]
+    pub(super) fn tells(self) -> bool {
+        use Op::{And, Eq, Ge, Gt, Le, Lt, Ne, Not, Or};
+        matches!(self, And | Or | Not | Lt | Le | Gt | Ge | Eq | Ne)
+    }
+
     fn takes(self, arguments: usize) -> bool {
         match self {
             Self::Add | Self::Mul | Self::Min | Self::Max | Self::And | Self::Or => arguments >= 1,

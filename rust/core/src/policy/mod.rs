@@ -9,7 +9,7 @@ mod expr;
 mod fields;
 mod rule;
 
-pub(crate) use eval::{Form, Number, Scope, Until, holds, holds_now, sort_key, sort_key_now};
+pub(crate) use eval::{Form, Number, Scope, Until, holds, holds_now, sort_key, sort_key_now, sort_key_of};
 pub use expr::{Aggregate, Expr, Op};
 pub use fields::{Field, InstField, ReqField, Who};
 pub use rule::{Action, Choice, Live, Monitor, Pick, Routing, Rule};

@@ -41,6 +41,7 @@ prop_compose! {
             windowed: None,
             experts: None,
             exchange: lines.iter().take(1).map(|&(fixed, token)| Line { fixed, token }).collect(),
+            ready: Vec::new(),
             all_reduce: lines.into_iter().map(|(fixed, token)| Line { fixed, token }).collect(),
         }
     }
@@ -101,6 +102,33 @@ proptest! {
             let line = run.first.saturating_add(run.steps.saturating_mul(run.slope));
             prop_assert!(after > line || line >= HORIZON - run.slope);
         }
+    }
+
+    /// What is worked out beforehand is what would be worked out later.
+    #[test]
+    fn a_prepared_cost_is_the_same(
+        cost in mixture(),
+        requests in 0_u64..80,
+        context in 0_u64..1 << 20,
+        tokens in 0_u64..200,
+        layers in 0_u32..3,
+    ) {
+        let mut prepared = cost.clone();
+        prepared.prepare(40);
+        let prefills = u64::from(tokens > 0);
+        let shape = StepShape {
+            prefill_requests: prefills,
+            prefill_tokens: tokens,
+            prefill_kv: tokens,
+            prefill_pairs: tokens * (tokens + 1) / 2,
+            sampled: requests + prefills,
+            prefill_layers: layers,
+            layers: if layers == 0 { 0 } else { 3 },
+            ..decode(requests, requests + context)
+        };
+        prop_assert_eq!(prepared.step(&shape), cost.step(&shape));
+        let alone = decode(requests, requests + context);
+        prop_assert_eq!(prepared.run(&alone), cost.run(&alone));
     }
 
     /// With windows and experts a run may stop early, and is as exact.

@@ -19,6 +19,7 @@ fn free() -> Roofline {
         experts: None,
         all_reduce: Vec::new(),
         exchange: Vec::new(),
+        ready: Vec::new(),
     }
 }
 
