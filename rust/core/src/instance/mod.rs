@@ -130,6 +130,8 @@ pub(crate) struct Instance {
     paced_ranks: bool,
     /// Whether a rank may be another once its request is admitted.
     minds_admission: bool,
+    /// Whether the rank of one who decodes changes by its tokens alone.
+    steady_ranks: bool,
     /// Whether anybody looks at what a prompt would take.
     predicts: bool,
     /// Those swapped out who come back by rank.
@@ -244,6 +246,7 @@ impl Instance {
             minds_admission: ranking
                 .as_ref()
                 .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
+            steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
             predicts: watched.prefills || ranking.as_ref().is_some_and(ranked::looks_at_prefill),
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,

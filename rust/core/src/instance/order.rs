@@ -63,6 +63,13 @@ impl<K: Key> Order<K> {
         self.nodes.first().map(|&node| (K::key(node), K::slot(node)))
     }
 
+    /// A slot's key, if it has one.
+    #[inline]
+    pub(super) fn key(&self, slot: Slot) -> Option<K> {
+        let place = *self.places.get(slot as usize).filter(|place| **place != NOWHERE)?;
+        Some(K::key(self.nodes[place as usize]))
+    }
+
     /// Gives a slot its key, whether it had one or not.
     pub(super) fn set(&mut self, slot: Slot, key: K) {
         let at = slot as usize;

@@ -102,18 +102,33 @@ impl Instance {
     ) -> bool {
         let (behind, goes_on) = (behind.unwrap_or(0), behind.is_some());
         let mut view = self.view(slot, now, behind);
+        let phase = self.table[slot].phase;
+        let waits = self.waits_to_decode(phase);
+        view.decoding |= waits;
         let steps = if view.decoding { self.decode.step() - behind } else { self.usage.steps };
         let Some(ranks) = &mut self.ranks else { return false };
-        let look = Look { keys, steps, goes_on, remembers: world.leap };
+        let look = Look { keys, steps, goes_on, remembers: world.leap, waits };
         ranks.place(slot, &mut view, look, world.trace)
+    }
+
+    /// Whether somebody outside the decode set waits to go on in it, and keeps
+    /// its rank until it has more tokens.
+    #[inline]
+    fn waits_to_decode(&self, phase: Phase) -> bool {
+        self.steady_ranks && matches!(phase, Phase::Landed | Phase::Swapped(true))
     }
 
     /// Moves a request to another list, and looks at its rank anew.
     pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, world: &World) {
         let steps = self.usage.steps;
+        let waits = to == List::Queued && self.waits_to_decode(self.table[slot].phase);
+        let step = self.decode.step();
         let Some(ranks) = &mut self.ranks else { return };
         if to == List::Running && !self.minds_admission {
             ranks.admit(slot, now, steps);
+            return;
+        }
+        if waits && ranks.suspend(slot, step, now, steps) {
             return;
         }
         ranks.shift(slot, to, now, steps);
@@ -472,7 +487,10 @@ impl Instance {
         // Its rank sees the blocks that it now has.
         self.shift(slot, List::Running, now, world);
         if !self.minds_admission && self.table[slot].phase == Phase::Decoding {
-            self.place(slot, now, true, world);
+            let step = self.decode.step();
+            if !self.ranks.as_mut().is_some_and(|ranks| ranks.resume(slot, step)) {
+                self.place(slot, now, true, world);
+            }
         }
     }
 
@@ -531,6 +549,25 @@ pub(super) fn looks_at_admission(ranking: &crate::config::Ranking, caches: bool)
         always.contains(&field) || caches && field == ReqField::KvTokens
     };
     ranking.refresh.is_set() || ranking.exprs().any(|expr| expr.looks_at_request(&changes))
+}
+
+/// Whether the rank of a request that decodes changes by its tokens alone, and
+/// not by its being in the batch, or out of it, or by time.
+pub(super) fn changes_by_tokens(ranking: &crate::config::Ranking) -> bool {
+    let otherwise = |field: ReqField| {
+        matches!(
+            field,
+            ReqField::AgeS
+                | ReqField::WaitingS
+                | ReqField::IdleSteps
+                | ReqField::AttainedS
+                | ReqField::Running
+                | ReqField::Blocks
+                | ReqField::Preemptions
+                | ReqField::SlackS
+        )
+    };
+    !ranking.refresh.is_set() && !ranking.exprs().any(|expr| expr.looks_at_request(&otherwise))
 }
 
 /// Whether ranks look at what a prompt would take.

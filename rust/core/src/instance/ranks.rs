@@ -110,6 +110,8 @@ pub(super) struct Look {
     pub(super) goes_on: bool,
     /// Whether it is noted when to look again.
     pub(super) remembers: bool,
+    /// Whether it is looked at as the member that it will be.
+    pub(super) waits: bool,
 }
 
 /// What is kept of one request.
@@ -136,6 +138,11 @@ pub(super) struct Entry {
     /// The decode set's step, and the moment, before which a member's class
     /// surely stays what it is.
     class_due: (u64, Ticks),
+    /// Whether it is noted when a member is to be looked at again.
+    noted: bool,
+    /// Tokens until its rank, and its class, may change, of one who waits to
+    /// decode on and whose rank only tokens can change.
+    left: Option<(u64, u64)>,
 }
 
 /// See the module.
@@ -221,6 +228,7 @@ impl Ranks {
     /// Moves a request to another list, where it has its place once it is
     /// [listed](Self::list).
     pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, steps: u64) {
+        self.entries[slot as usize].left = None;
         self.unlist(slot);
         self.by_step.remove(slot);
         self.by_class.remove(slot);
@@ -239,6 +247,34 @@ impl Ranks {
             self.fresh -= u64::from(entry.fresh);
             (entry.placed, entry.fresh) = (false, false);
         }
+    }
+
+    /// Has a member of the decode set, which has taken `step` steps, wait whose
+    /// rank stays what it is until it has more tokens. Returns whether that is
+    /// known of it; else it is to be [shifted](Self::shift).
+    pub(super) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
+        let known = self.entries[slot as usize].noted;
+        if known {
+            let left = |order: &Order<u64>| order.key(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
+            let left = (left(&self.by_step), left(&self.by_class));
+            self.shift(slot, List::Queued, now, steps);
+            self.entries[slot as usize].left = Some(left);
+            self.list(slot);
+        }
+        known
+    }
+
+    /// Has somebody go on as a member of the decode set, which has taken `step`
+    /// steps. Returns whether it is known when to look at it again.
+    pub(super) fn resume(&mut self, slot: Slot, step: u64) -> bool {
+        let entry = &mut self.entries[slot as usize];
+        let Some((rank, class)) = entry.left.take() else { return false };
+        let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
+        entry.noted = true;
+        entry.class_due = (step.saturating_add(class), Ticks::MAX);
+        self.by_step.set_or_remove(slot, at(rank));
+        self.by_class.set_or_remove(slot, at(class));
+        true
     }
 
     /// Admits a request whose rank stays what it is.
@@ -267,7 +303,7 @@ impl Ranks {
     /// Looks at a request anew. Returns whether its rank changed, which puts it
     /// in its list.
     pub(super) fn place(&mut self, slot: Slot, view: &mut RequestView, look: Look, trace: &Trace) -> bool {
-        let Look { keys, steps, goes_on, remembers } = look;
+        let Look { keys, steps, goes_on, remembers, waits } = look;
         let Self { rules, entries, members, .. } = self;
         let entry = &mut entries[slot as usize];
         let mut until = Until::EVER;
@@ -324,10 +360,12 @@ impl Ranks {
             entry.class_due =
                 (steps.saturating_add(class_until.steps), view.now.saturating_add(class_until.ticks));
         }
+        entry.noted = remembers && view.decoding && !waits;
+        entry.left = (remembers && waits).then_some((until.steps, class_until.steps));
         if changed {
             self.list(slot);
         }
-        if remembers {
+        if remembers && !waits {
             self.remember(slot, view, class_until, until, steps);
         }
         changed
@@ -391,6 +429,7 @@ impl Ranks {
     /// Nothing is due of a request at any of the decode set's steps.
     pub(super) fn leave_steps(&mut self, slot: Slot) {
         self.by_step.remove(slot);
+        self.entries[slot as usize].noted = false;
     }
 
     /// One who waits and whose rank may have changed by the instance's `steps`.
