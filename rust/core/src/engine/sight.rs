@@ -107,19 +107,7 @@ impl Scope for Sight<'_, '_> {
         };
         let Some(index) = index else { return 0.0 };
         let instance = &mut self.instances[index];
-        let by_request = matches!(
-            field,
-            InstField::ReasoningRequests
-                | InstField::AnsweringRequests
-                | InstField::FreshAnsweringRequests
-                | InstField::ClassRequests
-                | InstField::MeanTokenIntervalS
-                | InstField::AnsweringOnPace
-                | InstField::WaitingBlocks
-                | InstField::HeadBlocks
-        );
-        let paced = field == InstField::AnsweringOnPace && instance.pace_is_open(self.now);
-        if by_request && (paced || instance.is_behind(field, self.now)) {
+        if instance.is_behind(field, self.now) {
             instance.catch_up_with(self.now, &mut self.world);
         }
         instance.field(field, class, self.now, Some(&self.asking), self.world.trace)

@@ -113,8 +113,10 @@ impl Instance {
     /// [`Self::sent`].
     #[inline(never)]
     pub(crate) fn depart(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Parcel {
-        let attained = self.view(slot, now, 0);
-        let attained = attained.attained + if attained.running { now - attained.since } else { 0 };
+        let attained = self.ranks.as_ref().map_or(0, |ranks| {
+            let entry = ranks.entry(slot);
+            entry.attained + if entry.list == List::Running { now - entry.since } else { 0 }
+        });
         if self.table[slot].phase == Phase::Decoding {
             self.leave_set(slot, Phase::Stalled, now);
             let active = &mut self.table[slot];

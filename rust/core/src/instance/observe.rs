@@ -147,21 +147,31 @@ impl Instance {
         self.flight = Some(flight);
     }
 
-    /// Whether a catch-up could change what is kept by request.
+    /// Whether what is kept by request, and a field tells of, may be another
+    /// once the steps are booked that have ended.
+    #[inline]
     pub(crate) fn is_behind(&mut self, field: InstField, now: Ticks) -> bool {
-        let Some(flight) = self.flight.as_ref().filter(|flight| flight.decodes) else { return false };
-        let (reached, steps) = (self.decode.step(), flight.steps);
         let next = match field {
-            InstField::MeanTokenIntervalS => 0,
-            InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
-                let ranks = self.ranks.as_deref().map_or(u64::MAX, Ranks::next_step);
-                ranks.min(self.decode.next_milestone())
-            }
             InstField::ClassRequests => self.ranks.as_deref().map_or(u64::MAX, Ranks::next_class),
-            _ => self.decode.next_milestone(),
+            InstField::AnsweringOnPace if self.pace_is_open(now) => return true,
+            InstField::AnsweringOnPace | InstField::AnsweringRequests | InstField::ReasoningRequests => {
+                self.decode.next_milestone()
+            }
+            InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
+                let next = self.ranks.as_deref().map_or(u64::MAX, Ranks::next_step);
+                next.min(self.decode.next_milestone())
+            }
+            InstField::MeanTokenIntervalS => 0,
+            _ => return false,
         };
         // Mostly nothing can have changed before the run ends.
-        next < reached + steps && self.ended(now) > 0 && next <= reached + self.ended(now)
+        let Some(flight) = &self.flight else { return false };
+        let reached = self.decode.step();
+        if !flight.decodes || next >= reached + flight.steps {
+            return false;
+        }
+        let ended = self.ended(now);
+        ended > 0 && next <= reached + ended
     }
 
     /// Blocks that nobody holds.

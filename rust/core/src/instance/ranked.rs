@@ -282,8 +282,8 @@ impl Instance {
         }
     }
 
-    /// Whether the best of those who wait could come in at the step after the
-    /// one just formed: into what is free, or in somebody's place.
+    /// Whether the best of those who wait could come in at a coming step, before
+    /// anybody leaves: into what is free, or in somebody's place.
     #[inline(never)]
     pub(super) fn front_may_come_in(&mut self, forming: &Forming) -> bool {
         let Some(ranks) = &self.ranks else { return false };
