@@ -58,6 +58,7 @@ OF_INSTANCE: Fields = (
     ("cpu_kv_tokens", TOKENS),
     ("free_blocks", BLOCKS),
     ("total_blocks", BLOCKS),
+    ("block_tokens", COUNTS),
     ("free_cpu_blocks", BLOCKS),
     ("kv_usage", st.sampled_from([0.0, 0.25, 0.5, 0.9])),
     ("running", COUNTS),

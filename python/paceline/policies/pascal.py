@@ -23,6 +23,7 @@ def pascal(
     recount: bool = True,
     admission: Literal["displace", "wait"] = "displace",
     prefill_as: Literal["reasoning", "first"] = "reasoning",
+    room: int | None = None,
     on_pace: Literal["every_buffer", "mean_interval"] = "every_buffer",
     footprint: Literal["gpu_and_cpu", "gpu"] = "gpu_and_cpu",
     preemption: Recompute | Swap | PcieSwap | None = None,
@@ -69,6 +70,11 @@ def pascal(
     prefill_as
         Whether prefill counts as ``reasoning`` (footnote 2) or goes ``first``,
         before it.
+    room
+        Tokens for which an instance must have memory left, beside what the
+        request holds, to be one where it has room; None: those of its next step.
+        The paper's blocking latencies come out with a quantum's
+        (docs/studies/pascal.md).
     on_pace
         When the answers of an instance are: ``every_buffer``: as long as each of
         them has something left in its pacer; ``mean_interval``: as long as the
@@ -102,7 +108,9 @@ def pascal(
     Reasoning-based Large Language Models" (HPCA 2026), sections IV and V-A. There
     is no code of the authors'; where the paper leaves room, the readings are the
     parameters from `demote_by` to `footprint`. Requests in the queue of reasoning
-    are those of Algorithm 2's r, so demoted ones do not count there.
+    are those of Algorithm 2's r, so demoted ones do not count there. Algorithm 2
+    has a request stay where there is "sufficient memory to handle the answering
+    phase", whose length nobody knows: hence `room`.
     """
     high, low = "reasoning", "answering"
     spent = req.kv_tokens if demote_by == "kv_tokens" else req.generated_tokens
@@ -119,8 +127,12 @@ def pascal(
     paced = inst.answering_on_pace if on_pace == "every_buffer" else inst.mean_token_interval <= tpot
     memory = inst.kv_tokens if footprint == "gpu_and_cpu" else inst.gpu_kv_tokens
     fewest = first_of(pick(min=reasoning, where=paced), pick(min=reasoning + inst.fresh_answering_requests))
+    here, there = inst.here.fits(req), inst.there.fits(req)
+    if room is not None:
+        here = inst.here.free_blocks * inst.here.block_tokens >= room
+        there = (inst.there.free_blocks - req.blocks) * inst.there.block_tokens >= room
     moves = {
-        "adaptive": fewest.unless(inst.here.fits(req) & ~inst.there.fits(req)),
+        "adaptive": fewest.unless(here & ~there),
         "always": fewest,
         "never": None,
     }

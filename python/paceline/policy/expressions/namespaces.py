@@ -216,6 +216,7 @@ class Instance(Namespace):
     cpu_kv_tokens = _Plain("Those swapped out to the CPU.", unit="tokens")
     free_blocks = _Plain("KV blocks that are free.", unit="blocks")
     total_blocks = _Plain("KV blocks there are.", unit="blocks")
+    block_tokens = _Plain("Tokens in a KV block.", unit="tokens")
     free_cpu_blocks = _Plain("Blocks free in the CPU's pool.", unit="blocks")
     kv_usage = _Plain("Used blocks over all, 0 to 1.")
     fits = _OfRequest("Whether the request's blocks are free.", kind="truth")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from paceline import Cluster, Instance, Links, inst, policies, req
+from paceline import Cluster, Instance, Links, policies, req
 from paceline.policy import Pace, Policy, Swap
 from paceline.study.pascal.hardware import BATCHED_TOKENS, HOST_BYTES, LINK_GBPS, SEQUENCES
 from paceline.study.pascal.paper import TPOT_S, TTFAT_S
@@ -87,19 +87,8 @@ def scheduler(
             "ttfat": TTFAT_S,
         }
         chosen = settings | dict(readings or {})
-        policy = policies.pascal(migration=_MIGRATION[name], preemption=swap, **chosen)
-        if name == "PASCAL" and room_tokens is not None:
-            moves = policies.pascal(migration="always", **chosen).on_answering
-            policy = replace(
-                policy, on_answering=_unless_room(moves, -(-room_tokens // instance.block_tokens))
-            )
+        policy = policies.pascal(migration=_MIGRATION[name], preemption=swap, room=room_tokens, **chosen)
     return replace(policy, pace=Pace(tpot=TPOT_S, first=TTFAT_S, ttft=first_answer_s))
-
-
-def _unless_room(moves: Any, blocks: int) -> Any:  # noqa: ANN401 - a rule
-    """Return Algorithm 2, overridden where there is room for so many more blocks here, and not there."""
-    room_there = inst.there.free_blocks >= req.blocks + blocks
-    return moves.unless((inst.here.free_blocks >= blocks) & ~room_there)
 
 
 def cluster_of(instance: Instance, instances: int) -> Cluster:

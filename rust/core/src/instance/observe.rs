@@ -223,6 +223,7 @@ impl Instance {
             InstField::CpuKvTokens => whole(self.cpu_kv),
             InstField::FreeBlocks => whole(self.free_blocks(now)),
             InstField::TotalBlocks => whole(self.memory.capacity()),
+            InstField::BlockTokens => f64::from(self.block_tokens),
             InstField::FreeCpuBlocks => whole(self.swap_space.capacity() - self.swap_space.used()),
             InstField::KvUsage => {
                 let free = self.free_blocks(now);

@@ -100,6 +100,7 @@ pub(super) enum List {
 
 /// How a request is looked at.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(super) struct Look {
     /// Whether also at what ranks it in its class.
     pub(super) keys: bool,

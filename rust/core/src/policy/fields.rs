@@ -68,6 +68,8 @@ pub enum InstField {
     FreeBlocks,
     /// Blocks in all.
     TotalBlocks,
+    /// Tokens in a block.
+    BlockTokens,
     /// Blocks of the CPU's memory that are free.
     FreeCpuBlocks,
     /// Share of the blocks that is taken.

@@ -144,6 +144,7 @@ def instance_field(name: str, replica: Replica, view: View, position: int | None
         "cpu_kv_tokens": sum(job.computed for job in jobs if job.memory in ("cpu", "host")),
         "free_blocks": free,
         "total_blocks": total,
+        "block_tokens": replica.block_tokens,
         "free_cpu_blocks": scheduler.cpu_pool.free,
         "kv_usage": (total - free) / total,
         "running": sum(job.running for job in jobs),
