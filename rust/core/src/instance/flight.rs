@@ -39,7 +39,8 @@ impl Flight {
     /// How many of the steps have ended by `now`.
     #[inline]
     pub(super) fn steps_ended(&self, now: Ticks) -> u64 {
-        self.series.steps_within((now - self.start).saturating_sub(self.copying), self.steps)
+        let elapsed = (now - self.start).checked_sub(self.copying);
+        elapsed.map_or(0, |elapsed| self.series.steps_within(elapsed, self.steps))
     }
 
     /// The fewest steps, at least one, that have not all ended before `when`;
@@ -100,5 +101,33 @@ impl Instance {
         }
         flight.steps = steps;
         Some(flight.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_run_whose_first_step_copies_is_that_step_and_the_rest(
+            (first, slope, copying) in (0u64..9, 0u64..3, 0u64..9), steps in 1u64..20, after in 0u64..200,
+        ) {
+            let series = Series { first, slope };
+            let beyond = Beyond::default();
+            let flight = Flight { start: 5, copying, series, steps, begun: true, beyond, decodes: true };
+            let ends: Vec<Ticks> = (1..=steps).map(|k| flight.after(k)).collect();
+            let now = 5 + after;
+            let ended = ends.iter().filter(|&&end| end <= now).count() as u64;
+            prop_assert_eq!(flight.steps_ended(now), ended);
+            let reached = ends.iter().filter(|&&end| end < now).count() as u64 + 1;
+            if first > 0 {
+                prop_assert_eq!(flight.steps_to_reach(now), reached.min(steps));
+            }
+            let (alone, rest) = flight.split();
+            prop_assert_eq!(alone.end(), flight.after(1));
+            prop_assert_eq!(rest.end(), flight.end());
+        }
     }
 }
