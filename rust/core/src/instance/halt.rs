@@ -19,9 +19,7 @@ impl Instance {
             }
             if ended > 0 || !flight.begun {
                 // The step in progress holds its blocks already.
-                let taken = self.memory.take_loose(self.decode.blocks_for_next());
-                debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
-                self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
+                self.hold_next();
             }
             latest = flight.after(ended);
             let since = u128::from(now - latest);

@@ -119,6 +119,10 @@ impl Instance {
     /// Books those steps of the run in progress that have ended by `now`, if
     /// what is kept by request may have changed in them.
     pub(crate) fn catch_up_with(&mut self, now: Ticks, world: &mut super::World) {
+        if let Some(flight) = self.flight.as_mut().filter(|flight| !flight.begun && flight.start < now) {
+            flight.begun = true;
+            self.hold_next();
+        }
         let ended = self.ended(now);
         let Some(mut flight) = self.flight.take_if(|flight| ended > 0 && ended < flight.steps) else {
             return;
@@ -135,9 +139,7 @@ impl Instance {
         }
         flight.begun = flight.start < now;
         if flight.begun {
-            let taken = self.memory.take_loose(self.decode.blocks_for_next());
-            debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
-            self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
+            self.hold_next();
         }
         if let Some(record) = &mut self.record {
             record.start = flight.start;
@@ -145,6 +147,13 @@ impl Instance {
             record.go_on(ended);
         }
         self.flight = Some(flight);
+    }
+
+    /// Takes the blocks of the decode set's step that has begun.
+    pub(super) fn hold_next(&mut self) {
+        let taken = self.memory.take_loose(self.decode.blocks_for_next());
+        debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+        self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
     }
 
     /// Whether what is kept by request, and a field tells of, may be another
@@ -271,7 +280,7 @@ impl Instance {
             Some((index, slot)) if index == self.index as usize => {
                 let active = &self.table[slot];
                 let held = match active.phase {
-                    Phase::Decoding => self.blocks(view.computed),
+                    Phase::Decoding => view.blocks,
                     _ => active.count,
                 };
                 self.blocks(view.computed + 1) <= free + held

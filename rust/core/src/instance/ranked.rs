@@ -39,7 +39,8 @@ impl Instance {
         };
         let running = active.is_admitted();
         let blocks = match active.phase {
-            Phase::Decoding => self.blocks(computed),
+            // In the middle of a step it has the block of the token under way.
+            Phase::Decoding => self.blocks(computed + u32::from(self.is_in_step(now))),
             Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
             Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
                 let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
@@ -80,6 +81,13 @@ impl Instance {
             (view.joined, view.base, view.quantum) = (entry.joined, entry.base, ranks.rules.quantum);
         }
         view
+    }
+
+    /// Whether a step of the decode set has begun that has not ended, as far as
+    /// its steps are booked.
+    #[inline]
+    fn is_in_step(&self, now: Ticks) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.decodes && (flight.begun || flight.start < now))
     }
 
     /// Looks at a request's rank anew, where there are ranks.
