@@ -132,7 +132,7 @@ fn replay(json: &str, requests: &[(u64, u32, u32, u32)]) -> Result<Outcome, Erro
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
     fn leaping_equals_stepping_under_policies_and_nothing_is_lost(case in cases()) {
@@ -183,4 +183,45 @@ fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
         .replace(r#"long_prefill_token_threshold": 0"#, r#"long_prefill_token_threshold": 1"#);
     let error = replay(&json, &case.requests).expect_err("nobody ever gets a token");
     assert!(error.to_string().contains("must let somebody get somewhere"), "{error}");
+}
+
+#[test]
+fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
+    // Steps take 10 ticks. At 25 the request has 4 tokens in the cache and its fifth under way, so three
+    // blocks of two: it is told to leave, does so at 30 with 5 tokens (5 ticks and 7 of latency), and
+    // yields what is left of its 20 tokens, 17, from 42 on.
+    let case = Case {
+        blocks: 64,
+        block_tokens: 2,
+        budget: 64,
+        seqs: 8,
+        key: 0,
+        refresh: 0,
+        displaces: false,
+        space: None,
+        targets: (0, 0),
+        links: Some(7),
+        live: false,
+        until: None,
+        requests: vec![(0, 3, 20, 0)],
+    };
+    for leap in [true, false] {
+        let mut config: serde_json::Value = serde_json::from_str(&config(&case, leap)).expect("it is JSON");
+        for instance in config["instances"].as_array_mut().expect("there are some") {
+            instance["cost"] = serde_json::json!({"kind": "affine", "step": 10, "token": 0, "kv_token": 0});
+        }
+        let on = |index: u32| {
+            let here = serde_json::json!([{"field": "inst.index"}, {"const": index}]);
+            serde_json::json!({"min": [{"field": "inst.index"}], "where": {"op": "eq", "args": here}})
+        };
+        let enough = serde_json::json!([{"field": "req.blocks"}, {"const": 3}]);
+        config["routing"] = serde_json::json!({
+            "on_arrival": {"rule": "round_robin"},
+            "every": [{"period": 25, "actions": [{"action": "migrate", "source": on(0), "target": on(1),
+                "choose": {"min": [{"field": "req.kv_tokens"}], "where": {"op": "ge", "args": enough}}}]}],
+        });
+        let outcome = replay(&config.to_string(), &case.requests).expect("it ends");
+        assert_eq!((outcome.columns.migrations[0], outcome.columns.transfer[0]), (1, 12));
+        assert_eq!(outcome.columns.finish[0], 42 + 17 * 10);
+    }
 }
