@@ -7,7 +7,7 @@
 //! at whose rank cannot have changed. The two orders that are asked for, the
 //! best of those who wait and the worst of those who run, are kept as such.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 
 use super::active::Slot;
 use super::order::{Key, Order};
@@ -23,6 +23,13 @@ pub(super) struct Rank {
     class: u32,
     keys: [i64; MOST_KEYS],
     row: u32,
+}
+
+impl Rank {
+    /// The rank that is as good as this one is bad.
+    fn reversed(self) -> Self {
+        Self { class: !self.class, keys: self.keys.map(|key| !key), row: !self.row }
+    }
 }
 
 impl Ord for Rank {
@@ -49,25 +56,6 @@ impl PartialOrd for Rank {
 }
 
 impl Key for Rank {
-    type Node = (Self, Slot);
-
-    #[inline]
-    fn node(self, slot: Slot) -> (Self, Slot) {
-        (self, slot)
-    }
-
-    #[inline]
-    fn slot(node: (Self, Slot)) -> Slot {
-        node.1
-    }
-
-    #[inline]
-    fn key(node: (Self, Slot)) -> Self {
-        node.0
-    }
-}
-
-impl Key for Reverse<Rank> {
     type Node = (Self, Slot);
 
     #[inline]
@@ -151,7 +139,8 @@ pub(super) struct Entry {
 pub(super) struct Ranks {
     pub(super) rules: Ranking,
     entries: Vec<Entry>,
-    running: Order<Reverse<Rank>>,
+    /// By the reverse of their ranks.
+    running: Order<Rank>,
     queued: Order<Rank>,
     /// By the decode set's step counter, of its members.
     by_step: Order<u64>,
@@ -389,7 +378,7 @@ impl Ranks {
         match entry.list {
             List::Gone => {}
             List::Queued => self.queued.set(slot, entry.rank),
-            List::Running => self.running.set(slot, Reverse(entry.rank)),
+            List::Running => self.running.set(slot, entry.rank.reversed()),
         }
     }
 
