@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-__all__ = ["lines"]
+__all__ = ["COLOURS", "lines"]
 
 # Okabe and Ito's colours, told apart by readers who do not see red and green (Color Universal Design, 2008).
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
 
 def lines(
@@ -103,4 +103,4 @@ def lines(
 
 
 def _cycle() -> tuple[str, ...]:
-    return _COLOURS * 4
+    return COLOURS * 4

@@ -10,8 +10,8 @@ from paceline.errors import ConfigError
 from paceline.kernels import Curve, Grid, Link, Shape, Skew, Table, read_profile, write_parquet
 from paceline.kernels.metadata import flatten
 from paceline.kernels.vidur import read_vidur
+from unit.kernels.making import make_folder
 
-LAYERS = ("layernorm", "qkv_proj", "rotary_emb", "o_proj", "gate_up_proj", "act_fn", "down_proj")
 SHAPE = Shape(layers=10, hidden_size=100, vocab_size=50)
 MIXTURE = Shape(layers=10, hidden_size=100, vocab_size=50, experts=8, experts_per_token=2)
 
@@ -19,16 +19,7 @@ MIXTURE = Shape(layers=10, hidden_size=100, vocab_size=50, experts=8, experts_pe
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Each layer takes 1 us and 1 us a token; attention, decodes and their context in us."""
-    dense = [f"{layer},{n},{1 + n}" for layer in LAYERS for n in (1, 3)]
-    (tmp_path / "dense.csv").write_text("layer,tokens,time_us\n" + "\n".join(dense))
-    (tmp_path / "per_sequence.csv").write_text("layer,sequences,time_us\nlm_head,1,5\nsampler,1,2\n")
-    rows = [(0, 0, n, kv, n * kv) for n in (1, 2) for kv in (16, 32)]
-    rows += [(16, kp, 0, 0, 7 + kp) for kp in (0, 10)]
-    rows += [(16, kp, n, kv, 7 + kp + n * kv) for kp in (0, 10) for n in (1, 2) for kv in (16, 32)]
-    text = "\n".join(",".join(map(str, row)) for row in rows)
-    (tmp_path / "attention.csv").write_text("prefill_chunk,kv_prefill,n_decode,kv_decode,time_us\n" + text)
-    (tmp_path / "meta.yaml").write_text("model: a/b\ngpu: 'X'\nvllm_version: 0.1.0\n")
-    return tmp_path
+    return make_folder(tmp_path / "profile")
 
 
 def test_a_block_is_its_layers_with_two_norms(folder: Path) -> None:

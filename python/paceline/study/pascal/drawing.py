@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import polars as pl
 
+from paceline.study.charts import COLOURS
 from paceline.study.model import Figure
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 __all__ = ["bars", "curves", "points", "stacks"]
-
-# As in study/charts.py: Okabe and Ito's.
-COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
 _Panel = Callable[["matplotlib.axes.Axes", pl.DataFrame], None]
 
