@@ -417,6 +417,11 @@ impl SchedulerConfig {
         !self.stages.iter().any(|stage| matches!(stage, Stage::Admit { chunked: false, .. }))
     }
 
+    /// Whether prefills run a group of layers a step.
+    pub(crate) fn is_layered(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Layered { .. }))
+    }
+
     fn validate(&self) -> Result<(), (&'static str, &'static str)> {
         let admits = |stage: &&Stage| matches!(stage, Stage::Admit { .. } | Stage::Layered { .. });
         let decodes = |stage: &&Stage| matches!(stage, Stage::Running | Stage::Decodes { .. });

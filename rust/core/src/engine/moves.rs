@@ -9,7 +9,7 @@ use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
 use crate::metrics::{Reason, Status};
-use crate::policy::{Action, Choice, Live, Rule, holds_now, sort_key_now};
+use crate::policy::{Action, Choice, Live, Rule};
 use crate::time::{NEVER, Ticks};
 
 /// Where requests go.
@@ -54,7 +54,7 @@ impl Simulation {
                         continue;
                     }
                 };
-                let view = self.instances[index].view(slot, now, 0);
+                let view = self.instances[index].view(slot, now);
                 let asking = Asking { view, place: Some((index, slot)) };
                 let target = self.ask(rule, asking, now)?;
                 if let Some(target) = target.filter(|&target| target != index) {
@@ -140,7 +140,7 @@ impl Simulation {
         let Migration { request, source, target, copied, .. } = migration;
         self.catch_up(source, now);
         let instance = &mut self.instances[source];
-        let view = instance.view(slot, now, 0);
+        let view = instance.view(slot, now);
         let void = self.transfers.migrations.iter().any(|it| it.request == request && it.void);
         if void || view.row != request || !view.running || view.preemptions != preemptions {
             self.transfers.migrations.retain(|migration| migration.request != request);
@@ -217,7 +217,7 @@ impl Simulation {
                         continue;
                     }
                     let mut sight = self.pair(here, there, now);
-                    if when.as_ref().is_none_or(|when| holds_now(when, &mut sight)) {
+                    if when.as_ref().is_none_or(|when| sight.holds(when)) {
                         self.migrate(here, there, choose, *live, now);
                     }
                 }
@@ -241,10 +241,10 @@ impl Simulation {
         let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
         for index in 0..n {
             sight.candidate = index;
-            if choice.r#where.as_ref().is_some_and(|condition| !holds_now(condition, &mut sight)) {
+            if choice.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
                 continue;
             }
-            let keys = choice.min.iter().map(|key| sort_key_now(key, &mut sight)).collect();
+            let keys = choice.min.iter().map(|key| sight.sort_key(key)).collect();
             found.push((keys, index));
         }
         found.sort_unstable();
@@ -256,14 +256,14 @@ impl Simulation {
         self.catch_up(source, now);
         let mut best: Best<(u32, RequestView)> = Best::default();
         for slot in self.instances[source].decoding() {
-            let view = self.instances[source].view(slot, now, 0);
+            let view = self.instances[source].view(slot, now);
             let busy = self.transfers.migrations.iter().any(|migration| migration.request == view.row);
             if busy || self.instances[target].refuses(view.prompt, view.output) != Reason::None {
                 continue;
             }
             let mut sight = self.pair(source, target, now);
             sight.asking = Asking { view, place: Some((source, slot)) };
-            if choose.r#where.as_ref().is_some_and(|condition| !holds_now(condition, &mut sight)) {
+            if choose.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
                 continue;
             }
             if best.is_beaten(&choose.min, &mut sight) {

@@ -4,7 +4,7 @@ use super::sight::Sight;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
-use crate::policy::{Expr, Pick, Rule, holds_now, sort_key_now};
+use crate::policy::{Expr, Pick, Rule};
 use crate::time::Ticks;
 
 /// Decides in place of a rule: a caller's own code.
@@ -121,13 +121,13 @@ impl Router {
             Rule::Stay { when } => {
                 let here = sight.asking.place.map(|(index, _)| index);
                 sight.candidate = here.unwrap_or(0);
-                let stays = when.as_ref().is_none_or(|when| holds_now(when, sight));
+                let stays = when.as_ref().is_none_or(|when| sight.holds(when));
                 here.filter(|_| stays)
             }
             Rule::Unless { of, when } => {
                 let picked = self.choose(of, sight)?;
                 sight.there = picked;
-                picked.filter(|_| !holds_now(when, sight))
+                picked.filter(|_| !sight.holds(when))
             }
             Rule::Call { index } => {
                 let seen = sight.seen();
@@ -169,45 +169,76 @@ impl Router {
 
 /// The lowest of those who may be picked, if it is acceptable.
 fn best(pick: &Pick, sight: &mut Sight, serves: impl Fn(usize, &Sight) -> bool) -> Option<usize> {
-    let mut best = Best::default();
+    let may = |i: usize, sight: &Sight| {
+        let role = || sight.instances[i].role();
+        pick.within.as_ref().is_none_or(|roles| roles.contains(&role())) && serves(i, sight)
+    };
+    let picked = match pick.min.as_slice() {
+        [key] => lowest(key, pick, sight, may),
+        keys => lowest_of_many(keys, pick, sight, may),
+    }?;
+    sight.candidate = picked;
+    let accepted = pick.accept.as_ref().is_none_or(|accept| sight.holds(accept));
+    accepted.then_some(picked)
+}
+
+/// The lowest by one key, the first of those that are equal.
+#[inline]
+fn lowest(key: &Expr, pick: &Pick, sight: &mut Sight, may: impl Fn(usize, &Sight) -> bool) -> Option<usize> {
+    let (mut found, mut least) = (None, i64::MAX);
     for i in 0..sight.instances.len() {
-        let may_hold = |roles: &Vec<u32>| roles.contains(&sight.instances[i].role());
-        if !pick.within.as_ref().is_none_or(may_hold) || !serves(i, sight) {
+        if !may(i, sight) {
             continue;
         }
         sight.candidate = i;
+        if found.is_some() && sight.is_at_least(key, least) {
+            continue;
+        }
+        let value = sight.sort_key(key);
         // Whoever is no better need not be asked whether it may be picked.
-        if best.is_beaten(&pick.min, sight)
-            && pick.r#where.as_ref().is_none_or(|condition| holds_now(condition, sight))
+        if (found.is_none() || value < least)
+            && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition))
+        {
+            (found, least) = (Some(i), value);
+        }
+    }
+    found
+}
+
+/// The lowest by several keys, the first of those that are equal; or the first
+/// of all, by none.
+#[inline(never)]
+fn lowest_of_many(
+    keys: &[Expr],
+    pick: &Pick,
+    sight: &mut Sight,
+    may: impl Fn(usize, &Sight) -> bool,
+) -> Option<usize> {
+    let mut best = Best::default();
+    for i in 0..sight.instances.len() {
+        if !may(i, sight) {
+            continue;
+        }
+        sight.candidate = i;
+        if best.is_beaten(keys, sight) && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition))
         {
             best.take(i);
         }
     }
-    let picked = best.found?;
-    sight.candidate = picked;
-    let accepted = pick.accept.as_ref().is_none_or(|accept| holds_now(accept, sight));
-    accepted.then_some(picked)
+    best.found
 }
 
 /// The lowest so far of those looked at, and what it was ranked by.
 #[derive(Debug)]
 pub(super) struct Best<T> {
     pub(super) found: Option<T>,
-    least: Keys,
-    latest: Keys,
-}
-
-/// What one candidate is ranked by. The first is kept apart: mostly there is no
-/// other, and then this needs no memory of its own.
-#[derive(Debug, Default)]
-struct Keys {
-    first: i64,
-    others: Vec<i64>,
+    least: Vec<i64>,
+    latest: Vec<i64>,
 }
 
 impl<T> Default for Best<T> {
     fn default() -> Self {
-        Self { found: None, least: Keys::default(), latest: Keys::default() }
+        Self { found: None, least: Vec::new(), latest: Vec::new() }
     }
 }
 
@@ -215,30 +246,16 @@ impl<T> Best<T> {
     /// Whether what is considered now comes before it.
     pub(super) fn is_beaten(&mut self, keys: &[Expr], sight: &mut Sight) -> bool {
         let mut less = self.found.is_none();
-        let Some((first, others)) = keys.split_first() else { return less };
-        if !less
-            && let Some(bound) = sight.at_least(first)
-            && (bound > self.least.first || bound == self.least.first && others.is_empty())
-        {
-            return false;
-        }
-        self.latest.first = sort_key_now(first, sight);
-        if !less {
-            if self.latest.first > self.least.first {
-                return false;
-            }
-            less = self.latest.first < self.least.first;
-        }
-        self.latest.others.clear();
-        for (i, key) in others.iter().enumerate() {
-            let value = sort_key_now(key, sight);
+        self.latest.clear();
+        for (i, key) in keys.iter().enumerate() {
+            let value = sight.sort_key(key);
             if !less {
-                if value > self.least.others[i] {
+                if value > self.least[i] {
                     return false;
                 }
-                less = value < self.least.others[i];
+                less = value < self.least[i];
             }
-            self.latest.others.push(value);
+            self.latest.push(value);
         }
         less
     }

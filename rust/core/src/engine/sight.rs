@@ -3,7 +3,9 @@
 
 use super::route::Seen;
 use crate::instance::{Asking, Instance, World};
-use crate::policy::{Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, sort_key_of};
+use crate::policy::{
+    Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, holds_now, sort_key_now, sort_key_of,
+};
 use crate::time::Ticks;
 
 /// See the module.
@@ -81,11 +83,43 @@ impl Sight<'_, '_> {
 }
 
 impl Sight<'_, '_> {
-    /// What a candidate is ranked by at least: what was there when its run began
-    /// mostly settles it without asking how far the run has come.
-    pub(super) fn at_least(&self, key: &Expr) -> Option<i64> {
-        let &Expr::Field(Field::Inst(Who::Candidate, field, _)) = key else { return None };
-        self.instances[self.candidate].at_least(field).map(sort_key_of)
+    /// Whether what the candidate is ranked by is surely no lower than `least`:
+    /// what was there when its run began mostly settles it without asking how
+    /// far the run has come.
+    #[inline]
+    pub(super) fn is_at_least(&self, key: &Expr, least: i64) -> bool {
+        let &Expr::Field(Field::Inst(Who::Candidate, field, _)) = key else { return false };
+        let bound = self.instances[self.candidate].at_least(field);
+        bound.is_some_and(|bound| sort_key_of(bound) >= least)
+    }
+
+    /// What an expression is sorted by now.
+    #[inline]
+    pub(super) fn sort_key(&mut self, expr: &Expr) -> i64 {
+        match *expr {
+            // Mostly it is a field, and needs no further looking at.
+            Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
+                sort_key_of(self.field(self.candidate, field, class))
+            }
+            _ => sort_key_now(expr, self),
+        }
+    }
+
+    /// Whether a condition holds now.
+    #[inline]
+    pub(super) fn holds(&mut self, expr: &Expr) -> bool {
+        match *expr {
+            Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
+                self.field(self.candidate, field, class) != 0.0
+            }
+            _ => holds_now(expr, self),
+        }
+    }
+
+    /// A field of an instance as of its last finished step.
+    #[inline]
+    fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
+        self.instances[index].look(field, class, self.now, &self.asking, &mut self.world)
     }
 }
 
@@ -105,12 +139,7 @@ impl Scope for Sight<'_, '_> {
             Who::Here => self.here,
             Who::There => self.there,
         };
-        let Some(index) = index else { return 0.0 };
-        let instance = &mut self.instances[index];
-        if instance.is_behind(field, self.now) {
-            instance.catch_up_with(self.now, &mut self.world);
-        }
-        instance.field(field, class, self.now, Some(&self.asking), self.world.trace)
+        index.map_or(0.0, |index| self.field(index, field, class))
     }
 
     fn instances(&self) -> usize {

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use super::Part;
 use super::active::{Active, ActiveTable, Phase, Slot};
-use super::order::Order;
+use super::agenda::Agenda;
 use crate::metrics::{Sketch, SuffixMaxima};
 use crate::series::Series;
 use crate::time::Ticks;
@@ -36,11 +36,12 @@ pub(crate) struct DecodeSet {
     /// Members by `offset mod block_tokens`.
     residues: Vec<u32>,
     /// Members by the step counter of their last token.
-    due: Order<u64>,
+    due: Agenda,
     /// Members that reason, by that of their last token of reasoning.
-    turns: Order<u64>,
-    /// Members that have not answered yet, by that of their answer's first token.
-    starts: Order<u64>,
+    turns: Agenda,
+    /// Those of them who have come so far, with that of their answer's first
+    /// token, which is the next: never many.
+    starts: Vec<(u64, Slot)>,
     gaps: SuffixMaxima<Ticks>,
     /// Grows whenever what a newcomer sees differs from what members saw.
     mark: u64,
@@ -69,9 +70,9 @@ impl DecodeSet {
             members: 0,
             kv_tokens: 0,
             residues: vec![0; block_tokens as usize],
-            due: Order::default(),
-            turns: Order::default(),
-            starts: Order::default(),
+            due: Agenda::default(),
+            turns: Agenda::default(),
+            starts: Vec::new(),
             gaps: SuffixMaxima::default(),
             mark: 0,
             cohorts: Vec::new(),
@@ -94,7 +95,12 @@ impl DecodeSet {
     /// The step at which a member's phase may change next.
     #[inline]
     pub(crate) fn next_milestone(&self) -> u64 {
-        self.turns.next().min(self.starts.next())
+        self.turns.next().min(self.next_start().map_or(u64::MAX, |(step, _)| step))
+    }
+
+    #[inline]
+    fn next_start(&self) -> Option<(u64, Slot)> {
+        self.starts.iter().min().copied()
     }
 
     /// Tokens in the cache over all members.
@@ -121,9 +127,9 @@ impl DecodeSet {
     /// many tokens, and begins its answer.
     pub(crate) fn mark(&mut self, slot: Slot, active: &Active, reasoning: u32) {
         if reasoning > active.generated {
-            self.turns.set(slot, self.steps + u64::from(reasoning - active.generated));
+            self.turns.set(slot, self.steps + u64::from(reasoning - active.generated), self.steps);
         } else if reasoning == active.generated {
-            self.starts.set(slot, self.steps + 1);
+            self.starts.push((self.steps + 1, slot));
         }
     }
 
@@ -131,18 +137,17 @@ impl DecodeSet {
     /// steps, how many of those it took to get there, and the tokens that it had
     /// yielded by then.
     pub(crate) fn pop_milestone(&mut self, table: &ActiveTable, k: u64) -> Option<(Slot, u64, u32)> {
-        let (step, slot) = match (self.turns.first(), self.starts.first()) {
+        let turn = self.turns.due(self.steps);
+        let start = self.next_start().filter(|(step, _)| *step <= self.steps);
+        let (step, slot) = match (turn, start) {
             (Some(turn), Some(start)) => turn.min(start),
             (turn, start) => turn.or(start)?,
         };
-        if step > self.steps {
-            return None;
-        }
-        if self.turns.first() == Some((step, slot)) {
+        if turn == Some((step, slot)) {
             self.turns.remove(slot);
-            self.starts.set(slot, step + 1);
+            self.starts.push((step + 1, slot));
         } else {
-            self.starts.remove(slot);
+            self.starts.retain(|&(_, other)| other != slot);
         }
         let after = self.steps - step;
         Some((slot, k - after, self.generated(&table[slot]) - after as u32))
@@ -152,6 +157,12 @@ impl DecodeSet {
     #[inline]
     pub(crate) fn steps_to_turn(&self) -> u64 {
         self.turns.next().saturating_sub(self.steps)
+    }
+
+    /// Whether the longest context is kept.
+    #[inline]
+    pub(crate) fn keeps_longest(&self) -> bool {
+        self.offsets.is_some()
     }
 
     /// The longest context of a member, where that is kept; else 0.
@@ -182,7 +193,7 @@ impl DecodeSet {
         self.kv_tokens += u64::from(active.computed);
         let residue = self.residue(active.computed);
         self.residues[residue] += 1;
-        self.due.set(slot, self.steps + u64::from(active.output - active.generated));
+        self.due.set(slot, self.steps + u64::from(active.output - active.generated), self.steps);
         if let Some(offsets) = &mut self.offsets {
             *offsets.entry(active.offset).or_insert(0) += 1;
         }
@@ -210,7 +221,9 @@ impl DecodeSet {
     pub(crate) fn leave(&mut self, slot: Slot, active: &mut Active, phase: Phase, now: Ticks) {
         self.due.remove(slot);
         self.turns.remove(slot);
-        self.starts.remove(slot);
+        if !self.starts.is_empty() {
+            self.starts.retain(|&(_, other)| other != slot);
+        }
         let computed = self.computed(active);
         let residue = self.residue(computed);
         self.residues[residue] -= 1;
@@ -371,6 +384,6 @@ impl DecodeSet {
     /// A member that has yielded its last token, if one has.
     #[inline]
     pub(crate) fn complete(&self) -> Option<Slot> {
-        self.due.first().filter(|(due, _)| *due <= self.steps).map(|(_, slot)| slot)
+        self.due.due(self.steps).map(|(_, slot)| slot)
     }
 }

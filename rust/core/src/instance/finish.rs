@@ -12,7 +12,11 @@ impl Instance {
     /// Applies the step or run in progress, which ends now. Returns how many
     /// requests it finished.
     pub(crate) fn finish(&mut self, now: Ticks, world: &mut World) -> u64 {
+        if self.sequel.is_some() {
+            self.pass_head(world);
+        }
         let Some(flight) = self.flight.take() else { return 0 };
+        self.under_way = 0;
         if flight.steps == 0 {
             return 0;
         }
@@ -191,7 +195,7 @@ impl Instance {
     }
 
     /// Moves on the requests whose chunks ran in the step that ends now.
-    fn finish_chunks(&mut self, start: Ticks, now: Ticks, world: &mut World) {
+    pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks, world: &mut World) {
         let chunks = std::mem::take(&mut self.chunks);
         for &Chunk { slot, tokens, .. } in &chunks {
             let active = &mut self.table[slot];

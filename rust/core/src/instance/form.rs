@@ -58,6 +58,9 @@ impl Instance {
         if self.ranks.is_some() {
             self.wake(now, world);
         }
+        if let Some(end) = self.go_on_alone(now, world) {
+            return Ok(Some(end));
+        }
         // Formed again only where all who were admitted gave way, which leaves
         // nobody who could once more: by rank, the second time is the last.
         let (forming, decodes) = loop {
@@ -105,7 +108,12 @@ impl Instance {
         if lost || (ahead && self.has_news(freed)) {
             flight.steps = 1;
         }
-        let end = flight.end();
+        let mut end = flight.end();
+        if !self.chunks.is_empty() {
+            self.under_way = self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
+            self.sequel = self.plan_after(&flight, world);
+            end = self.sequel.as_ref().map_or(end, Flight::end);
+        }
         self.flight = Some(flight);
         Ok(Some(end))
     }
@@ -292,7 +300,7 @@ impl Instance {
     }
 
     /// What the step just formed computes.
-    fn shape(&self, decodes: bool) -> StepShape {
+    pub(super) fn shape(&self, decodes: bool) -> StepShape {
         let decodes = if decodes { self.decode.len() } else { 0 };
         let (share, layers) = self.layers.share();
         let mut shape = StepShape {

@@ -9,6 +9,7 @@ impl Instance {
     /// Stops at `now`. Steps that have ended count; the one in progress yields
     /// nothing, but its share of the time does count.
     pub(crate) fn halt(&mut self, now: Ticks, world: &mut World) {
+        self.settle_head(now, world);
         self.usage.waited(self.queued(), now);
         let mut latest = now;
         if let Some(flight) = self.flight.take() {

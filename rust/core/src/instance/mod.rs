@@ -7,6 +7,7 @@
 
 mod active;
 mod admit;
+mod agenda;
 mod ahead;
 mod check;
 mod decode_set;
@@ -25,6 +26,7 @@ mod ranked;
 mod ranks;
 mod record;
 mod running;
+mod sequel;
 mod view;
 
 use std::cell::Cell;
@@ -48,6 +50,7 @@ use crate::config::{Allocation, InstanceConfig, Pace, Preemption, QueueOrder, Sc
 use crate::cost::{Cost, StepShape};
 use crate::kv::{BlockPool, Memory, PrefixCache, Prefixes};
 use crate::metrics::{Columns, Reason, Sketch, Tally, Usage};
+use crate::policy::ReqField;
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -118,6 +121,8 @@ pub(crate) struct Instance {
     partials: Vec<Slot>,
     /// Tokens that those have in the cache, chunks in progress included.
     partial_kv: u64,
+    /// Tokens of the chunks in progress.
+    under_way: u64,
     /// Admitted requests by turn; entries of those who have left are stale.
     order: Vec<(Turn, Slot)>,
     next_turn: Turn,
@@ -128,6 +133,10 @@ pub(crate) struct Instance {
     ranks: Option<Box<Ranks>>,
     /// Whether ranks look at how far ahead readers are.
     paced_ranks: bool,
+    /// Whether they look at blocks.
+    ranks_by_blocks: bool,
+    /// Whether they look at the steps that one has sat out.
+    counts_idle: bool,
     /// Whether a rank may be another once its request is admitted.
     minds_admission: bool,
     /// Whether the rank of one who decodes changes by its tokens alone.
@@ -172,6 +181,10 @@ pub(crate) struct Instance {
     kv_bytes_per_token: u64,
     ahead: Ahead,
     flight: Option<Flight>,
+    /// The run that follows the step in progress unless something comes before.
+    sequel: Option<Flight>,
+    /// Whether runs are planned by what is known, and not stage by stage.
+    plans: bool,
     /// What the first step of the run in progress computes.
     shape: StepShape,
     /// The chunks of the step in progress, or of the batch under way through
@@ -227,7 +240,9 @@ impl Instance {
             QueueOrder::Ranked(ranking) => Some(ranking.as_ref().clone()),
             _ => None,
         };
-        let paced_ranks = ranking.as_ref().is_some_and(ranked::looks_at_pace);
+        let looks_at = |field| ranking.as_ref().is_some_and(|ranking| ranked::looks_at(ranking, field));
+        // No run foretells how far ahead a reader is.
+        let paced_ranks = looks_at(ReqField::SlackS);
         let cache = scheduler
             .prefix_cache
             .map(|cache| PrefixCache::new(config.blocks as u32, prefixes.contents(), cache.unknown_first));
@@ -235,6 +250,7 @@ impl Instance {
             Preemption::Recompute => 0,
             Preemption::Swap { blocks, .. } => blocks,
         };
+        let plans = !scheduler.schedule_ahead && !scheduler.is_layered() && !watched.records;
         let mut cost = config.cost.clone();
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {
@@ -243,11 +259,13 @@ impl Instance {
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
             waiting: Queue::new(&scheduler.order),
             paced_ranks,
+            ranks_by_blocks: looks_at(ReqField::Blocks),
+            counts_idle: looks_at(ReqField::IdleSteps),
             minds_admission: ranking
                 .as_ref()
                 .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
-            predicts: watched.prefills || ranking.as_ref().is_some_and(ranked::looks_at_prefill),
+            predicts: watched.prefills || looks_at(ReqField::PrefillS),
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,
             victims: Vec::new(),
@@ -279,11 +297,14 @@ impl Instance {
             decode: DecodeSet::new(config.block_tokens, matches!(config.cost, Cost::Table(_))),
             partials: Vec::new(),
             partial_kv: 0,
+            under_way: 0,
             order: Vec::new(),
             next_turn: 0,
             swapped: Vec::new(),
             ahead: Ahead::default(),
             flight: None,
+            sequel: None,
+            plans,
             shape: StepShape::default(),
             chunks: Vec::new(),
             layers: Layers::default(),
@@ -341,6 +362,7 @@ impl Instance {
     /// Takes in a request. Returns when the run in progress now ends, if the
     /// arrival cuts it.
     pub(crate) fn arrive(&mut self, request: u32, now: Ticks, world: &mut World) -> Option<Ticks> {
+        self.settle_head(now, world);
         self.usage.waited(self.queued(), now);
         if self.predicts {
             self.prefill_delay += self.predicted_prefill(world.trace.prompt_tokens[request as usize]);
@@ -397,9 +419,7 @@ impl Instance {
     /// Tokens of prompt and of output so far, over the requests sent here and
     /// not finished, as of the last step that ended by `now`.
     pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {
-        let ended =
-            self.flight.as_ref().map_or(0, |flight| if flight.decodes { flight.steps_ended(now) } else { 0 });
-        self.outstanding_tokens + ended * self.decode.len()
+        self.outstanding_tokens + self.grown(now, self.chunks.len() as u64)
     }
 
     /// A lower bound of [`Self::outstanding_tokens`] at any time from now on

@@ -165,6 +165,7 @@ impl Instance {
     /// ends, if that changed.
     #[inline(never)]
     pub(crate) fn land(&mut self, parcel: &Parcel, now: Ticks, world: &mut World) -> Option<Ticks> {
+        self.settle_head(now, world);
         self.usage.waited(self.queued(), now);
         let row = parcel.request as usize;
         let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);

@@ -119,6 +119,7 @@ impl Instance {
     /// Books those steps of the run in progress that have ended by `now`, if
     /// what is kept by request may have changed in them.
     pub(crate) fn catch_up_with(&mut self, now: Ticks, world: &mut super::World) {
+        self.settle_head(now, world);
         if let Some(flight) = self.flight.as_mut().filter(|flight| !flight.begun && flight.start < now) {
             flight.begun = true;
             self.hold_next();
@@ -194,30 +195,69 @@ impl Instance {
         self.memory.free() - taken.min(self.memory.free())
     }
 
-    /// Tokens of KV on the GPU, of finished steps.
-    fn gpu_kv(&self, ended: u64) -> u64 {
-        let running: u64 = if self.flight.is_some() {
-            self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum()
-        } else {
-            0
-        };
-        self.decode.kv_tokens() + ended * self.decode.len() + self.partial_kv - running
+    /// Tokens of KV on the GPU, of finished steps, when the run began.
+    #[inline]
+    fn gpu_kv(&self) -> u64 {
+        self.decode.kv_tokens() + self.partial_kv - self.under_way
+    }
+
+    /// What a field was when the run in progress began, of those that grow by
+    /// one a step and member of the decode set.
+    #[inline]
+    fn at_first(&self, field: InstField) -> Option<u64> {
+        match field {
+            InstField::KvTokens => Some(self.gpu_kv() + self.cpu_kv),
+            InstField::GpuKvTokens => Some(self.gpu_kv()),
+            InstField::OutstandingTokens => Some(self.outstanding_tokens),
+            _ => None,
+        }
+    }
+
+    /// What such a field has grown by since.
+    #[inline]
+    fn grown_of(&self, field: InstField, now: Ticks) -> u64 {
+        let tokens = field != InstField::OutstandingTokens;
+        self.grown(now, if tokens { self.under_way } else { self.chunks.len() as u64 })
     }
 
     /// The least that a field can be that only grows within a run, until the
     /// step or run in progress ends.
     #[inline]
     pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
+        self.at_first(field).map(|first| first as f64)
+    }
+
+    /// A field, for a request that asks, as of the last finished step.
+    #[inline]
+    pub(crate) fn look(
+        &mut self,
+        field: InstField,
+        class: u32,
+        now: Ticks,
+        asking: &Asking,
+        world: &mut super::World,
+    ) -> f64 {
+        if let Some(first) = self.at_first(field) {
+            return (first + self.grown_of(field, now)) as f64;
+        }
+        if self.is_past_head(now) || self.is_behind(field, now) {
+            self.catch_up_with(now, world);
+        }
         match field {
-            InstField::KvTokens => Some((self.gpu_kv(0) + self.cpu_kv) as f64),
-            InstField::GpuKvTokens => Some(self.gpu_kv(0) as f64),
-            InstField::OutstandingTokens => Some(self.outstanding_tokens_at_least() as f64),
-            _ => None,
+            InstField::ClassRequests => self.in_class(class) as f64,
+            InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
+            _ => self.field(field, class, now, Some(asking), world.trace),
         }
     }
 
-    /// A field, for a request that asks.
-    pub(crate) fn field(
+    #[inline]
+    fn in_class(&self, class: u32) -> u64 {
+        self.ranks.as_ref().map_or(0, |ranks| ranks.in_class(class))
+    }
+
+    /// A field of a run whose finished steps are booked, where it depends on that.
+    #[inline(never)]
+    fn field(
         &mut self,
         field: InstField,
         class: u32,
@@ -227,8 +267,9 @@ impl Instance {
     ) -> f64 {
         let whole = |value: u64| value as f64;
         match field {
-            InstField::KvTokens => whole(self.gpu_kv(self.ended(now)) + self.cpu_kv),
-            InstField::GpuKvTokens => whole(self.gpu_kv(self.ended(now))),
+            InstField::KvTokens | InstField::GpuKvTokens | InstField::OutstandingTokens => {
+                whole(self.at_first(field).unwrap_or(0) + self.grown_of(field, now))
+            }
             InstField::CpuKvTokens => whole(self.cpu_kv),
             InstField::FreeBlocks => whole(self.free_blocks(now)),
             InstField::TotalBlocks => whole(self.memory.capacity()),
@@ -250,10 +291,9 @@ impl Instance {
                 let ranks = self.ranks.as_deref().filter(|ranks| ranks.rules.quantum > 0);
                 whole(ranks.map_or(self.answering, Ranks::fresh))
             }
-            InstField::ClassRequests => whole(self.ranks.as_ref().map_or(0, |ranks| ranks.in_class(class))),
+            InstField::ClassRequests => whole(self.in_class(class)),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             InstField::RunningTokens => whole(self.running_tokens(now)),
-            InstField::OutstandingTokens => whole(self.outstanding_tokens(now)),
             InstField::MeanTokenIntervalS => self.intervals.as_deref().map_or(0.0, Intervals::mean_s),
             InstField::PrefillDelayS => seconds(self.prefill_delay),
             InstField::PrefillS => {
@@ -347,7 +387,7 @@ impl Instance {
     }
 
     fn waiting_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
-        let of = |slot: Slot| self.view(slot, now, 0).blocks;
+        let of = |slot: Slot| self.view(slot, now).blocks;
         if let Some(ranks) = &self.ranks {
             let queued = ranks.slots().into_iter();
             queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
@@ -359,10 +399,10 @@ impl Instance {
 
     fn head_blocks(&mut self, now: Ticks, trace: &Trace) -> u64 {
         if let Some(ranks) = &self.ranks {
-            return ranks.front().map_or(0, |slot| self.view(slot, now, 0).blocks);
+            return ranks.front().map_or(0, |slot| self.view(slot, now).blocks);
         }
         match self.swapped.first() {
-            Some(&slot) => self.view(slot, now, 0).blocks,
+            Some(&slot) => self.view(slot, now).blocks,
             None => self.waiting.front().map_or(0, |waiter| self.waiter_blocks(waiter, now, trace)),
         }
     }
@@ -370,7 +410,7 @@ impl Instance {
     /// Blocks that somebody in the queue needs to come in.
     fn waiter_blocks(&self, waiter: super::queue::Waiter, now: Ticks, trace: &Trace) -> u64 {
         match waiter.slot {
-            Some(slot) => self.view(slot, now, 0).blocks,
+            Some(slot) => self.view(slot, now).blocks,
             None => self.blocks(trace.prompt_tokens[waiter.request as usize]),
         }
     }

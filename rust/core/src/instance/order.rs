@@ -6,45 +6,19 @@ use super::active::Slot;
 /// No place.
 const NOWHERE: u32 = u32::MAX;
 
-/// What slots are ordered by.
-pub(super) trait Key: Copy {
-    /// A key with its slot, in one thing that is cheap to compare.
-    type Node: Copy + Ord;
-    fn node(self, slot: Slot) -> Self::Node;
-    fn slot(node: Self::Node) -> Slot;
-    fn key(node: Self::Node) -> Self;
-}
-
-impl Key for u64 {
-    type Node = u128;
-
-    #[inline]
-    fn node(self, slot: Slot) -> u128 {
-        u128::from(self) << 32 | u128::from(slot)
-    }
-
-    #[inline]
-    fn slot(node: u128) -> Slot {
-        node as u32
-    }
-
-    #[inline]
-    fn key(node: u128) -> Self {
-        (node >> 32) as u64
-    }
-}
-
 /// A binary heap, smallest key first and equal keys by slot, that knows where
 /// each slot stands: it holds one entry a slot, and none that is outdated.
 #[derive(Debug, Clone)]
-pub(super) struct Order<K: Key> {
-    nodes: Vec<K::Node>,
+pub(super) struct Order<K> {
+    heap: Vec<Slot>,
+    /// By slot: where it stands in the heap, and its key if it does.
     places: Vec<u32>,
+    keys: Vec<K>,
 }
 
-impl<K: Key> Default for Order<K> {
+impl<K> Default for Order<K> {
     fn default() -> Self {
-        Self { nodes: Vec::new(), places: Vec::new() }
+        Self { heap: Vec::new(), places: Vec::new(), keys: Vec::new() }
     }
 }
 
@@ -52,22 +26,22 @@ impl Order<u64> {
     /// The first key, or the largest number there is.
     #[inline]
     pub(super) fn next(&self) -> u64 {
-        self.nodes.first().map_or(u64::MAX, |&node| u64::key(node))
+        self.first().map_or(u64::MAX, |(key, _)| key)
     }
 }
 
-impl<K: Key> Order<K> {
+impl<K: Copy + Default + Ord> Order<K> {
     /// The first key and whose it is.
     #[inline]
     pub(super) fn first(&self) -> Option<(K, Slot)> {
-        self.nodes.first().map(|&node| (K::key(node), K::slot(node)))
+        self.heap.first().map(|&slot| (self.keys[slot as usize], slot))
     }
 
     /// A slot's key, if it has one.
     #[inline]
     pub(super) fn key(&self, slot: Slot) -> Option<K> {
-        let place = *self.places.get(slot as usize).filter(|place| **place != NOWHERE)?;
-        Some(K::key(self.nodes[place as usize]))
+        let place = *self.places.get(slot as usize)?;
+        (place != NOWHERE).then(|| self.keys[slot as usize])
     }
 
     /// Gives a slot its key, whether it had one or not.
@@ -75,19 +49,17 @@ impl<K: Key> Order<K> {
         let at = slot as usize;
         if at >= self.places.len() {
             self.places.resize(at + 1, NOWHERE);
+            self.keys.resize(at + 1, K::default());
         }
-        let node = key.node(slot);
         let place = self.places[at];
+        let was = std::mem::replace(&mut self.keys[at], key);
         if place == NOWHERE {
-            self.nodes.push(node);
-            self.rise(self.nodes.len() - 1, node);
-            return;
-        }
-        let place = place as usize;
-        if node < self.nodes[place] {
-            self.rise(place, node);
-        } else if node > self.nodes[place] {
-            self.sink(place, node);
+            self.heap.push(slot);
+            self.rise(self.heap.len() - 1, slot);
+        } else if key < was {
+            self.rise(place as usize, slot);
+        } else if was < key {
+            self.sink(place as usize, slot);
         }
     }
 
@@ -111,63 +83,72 @@ impl<K: Key> Order<K> {
         }
     }
 
-    /// Fills a hole with the last node.
+    /// Fills a hole with the last slot.
     fn fill(&mut self, mut hole: usize) {
-        let Some(last) = self.nodes.pop() else { return };
-        if hole == self.nodes.len() {
+        let Some(last) = self.heap.pop() else { return };
+        if hole == self.heap.len() {
             return;
         }
         // It comes from the bottom and mostly belongs there: down with the hole
         // first, then up as far as need be.
         loop {
             let below = 2 * hole + 1;
-            let Some([left, right]) = self.nodes.get(below..below + 2) else { break };
-            let below = below + usize::from(right < left);
-            self.put(hole, self.nodes[below]);
-            hole = below;
+            let Some(&[left, right]) = self.heap.get(below..below + 2) else { break };
+            let second = self.is_before(right, left);
+            self.put(hole, if second { right } else { left });
+            hole = below + usize::from(second);
         }
-        if let Some(&only) = self.nodes.get(2 * hole + 1) {
+        if let Some(&only) = self.heap.get(2 * hole + 1) {
             self.put(hole, only);
             hole = 2 * hole + 1;
         }
         self.rise(hole, last);
     }
 
-    /// Puts a node at a place, or above it.
-    fn rise(&mut self, mut place: usize, node: K::Node) {
+    /// Puts a slot at a place, or above it.
+    fn rise(&mut self, mut place: usize, slot: Slot) {
+        let key = self.keys[slot as usize];
         while place > 0 {
             let above = (place - 1) / 2;
-            if self.nodes[above] <= node {
+            let other = self.heap[above];
+            if (self.keys[other as usize], other) <= (key, slot) {
                 break;
             }
-            self.put(place, self.nodes[above]);
+            self.put(place, other);
             place = above;
         }
-        self.put(place, node);
+        self.put(place, slot);
     }
 
-    /// Puts a node at a place, or below it.
-    fn sink(&mut self, mut place: usize, node: K::Node) {
+    /// Puts a slot at a place, or below it.
+    fn sink(&mut self, mut place: usize, slot: Slot) {
+        let key = self.keys[slot as usize];
         loop {
             let mut below = 2 * place + 1;
-            match self.nodes.get(below..) {
-                Some([left, right, ..]) => below += usize::from(right < left),
+            match self.heap.get(below..) {
+                Some(&[left, right, ..]) => below += usize::from(self.is_before(right, left)),
                 Some([_]) => {}
                 _ => break,
             }
-            if node <= self.nodes[below] {
+            let other = self.heap[below];
+            if (key, slot) <= (self.keys[other as usize], other) {
                 break;
             }
-            self.put(place, self.nodes[below]);
+            self.put(place, other);
             place = below;
         }
-        self.put(place, node);
+        self.put(place, slot);
     }
 
     #[inline]
-    fn put(&mut self, place: usize, node: K::Node) {
-        self.nodes[place] = node;
-        self.places[K::slot(node) as usize] = place as u32;
+    fn is_before(&self, slot: Slot, other: Slot) -> bool {
+        (self.keys[slot as usize], slot) < (self.keys[other as usize], other)
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, slot: Slot) {
+        self.heap[place] = slot;
+        self.places[slot as usize] = place as u32;
     }
 }
 

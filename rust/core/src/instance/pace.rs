@@ -15,6 +15,7 @@ use std::collections::BinaryHeap;
 
 use super::active::Slot;
 use super::flight::Flight;
+use super::order::Order;
 use crate::config::Pace;
 use crate::metrics::SuffixMaxima;
 use crate::series::Series;
@@ -86,9 +87,11 @@ pub(crate) struct Pacing {
     latest: i128,
     slow: Vec<Slow>,
     /// When readers outside the set, or without anything yet, run out.
-    fixed: BinaryHeap<Reverse<(i128, Slot, u32)>>,
-    /// A lower bound of a member's `most`, as the set counts steps.
+    fixed: Order<Ticks>,
+    /// A lower bound of a member's `most`, as the set counts steps; of the
+    /// latest to join, apart until it is asked for.
     moving: BinaryHeap<Reverse<(i128, Slot, u32)>>,
+    joined: Vec<(i128, Slot, u32)>,
 }
 
 impl Pacing {
@@ -102,8 +105,9 @@ impl Pacing {
             maxima: SuffixMaxima::default(),
             latest: i128::MIN,
             slow: Vec::new(),
-            fixed: BinaryHeap::new(),
+            fixed: Order::default(),
             moving: BinaryHeap::new(),
+            joined: Vec::new(),
         }
     }
 
@@ -129,6 +133,7 @@ impl Pacing {
         let track = &mut self.tracks[slot as usize];
         let taken = *track;
         *track = Track { stamp: taken.stamp.wrapping_add(1), ..Track::default() };
+        self.fixed.remove(slot);
         taken
     }
 
@@ -138,7 +143,6 @@ impl Pacing {
         let track = &mut self.tracks[slot as usize];
         if track.visible == 0 && track.due.is_none() {
             track.due = Some(due);
-            track.stamp = track.stamp.wrapping_add(1);
             self.watch(slot);
         }
     }
@@ -157,6 +161,7 @@ impl Pacing {
         track.late_asked += (track.most - track.asked).max(0);
         track.visible += 1;
         track.stamp = track.stamp.wrapping_add(1);
+        self.fixed.remove(slot);
     }
 
     /// A member of the set yields its first visible token at the set's `step`.
@@ -189,12 +194,20 @@ impl Pacing {
         track.stamp = track.stamp.wrapping_add(1);
         if self.watched {
             let bound = track.most - shift(track, step) * interval;
-            self.moving.push(Reverse((bound, slot, track.stamp)));
-            if self.moving.len() > 64 + 4 * self.tracks.len() {
-                let tracks = &self.tracks;
-                self.moving.retain(|&Reverse((_, slot, stamp))| tracks[slot as usize].stamp == stamp);
+            self.joined.push((bound, slot, track.stamp));
+            if self.joined.len() > 64 + 4 * self.tracks.len() {
+                self.forget_joined();
             }
         }
+    }
+
+    /// Takes in who has joined, with those before who are members still.
+    #[inline(never)]
+    fn forget_joined(&mut self) {
+        let tracks = &self.tracks;
+        self.moving.retain(|&Reverse((_, slot, stamp))| tracks[slot as usize].stamp == stamp);
+        let joined = self.joined.drain(..).filter(|&(_, slot, stamp)| tracks[slot as usize].stamp == stamp);
+        self.moving.extend(joined.map(Reverse));
     }
 
     /// A member leaves the set, which has taken `step` steps. Who stays with the
@@ -322,12 +335,8 @@ impl Pacing {
         if !self.watched || track.due.is_none() || track.moving {
             return;
         }
-        let entry = (self.fixed_deadline(track), slot, track.stamp);
-        self.fixed.push(Reverse(entry));
-        if self.fixed.len() > 64 + 4 * self.tracks.len() {
-            let tracks = &self.tracks;
-            self.fixed.retain(|&Reverse((_, slot, stamp))| tracks[slot as usize].stamp == stamp);
-        }
+        let deadline = self.fixed_deadline(track).max(0);
+        self.fixed.set(slot, Ticks::try_from(deadline).unwrap_or(Ticks::MAX));
     }
 
     /// Whether every reader has something left at `now`. The set took its
@@ -340,6 +349,9 @@ impl Pacing {
         // Whoever has just got a token has it to read for one interval.
         if now < i128::from(ended) + self.interval {
             return true;
+        }
+        if !self.joined.is_empty() {
+            self.forget_joined();
         }
         let next = (i128::from(step) + 1) * self.interval;
         while let Some(&Reverse((bound, slot, stamp))) = self.moving.peek() {
@@ -360,15 +372,9 @@ impl Pacing {
 
     /// A reader who has nothing left and whose request does not decode, or who
     /// has got nothing yet.
-    pub(crate) fn left_without(&mut self, now: Ticks) -> Option<Slot> {
-        let now = i128::from(now);
-        while let Some(&Reverse((deadline, slot, stamp))) = self.fixed.peek() {
-            if self.tracks[slot as usize].stamp == stamp {
-                return (deadline <= now).then_some(slot);
-            }
-            self.fixed.pop();
-        }
-        None
+    #[inline]
+    pub(crate) fn left_without(&self, now: Ticks) -> Option<Slot> {
+        self.fixed.first().filter(|(deadline, _)| *deadline <= now).map(|(_, slot)| slot)
     }
 
     /// The quality of experience of a request that is done: counted from its

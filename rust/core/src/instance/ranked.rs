@@ -8,7 +8,7 @@ use super::observe::OfInstance;
 use super::ranks::{List, Look, Ranks};
 use super::view::RequestView;
 use super::{Instance, Part, World};
-use crate::config::{Admission, Allocation, Preemption};
+use crate::config::{Admission, Allocation, Preemption, Ranking};
 use crate::kv::Owner;
 use crate::policy::{ReqField, holds_now};
 use crate::time::Ticks;
@@ -26,9 +26,20 @@ struct Offer {
 }
 
 impl Instance {
-    /// What is known of a request; of a member of the decode set, as it was
-    /// `behind` of the set's steps ago.
-    pub(crate) fn view(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
+    /// What is known of a request.
+    pub(crate) fn view(&self, slot: Slot, now: Ticks) -> RequestView {
+        let mut view = self.glance(slot, now, 0);
+        view.blocks = self.blocks_seen(slot, view.computed, now);
+        if self.watches_slack {
+            view.deadline = self.deadline(slot);
+        }
+        view
+    }
+
+    /// What is known of a request but its blocks and its reader; of a member of
+    /// the decode set, as it was `behind` of the set's steps ago.
+    #[inline]
+    fn glance(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
         let active = &self.table[slot];
         let decoding = active.phase == Phase::Decoding;
         let (computed, generated) = if decoding {
@@ -36,18 +47,6 @@ impl Instance {
             (computed, computed + 1 - active.prompt)
         } else {
             (active.computed, active.generated)
-        };
-        let running = active.is_admitted();
-        let blocks = match active.phase {
-            // In the middle of a step it has the block of the token under way.
-            Phase::Decoding => self.blocks(computed + u32::from(self.is_in_step(now))),
-            Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
-            Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
-                let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
-                self.blocks(chunk as u32)
-            }
-            Phase::Preempted => self.blocks(active.target()),
-            _ => active.count,
         };
         let mut view = RequestView {
             row: active.request,
@@ -57,7 +56,7 @@ impl Instance {
             generated,
             computed,
             decoding,
-            running,
+            running: active.is_admitted(),
             since: now,
             idle_steps: 0,
             attained: 0,
@@ -65,12 +64,8 @@ impl Instance {
             base: 0,
             quantum: 0,
             preemptions: active.preemptions,
-            blocks,
-            deadline: self
-                .pacing
-                .as_ref()
-                .filter(|_| self.watches_slack)
-                .and_then(|pacing| pacing.deadline(slot, self.decode.step())),
+            blocks: 0,
+            deadline: None,
             prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
         };
         if let Some(ranks) = &self.ranks {
@@ -81,6 +76,28 @@ impl Instance {
             (view.joined, view.base, view.quantum) = (entry.joined, entry.base, ranks.rules.quantum);
         }
         view
+    }
+
+    /// Blocks that a request with `computed` tokens holds while it runs; else
+    /// those it needs to come in.
+    fn blocks_seen(&self, slot: Slot, computed: u32, now: Ticks) -> u64 {
+        let active = &self.table[slot];
+        match active.phase {
+            // In the middle of a step it has the block of the token under way.
+            Phase::Decoding => self.blocks(computed + u32::from(self.is_in_step(now))),
+            Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
+            Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
+                let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
+                self.blocks(chunk as u32)
+            }
+            Phase::Preempted => self.blocks(active.target()),
+            _ => active.count,
+        }
+    }
+
+    /// When a request's reader runs out, if it has one.
+    fn deadline(&self, slot: Slot) -> Option<i128> {
+        self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, self.decode.step()))
     }
 
     /// Whether a step of the decode set has begun that has not ended, as far as
@@ -109,7 +126,13 @@ impl Instance {
         world: &World,
     ) -> bool {
         let (behind, goes_on) = (behind.unwrap_or(0), behind.is_some());
-        let mut view = self.view(slot, now, behind);
+        let mut view = self.glance(slot, now, behind);
+        if self.ranks_by_blocks {
+            view.blocks = self.blocks_seen(slot, view.computed, now);
+        }
+        if self.paced_ranks {
+            view.deadline = self.deadline(slot);
+        }
         let phase = self.table[slot].phase;
         let waits = self.waits_to_decode(phase);
         view.decoding |= waits;
@@ -151,7 +174,7 @@ impl Instance {
     /// Queues a request by rank that has come to this instance.
     pub(super) fn queue_by_rank(&mut self, slot: Slot, now: Ticks, attained: Ticks, world: &World) -> bool {
         // A step under way does not count as one that it has sat out.
-        let begun = self.flight.as_ref().map_or(0, |flight| {
+        let begun = self.flight.as_ref().filter(|_| self.counts_idle).map_or(0, |flight| {
             let ended = flight.steps_ended(now);
             let under_way = flight.after(ended) < now;
             ended + u64::from(under_way)
@@ -189,6 +212,15 @@ impl Instance {
             }
             let behind = reached - step;
             let when = flight.after(steps.saturating_sub(behind));
+            let active = &self.table[slot];
+            let generated = self.decode.generated(active) - behind as u32;
+            let left = world.reasoning(active.request).and_then(|all| all.checked_sub(generated));
+            let to_answer = left.filter(|left| *left > 0).map(u64::from);
+            if let Some(ranks) = &mut self.ranks
+                && ranks.count_quanta(slot, generated, to_answer, step, when)
+            {
+                continue;
+            }
             self.place_behind(slot, when, Some(behind), !lasting, world);
         }
     }
@@ -538,14 +570,13 @@ impl Instance {
     }
 }
 
-/// Whether ranks look at how far ahead a reader is, which no run foretells.
-pub(super) fn looks_at_pace(ranking: &crate::config::Ranking) -> bool {
-    let slack = |field: ReqField| field == ReqField::SlackS;
-    ranking.exprs().any(|expr| expr.looks_at_request(&slack))
+/// Whether ranks look at a field.
+pub(super) fn looks_at(ranking: &Ranking, wanted: ReqField) -> bool {
+    ranking.exprs().any(|expr| expr.looks_at_request(&|field| field == wanted))
 }
 
 /// Whether a rank may be another once its request is admitted.
-pub(super) fn looks_at_admission(ranking: &crate::config::Ranking, caches: bool) -> bool {
+pub(super) fn looks_at_admission(ranking: &Ranking, caches: bool) -> bool {
     let changes = |field: ReqField| {
         let always = [
             ReqField::WaitingS,
@@ -561,7 +592,7 @@ pub(super) fn looks_at_admission(ranking: &crate::config::Ranking, caches: bool)
 
 /// Whether the rank of a request that decodes changes by its tokens alone, and
 /// not by its being in the batch, or out of it, or by time.
-pub(super) fn changes_by_tokens(ranking: &crate::config::Ranking) -> bool {
+pub(super) fn changes_by_tokens(ranking: &Ranking) -> bool {
     let otherwise = |field: ReqField| {
         matches!(
             field,
@@ -576,10 +607,4 @@ pub(super) fn changes_by_tokens(ranking: &crate::config::Ranking) -> bool {
         )
     };
     !ranking.refresh.is_set() && !ranking.exprs().any(|expr| expr.looks_at_request(&otherwise))
-}
-
-/// Whether ranks look at what a prompt would take.
-pub(super) fn looks_at_prefill(ranking: &crate::config::Ranking) -> bool {
-    let prefill = |field: ReqField| field == ReqField::PrefillS;
-    ranking.exprs().any(|expr| expr.looks_at_request(&prefill))
 }

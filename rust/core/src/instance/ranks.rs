@@ -10,41 +10,56 @@
 use std::cmp::Ordering;
 
 use super::active::Slot;
-use super::order::{Key, Order};
+use super::agenda::Agenda;
+use super::order::Order;
 use super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking};
-use crate::policy::{Until, holds, sort_key};
+use crate::policy::{Expr, Field, ReqField, Until, holds, sort_key, sort_key_of};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
-/// A place in the order; smaller is better.
+/// A place in the order; smaller is better: class, keys and row, as the digits
+/// of one number, so that mostly the first or second tells two apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Rank {
-    class: u32,
-    keys: [i64; MOST_KEYS],
-    row: u32,
-}
+pub(super) struct Rank([u64; MOST_KEYS + 1]);
 
 impl Rank {
+    /// Where a class, keys and `row` put a request.
+    #[inline]
+    fn new(class: u32, keys: [i64; MOST_KEYS], row: u32) -> Self {
+        let mut digits = [0; MOST_KEYS + 1];
+        let mut above = u64::from(class);
+        for (digit, key) in digits.iter_mut().zip(keys) {
+            // With the sign's bit turned, whole numbers order as natural ones do.
+            let key = key as u64 ^ (1 << 63);
+            *digit = above << 32 | key >> 32;
+            above = key;
+        }
+        digits[MOST_KEYS] = above << 32 | u64::from(row);
+        Self(digits)
+    }
+
+    #[inline]
+    fn row(self) -> u32 {
+        self.0[MOST_KEYS] as u32
+    }
+
     /// The rank that is as good as this one is bad.
+    #[inline]
     fn reversed(self) -> Self {
-        Self { class: !self.class, keys: self.keys.map(|key| !key), row: !self.row }
+        Self(self.0.map(|digit| !digit))
     }
 }
 
 impl Ord for Rank {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
-        // By hand: mostly the first that is looked at differs.
-        if self.class != other.class {
-            return self.class.cmp(&other.class);
+        // Two digits at a time, as which of them tells is hard to foresee.
+        let pair = |of: &Self, i: usize| u128::from(of.0[i]) << 64 | u128::from(of.0[i + 1]);
+        match pair(self, 0).cmp(&pair(other, 0)) {
+            Ordering::Equal => pair(self, 2).cmp(&pair(other, 2)),
+            unequal => unequal,
         }
-        for (key, other) in self.keys.iter().zip(&other.keys) {
-            if key != other {
-                return key.cmp(other);
-            }
-        }
-        self.row.cmp(&other.row)
     }
 }
 
@@ -52,25 +67,6 @@ impl PartialOrd for Rank {
     #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl Key for Rank {
-    type Node = (Self, Slot);
-
-    #[inline]
-    fn node(self, slot: Slot) -> (Self, Slot) {
-        (self, slot)
-    }
-
-    #[inline]
-    fn slot(node: (Self, Slot)) -> Slot {
-        node.1
-    }
-
-    #[inline]
-    fn key(node: (Self, Slot)) -> Self {
-        node.0
     }
 }
 
@@ -107,7 +103,9 @@ pub(super) struct Look {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Entry {
     pub(super) rank: Rank,
+    class: u32,
     pub(super) list: List,
+    keys: [i64; MOST_KEYS],
     /// Whether it has entered a class yet.
     placed: bool,
     /// Answering, and in its first quantum.
@@ -143,13 +141,16 @@ pub(super) struct Ranks {
     running: Order<Rank>,
     queued: Order<Rank>,
     /// By the decode set's step counter, of its members.
-    by_step: Order<u64>,
+    by_step: Agenda,
     /// The same, of changes of class alone.
-    by_class: Order<u64>,
+    by_class: Agenda,
     /// By the instance's step counter, of those who wait.
     by_idle: Order<u64>,
     by_time: Order<Ticks>,
     members: Vec<u64>,
+    /// Which keys of a class are the quanta used up, where the others are what
+    /// they are as long as one is in it; else nothing.
+    by_quanta: Vec<Option<[bool; MOST_KEYS]>>,
     fresh: u64,
     lists: [u64; 3],
     /// Counts the steps formed, to know who gave way in the present one.
@@ -161,12 +162,13 @@ impl Ranks {
     pub(super) fn new(rules: Ranking) -> Self {
         Self {
             members: vec![0; rules.classes.len()],
+            by_quanta: rules.classes.iter().map(|class| by_quanta(&rules, class)).collect(),
             rules,
             entries: Vec::new(),
             running: Order::default(),
             queued: Order::default(),
-            by_step: Order::default(),
-            by_class: Order::default(),
+            by_step: Agenda::default(),
+            by_class: Agenda::default(),
             by_idle: Order::default(),
             by_time: Order::default(),
             fresh: 0,
@@ -233,7 +235,7 @@ impl Ranks {
         self.lists[to as usize] += 1;
         (entry.list, entry.since, entry.since_steps) = (to, now, steps);
         if to == List::Gone {
-            self.members[entry.rank.class as usize] -= u64::from(entry.placed);
+            self.members[entry.class as usize] -= u64::from(entry.placed);
             self.fresh -= u64::from(entry.fresh);
             (entry.placed, entry.fresh) = (false, false);
         }
@@ -245,7 +247,7 @@ impl Ranks {
     pub(super) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
         let known = self.entries[slot as usize].noted;
         if known {
-            let left = |order: &Order<u64>| order.key(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
+            let left = |agenda: &Agenda| agenda.step(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
             let left = (left(&self.by_step), left(&self.by_class));
             self.shift(slot, List::Queued, now, steps);
             self.entries[slot as usize].left = Some(left);
@@ -262,8 +264,8 @@ impl Ranks {
         let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
         entry.noted = true;
         entry.class_due = (step.saturating_add(class), Ticks::MAX);
-        self.by_step.set_or_remove(slot, at(rank));
-        self.by_class.set_or_remove(slot, at(class));
+        self.by_step.set_or_remove(slot, at(rank), step);
+        self.by_class.set_or_remove(slot, at(class), step);
         true
     }
 
@@ -298,19 +300,19 @@ impl Ranks {
         let entry = &mut entries[slot as usize];
         let mut until = Until::EVER;
         let class = if entry.is_held(rules, view, &mut until) {
-            entry.rank.class
+            entry.class
         } else if goes_on && steps < entry.class_due.0 && view.now < entry.class_due.1 {
             let (step, moment) = entry.class_due;
             until = Until { steps: step - steps, ticks: moment - view.now };
-            entry.rank.class
+            entry.class
         } else {
             class_of(rules, view, trace, &mut until)
         };
-        let entered = !entry.placed || class != entry.rank.class;
+        let entered = !entry.placed || class != entry.class;
         if entered {
-            members[entry.rank.class as usize] -= u64::from(entry.placed);
+            members[entry.class as usize] -= u64::from(entry.placed);
             members[class as usize] += 1;
-            entry.rank.class = class;
+            entry.class = class;
             (entry.base, entry.joined, entry.placed) = (view.generated, view.now, true);
             (view.base, view.joined) = (entry.base, entry.joined);
             let mut anew = Until::EVER;
@@ -341,11 +343,10 @@ impl Ranks {
             if rules.refresh.is_set() {
                 until = lasting;
             }
-            changed |= found != entry.rank.keys;
-            entry.rank.keys = found;
+            let rank = Rank::new(class, found, view.row);
+            changed |= rank != entry.rank;
+            (entry.rank, entry.keys) = (rank, found);
         }
-        changed |= entry.rank.row != view.row;
-        entry.rank.row = view.row;
         if view.decoding {
             entry.class_due =
                 (steps.saturating_add(class_until.steps), view.now.saturating_add(class_until.ticks));
@@ -361,13 +362,54 @@ impl Ranks {
         changed
     }
 
+    /// Looks anew at a member that goes on in its class, whose rank changes with
+    /// its quanta alone; it has yielded `generated` tokens and, after `to_answer`
+    /// steps if that is known, answers. Returns whether it was such a one; else
+    /// it is to be [placed](Self::place).
+    pub(super) fn count_quanta(
+        &mut self,
+        slot: Slot,
+        generated: u32,
+        to_answer: Option<u64>,
+        step: u64,
+        now: Ticks,
+    ) -> bool {
+        let quantum = self.rules.quantum;
+        let entry = &mut self.entries[slot as usize];
+        let Some(counts) = self.by_quanta[entry.class as usize] else { return false };
+        let (class_due, moment) = entry.class_due;
+        if step >= class_due || now >= moment {
+            return false;
+        }
+        let spent = generated - entry.base;
+        let (quanta, left) = (spent / quantum, u64::from(quantum - spent % quantum));
+        for (key, counts) in entry.keys.iter_mut().zip(counts) {
+            if counts {
+                *key = sort_key_of(f64::from(quanta));
+            }
+        }
+        let fresh = to_answer.is_none() && quanta == 0;
+        self.fresh = self.fresh + u64::from(fresh) - u64::from(entry.fresh);
+        entry.fresh = fresh;
+        entry.noted = true;
+        let rank = Rank::new(entry.class, entry.keys, entry.rank.row());
+        let changed = rank != entry.rank;
+        entry.rank = rank;
+        if changed {
+            self.list(slot);
+        }
+        let due = (step + left.min(to_answer.unwrap_or(left))).min(class_due);
+        self.by_step.set(slot, due, step);
+        true
+    }
+
     /// Notes when a request is to be looked at again.
     fn remember(&mut self, slot: Slot, view: &RequestView, class: Until, until: Until, steps: u64) {
         let at = |base: u64, until: u64| Some(base.saturating_add(until)).filter(|_| until != u64::MAX);
         let (moving, idle) = if view.decoding { (until.steps, u64::MAX) } else { (u64::MAX, until.steps) };
         let class = if view.decoding { class.steps } else { u64::MAX };
-        self.by_step.set_or_remove(slot, at(steps, moving));
-        self.by_class.set_or_remove(slot, at(steps, class));
+        self.by_step.set_or_remove(slot, at(steps, moving), steps);
+        self.by_class.set_or_remove(slot, at(steps, class), steps);
         self.by_idle.set_or_remove(slot, at(steps, idle));
         self.by_time.set_or_remove(slot, at(view.now, until.ticks));
     }
@@ -413,7 +455,7 @@ impl Ranks {
     /// to look again.
     #[inline]
     pub(super) fn due_by_step(&self, steps: u64) -> Option<(u64, Slot)> {
-        self.by_step.first().filter(|(due, _)| *due <= steps)
+        self.by_step.due(steps)
     }
 
     /// Nothing is due of a request at any of the decode set's steps.
@@ -488,7 +530,7 @@ impl Entry {
         if !self.placed {
             return false;
         }
-        let left = rules.classes[self.rank.class as usize].hold.saturating_sub(view.generated - self.base);
+        let left = rules.classes[self.class as usize].hold.saturating_sub(view.generated - self.base);
         if left > 0 && view.decoding {
             until.within_steps(u64::from(left));
         }
@@ -501,4 +543,30 @@ fn class_of(rules: &Ranking, view: &RequestView, trace: &Trace, until: &mut Unti
     let mut scope = OfRequest { view, trace };
     let takes = |class: &Class| class.when.as_ref().is_none_or(|when| holds(when, &mut scope, until));
     rules.classes.iter().position(takes).unwrap_or(0) as u32
+}
+
+/// Which keys of a class are the quanta used up, if all others are what they are
+/// as long as a request is in it, and nothing holds it there.
+fn by_quanta(rules: &Ranking, class: &Class) -> Option<[bool; MOST_KEYS]> {
+    let fixed = |field: ReqField| {
+        matches!(
+            field,
+            ReqField::ArrivalS
+                | ReqField::JoinedS
+                | ReqField::PromptTokens
+                | ReqField::Priority
+                | ReqField::Score
+                | ReqField::Tenant
+                | ReqField::OutputTokens
+                | ReqField::ReasoningTokens
+        )
+    };
+    let mut counts = [false; MOST_KEYS];
+    for (counts, key) in counts.iter_mut().zip(&class.keys) {
+        *counts = matches!(key, Expr::Field(Field::Req(ReqField::Quanta)));
+        if !*counts && key.looks_at_request(&|field| !fixed(field)) {
+            return None;
+        }
+    }
+    (rules.quantum > 0 && class.hold == 0 && !rules.refresh.is_set()).then_some(counts)
 }
