@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use calendar::Calendar;
 pub use lockstep::Lockstep;
-use moves::{Rules, Watch};
+use moves::{Question, Rules, Watch};
 use route::Router;
 pub use route::{Decide, Seen};
 pub use sight::{SEEN_OF_INSTANCE, SEEN_OF_REQUEST};
@@ -126,9 +126,9 @@ impl Simulation {
             calendar: Calendar::new(instances.len()),
             router: Router::new(&instances, turns, calls),
             rules: Rules {
-                on_arrival: Arc::new(routing.on_arrival.clone()),
-                on_prefilled: routing.on_prefilled.clone().map(Arc::new),
-                on_answering: routing.on_answering.clone().map(Arc::new),
+                on_arrival: routing.on_arrival.clone(),
+                on_prefilled: routing.on_prefilled.clone(),
+                on_answering: routing.on_answering.clone(),
             },
             transfers: Transfers::new(config.links, instances.len()),
             watches: routing
@@ -262,9 +262,8 @@ impl Simulation {
             let rule = &self.rules.on_arrival;
             let mut picked = self.router.count_out(rule, prompt, output, now, &self.instances);
             if picked.is_none() {
-                let rule = Arc::clone(rule);
                 let view = RequestView::arriving(row as u32, now, &self.trace);
-                picked = self.choose(&rule, Asking { view, place: None }, now)?;
+                picked = self.choose(Question::Arrival, Asking { view, place: None }, now)?;
             }
             let Some(index) = picked else {
                 let rule = format!("must give an instance for every arrival, gave none for row {row}");

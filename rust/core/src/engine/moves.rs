@@ -1,7 +1,5 @@
 //! Asking the rules where a request goes on, and moving it there.
 
-use std::sync::Arc;
-
 use super::Simulation;
 use super::route::Best;
 use super::sight::Sight;
@@ -16,9 +14,27 @@ use crate::time::{NEVER, Ticks};
 #[derive(Debug)]
 #[expect(clippy::struct_field_names, reason = "named as in the configuration")]
 pub(super) struct Rules {
-    pub(super) on_arrival: Arc<Rule>,
-    pub(super) on_prefilled: Option<Arc<Rule>>,
-    pub(super) on_answering: Option<Arc<Rule>>,
+    pub(super) on_arrival: Rule,
+    pub(super) on_prefilled: Option<Rule>,
+    pub(super) on_answering: Option<Rule>,
+}
+
+/// When a rule is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Question {
+    Arrival,
+    Prefilled,
+    Answering,
+}
+
+impl Rules {
+    fn of(&self, question: Question) -> Option<&Rule> {
+        match question {
+            Question::Arrival => Some(&self.on_arrival),
+            Question::Prefilled => self.on_prefilled.as_ref(),
+            Question::Answering => self.on_answering.as_ref(),
+        }
+    }
 }
 
 /// Something that is looked at every so often.
@@ -33,18 +49,21 @@ impl Simulation {
     /// Asks about those for whom the step that ended was a turning point.
     #[inline(never)]
     pub(super) fn ask_rules(&mut self, now: Ticks) -> Result<(), Error> {
-        let mut ended: Vec<usize> =
-            self.starting.iter().copied().filter(|&index| self.instances[index].is_turning()).collect();
-        ended.sort_unstable();
-        for index in ended {
-            for (_, occasion, slot) in self.instances[index].take_turning() {
+        self.starting.sort_unstable();
+        for i in 0..self.starting.len() {
+            let index = self.starting[i];
+            if !self.instances[index].is_turning() {
+                continue;
+            }
+            self.instances[index].sort_turning();
+            while let Some((occasion, slot)) = self.instances[index].pop_turning() {
                 let request = self.instances[index].request_in(slot);
                 if !self.instances[index].still_runs(slot, request) {
                     continue;
                 }
-                let rule = match occasion {
-                    Occasion::Prefilled => self.rules.on_prefilled.clone(),
-                    Occasion::Answering => self.rules.on_answering.clone(),
+                let question = match occasion {
+                    Occasion::Prefilled => Question::Prefilled,
+                    Occasion::Answering => Question::Answering,
                     Occasion::Told => {
                         let at = self.transfers.migrations.iter().position(|m| m.request == request);
                         if let Some(at) = at {
@@ -56,7 +75,7 @@ impl Simulation {
                 };
                 let view = self.instances[index].view(slot, now);
                 let asking = Asking { view, place: Some((index, slot)) };
-                let target = self.ask(rule, asking, now)?;
+                let target = self.choose(question, asking, now)?;
                 if let Some(target) = target.filter(|&target| target != index) {
                     for migration in &mut self.transfers.migrations {
                         migration.void |= migration.request == request;
@@ -83,14 +102,16 @@ impl Simulation {
         instances[index].depart(slot, now, &mut world)
     }
 
-    fn ask(&mut self, rule: Option<Arc<Rule>>, asking: Asking, now: Ticks) -> Result<Option<usize>, Error> {
-        rule.map_or(Ok(None), |rule| self.choose(&rule, asking, now))
-    }
-
-    /// What a rule says of a request.
+    /// What the rule says that is asked.
     #[inline(never)]
-    pub(super) fn choose(&mut self, rule: &Rule, asking: Asking, now: Ticks) -> Result<Option<usize>, Error> {
-        let Self { router, instances, trace, columns, gaps, leap, .. } = self;
+    pub(super) fn choose(
+        &mut self,
+        question: Question,
+        asking: Asking,
+        now: Ticks,
+    ) -> Result<Option<usize>, Error> {
+        let Self { rules, router, instances, trace, columns, gaps, leap, .. } = self;
+        let Some(rule) = rules.of(question) else { return Ok(None) };
         let world = crate::instance::World { trace, columns, gaps, leap: *leap };
         let here = asking.place.map(|(index, _)| index);
         let mut sight = Sight { instances, world, now, asking, candidate: 0, there: None, here };

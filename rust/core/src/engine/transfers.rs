@@ -58,6 +58,8 @@ pub(super) struct Migration {
 #[derive(Debug)]
 pub(super) struct Transfers {
     links: Option<Links>,
+    /// Whole bytes a second.
+    rate: u128,
     out_free: Vec<Ticks>,
     in_free: Vec<Ticks>,
     /// (when it lands, order of sending, where it is kept).
@@ -71,6 +73,7 @@ pub(super) struct Transfers {
 impl Transfers {
     pub(super) fn new(links: Option<Links>, instances: usize) -> Self {
         Self {
+            rate: links.map_or(1, |links| links.bytes_per_s.round().max(1.0) as u128),
             links,
             out_free: vec![0; instances],
             in_free: vec![0; instances],
@@ -95,8 +98,7 @@ impl Transfers {
             Some(links) => {
                 let (out, inward) = (&mut self.out_free[transfer.source], &mut self.in_free[transfer.target]);
                 let start = now.max(*out).max(*inward);
-                let rate = (links.bytes_per_s.round() as u128).max(1);
-                let ticks = (u128::from(bytes) * u128::from(TICKS_PER_SECOND)).div_ceil(rate);
+                let ticks = (u128::from(bytes) * u128::from(TICKS_PER_SECOND)).div_ceil(self.rate);
                 let end = start.saturating_add(u64::try_from(ticks).unwrap_or(Ticks::MAX));
                 (*out, *inward) = (end, end);
                 end.saturating_add(links.latency)

@@ -16,6 +16,7 @@ mod flight;
 mod form;
 mod halt;
 mod layers;
+mod lists;
 mod moving;
 mod observe;
 mod order;
@@ -145,9 +146,8 @@ pub(crate) struct Instance {
     predicts: bool,
     /// Those swapped out who come back by rank.
     swapped_by_rank: u64,
-    /// Who is to give way, and who is not asked to, while that is worked out.
+    /// Who is to give way, while that is worked out.
     victims: Vec<Slot>,
-    spared: Vec<Slot>,
     /// Whether who comes in by rank may have others give way in this step.
     may_displace: bool,
     /// Those who came from elsewhere since the latest step was formed.
@@ -269,7 +269,6 @@ impl Instance {
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,
             victims: Vec::new(),
-            spared: Vec::new(),
             may_displace: false,
             landed: Vec::new(),
             cpu_kv: 0,

@@ -53,11 +53,15 @@ impl Parcel {
 }
 
 impl Instance {
-    /// Those for whom a rule is to be asked since the latest step ended, in
+    /// Puts those for whom a rule is to be asked since the latest step ended in
     /// order of admission.
-    pub(crate) fn take_turning(&mut self) -> Vec<(u64, Occasion, Slot)> {
-        self.turning.sort_unstable();
-        std::mem::take(&mut self.turning)
+    pub(crate) fn sort_turning(&mut self) {
+        self.turning.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// The first of them who has not been asked about.
+    pub(crate) fn pop_turning(&mut self) -> Option<(Occasion, Slot)> {
+        self.turning.pop().map(|(_, occasion, slot)| (occasion, slot))
     }
 
     /// Whether anybody is to be asked about.

@@ -37,6 +37,12 @@ impl<K: Copy + Default + Ord> Order<K> {
         self.heap.first().map(|&slot| (self.keys[slot as usize], slot))
     }
 
+    /// Whether a slot has a key.
+    #[inline]
+    pub(super) fn holds(&self, slot: Slot) -> bool {
+        self.places.get(slot as usize).is_some_and(|place| *place != NOWHERE)
+    }
+
     /// A slot's key, if it has one.
     #[inline]
     pub(super) fn key(&self, slot: Slot) -> Option<K> {

@@ -311,7 +311,7 @@ impl Instance {
             let seated = forming.seats(self) < self.scheduler.max_num_seqs;
             let fits = offer.whole
                 && (seated && offer.blocks <= self.memory.free()
-                    || self.make_room(slot, &offer, !seated, &mut displaced, forming, now, world));
+                    || self.make_room(slot, &offer, &mut displaced, forming, now, world));
             if fits {
                 self.come_in(slot, &offer, &hits, forming, now, world);
             }
@@ -326,11 +326,11 @@ impl Instance {
     /// anybody leaves: into what is free, or in somebody's place.
     #[inline(never)]
     pub(super) fn front_may_come_in(&mut self, forming: &Forming) -> bool {
-        let Some(ranks) = &self.ranks else { return false };
+        let Some(ranks) = &mut self.ranks else { return false };
         let Some(slot) = ranks.front() else { return false };
         let displaces = matches!(self.scheduler.admission, Admission::Displace { .. });
-        let outranks = |worst: Slot| ranks.entry(worst).rank > ranks.entry(slot).rank;
-        if displaces && ranks.worst().is_some_and(outranks) {
+        let worst = ranks.worst().filter(|_| displaces);
+        if worst.is_some_and(|worst| ranks.entry(worst).rank > ranks.entry(slot).rank) {
             return true;
         }
         let mut hits = std::mem::take(&mut self.hits);
@@ -393,7 +393,6 @@ impl Instance {
         &mut self,
         slot: Slot,
         offer: &Offer,
-        seat: bool,
         displaced: &mut u64,
         forming: &mut Forming,
         now: Ticks,
@@ -405,37 +404,26 @@ impl Instance {
         let mut room = self.memory.free();
         let mut victims = std::mem::take(&mut self.victims);
         let mut enough = false;
-        while let Some(victim) = ranks.worst() {
-            if ranks.entry(victim).rank <= rank || (most > 0 && *displaced + victims.len() as u64 >= most) {
+        for victim in ranks.worse_than(rank) {
+            if most > 0 && *displaced + victims.len() as u64 >= most {
                 break;
-            }
-            ranks.pass_over(victim);
-            if ranks.has_just_come(victim) {
-                self.spared.push(victim);
-                continue;
             }
             victims.push(victim);
             let active = &self.table[victim];
-            let held = match active.phase {
+            room += match active.phase {
                 // The block of its next token is its own by now.
                 Phase::Decoding => u64::from((self.decode.computed(active) + 1).div_ceil(self.block_tokens)),
                 _ => active.count,
             };
-            room += held;
-            if room >= offer.blocks && (!seat || !victims.is_empty()) {
-                enough = true;
+            enough = room >= offer.blocks;
+            if enough {
                 break;
             }
         }
-        self.spared.drain(..).for_each(|slot| ranks.list(slot));
         if enough {
             *displaced += victims.len() as u64;
             for &victim in &victims {
                 self.displace(victim, forming, now, world);
-            }
-        } else {
-            for &victim in &victims {
-                ranks.list(victim);
             }
         }
         victims.clear();

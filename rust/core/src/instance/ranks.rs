@@ -11,6 +11,7 @@ use std::cmp::Ordering;
 
 use super::active::Slot;
 use super::agenda::Agenda;
+use super::lists::{Queued, Running};
 use super::order::Order;
 use super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking};
@@ -26,7 +27,7 @@ pub(super) struct Rank([u64; MOST_KEYS + 1]);
 impl Rank {
     /// Where a class, keys and `row` put a request.
     #[inline]
-    fn new(class: u32, keys: [i64; MOST_KEYS], row: u32) -> Self {
+    pub(super) fn new(class: u32, keys: [i64; MOST_KEYS], row: u32) -> Self {
         let mut digits = [0; MOST_KEYS + 1];
         let mut above = u64::from(class);
         for (digit, key) in digits.iter_mut().zip(keys) {
@@ -39,15 +40,21 @@ impl Rank {
         Self(digits)
     }
 
+    /// The first two digits.
+    #[inline]
+    pub(super) fn high(self) -> u128 {
+        u128::from(self.0[0]) << 64 | u128::from(self.0[1])
+    }
+
+    /// The others.
+    #[inline]
+    fn low(self) -> u128 {
+        u128::from(self.0[2]) << 64 | u128::from(self.0[3])
+    }
+
     #[inline]
     fn row(self) -> u32 {
         self.0[MOST_KEYS] as u32
-    }
-
-    /// The rank that is as good as this one is bad.
-    #[inline]
-    fn reversed(self) -> Self {
-        Self(self.0.map(|digit| !digit))
     }
 }
 
@@ -55,9 +62,8 @@ impl Ord for Rank {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         // Two digits at a time, as which of them tells is hard to foresee.
-        let pair = |of: &Self, i: usize| u128::from(of.0[i]) << 64 | u128::from(of.0[i + 1]);
-        match pair(self, 0).cmp(&pair(other, 0)) {
-            Ordering::Equal => pair(self, 2).cmp(&pair(other, 2)),
+        match self.high().cmp(&other.high()) {
+            Ordering::Equal => self.low().cmp(&other.low()),
             unequal => unequal,
         }
     }
@@ -137,9 +143,8 @@ pub(super) struct Entry {
 pub(super) struct Ranks {
     pub(super) rules: Ranking,
     entries: Vec<Entry>,
-    /// By the reverse of their ranks.
-    running: Order<Rank>,
-    queued: Order<Rank>,
+    running: Running,
+    queued: Queued,
     /// By the decode set's step counter, of its members.
     by_step: Agenda,
     /// The same, of changes of class alone.
@@ -165,8 +170,8 @@ impl Ranks {
             by_quanta: rules.classes.iter().map(|class| by_quanta(&rules, class)).collect(),
             rules,
             entries: Vec::new(),
-            running: Order::default(),
-            queued: Order::default(),
+            running: Running::default(),
+            queued: Queued::default(),
             by_step: Agenda::default(),
             by_class: Agenda::default(),
             by_idle: Order::default(),
@@ -283,12 +288,6 @@ impl Ranks {
     /// Whether a request that waits gave way while the present step was formed.
     #[inline]
     pub(super) fn gave_way(&self, slot: Slot) -> bool {
-        self.entry(slot).shifted == self.round
-    }
-
-    /// Whether a request that runs came in while the present step was formed.
-    #[inline]
-    pub(super) fn has_just_come(&self, slot: Slot) -> bool {
         self.entry(slot).shifted == self.round
     }
 
@@ -420,7 +419,7 @@ impl Ranks {
         match entry.list {
             List::Gone => {}
             List::Queued => self.queued.set(slot, entry.rank),
-            List::Running => self.running.set(slot, entry.rank.reversed()),
+            List::Running => self.running.set(slot, entry.rank),
         }
     }
 
@@ -436,18 +435,25 @@ impl Ranks {
     /// The best of those who wait.
     #[inline]
     pub(super) fn front(&self) -> Option<Slot> {
-        self.queued.first().map(|(_, slot)| slot)
+        self.queued.best()
     }
 
     /// The worst of those who run.
     #[inline]
-    pub(super) fn worst(&self) -> Option<Slot> {
-        self.running.first().map(|(_, slot)| slot)
+    pub(super) fn worst(&mut self) -> Option<Slot> {
+        self.running.worst().map(|(_, slot)| slot)
     }
 
-    /// Takes somebody who runs out of their order, for now: `list` puts it back.
-    pub(super) fn pass_over(&mut self, slot: Slot) {
-        self.running.remove(slot);
+    /// Those who run with a worse rank than `rank`, the worst first; but not
+    /// those who came in while the present step was formed.
+    pub(super) fn worse_than(&mut self, rank: Rank) -> impl Iterator<Item = Slot> + '_ {
+        let worst = self.running.worst();
+        let Self { running, entries, round, .. } = self;
+        let worse = Falling { running, worst, last: None, scans: 0, rest: Vec::new() };
+        worse
+            .take_while(move |(worse, _)| *worse > rank)
+            .map(|(_, slot)| slot)
+            .filter(|&slot| entries[slot as usize].shifted != *round)
     }
 
     /// A member of the decode set whose rank may have changed by its step
@@ -520,6 +526,40 @@ impl Ranks {
         let by_step = rules.steps > 0 && steps.is_multiple_of(rules.steps);
         self.refreshed = now;
         by_time || by_step
+    }
+}
+
+/// All who run, the worst first.
+struct Falling<'a> {
+    running: &'a Running,
+    worst: Option<(Rank, Slot)>,
+    last: Option<Rank>,
+    scans: u32,
+    rest: Vec<(Rank, Slot)>,
+}
+
+/// Mostly one or two are asked for; past so many, all are put in order.
+const MOST_SCANS: u32 = 8;
+
+impl Iterator for Falling<'_> {
+    type Item = (Rank, Slot);
+
+    fn next(&mut self) -> Option<(Rank, Slot)> {
+        let next = match self.last {
+            None => self.worst,
+            Some(_) if self.scans > MOST_SCANS => self.rest.pop(),
+            Some(last) => {
+                self.scans += 1;
+                if self.scans > MOST_SCANS {
+                    self.rest = self.running.all_below(last);
+                    self.rest.pop()
+                } else {
+                    self.running.worst_below(last)
+                }
+            }
+        }?;
+        self.last = Some(next.0);
+        Some(next)
     }
 }
 

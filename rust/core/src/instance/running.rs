@@ -55,7 +55,7 @@ impl Instance {
             }
             // The worst of all whose blocks are lacking, one by one.
             while self.ranks.is_some() && self.decode.blocks_for_next() > self.memory.free() {
-                let Some(slot) = self.ranks.as_deref().and_then(Ranks::worst) else { break };
+                let Some(slot) = self.ranks.as_deref_mut().and_then(Ranks::worst) else { break };
                 self.preempt(slot, forming, now, world);
             }
             // The latest admitted give theirs up until the rest is served.
