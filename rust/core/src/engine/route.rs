@@ -92,24 +92,22 @@ impl Router {
     /// when its last step ended.
     pub(crate) fn choose(&mut self, rule: &Rule, sight: &mut Sight) -> Result<Option<usize>, Error> {
         let n = sight.instances.len();
-        let (prompt, output) = (sight.asking.view.prompt, sight.asking.view.output);
         let uniform = self.uniform;
-        let serves = |i: usize, instances: &[Instance]| {
-            uniform || instances[i].refuses(prompt, output) == Reason::None
-        };
+        let serves = |i: usize, sight: &Sight| uniform || sight.serves(i);
         Ok(match rule {
             &Rule::RoundRobin { turn } => {
                 let next = self.next[turn];
-                let picked = (next..n).chain(0..next).find(|&i| serves(i, sight.instances));
+                let picked = (next..n).chain(0..next).find(|&i| serves(i, sight));
                 if let Some(index) = picked {
                     self.next[turn] = if index + 1 == n { 0 } else { index + 1 };
                 }
                 picked
             }
             Rule::FewestRequests | Rule::FewestTokens => {
+                let (prompt, output) = (sight.asking.view.prompt, sight.asking.view.output);
                 self.count_out(rule, prompt, output, sight.now, sight.instances)
             }
-            Rule::Pick(pick) => best(pick, sight, |i, sight| serves(i, sight.instances)),
+            Rule::Pick(pick) => best(pick, sight, uniform),
             Rule::FirstOf { rules } => {
                 for rule in rules {
                     if let Some(index) = self.choose(rule, sight)? {
@@ -136,7 +134,7 @@ impl Router {
                 };
                 let picked = calls.decide(*index, &seen)?;
                 if let Some(picked) = picked
-                    && (picked >= n || !serves(picked, sight.instances))
+                    && (picked >= n || !serves(picked, sight))
                 {
                     let rule = format!(
                         "must give an instance from 0 to {} that can hold the request, gave {picked}",
@@ -167,27 +165,32 @@ impl Router {
     }
 }
 
-/// The lowest of those who may be picked, if it is acceptable.
-fn best(pick: &Pick, sight: &mut Sight, serves: impl Fn(usize, &Sight) -> bool) -> Option<usize> {
-    let may = |i: usize, sight: &Sight| {
-        let role = || sight.instances[i].role();
-        pick.within.as_ref().is_none_or(|roles| roles.contains(&role())) && serves(i, sight)
-    };
+/// The lowest of those who may be picked, if it is acceptable. `uniform`: if
+/// anybody serves the request, all do.
+fn best(pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
     let picked = match pick.min.as_slice() {
-        [key] => lowest(key, pick, sight, may),
-        keys => lowest_of_many(keys, pick, sight, may),
+        [key] => lowest(key, pick, sight, uniform),
+        keys => lowest_of_many(keys, pick, sight, uniform),
     }?;
     sight.candidate = picked;
     let accepted = pick.accept.as_ref().is_none_or(|accept| sight.holds(accept));
     accepted.then_some(picked)
 }
 
+/// Whether a request may be sent to an instance at all.
+#[inline(never)]
+fn may(pick: &Pick, i: usize, sight: &Sight) -> bool {
+    let role = sight.instances[i].role();
+    pick.within.as_ref().is_none_or(|roles| roles.contains(&role)) && sight.serves(i)
+}
+
 /// The lowest by one key, the first of those that are equal.
 #[inline]
-fn lowest(key: &Expr, pick: &Pick, sight: &mut Sight, may: impl Fn(usize, &Sight) -> bool) -> Option<usize> {
+fn lowest(key: &Expr, pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
+    let all = uniform && pick.within.is_none();
     let (mut found, mut least) = (None, i64::MAX);
     for i in 0..sight.instances.len() {
-        if !may(i, sight) {
+        if !all && !may(pick, i, sight) {
             continue;
         }
         sight.candidate = i;
@@ -208,15 +211,11 @@ fn lowest(key: &Expr, pick: &Pick, sight: &mut Sight, may: impl Fn(usize, &Sight
 /// The lowest by several keys, the first of those that are equal; or the first
 /// of all, by none.
 #[inline(never)]
-fn lowest_of_many(
-    keys: &[Expr],
-    pick: &Pick,
-    sight: &mut Sight,
-    may: impl Fn(usize, &Sight) -> bool,
-) -> Option<usize> {
+fn lowest_of_many(keys: &[Expr], pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
+    let all = uniform && pick.within.is_none();
     let mut best = Best::default();
     for i in 0..sight.instances.len() {
-        if !may(i, sight) {
+        if !all && !may(pick, i, sight) {
             continue;
         }
         sight.candidate = i;

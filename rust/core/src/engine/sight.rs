@@ -3,6 +3,7 @@
 
 use super::route::Seen;
 use crate::instance::{Asking, Instance, World};
+use crate::metrics::Reason;
 use crate::policy::{
     Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, holds_now, sort_key_now, sort_key_of,
 };
@@ -83,6 +84,12 @@ impl Sight<'_, '_> {
 }
 
 impl Sight<'_, '_> {
+    /// Whether an instance could serve the request.
+    pub(super) fn serves(&self, index: usize) -> bool {
+        let view = &self.asking.view;
+        self.instances[index].refuses(view.prompt, view.output) == Reason::None
+    }
+
     /// Whether what the candidate is ranked by is surely no lower than `least`:
     /// what was there when its run began mostly settles it without asking how
     /// far the run has come.

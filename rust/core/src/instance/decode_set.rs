@@ -136,7 +136,14 @@ impl DecodeSet {
     /// A member that ended its reasoning or began its answer in the last `k`
     /// steps, how many of those it took to get there, and the tokens that it had
     /// yielded by then.
+    #[inline]
     pub(crate) fn pop_milestone(&mut self, table: &ActiveTable, k: u64) -> Option<(Slot, u64, u32)> {
+        let none = self.turns.next() > self.steps && self.starts.is_empty();
+        if none { None } else { self.take_milestone(table, k) }
+    }
+
+    #[inline(never)]
+    fn take_milestone(&mut self, table: &ActiveTable, k: u64) -> Option<(Slot, u64, u32)> {
         let turn = self.turns.due(self.steps);
         let start = self.next_start().filter(|(step, _)| *step <= self.steps);
         let (step, slot) = match (turn, start) {

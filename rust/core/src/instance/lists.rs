@@ -9,15 +9,18 @@ use super::ranks::Rank;
 const NOWHERE: u32 = u32::MAX;
 
 /// Those who run. Ranks change often and the worst is asked for seldom, so there
-/// is no order, only the worst, as long as it is known.
+/// is no order, only the worst few, as long as they are known.
 #[derive(Debug, Default)]
 pub(super) struct Running {
     members: Vec<(Rank, Slot)>,
     /// By slot: where it stands.
     places: Vec<u32>,
-    /// Where the worst stands, if that is known.
-    worst: Option<u32>,
+    /// The worst of them, the worst last: all others are better. Empty: not known.
+    worst: Vec<(Rank, Slot)>,
 }
+
+/// So many are known at most.
+const WORST: usize = 4;
 
 impl Running {
     /// Gives somebody its rank, whether it ran already or not.
@@ -26,19 +29,16 @@ impl Running {
         if at >= self.places.len() {
             self.places.resize(at + 1, NOWHERE);
         }
-        let mut place = self.places[at];
-        let worst = self.worst.map(|worst| self.members[worst as usize].0);
+        let place = self.places[at];
         if place == NOWHERE {
-            place = self.members.len() as u32;
-            self.places[at] = place;
+            self.places[at] = self.members.len() as u32;
             self.members.push((rank, slot));
         } else {
             self.members[place as usize].0 = rank;
+            self.forget(slot);
         }
-        if worst.is_some_and(|worst| rank > worst) {
-            self.worst = Some(place);
-        } else if self.worst == Some(place) && worst != Some(rank) {
-            self.worst = None;
+        if self.worst.first().is_some_and(|(known, _)| rank > *known) {
+            self.learn(rank, slot);
         }
     }
 
@@ -53,25 +53,25 @@ impl Running {
         if let Some(&(_, moved)) = self.members.get(hole as usize) {
             self.places[moved as usize] = hole;
         }
-        if self.worst == Some(hole) {
-            self.worst = None;
-        } else if self.worst == Some(self.members.len() as u32) {
-            self.worst = Some(hole);
-        }
+        self.forget(slot);
     }
 
     /// The worst of them.
     #[inline]
     pub(super) fn worst(&mut self) -> Option<(Rank, Slot)> {
-        if self.worst.is_none() {
-            self.worst = self.find_below(None);
+        if self.worst.is_empty() {
+            self.find_worst();
         }
-        self.worst.map(|worst| self.members[worst as usize])
+        self.worst.last().copied()
     }
 
     /// The worst of those who are better than `bound`.
     pub(super) fn worst_below(&self, bound: Rank) -> Option<(Rank, Slot)> {
-        self.find_below(Some(bound)).map(|worst| self.members[worst as usize])
+        let known = self.worst.iter().rev().find(|(rank, _)| *rank < bound).copied();
+        known.or_else(|| {
+            let below = self.members.iter().filter(|(rank, _)| *rank < bound);
+            below.max_by_key(|(rank, _)| *rank).copied()
+        })
     }
 
     /// All who are better than `bound`, the worst last.
@@ -81,18 +81,33 @@ impl Running {
         below
     }
 
-    fn find_below(&self, bound: Option<Rank>) -> Option<u32> {
-        let (mut worst, mut high) = (None, 0);
-        for (place, &(rank, _)) in self.members.iter().enumerate() {
-            // Mostly that says that it is not.
-            if rank.high() < high {
+    #[inline]
+    fn forget(&mut self, slot: Slot) {
+        if let Some(at) = self.worst.iter().position(|known| known.1 == slot) {
+            self.worst.remove(at);
+        }
+    }
+
+    /// Puts somebody among the worst who are known.
+    fn learn(&mut self, rank: Rank, slot: Slot) {
+        if self.worst.len() == WORST {
+            self.worst.remove(0);
+        }
+        let at = self.worst.partition_point(|(known, _)| *known < rank);
+        self.worst.insert(at, (rank, slot));
+    }
+
+    fn find_worst(&mut self) {
+        let mut high = 0;
+        for place in 0..self.members.len() {
+            let (rank, slot) = self.members[place];
+            // Mostly that says that it is not one of them.
+            if self.worst.len() == WORST && (rank.high() < high || rank < self.worst[0].0) {
                 continue;
             }
-            if worst.is_none_or(|(worst, _)| rank > worst) && bound.is_none_or(|bound| rank < bound) {
-                (worst, high) = (Some((rank, place)), rank.high());
-            }
+            self.learn(rank, slot);
+            high = self.worst[0].0.high();
         }
-        worst.map(|(_, place)| place as u32)
     }
 }
 
