@@ -164,7 +164,7 @@ impl Agenda {
     }
 
     fn forget_far(&mut self, slot: Slot) {
-        if self.far.next() != NEVER {
+        if self.far.holds(slot) {
             self.far.remove(slot);
             self.find_next();
         }

@@ -133,6 +133,8 @@ pub(super) struct Entry {
     class_due: (u64, Ticks),
     /// Whether it is noted when a member is to be looked at again.
     noted: bool,
+    /// Whether anything was noted of it since it came into its list.
+    awaited: bool,
     /// Tokens until its rank, and its class, may change, of one who waits to
     /// decode on and whose rank only tokens can change.
     left: Option<(u64, u64)>,
@@ -227,10 +229,7 @@ impl Ranks {
     pub(super) fn shift(&mut self, slot: Slot, to: List, now: Ticks, steps: u64) {
         self.entries[slot as usize].left = None;
         self.unlist(slot);
-        self.by_step.remove(slot);
-        self.by_class.remove(slot);
-        self.by_idle.remove(slot);
-        self.by_time.remove(slot);
+        self.forget(slot);
         let entry = &mut self.entries[slot as usize];
         if entry.list == List::Running {
             entry.attained += now - entry.since;
@@ -243,6 +242,16 @@ impl Ranks {
             self.members[entry.class as usize] -= u64::from(entry.placed);
             self.fresh -= u64::from(entry.fresh);
             (entry.placed, entry.fresh) = (false, false);
+        }
+    }
+
+    /// Nothing is awaited of a request any more.
+    fn forget(&mut self, slot: Slot) {
+        if std::mem::take(&mut self.entries[slot as usize].awaited) {
+            self.by_step.remove(slot);
+            self.by_class.remove(slot);
+            self.by_idle.remove(slot);
+            self.by_time.remove(slot);
         }
     }
 
@@ -267,7 +276,7 @@ impl Ranks {
         let entry = &mut self.entries[slot as usize];
         let Some((rank, class)) = entry.left.take() else { return false };
         let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
-        entry.noted = true;
+        (entry.noted, entry.awaited) = (true, true);
         entry.class_due = (step.saturating_add(class), Ticks::MAX);
         self.by_step.set_or_remove(slot, at(rank), step);
         self.by_class.set_or_remove(slot, at(class), step);
@@ -404,6 +413,11 @@ impl Ranks {
 
     /// Notes when a request is to be looked at again.
     fn remember(&mut self, slot: Slot, view: &RequestView, class: Until, until: Until, steps: u64) {
+        if until == Until::EVER && class.steps == u64::MAX {
+            self.forget(slot);
+            return;
+        }
+        self.entries[slot as usize].awaited = true;
         let at = |base: u64, until: u64| Some(base.saturating_add(until)).filter(|_| until != u64::MAX);
         let (moving, idle) = if view.decoding { (until.steps, u64::MAX) } else { (u64::MAX, until.steps) };
         let class = if view.decoding { class.steps } else { u64::MAX };

@@ -106,7 +106,20 @@ impl Sketch {
     /// Adds `weight` copies of `value`.
     #[inline]
     pub fn add(&mut self, value: Ticks, weight: u64) {
-        self.add_series(weight, &Series { first: value, slope: 0 }, 1);
+        if weight == 0 {
+            return;
+        }
+        if self.count == 0 {
+            (self.min, self.max) = (value, value);
+        } else {
+            self.min = self.min.min(value);
+            self.max = self.max.max(value);
+        }
+        self.count += weight;
+        self.sum += u128::from(weight) * u128::from(value);
+        let square = u128::from(value) * u128::from(value);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(square.saturating_mul(u128::from(weight)));
+        *self.slot(bucket(value)) += weight;
     }
 
     /// Adds `weight` copies of each of the first `steps` lengths of `series`.
