@@ -15,6 +15,7 @@ use crate::cost::StepShape;
 use crate::error::Error;
 use crate::series::Series;
 use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+use crate::trace::Trace;
 
 /// Preemptions in a row, without a token between them, after which nobody is
 /// taken to get anywhere any more. A batch has at most some thousands to lose.
@@ -50,7 +51,8 @@ impl Instance {
     /// if that is not before the next arrival.
     pub(crate) fn begin(&mut self, now: Ticks, world: &mut World) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.flight.is_none(), "Invariant: one step at a time");
-        self.usage.waited(self.queued(), now);
+        let queued = self.queued();
+        self.usage.waited(queued, now);
         let ahead = self.scheduler.schedule_ahead;
         if ahead {
             self.learn(world.trace);
@@ -58,7 +60,9 @@ impl Instance {
         if self.ranks.is_some() {
             self.wake(now, world);
         }
-        if let Some(end) = self.go_on_alone(now, world) {
+        if queued == 0
+            && let Some(end) = self.go_on_alone(now, world)
+        {
             return Ok(Some(end));
         }
         // Formed again only where all who were admitted gave way, which leaves
@@ -71,9 +75,8 @@ impl Instance {
             }
             let mut forming = self.open();
             let decodes = self.run_stages(&mut forming, now, world);
-            // In the queue, the last victim stands before the one before it.
-            for slot in self.late.drain(..) {
-                self.waiting.put_back(self.table[slot].request, slot, world.trace);
+            if forming.preempted {
+                self.requeue_late(world.trace);
             }
             if (decodes && self.decode.len() > 0) || !self.chunks.is_empty() {
                 break (forming, decodes);
@@ -85,11 +88,9 @@ impl Instance {
                 if let Some(intervals) = &mut self.intervals {
                     intervals.rest();
                 }
-                self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
                 return Ok(forming.wake);
             }
         };
-        self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         let lost = !self.landed.is_empty() && self.shelve(now, world);
         if self.fruitless > MOST_FRUITLESS {
             return Err(self.nobody_gets_anywhere(now));
@@ -116,6 +117,16 @@ impl Instance {
         }
         self.flight = Some(flight);
         Ok(Some(end))
+    }
+
+    /// Queues those who gave way again, where that is done once the step is formed.
+    #[inline(never)]
+    fn requeue_late(&mut self, trace: &Trace) {
+        // In the queue, the last victim stands before the one before it.
+        for slot in self.late.drain(..) {
+            self.waiting.put_back(self.table[slot].request, slot, trace);
+        }
+        self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
     }
 
     fn open(&self) -> Forming {
@@ -174,10 +185,7 @@ impl Instance {
                         self.admit_waiting(chunked, forming, now, world);
                     }
                 }
-                Stage::Layered { layers, ref groups } => {
-                    let groups = groups.clone();
-                    self.advance_layers(layers, &groups, forming, now, world);
-                }
+                Stage::Layered { .. } => self.advance_layers(i, forming, now, world),
             }
         }
         true
@@ -206,10 +214,10 @@ impl Instance {
             (Series { first: self.cost.step(&shape), slope: 0 }, 1)
         };
         if self.log.is_some() {
-            self.record = Some(Box::new(self.describe(now, decodes)));
+            self.begin_record(now, decodes);
         }
         let beyond = self.cost.beyond(&shape);
-        let copying = self.copying(series.first);
+        let copying = if self.copied == (0, 0) { 0 } else { self.copying(series.first) };
         self.shape = shape;
         let mut flight = Flight { start: now, copying, series, steps, begun: true, beyond, decodes };
         if self.ranks.is_some() && flight.steps > 1 {
@@ -217,13 +225,20 @@ impl Instance {
         }
         let ends = u128::from(now) + u128::from(copying) + series.total(flight.steps);
         if ends > u128::from(HORIZON) {
-            flight.steps = flight.steps_ended(HORIZON);
-            if flight.steps == 0 {
-                let seconds = now / TICKS_PER_SECOND;
-                return Err(Error::ClockOverflow { seconds, instance: self.index as usize });
-            }
+            return self.end_in_time(flight);
         }
         Ok(flight)
+    }
+
+    /// Those of a flight's steps that end while there is time.
+    #[cold]
+    fn end_in_time(&self, flight: Flight) -> Result<Flight, Error> {
+        let steps = flight.steps_ended(HORIZON);
+        if steps == 0 {
+            let seconds = flight.start / TICKS_PER_SECOND;
+            return Err(Error::ClockOverflow { seconds, instance: self.index as usize });
+        }
+        Ok(Flight { steps, ..flight })
     }
 
     #[cold]
@@ -238,6 +253,7 @@ impl Instance {
     }
 
     /// What copies to and from the CPU's memory add to a step that takes `step`.
+    #[inline(never)]
     fn copying(&self, step: Ticks) -> Ticks {
         let (outward, inward) = self.copied;
         match self.scheduler.preemption {

@@ -8,7 +8,7 @@
 use super::Instance;
 use super::World;
 use super::form::Forming;
-use crate::config::GroupRule;
+use crate::config::Stage;
 use crate::time::Ticks;
 
 /// Where the batch under way stands.
@@ -52,8 +52,7 @@ impl Instance {
     #[inline(never)]
     pub(super) fn advance_layers(
         &mut self,
-        layers: u32,
-        rule: &GroupRule,
+        stage: usize,
         forming: &mut Forming,
         now: Ticks,
         world: &mut World,
@@ -73,6 +72,8 @@ impl Instance {
             return;
         }
         let tokens = self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
-        self.layers = Layers { group: Some(0), groups: rule.groups(tokens), depth: layers };
+        if let Stage::Layered { layers, groups } = &self.scheduler.stages[stage] {
+            self.layers = Layers { group: Some(0), groups: groups.groups(tokens), depth: *layers };
+        }
     }
 }

@@ -370,12 +370,7 @@ impl Instance {
             self.ahead.arrive(request, now);
             true
         } else if self.ranks.is_some() {
-            let row = request as usize;
-            let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
-            let slot = self.table.insert(request, prompt, output);
-            self.table[slot].phase = Phase::Preempted;
-            self.open_track(slot, world);
-            self.queue_by_rank(slot, now, 0, world)
+            self.arrive_by_rank(request, now, world)
         } else {
             self.waiting.arrive(request, world.trace)
         };

@@ -17,7 +17,13 @@ pub(super) struct Waiter {
 
 /// The waiting requests of an instance.
 #[derive(Debug)]
-pub(super) enum Queue {
+pub(super) struct Queue {
+    line: Line,
+    len: u64,
+}
+
+#[derive(Debug)]
+enum Line {
     /// In the order in which they came.
     Fifo(VecDeque<Waiter>),
     /// By rank, then by row, which is the order of arrival.
@@ -28,35 +34,34 @@ pub(super) enum Queue {
 
 impl Queue {
     pub(super) fn new(order: &QueueOrder) -> Self {
-        match order {
+        let line = match order {
             // Where requests are ranked they are queued with their ranks.
-            QueueOrder::Arrival | QueueOrder::Ranked(_) => Self::Fifo(VecDeque::new()),
-            QueueOrder::Priority => Self::Ranked(BinaryHeap::new()),
-            QueueOrder::LongestPrefix { .. } => Self::Sorted(VecDeque::new()),
-        }
+            QueueOrder::Arrival | QueueOrder::Ranked(_) => Line::Fifo(VecDeque::new()),
+            QueueOrder::Priority => Line::Ranked(BinaryHeap::new()),
+            QueueOrder::LongestPrefix { .. } => Line::Sorted(VecDeque::new()),
+        };
+        Self { line, len: 0 }
     }
 
     #[inline]
     pub(super) fn len(&self) -> u64 {
-        match self {
-            Self::Fifo(queue) | Self::Sorted(queue) => queue.len() as u64,
-            Self::Ranked(heap) => heap.len() as u64,
-        }
+        self.len
     }
 
     /// Takes in a newcomer. Returns whether it may be next.
     pub(super) fn arrive(&mut self, request: u32, trace: &Trace) -> bool {
         let waiter = Waiter { request, slot: None };
-        match self {
-            Self::Fifo(queue) => {
+        self.len += 1;
+        match &mut self.line {
+            Line::Fifo(queue) => {
                 queue.push_back(waiter);
                 queue.len() == 1
             }
-            Self::Sorted(queue) => {
+            Line::Sorted(queue) => {
                 queue.push_back(waiter);
                 true
             }
-            Self::Ranked(heap) => {
+            Line::Ranked(heap) => {
                 heap.push(Reverse((trace.rank(request as usize), waiter)));
                 heap.peek().is_some_and(|Reverse((_, first))| *first == waiter)
             }
@@ -66,41 +71,44 @@ impl Queue {
     /// Takes back someone who lost its memory: ahead of all, or by its rank.
     pub(super) fn put_back(&mut self, request: u32, slot: Slot, trace: &Trace) {
         let waiter = Waiter { request, slot: Some(slot) };
-        match self {
-            Self::Fifo(queue) | Self::Sorted(queue) => queue.push_front(waiter),
-            Self::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
+        self.len += 1;
+        match &mut self.line {
+            Line::Fifo(queue) | Line::Sorted(queue) => queue.push_front(waiter),
+            Line::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
         }
     }
 
     /// Takes in somebody who comes from another instance: behind all, or by its rank.
     pub(super) fn come_back(&mut self, request: u32, slot: Slot, trace: &Trace) {
         let waiter = Waiter { request, slot: Some(slot) };
-        match self {
-            Self::Fifo(queue) | Self::Sorted(queue) => queue.push_back(waiter),
-            Self::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
+        self.len += 1;
+        match &mut self.line {
+            Line::Fifo(queue) | Line::Sorted(queue) => queue.push_back(waiter),
+            Line::Ranked(heap) => heap.push(Reverse((trace.rank(request as usize), waiter))),
         }
     }
 
     /// Who is next.
     #[inline]
     pub(super) fn front(&self) -> Option<Waiter> {
-        match self {
-            Self::Fifo(queue) | Self::Sorted(queue) => queue.front().copied(),
-            Self::Ranked(heap) => heap.peek().map(|&Reverse((_, waiter))| waiter),
+        match &self.line {
+            Line::Fifo(queue) | Line::Sorted(queue) => queue.front().copied(),
+            Line::Ranked(heap) => heap.peek().map(|&Reverse((_, waiter))| waiter),
         }
     }
 
     #[inline]
     pub(super) fn pop(&mut self) {
-        match self {
-            Self::Fifo(queue) | Self::Sorted(queue) => drop(queue.pop_front()),
-            Self::Ranked(heap) => drop(heap.pop()),
-        }
+        let gone = match &mut self.line {
+            Line::Fifo(queue) | Line::Sorted(queue) => queue.pop_front(),
+            Line::Ranked(heap) => heap.pop().map(|Reverse((_, waiter))| waiter),
+        };
+        self.len -= u64::from(gone.is_some());
     }
 
     /// Sorts by a key, stably, where the order is one that is looked at anew.
     pub(super) fn sort_by_key(&mut self, most: u64, key: impl FnMut(&Waiter) -> u32) {
-        if let Self::Sorted(queue) = self
+        if let Line::Sorted(queue) = &mut self.line
             && queue.len() as u64 <= most
         {
             queue.make_contiguous().sort_by_cached_key(key);
@@ -110,14 +118,14 @@ impl Queue {
     /// Whether who is next may change without an arrival or a departure.
     #[inline]
     pub(super) fn is_sorted_anew(&self) -> bool {
-        matches!(self, Self::Sorted(queue) if queue.len() > 1)
+        self.len > 1 && matches!(self.line, Line::Sorted(_))
     }
 
     /// Everyone, in no order that matters.
     pub(super) fn iter(&self) -> Box<dyn Iterator<Item = Waiter> + '_> {
-        match self {
-            Self::Fifo(queue) | Self::Sorted(queue) => Box::new(queue.iter().copied()),
-            Self::Ranked(heap) => Box::new(heap.iter().map(|&Reverse((_, waiter))| waiter)),
+        match &self.line {
+            Line::Fifo(queue) | Line::Sorted(queue) => Box::new(queue.iter().copied()),
+            Line::Ranked(heap) => Box::new(heap.iter().map(|&Reverse((_, waiter))| waiter)),
         }
     }
 }

@@ -171,6 +171,17 @@ impl Instance {
         }
     }
 
+    /// Takes in a request that is new.
+    #[inline(never)]
+    pub(super) fn arrive_by_rank(&mut self, request: u32, now: Ticks, world: &World) -> bool {
+        let row = request as usize;
+        let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
+        let slot = self.table.insert(request, prompt, output);
+        self.table[slot].phase = Phase::Preempted;
+        self.open_track(slot, world);
+        self.queue_by_rank(slot, now, 0, world)
+    }
+
     /// Queues a request by rank that has come to this instance.
     pub(super) fn queue_by_rank(&mut self, slot: Slot, now: Ticks, attained: Ticks, world: &World) -> bool {
         // A step under way does not count as one that it has sat out.

@@ -55,9 +55,14 @@ impl StepRecord {
 }
 
 impl Instance {
+    /// Keeps what a step that starts was decided to do.
+    #[cold]
+    pub(super) fn begin_record(&mut self, start: Ticks, decodes: bool) {
+        self.record = Some(Box::new(self.describe(start, decodes)));
+    }
+
     /// The step just formed.
-    #[inline(never)]
-    pub(super) fn describe(&self, start: Ticks, decodes: bool) -> StepRecord {
+    fn describe(&self, start: Ticks, decodes: bool) -> StepRecord {
         let mut scheduled = Vec::new();
         for &(turn, slot) in &self.order {
             let active = &self.table[slot];
