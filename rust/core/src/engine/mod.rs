@@ -194,7 +194,7 @@ impl Simulation {
                 self.end_step(index, now);
                 self.free(index);
             }
-            if others <= now || self.rules_are_asked() {
+            if self.rules_are_asked() {
                 self.ask_rules(now)?;
                 self.land(now);
                 if watch <= now {

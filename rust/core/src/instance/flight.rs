@@ -85,7 +85,7 @@ impl Instance {
     /// ends at `now` has seen its last. Returns when the run now ends, if that
     /// changed.
     pub(crate) fn cut(&mut self, now: Ticks) -> Option<Ticks> {
-        if let Some(run) = self.sequel.take() {
+        if let Some((run, _)) = self.sequel.take() {
             debug_assert!(now < run.start, "Invariant: a step that has ended is booked");
             return Some(run.start);
         }

@@ -113,7 +113,7 @@ impl Instance {
         if !self.chunks.is_empty() {
             self.under_way = self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
             self.sequel = self.plan_after(&flight, world);
-            end = self.sequel.as_ref().map_or(end, Flight::end);
+            end = self.sequel.as_ref().map_or(end, |(run, _)| run.end());
         }
         self.flight = Some(flight);
         Ok(Some(end))

@@ -181,8 +181,9 @@ pub(crate) struct Instance {
     kv_bytes_per_token: u64,
     ahead: Ahead,
     flight: Option<Flight>,
-    /// The run that follows the step in progress unless something comes before.
-    sequel: Option<Flight>,
+    /// The run that follows the step in progress unless something comes before,
+    /// and what its first step computes.
+    sequel: Option<(Flight, StepShape)>,
     /// Whether runs are planned by what is known, and not stage by stage.
     plans: bool,
     /// What the first step of the run in progress computes.

@@ -35,11 +35,11 @@ impl Instance {
     }
 
     /// The run after the step that starts, if it is known.
-    pub(super) fn plan_after(&self, head: &Flight, world: &World) -> Option<Flight> {
+    pub(super) fn plan_after(&self, head: &Flight, world: &World) -> Option<(Flight, StepShape)> {
         if self.ranks.is_some() && !self.steady_ranks {
             return None;
         }
-        self.plan(head.end(), head.decodes, world).map(|(run, _)| run)
+        self.plan(head.end(), head.decodes, world)
     }
 
     /// The run that begins at `start`, if it is known: nobody waits, every chunk
@@ -129,7 +129,7 @@ impl Instance {
     /// begun, though nobody has booked that.
     #[inline]
     pub(super) fn is_past_head(&self, now: Ticks) -> bool {
-        self.sequel.as_ref().is_some_and(|run| run.start <= now)
+        self.sequel.as_ref().is_some_and(|(run, _)| run.start <= now)
     }
 
     /// Books the step in progress if it has ended by `now`, which begins the run
@@ -144,14 +144,15 @@ impl Instance {
     /// Books the step in progress, so that the run planned to follow it is.
     #[inline(never)]
     pub(super) fn pass_head(&mut self, world: &mut World) {
-        let (Some(head), Some(run)) = (self.flight.take(), self.sequel.take()) else { return };
+        let (Some(head), Some((run, shape))) = (self.flight.take(), self.sequel.take()) else { return };
         self.under_way = 0;
         self.apply(&head, 1, world);
         self.finish_chunks(head.start, run.start, world);
         if cfg!(debug_assertions) {
             self.check();
         }
-        self.shape = self.shape(true);
+        debug_assert_eq!(shape, self.shape(true), "Invariant: a run is what it was planned to be");
+        self.shape = shape;
         self.flight = Some(run);
     }
 
@@ -160,7 +161,7 @@ impl Instance {
     #[inline]
     pub(super) fn grown(&self, now: Ticks, chunks: u64) -> u64 {
         let members = self.decode.len();
-        let Some(run) = self.sequel.as_ref().filter(|run| run.start <= now) else {
+        let Some((run, _)) = self.sequel.as_ref().filter(|(run, _)| run.start <= now) else {
             return self.ended(now) * members;
         };
         let head = if self.flight.as_ref().is_some_and(|head| head.decodes) { members } else { 0 };
