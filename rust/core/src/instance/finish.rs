@@ -98,7 +98,7 @@ impl Instance {
             self.decode.advance(flight.start, series, steps, &mut self.table, world.gaps);
             self.decoded_at = flight.start + ticks as Ticks;
             if let Some(pacing) = &mut self.pacing {
-                pacing.advance(flight, steps, self.decode.step());
+                pacing.advance(flight, steps, self.decoded_at, self.decode.step());
                 for &(slot, _) in self.decode.newcomers() {
                     pacing.goes_on_in_set(slot, self.decode.step() - steps + 1, flight.start + series.first);
                 }

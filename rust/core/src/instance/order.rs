@@ -37,6 +37,12 @@ impl<K: Copy + Default + Ord> Order<K> {
         self.heap.first().map(|&slot| (self.keys[slot as usize], slot))
     }
 
+    /// Whether no slot has a key.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
     /// Whether a slot has a key.
     #[inline]
     pub(super) fn holds(&self, slot: Slot) -> bool {

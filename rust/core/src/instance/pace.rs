@@ -83,8 +83,8 @@ pub(crate) struct Pacing {
     tracks: Vec<Track>,
     /// Maxima of `T(k) - k·d` by the set's step `k`.
     maxima: SuffixMaxima<i128>,
-    /// The set's latest `T(k) - k·d`.
-    latest: i128,
+    /// When the set's latest step ended, and which it was.
+    latest: (Ticks, u64),
     slow: Vec<Slow>,
     /// When readers outside the set, or without anything yet, run out.
     fixed: Order<Ticks>,
@@ -103,7 +103,7 @@ impl Pacing {
             watched,
             tracks: Vec::new(),
             maxima: SuffixMaxima::default(),
-            latest: i128::MIN,
+            latest: (0, 0),
             slow: Vec::new(),
             fixed: Order::default(),
             moving: BinaryHeap::new(),
@@ -227,24 +227,35 @@ impl Pacing {
         self.slow.clear();
     }
 
-    /// The set has taken `steps` steps of a flight, and `after` in all.
-    pub(crate) fn advance(&mut self, flight: &Flight, steps: u64, after: u64) {
+    /// The set has taken `steps` steps of a flight, which ended at `end`, and
+    /// `after` in all.
+    #[inline]
+    pub(crate) fn advance(&mut self, flight: &Flight, steps: u64, end: Ticks, after: u64) {
+        // Where the set is faster than its readers, no maximum changes.
+        let goes_on = flight.start == self.latest.0 && after - steps == self.latest.1 && self.latest.1 > 0;
+        if !goes_on || i128::from(flight.series.at(steps - 1)) > self.interval {
+            self.note_slow(flight, steps, after);
+        }
+        self.latest = (end, after);
+    }
+
+    #[inline(never)]
+    fn note_slow(&mut self, flight: &Flight, steps: u64, after: u64) {
         let interval = self.interval;
         let run = Slow { before: after - steps, start: flight.start, series: flight.series, steps };
         let (first, last) = (run.at(run.before + 1, interval), run.at(after, interval));
-        let rises = first > self.latest || i128::from(flight.series.at(steps - 1)) > interval;
-        if rises {
+        let (ended, step) = self.latest;
+        let latest = if step == 0 { i128::MIN } else { i128::from(ended) - i128::from(step) * interval };
+        if first > latest || i128::from(flight.series.at(steps - 1)) > interval {
             if self.slow.len() >= 4096 && self.slow.len().is_power_of_two() {
                 self.forget();
             }
             self.slow.push(run);
-            // Where the set is faster than its readers, no maximum changes.
             self.maxima.push(run.before + 1, first);
             if steps > 1 {
                 self.maxima.push(after, last);
             }
         }
-        self.latest = last;
     }
 
     /// Lets go of what no member will ask for.
@@ -437,7 +448,7 @@ mod tests {
             for (i, &(pause, first, slope, steps)) in runs.iter().enumerate() {
                 let flight = flight(now + pause, first, slope, steps);
                 step += steps;
-                pacing.advance(&flight, steps, step);
+                pacing.advance(&flight, steps, flight.end(), step);
                 let from = if i == begin { into % steps } else { 0 };
                 if i == begin {
                     let when = flight.start + flight.series.total(from + 1) as u64;

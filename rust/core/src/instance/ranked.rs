@@ -237,8 +237,15 @@ impl Instance {
     }
 
     /// Brings all ranks up to date for a step that starts now.
-    #[inline(never)]
+    #[inline]
     pub(super) fn wake(&mut self, now: Ticks, world: &World) {
+        if !world.leap || self.ranks.as_deref().is_some_and(Ranks::may_change_by_itself) {
+            self.refresh_ranks(now, world);
+        }
+    }
+
+    #[inline(never)]
+    fn refresh_ranks(&mut self, now: Ticks, world: &World) {
         let steps = self.usage.steps;
         let Some(ranks) = &mut self.ranks else { return };
         let refreshes = ranks.refreshes(now, steps);
@@ -259,20 +266,30 @@ impl Instance {
     }
 
     /// A step is formed: nobody has come in or given way in it yet.
-    #[inline(never)]
+    #[inline]
     pub(super) fn begin_round(&mut self, now: Ticks, trace: &Trace) {
-        let admission = std::mem::take(&mut self.scheduler.admission);
-        self.may_displace = match &admission {
-            Admission::Wait => false,
-            Admission::Displace { when: None, .. } => true,
-            Admission::Displace { when: Some(when), .. } => {
-                holds_now(when, &mut OfInstance { instance: self, now, trace })
-            }
-        };
-        self.scheduler.admission = admission;
         if let Some(ranks) = &mut self.ranks {
             ranks.round += 1;
         }
+        self.may_displace = match &self.scheduler.admission {
+            Admission::Wait => false,
+            Admission::Displace { when: None, .. } => true,
+            Admission::Displace { .. } => self.is_moved_to_displace(now, trace),
+        };
+    }
+
+    /// Whether what must hold for anybody to be displaced does.
+    #[inline(never)]
+    fn is_moved_to_displace(&mut self, now: Ticks, trace: &Trace) -> bool {
+        let admission = std::mem::take(&mut self.scheduler.admission);
+        let moved = match &admission {
+            Admission::Displace { when: Some(when), .. } => {
+                holds_now(when, &mut OfInstance { instance: self, now, trace })
+            }
+            _ => true,
+        };
+        self.scheduler.admission = admission;
+        moved
     }
 
     /// For how many of a run's steps no rank changes that somebody who waits

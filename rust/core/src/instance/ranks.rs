@@ -449,7 +449,7 @@ impl Ranks {
     /// The best of those who wait.
     #[inline]
     pub(super) fn front(&self) -> Option<Slot> {
-        self.queued.best()
+        if self.waiting() == 0 { None } else { self.queued.best() }
     }
 
     /// The worst of those who run.
@@ -530,6 +530,13 @@ impl Ranks {
             0 => u64::MAX,
             period => period - steps % period,
         }
+    }
+
+    /// Whether a rank may change though nothing happens to its request: by the
+    /// clock, while it waits, or because all are looked at every so often.
+    #[inline]
+    pub(super) fn may_change_by_itself(&self) -> bool {
+        self.rules.refresh.is_set() || !self.by_time.is_empty() || !self.by_idle.is_empty()
     }
 
     /// Whether all are to be looked at, at a step that starts at `now`.
