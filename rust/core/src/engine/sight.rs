@@ -106,7 +106,8 @@ impl Sight<'_, '_> {
         match *expr {
             // Mostly it is a field, and needs no further looking at.
             Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
-                sort_key_of(self.field(self.candidate, field, class))
+                let glimpse = self.instances[self.candidate].glimpse(field, class);
+                sort_key_of(glimpse.unwrap_or_else(|| self.field(self.candidate, field, class)))
             }
             _ => sort_key_now(expr, self),
         }

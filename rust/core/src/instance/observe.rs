@@ -174,14 +174,17 @@ impl Instance {
             InstField::MeanTokenIntervalS => 0,
             _ => return false,
         };
-        // Mostly nothing can have changed before the run ends.
-        let Some(flight) = &self.flight else { return false };
-        let reached = self.decode.step();
-        if !flight.decodes || next >= reached + flight.steps {
-            return false;
+        !self.outlasts_run(next) && {
+            let ended = self.ended(now);
+            ended > 0 && next <= self.decode.step() + ended
         }
-        let ended = self.ended(now);
-        ended > 0 && next <= reached + ended
+    }
+
+    /// Whether the step or run in progress ends before the decode set's `step`:
+    /// mostly so, and then nothing that is due then can have changed.
+    #[inline]
+    fn outlasts_run(&self, step: u64) -> bool {
+        self.flight.as_ref().is_none_or(|flight| !flight.decodes || step >= self.decode.step() + flight.steps)
     }
 
     /// Blocks that nobody holds.
@@ -227,8 +230,15 @@ impl Instance {
         self.at_first(field).map(|first| first as f64)
     }
 
-    /// A field, for a request that asks, as of the last finished step.
+    /// A field that policies compare all instances by, where that is quickly said.
     #[inline]
+    pub(crate) fn glimpse(&self, field: InstField, class: u32) -> Option<f64> {
+        let ranks = self.ranks.as_ref().filter(|_| field == InstField::ClassRequests)?;
+        let sure = self.sequel.is_none() && self.outlasts_run(ranks.next_class());
+        sure.then(|| ranks.in_class(class) as f64)
+    }
+
+    /// A field, for a request that asks, as of the last finished step.
     pub(crate) fn look(
         &mut self,
         field: InstField,
