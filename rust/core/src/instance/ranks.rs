@@ -15,7 +15,7 @@ use super::lists::{Queued, Running};
 use super::order::Order;
 use super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking};
-use crate::policy::{Expr, Field, ReqField, Until, holds, sort_key, sort_key_of};
+use crate::policy::{Condition, Expr, Field, ReqField, Until, sort_key, sort_key_of};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -154,6 +154,9 @@ pub(super) struct Ranks {
     /// By the instance's step counter, of those who wait.
     by_idle: Order<u64>,
     by_time: Order<Ticks>,
+    /// Whom each class takes.
+    takes: Vec<Condition>,
+    /// How many each has.
     members: Vec<u64>,
     /// Which keys of a class are the quanta used up, where the others are what
     /// they are as long as one is in it; else nothing.
@@ -169,6 +172,7 @@ impl Ranks {
     pub(super) fn new(rules: Ranking) -> Self {
         Self {
             members: vec![0; rules.classes.len()],
+            takes: rules.classes.iter().map(|class| Condition::new(class.when.as_ref())).collect(),
             by_quanta: rules.classes.iter().map(|class| by_quanta(&rules, class)).collect(),
             rules,
             entries: Vec::new(),
@@ -304,7 +308,7 @@ impl Ranks {
     /// in its list.
     pub(super) fn place(&mut self, slot: Slot, view: &mut RequestView, look: Look, trace: &Trace) -> bool {
         let Look { keys, steps, goes_on, remembers, waits } = look;
-        let Self { rules, entries, members, .. } = self;
+        let Self { rules, takes, entries, members, .. } = self;
         let entry = &mut entries[slot as usize];
         let mut until = Until::EVER;
         let class = if entry.is_held(rules, view, &mut until) {
@@ -314,7 +318,7 @@ impl Ranks {
             until = Until { steps: step - steps, ticks: moment - view.now };
             entry.class
         } else {
-            class_of(rules, view, trace, &mut until)
+            class_of(takes, view, trace, &mut until)
         };
         let entered = !entry.placed || class != entry.class;
         if entered {
@@ -600,10 +604,9 @@ impl Entry {
 }
 
 /// The first class that takes a request.
-fn class_of(rules: &Ranking, view: &RequestView, trace: &Trace, until: &mut Until) -> u32 {
+fn class_of(takes: &[Condition], view: &RequestView, trace: &Trace, until: &mut Until) -> u32 {
     let mut scope = OfRequest { view, trace };
-    let takes = |class: &Class| class.when.as_ref().is_none_or(|when| holds(when, &mut scope, until));
-    rules.classes.iter().position(takes).unwrap_or(0) as u32
+    takes.iter().position(|takes| takes.holds(&mut scope, until)).unwrap_or(0) as u32
 }
 
 /// Which keys of a class are the quanta used up, if all others are what they are

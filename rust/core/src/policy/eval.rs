@@ -328,7 +328,7 @@ fn combine<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> N {
 
 #[inline]
 #[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
-fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> bool {
+pub(super) fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> bool {
     // Once the one has passed the other it does not come back.
     let gap = first.plus(second, -1.0);
     let up = if gap.value() <= 0.0 { -gap.value() } else { f64::INFINITY };

@@ -4,12 +4,14 @@
 //! Nothing here knows of an instance: whoever evaluates an expression lends it
 //! a [`Scope`], which says what each field is at that moment.
 
+mod condition;
 mod eval;
 mod expr;
 mod fields;
 mod rule;
 
-pub(crate) use eval::{Form, Number, Scope, Until, holds, holds_now, sort_key, sort_key_now, sort_key_of};
+pub(crate) use condition::Condition;
+pub(crate) use eval::{Form, Number, Scope, Until, holds_now, sort_key, sort_key_now, sort_key_of};
 pub use expr::{Aggregate, Expr, Op};
 pub use fields::{Field, InstField, ReqField, Who};
 pub use rule::{Action, Choice, Live, Monitor, Pick, Routing, Rule};
