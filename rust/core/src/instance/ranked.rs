@@ -415,7 +415,6 @@ impl Instance {
 
     /// Has those who run with a worse rank than `slot` give way, the worst
     /// first, until it has room; all of them do, or none if that is not enough.
-    #[expect(clippy::too_many_arguments, reason = "what one decision depends on")]
     #[inline(never)]
     fn make_room(
         &mut self,

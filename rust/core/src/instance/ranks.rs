@@ -107,6 +107,7 @@ pub(super) struct Look {
 
 /// What is kept of one request.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(super) struct Entry {
     pub(super) rank: Rank,
     class: u32,

@@ -49,7 +49,9 @@ fn split(expr: &Expr, all: &mut Vec<Comparison>) -> bool {
     match expr {
         Expr::Op(Op::And, arguments) => arguments.iter().all(|argument| split(argument, all)),
         Expr::Op(op @ (Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne), arguments) => {
-            let [Expr::Field(Field::Req(field)), Expr::Const(with)] = arguments.as_slice() else { return false };
+            let [Expr::Field(Field::Req(field)), Expr::Const(with)] = arguments.as_slice() else {
+                return false;
+            };
             all.push(Comparison { field: *field, op: *op, with: *with });
             true
         }
