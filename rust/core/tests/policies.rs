@@ -14,12 +14,16 @@ const KEYS: [&str; 8] = [
     r#"{"op": "gt", "args": [{"field": "req.slack_s"}, {"const": 2e-11}]}"#,
     r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#,
 ];
-const TARGETS: [&str; 5] = [
+const TARGETS: [&str; 9] = [
     r#"{"field": "inst.kv_tokens"}"#,
     r#"{"field": "inst.reasoning_requests"}"#,
     r#"{"op": "neg", "args": [{"field": "inst.free_blocks"}]}"#,
     r#"{"op": "not", "args": [{"field": "inst.answering_on_pace"}]}"#,
     r#"{"field": "inst.waiting_blocks"}"#,
+    r#"{"field": "inst.outstanding_tokens"}"#,
+    r#"{"field": "inst.class_requests", "class": 0}"#,
+    r#"{"field": "inst.fresh_answering_requests"}"#,
+    r#"{"field": "inst.mean_token_interval_s"}"#,
 ];
 
 #[derive(Debug, Clone)]
@@ -32,7 +36,10 @@ struct Case {
     refresh: u64,
     displaces: bool,
     space: Option<u64>,
-    targets: (usize, usize),
+    /// By which requests are placed when they arrive (round robin, or one of
+    /// those), when their prompt is through (nobody is asked, or one), and when
+    /// they answer.
+    targets: (Option<usize>, Option<usize>, usize),
     links: Option<u64>,
     live: bool,
     until: Option<u64>,
@@ -43,7 +50,8 @@ struct Case {
 fn cases() -> impl Strategy<Value = Case> {
     let shape = (30u64..70, 1u32..5, 2u64..64, 1u64..9);
     let order = (0..KEYS.len(), 0u64..4, any::<bool>(), prop::option::of(0u64..60));
-    let moves = (0..TARGETS.len(), 0..TARGETS.len(), prop::option::of(0u64..9), any::<bool>());
+    let target = || prop::option::of(0..TARGETS.len());
+    let moves = (target(), target(), 0..TARGETS.len(), prop::option::of(0u64..9), any::<bool>());
     let request = (0u64..20, 1u32..30, 1u32..30, 0u32..30);
     let requests = prop::collection::vec(request, 1..25);
     (shape, order, moves, prop::option::of(0u64..3_000), requests).prop_map(
@@ -57,9 +65,9 @@ fn cases() -> impl Strategy<Value = Case> {
             displaces: order.2,
             // Memory that is lost may be lost for ever, under ranks that change without a token.
             space: if matches!(order.0, 5..) { Some(1_000) } else { order.3 },
-            targets: (moves.0, moves.1),
-            links: moves.2,
-            live: moves.3,
+            targets: (moves.0, moves.1, moves.2),
+            links: moves.3,
+            live: moves.4,
             until,
             requests,
         },
@@ -80,7 +88,15 @@ fn config(case: &Case, leap: bool) -> String {
         .map_or("null".into(), |latency| format!(r#"{{"bytes_per_s": 1e12, "latency": {latency}}}"#));
     let until = case.until.map_or("null".into(), |until| until.to_string());
     let live = if case.live { r#"{"stages": 2, "last_blocks": 1}"# } else { "null" };
-    let (prefilled, answering) = (TARGETS[case.targets.0], TARGETS[case.targets.1]);
+    let pick = |target: usize| {
+        format!(
+            r#"{{"rule": "pick", "min": [{}], "where": null, "accept": null, "within": null}}"#,
+            TARGETS[target]
+        )
+    };
+    let arrival = case.targets.0.map_or(r#"{"rule": "round_robin"}"#.into(), pick);
+    let prefilled = case.targets.1.map_or("null".into(), pick);
+    let answering = pick(case.targets.2);
     let instance = format!(
         r#"{{"blocks": {}, "block_tokens": {}, "max_model_len": null, "kv_bytes_per_token": 1,
         "cost": {{"kind": "affine", "step": 5, "token": 2, "kv_token": 1}},
@@ -99,9 +115,7 @@ fn config(case: &Case, leap: bool) -> String {
     format!(
         r#"{{"instances": [{instance}, {instance}], "roles": [0, 1], "links": {links},
         "pace": {{"interval": 30, "first": 60, "ttft": 100}},
-        "routing": {{"on_arrival": {{"rule": "round_robin"}},
-            "on_prefilled": {{"rule": "pick", "min": [{prefilled}], "where": null, "accept": null, "within": null}},
-            "on_answering": {{"rule": "pick", "min": [{answering}], "where": null, "accept": null, "within": null}},
+        "routing": {{"on_arrival": {arrival}, "on_prefilled": {prefilled}, "on_answering": {answering},
             "every": [{{"period": 70, "actions": [{{"action": "migrate",
                 "source": {{"min": [{{"field": "inst.free_blocks"}}], "where": null}},
                 "target": {{"min": [{{"op": "neg", "args": [{{"field": "inst.free_blocks"}}]}}], "where": null}},
@@ -171,7 +185,7 @@ fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
         refresh: 0,
         displaces: true,
         space: None,
-        targets: (0, 0),
+        targets: (None, Some(0), 0),
         links: None,
         live: false,
         until: None,
@@ -199,7 +213,7 @@ fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
         refresh: 0,
         displaces: false,
         space: None,
-        targets: (0, 0),
+        targets: (None, Some(0), 0),
         links: Some(7),
         live: false,
         until: None,
@@ -223,5 +237,46 @@ fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
         let outcome = replay(&config.to_string(), &case.requests).expect("it ends");
         assert_eq!((outcome.columns.migrations[0], outcome.columns.transfer[0]), (1, 12));
         assert_eq!(outcome.columns.finish[0], 42 + 17 * 10);
+    }
+}
+
+#[test]
+fn who_is_let_in_has_the_block_of_its_next_token() {
+    // Steps take 10 ticks, blocks hold one token. Row 0 prefills its 19 tokens on instance 0, moves, and is let
+    // in on instance 1 at 10, which takes its 20th block: so it never is in the class of those with 19, where
+    // it would stay for 5 tokens and row 3 would go before it. Row 3, who waits since 5, comes in when row 0 has its third token, at 30.
+    let case = Case {
+        blocks: 64,
+        block_tokens: 1,
+        budget: 64,
+        seqs: 2,
+        key: 0,
+        refresh: 0,
+        displaces: true,
+        space: None,
+        targets: (None, None, 0),
+        links: None,
+        live: false,
+        until: None,
+        requests: vec![(0, 19, 3, 0), (0, 1, 9, 0), (0, 1, 1, 0), (5, 1, 1, 0)],
+    };
+    for leap in [true, false] {
+        let mut config: serde_json::Value = serde_json::from_str(&config(&case, leap)).expect("it is JSON");
+        let sized = serde_json::json!([{"field": "req.blocks"}, {"const": 19}]);
+        for instance in config["instances"].as_array_mut().expect("there are some") {
+            instance["cost"] = serde_json::json!({"kind": "affine", "step": 10, "token": 0, "kv_token": 0});
+            instance["scheduler"]["allocation"] = "sequence".into();
+            instance["scheduler"]["order"]["classes"] = serde_json::json!([
+                {"when": {"op": "ne", "args": sized}, "keys": [{"field": "req.waiting_s"}]},
+                {"hold": 5, "keys": [{"field": "req.waiting_s"}]},
+            ]);
+        }
+        let last = serde_json::json!([{"op": "neg", "args": [{"field": "inst.index"}]}]);
+        config["routing"] = serde_json::json!({
+            "on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "pick", "min": last},
+        });
+        let outcome = replay(&config.to_string(), &case.requests).expect("it ends");
+        assert_eq!((outcome.columns.migrations[0], outcome.columns.preemptions[0]), (1, 0));
+        assert_eq!((outcome.columns.finish[0], outcome.columns.scheduled[3]), (30, 30));
     }
 }

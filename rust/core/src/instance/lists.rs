@@ -3,7 +3,7 @@
 
 use super::active::Slot;
 use super::order::Order;
-use super::ranks::Rank;
+use super::rank::Rank;
 
 /// No place.
 const NOWHERE: u32 = u32::MAX;
@@ -108,6 +108,47 @@ impl Running {
             self.learn(rank, slot);
             high = self.worst[0].0.high();
         }
+    }
+}
+
+/// All who run, the worst first.
+pub(super) struct Falling<'a> {
+    running: &'a Running,
+    worst: Option<(Rank, Slot)>,
+    last: Option<Rank>,
+    scans: u32,
+    rest: Vec<(Rank, Slot)>,
+}
+
+/// Mostly one or two are asked for; past so many, all are put in order.
+const MOST_SCANS: u32 = 8;
+
+impl<'a> Falling<'a> {
+    pub(super) fn new(running: &'a mut Running) -> Self {
+        let worst = running.worst();
+        Self { running, worst, last: None, scans: 0, rest: Vec::new() }
+    }
+}
+
+impl Iterator for Falling<'_> {
+    type Item = (Rank, Slot);
+
+    fn next(&mut self) -> Option<(Rank, Slot)> {
+        let next = match self.last {
+            None => self.worst,
+            Some(_) if self.scans > MOST_SCANS => self.rest.pop(),
+            Some(last) => {
+                self.scans += 1;
+                if self.scans > MOST_SCANS {
+                    self.rest = self.running.all_below(last);
+                    self.rest.pop()
+                } else {
+                    self.running.worst_below(last)
+                }
+            }
+        }?;
+        self.last = Some(next.0);
+        Some(next)
     }
 }
 

@@ -1,14 +1,13 @@
-//! Scheduling by rank: keeping ranks up to date, letting the best of those who
-//! wait in, and having the worst of those who run make room for them.
+//! Scheduling by rank: keeping ranks up to date, and letting the best of those
+//! who wait in.
 
 use super::active::{Phase, Slot};
 use super::flight::Flight;
 use super::form::Forming;
 use super::observe::OfInstance;
 use super::ranks::{List, Look, Ranks};
-use super::view::RequestView;
 use super::{Instance, Part, World};
-use crate::config::{Admission, Allocation, Preemption, Ranking};
+use crate::config::{Admission, Preemption, Ranking};
 use crate::kv::Owner;
 use crate::policy::{ReqField, holds_now};
 use crate::time::Ticks;
@@ -26,87 +25,6 @@ struct Offer {
 }
 
 impl Instance {
-    /// What is known of a request.
-    pub(crate) fn view(&self, slot: Slot, now: Ticks) -> RequestView {
-        let mut view = self.glance(slot, now, 0);
-        view.blocks = self.blocks_seen(slot, view.computed, now);
-        if self.watches_slack {
-            view.deadline = self.deadline(slot);
-        }
-        view
-    }
-
-    /// What is known of a request but its blocks and its reader; of a member of
-    /// the decode set, as it was `behind` of the set's steps ago.
-    #[inline]
-    fn glance(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
-        let active = &self.table[slot];
-        let decoding = active.phase == Phase::Decoding;
-        let (computed, generated) = if decoding {
-            let computed = self.decode.computed(active) - behind as u32;
-            (computed, computed + 1 - active.prompt)
-        } else {
-            (active.computed, active.generated)
-        };
-        let mut view = RequestView {
-            row: active.request,
-            now,
-            prompt: active.prompt,
-            output: active.output,
-            generated,
-            computed,
-            decoding,
-            running: active.is_admitted(),
-            since: now,
-            idle_steps: 0,
-            attained: 0,
-            joined: now,
-            base: 0,
-            quantum: 0,
-            preemptions: active.preemptions,
-            blocks: 0,
-            deadline: None,
-            prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
-        };
-        if let Some(ranks) = &self.ranks {
-            let entry = ranks.entry(slot);
-            view.since = entry.since;
-            view.attained = entry.attained;
-            view.idle_steps = self.usage.steps.saturating_sub(entry.since_steps);
-            (view.joined, view.base, view.quantum) = (entry.joined, entry.base, ranks.rules.quantum);
-        }
-        view
-    }
-
-    /// Blocks that a request with `computed` tokens holds while it runs; else
-    /// those it needs to come in.
-    fn blocks_seen(&self, slot: Slot, computed: u32, now: Ticks) -> u64 {
-        let active = &self.table[slot];
-        match active.phase {
-            // In the middle of a step it has the block of the token under way.
-            Phase::Decoding => self.blocks(computed + u32::from(self.is_in_step(now))),
-            Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
-            Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
-                let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
-                self.blocks(chunk as u32)
-            }
-            Phase::Preempted => self.blocks(active.target()),
-            _ => active.count,
-        }
-    }
-
-    /// When a request's reader runs out, if it has one.
-    fn deadline(&self, slot: Slot) -> Option<i128> {
-        self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, self.decode.step()))
-    }
-
-    /// Whether a step of the decode set has begun that has not ended, as far as
-    /// its steps are booked.
-    #[inline]
-    fn is_in_step(&self, now: Ticks) -> bool {
-        self.flight.as_ref().is_some_and(|flight| flight.decodes && (flight.begun || flight.start < now))
-    }
-
     /// Looks at a request's rank anew, where there are ranks.
     #[inline]
     pub(super) fn place(&mut self, slot: Slot, now: Ticks, keys: bool, world: &World) {
@@ -339,7 +257,7 @@ impl Instance {
             let seated = forming.seats(self) < self.scheduler.max_num_seqs;
             let fits = offer.whole
                 && (seated && offer.blocks <= self.memory.free()
-                    || self.make_room(slot, &offer, &mut displaced, forming, now, world));
+                    || self.make_room(slot, offer.blocks, &mut displaced, forming, now, world));
             if fits {
                 self.come_in(slot, &offer, &hits, forming, now, world);
             }
@@ -411,73 +329,6 @@ impl Instance {
                 }
             }
         }
-    }
-
-    /// Has those who run with a worse rank than `slot` give way, the worst
-    /// first, until it has room; all of them do, or none if that is not enough.
-    #[inline(never)]
-    fn make_room(
-        &mut self,
-        slot: Slot,
-        offer: &Offer,
-        displaced: &mut u64,
-        forming: &mut Forming,
-        now: Ticks,
-        world: &World,
-    ) -> bool {
-        let Admission::Displace { most, .. } = self.scheduler.admission else { return false };
-        let Some(ranks) = self.ranks.as_mut().filter(|_| self.may_displace) else { return false };
-        let rank = ranks.entry(slot).rank;
-        let mut room = self.memory.free();
-        let mut victims = std::mem::take(&mut self.victims);
-        let mut enough = false;
-        for victim in ranks.worse_than(rank) {
-            if most > 0 && *displaced + victims.len() as u64 >= most {
-                break;
-            }
-            victims.push(victim);
-            let active = &self.table[victim];
-            room += match active.phase {
-                // The block of its next token is its own by now.
-                Phase::Decoding => u64::from((self.decode.computed(active) + 1).div_ceil(self.block_tokens)),
-                _ => active.count,
-            };
-            enough = room >= offer.blocks;
-            if enough {
-                break;
-            }
-        }
-        if enough {
-            *displaced += victims.len() as u64;
-            for &victim in &victims {
-                self.displace(victim, forming, now, world);
-            }
-        }
-        victims.clear();
-        self.victims = victims;
-        enough
-    }
-
-    /// Has somebody who may be scheduled in this step already give way.
-    pub(super) fn displace(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
-        let phase = self.table[slot].phase;
-        if phase == Phase::Decoding {
-            self.set_aside(slot, now);
-            let active = &mut self.table[slot];
-            active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
-            if self.scheduler.refund {
-                forming.left += 1;
-            }
-        } else {
-            let at = self.chunks.iter().position(|chunk| chunk.slot == slot);
-            let tokens = at.map_or(0, |at| self.chunks.remove(at).tokens);
-            self.partials.retain(|&other| other != slot);
-            self.partial_kv -= u64::from(self.table[slot].computed + tokens);
-            if self.scheduler.refund {
-                forming.left += u64::from(tokens);
-            }
-        }
-        self.evict(slot, phase != Phase::Prefilling, forming, now, world);
     }
 
     #[inline(never)]

@@ -4,77 +4,18 @@
 //! A rank is settled by events: a request arrives, is admitted, gives way,
 //! enters another class, uses up a quantum. Between two events it holds for a
 //! known number of steps, or of ticks, which bounds a leap. So nobody is looked
-//! at whose rank cannot have changed. The two orders that are asked for, the
-//! best of those who wait and the worst of those who run, are kept as such.
-
-use std::cmp::Ordering;
+//! at whose rank cannot have changed.
 
 use super::active::Slot;
 use super::agenda::Agenda;
-use super::lists::{Queued, Running};
+use super::lists::{Falling, Queued, Running};
 use super::order::Order;
+use super::rank::Rank;
 use super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking};
 use crate::policy::{Condition, Expr, Field, ReqField, Until, sort_key, sort_key_of};
 use crate::time::Ticks;
 use crate::trace::Trace;
-
-/// A place in the order; smaller is better: class, keys and row, as the digits
-/// of one number, so that mostly the first or second tells two apart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Rank([u64; MOST_KEYS + 1]);
-
-impl Rank {
-    /// Where a class, keys and `row` put a request.
-    #[inline]
-    pub(super) fn new(class: u32, keys: [i64; MOST_KEYS], row: u32) -> Self {
-        let mut digits = [0; MOST_KEYS + 1];
-        let mut above = u64::from(class);
-        for (digit, key) in digits.iter_mut().zip(keys) {
-            // With the sign's bit turned, whole numbers order as natural ones do.
-            let key = key as u64 ^ (1 << 63);
-            *digit = above << 32 | key >> 32;
-            above = key;
-        }
-        digits[MOST_KEYS] = above << 32 | u64::from(row);
-        Self(digits)
-    }
-
-    /// The first two digits.
-    #[inline]
-    pub(super) fn high(self) -> u128 {
-        u128::from(self.0[0]) << 64 | u128::from(self.0[1])
-    }
-
-    /// The others.
-    #[inline]
-    fn low(self) -> u128 {
-        u128::from(self.0[2]) << 64 | u128::from(self.0[3])
-    }
-
-    #[inline]
-    fn row(self) -> u32 {
-        self.0[MOST_KEYS] as u32
-    }
-}
-
-impl Ord for Rank {
-    #[inline]
-    fn cmp(&self, other: &Self) -> Ordering {
-        // Two digits at a time, as which of them tells is hard to foresee.
-        match self.high().cmp(&other.high()) {
-            Ordering::Equal => self.low().cmp(&other.low()),
-            unequal => unequal,
-        }
-    }
-}
-
-impl PartialOrd for Rank {
-    #[inline]
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 /// Which list a request is in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -466,10 +407,8 @@ impl Ranks {
     /// Those who run with a worse rank than `rank`, the worst first; but not
     /// those who came in while the present step was formed.
     pub(super) fn worse_than(&mut self, rank: Rank) -> impl Iterator<Item = Slot> + '_ {
-        let worst = self.running.worst();
         let Self { running, entries, round, .. } = self;
-        let worse = Falling { running, worst, last: None, scans: 0, rest: Vec::new() };
-        worse
+        Falling::new(running)
             .take_while(move |(worse, _)| *worse > rank)
             .map(|(_, slot)| slot)
             .filter(|&slot| entries[slot as usize].shifted != *round)
@@ -552,40 +491,6 @@ impl Ranks {
         let by_step = rules.steps > 0 && steps.is_multiple_of(rules.steps);
         self.refreshed = now;
         by_time || by_step
-    }
-}
-
-/// All who run, the worst first.
-struct Falling<'a> {
-    running: &'a Running,
-    worst: Option<(Rank, Slot)>,
-    last: Option<Rank>,
-    scans: u32,
-    rest: Vec<(Rank, Slot)>,
-}
-
-/// Mostly one or two are asked for; past so many, all are put in order.
-const MOST_SCANS: u32 = 8;
-
-impl Iterator for Falling<'_> {
-    type Item = (Rank, Slot);
-
-    fn next(&mut self) -> Option<(Rank, Slot)> {
-        let next = match self.last {
-            None => self.worst,
-            Some(_) if self.scans > MOST_SCANS => self.rest.pop(),
-            Some(last) => {
-                self.scans += 1;
-                if self.scans > MOST_SCANS {
-                    self.rest = self.running.all_below(last);
-                    self.rest.pop()
-                } else {
-                    self.running.worst_below(last)
-                }
-            }
-        }?;
-        self.last = Some(next.0);
-        Some(next)
     }
 }
 

@@ -1,5 +1,8 @@
 //! What a policy sees of a request.
 
+use super::Instance;
+use super::active::{Phase, Slot};
+use crate::config::Allocation;
 use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -166,6 +169,94 @@ impl RequestView {
     pub(crate) fn steps_to_quantum(&self) -> Option<u32> {
         let counts = self.decoding && self.quantum > 0;
         counts.then(|| self.quantum - (self.generated - self.base) % self.quantum)
+    }
+}
+
+impl Instance {
+    /// What is known of a request.
+    pub(crate) fn view(&self, slot: Slot, now: Ticks) -> RequestView {
+        let mut view = self.glance(slot, now, 0);
+        view.blocks = self.blocks_seen(slot, view.computed, now);
+        if self.watches_slack {
+            view.deadline = self.deadline(slot);
+        }
+        view
+    }
+
+    /// What is known of a request but its blocks and its reader; of a member of
+    /// the decode set, as it was `behind` of the set's steps ago.
+    #[inline]
+    pub(super) fn glance(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
+        let active = &self.table[slot];
+        let decoding = active.phase == Phase::Decoding;
+        let (computed, generated) = if decoding {
+            let computed = self.decode.computed(active) - behind as u32;
+            (computed, computed + 1 - active.prompt)
+        } else {
+            (active.computed, active.generated)
+        };
+        let mut view = RequestView {
+            row: active.request,
+            now,
+            prompt: active.prompt,
+            output: active.output,
+            generated,
+            computed,
+            decoding,
+            running: active.is_admitted(),
+            since: now,
+            idle_steps: 0,
+            attained: 0,
+            joined: now,
+            base: 0,
+            quantum: 0,
+            preemptions: active.preemptions,
+            blocks: 0,
+            deadline: None,
+            prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
+        };
+        if let Some(ranks) = &self.ranks {
+            let entry = ranks.entry(slot);
+            view.since = entry.since;
+            view.attained = entry.attained;
+            view.idle_steps = self.usage.steps.saturating_sub(entry.since_steps);
+            (view.joined, view.base, view.quantum) = (entry.joined, entry.base, ranks.rules.quantum);
+        }
+        view
+    }
+
+    /// Blocks that a request with `computed` tokens holds while it runs; else
+    /// those it needs to come in.
+    pub(super) fn blocks_seen(&self, slot: Slot, computed: u32, now: Ticks) -> u64 {
+        let active = &self.table[slot];
+        match active.phase {
+            // In the middle of a step it has the block of the token under way, as
+            // has whoever was let in while the step is formed.
+            Phase::Decoding => {
+                let comes = || self.decode.newcomers().iter().any(|newcomer| newcomer.0 == slot);
+                let under_way = self.is_in_step(now) || (self.flight.is_none() && comes());
+                self.blocks(computed + u32::from(under_way))
+            }
+            Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
+            Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
+                let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
+                self.blocks(chunk as u32)
+            }
+            Phase::Preempted => self.blocks(active.target()),
+            _ => active.count,
+        }
+    }
+
+    /// When a request's reader runs out, if it has one.
+    pub(super) fn deadline(&self, slot: Slot) -> Option<i128> {
+        self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, self.decode.step()))
+    }
+
+    /// Whether a step of the decode set has begun that has not ended, as far as
+    /// its steps are booked.
+    #[inline]
+    fn is_in_step(&self, now: Ticks) -> bool {
+        self.flight.as_ref().is_some_and(|flight| flight.decodes && (flight.begun || flight.start < now))
     }
 }
 
