@@ -163,6 +163,7 @@ impl Instance {
     pub(crate) fn is_behind(&mut self, field: InstField, now: Ticks) -> bool {
         let next = match field {
             InstField::ClassRequests => self.ranks.as_deref().map_or(u64::MAX, Ranks::next_class),
+            InstField::AnsweringOnPace if self.nobody_runs_out(now) => return false,
             InstField::AnsweringOnPace if self.pace_is_open(now) => return true,
             InstField::AnsweringOnPace | InstField::AnsweringRequests | InstField::ReasoningRequests => {
                 self.decode.next_milestone()
@@ -366,6 +367,18 @@ impl Instance {
                 && flight.copying == 0
                 && flight.series.at(flight.steps.saturating_sub(1)) < self.pace_interval
         })
+    }
+
+    /// Whether everybody is on pace whatever has happened in the run in progress:
+    /// nobody outside the decode set has run out, nor whoever has had a token
+    /// since, as each next one came in time; and who has come to answer since
+    /// was given as long for the first.
+    fn nobody_runs_out(&self, now: Ticks) -> bool {
+        self.steps_keep_pace()
+            && self
+                .pacing
+                .as_deref()
+                .is_none_or(|pacing| pacing.is_patient() && pacing.left_without(now).is_none())
     }
 
     /// Whether the question of pace depends on steps that are not booked yet.

@@ -388,6 +388,12 @@ impl Pacing {
         self.fixed.first().filter(|(deadline, _)| *deadline <= now).map(|(_, slot)| slot)
     }
 
+    /// Whether readers wait as long for the first token as for any other.
+    #[inline]
+    pub(crate) fn is_patient(&self) -> bool {
+        self.to_first >= self.interval
+    }
+
     /// The quality of experience of a request that is done: counted from its
     /// first visible token, and from when that was asked for.
     pub(crate) fn experience(&self, slot: Slot) -> (f64, Option<f64>) {
