@@ -18,7 +18,7 @@ const TICKS: f64 = crate::time::TICKS_PER_SECOND as f64;
 const PER_TICK: f64 = 1.0 / TICKS;
 
 /// What an instance knows of a request at one moment.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RequestView {
     pub(crate) row: u32,
     pub(crate) now: Ticks,
@@ -56,20 +56,9 @@ impl RequestView {
             now,
             prompt: trace.prompt_tokens[row as usize],
             output: trace.output_tokens[row as usize],
-            generated: 0,
-            computed: 0,
-            decoding: false,
-            running: false,
             since: now,
-            idle_steps: 0,
-            attained: 0,
             joined: now,
-            base: 0,
-            quantum: 0,
-            preemptions: 0,
-            blocks: 0,
-            deadline: None,
-            prefill: 0,
+            ..Self::default()
         }
     }
 
@@ -205,15 +194,10 @@ impl Instance {
             decoding,
             running: active.is_admitted(),
             since: now,
-            idle_steps: 0,
-            attained: 0,
             joined: now,
-            base: 0,
-            quantum: 0,
             preemptions: active.preemptions,
-            blocks: 0,
-            deadline: None,
             prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
+            ..RequestView::default()
         };
         if let Some(ranks) = &self.ranks {
             let entry = ranks.entry(slot);
