@@ -281,7 +281,7 @@ impl Instance {
             prefill_delay: 0,
             decoded_at: 0,
             looked_at: Cell::default(),
-            watches_slack: watched.slack || paced_ranks,
+            watches_slack: watched.slack,
             answering: 0,
             turning: Vec::new(),
             asks_prefilled: watched.asks_prefilled,

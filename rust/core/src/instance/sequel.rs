@@ -36,17 +36,17 @@ impl Instance {
 
     /// The run after the step that starts, if it is known.
     pub(super) fn plan_after(&self, head: &Flight, world: &World) -> Option<(Flight, StepShape)> {
-        if self.ranks.is_some() && !self.steady_ranks {
+        if self.queued() > 0 || (self.ranks.is_some() && !self.steady_ranks) {
             return None;
         }
         self.plan(head.end(), head.decodes, world)
     }
 
-    /// The run that begins at `start`, if it is known: nobody waits, every chunk
-    /// ends its prompt before, nobody is done, and no rule is to be asked.
+    /// The run that begins at `start` where nobody waits, if it is known: every
+    /// chunk ends its prompt before, nobody is done, and no rule is to be asked.
     /// `ran`: the decode set takes a step before.
     fn plan(&self, start: Ticks, ran: bool, world: &World) -> Option<(Flight, StepShape)> {
-        if !self.plans || !world.leap || self.chunks.len() != self.partials.len() || self.queued() > 0 {
+        if !self.plans || !world.leap || self.chunks.len() != self.partials.len() {
             return None;
         }
         let members = self.decode.len();
