@@ -146,7 +146,8 @@ impl Roofline {
     }
 
     /// Ticks that a step of this shape takes.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "mostly a look-up and one attention's time")]
     pub fn step(&self, shape: &StepShape) -> Ticks {
         let mut decode = self.decode_attention.at(shape);
         let mut prefill = if shape.prefill_tokens == 0 { 0 } else { self.prefill_attention.at(shape) };
@@ -182,6 +183,12 @@ impl Roofline {
         {
             return ticks;
         }
+        self.rest_of_any(shape)
+    }
+
+    /// The same, of a batch that is not worked out beforehand.
+    #[inline(never)]
+    fn rest_of_any(&self, shape: &StepShape) -> Ticks {
         let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
         let requests = shape.decode_requests.saturating_add(shape.prefill_requests);
         let together = self.layers(tokens, requests);

@@ -195,7 +195,9 @@ impl Simulation {
                 self.free(index);
             }
             if self.rules_are_asked() {
-                self.ask_rules(now)?;
+                if !self.starting.is_empty() {
+                    self.ask_rules(now)?;
+                }
                 self.land(now);
                 if watch <= now {
                     self.watch(now);
@@ -260,7 +262,10 @@ impl Simulation {
                 continue;
             }
             let rule = &self.rules.on_arrival;
-            let mut picked = self.router.count_out(rule, prompt, output, now, &self.instances);
+            let mut picked = None;
+            if rule.counts() {
+                picked = self.router.count_out(rule, prompt, output, now, &self.instances);
+            }
             if picked.is_none() {
                 let view = RequestView::arriving(row as u32, now, &self.trace);
                 picked = self.choose(Question::Arrival, Asking { view, place: None }, now)?;

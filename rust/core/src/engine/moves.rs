@@ -119,8 +119,15 @@ impl Simulation {
     }
 
     /// Takes in what has come by `now`.
-    #[inline(never)]
+    #[inline]
     pub(super) fn land(&mut self, now: Ticks) {
+        if self.transfers.next() <= now {
+            self.take_in(now);
+        }
+    }
+
+    #[inline(never)]
+    fn take_in(&mut self, now: Ticks) {
         while let Some(Transfer { source, slot, target, cargo }) = self.transfers.pop(now) {
             self.events += 1;
             match cargo {

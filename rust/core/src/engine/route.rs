@@ -4,7 +4,7 @@ use super::sight::Sight;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
-use crate::policy::{Expr, Pick, Rule};
+use crate::policy::{Expr, Field, InstField, Pick, Rule, Who};
 use crate::time::Ticks;
 
 /// Decides in place of a rule: a caller's own code.
@@ -69,7 +69,7 @@ impl Router {
     }
 
     /// What the rules say that look at no field, of a request that arrives.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn count_out(
         &self,
         rule: &Rule,
@@ -169,7 +169,9 @@ impl Router {
 /// anybody serves the request, all do.
 fn best(pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
     let picked = match pick.min.as_slice() {
-        [key] => lowest(key, pick, sight, uniform),
+        &[Expr::Field(Field::Inst(Who::Candidate, field, class))] => {
+            lowest(field, class, pick, sight, uniform)
+        }
         keys => lowest_of_many(keys, pick, sight, uniform),
     }?;
     sight.candidate = picked;
@@ -184,20 +186,22 @@ fn may(pick: &Pick, i: usize, sight: &Sight) -> bool {
     pick.within.as_ref().is_none_or(|roles| roles.contains(&role)) && sight.serves(i)
 }
 
-/// The lowest by one key, the first of those that are equal.
+/// The lowest by one field, the first of those that are equal. (No field is NaN.)
 #[inline]
-fn lowest(key: &Expr, pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
+fn lowest(field: InstField, class: u32, pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
     let all = uniform && pick.within.is_none();
-    let (mut found, mut least) = (None, i64::MAX);
+    let (mut found, mut least) = (None, f64::INFINITY);
     for i in 0..sight.instances.len() {
         if !all && !may(pick, i, sight) {
             continue;
         }
-        sight.candidate = i;
-        if found.is_some() && sight.is_at_least(key, least) {
+        // What was there when its run began mostly settles it that it is no
+        // better, without asking how far the run has come.
+        if found.is_some() && sight.instances[i].at_least(field).is_some_and(|bound| bound >= least) {
             continue;
         }
-        let value = sight.sort_key(key);
+        sight.candidate = i;
+        let value = sight.field(i, field, class);
         // Whoever is no better need not be asked whether it may be picked.
         if (found.is_none() || value < least)
             && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition))
@@ -208,8 +212,8 @@ fn lowest(key: &Expr, pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<u
     found
 }
 
-/// The lowest by several keys, the first of those that are equal; or the first
-/// of all, by none.
+/// The lowest by any keys, the first of those that are equal; or the first of
+/// all, by none.
 #[inline(never)]
 fn lowest_of_many(keys: &[Expr], pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
     let all = uniform && pick.within.is_none();

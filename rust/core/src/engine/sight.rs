@@ -90,24 +90,13 @@ impl Sight<'_, '_> {
         self.instances[index].refuses(view.prompt, view.output) == Reason::None
     }
 
-    /// Whether what the candidate is ranked by is surely no lower than `least`:
-    /// what was there when its run began mostly settles it without asking how
-    /// far the run has come.
-    #[inline]
-    pub(super) fn is_at_least(&self, key: &Expr, least: i64) -> bool {
-        let &Expr::Field(Field::Inst(Who::Candidate, field, _)) = key else { return false };
-        let bound = self.instances[self.candidate].at_least(field);
-        bound.is_some_and(|bound| sort_key_of(bound) >= least)
-    }
-
     /// What an expression is sorted by now.
     #[inline]
     pub(super) fn sort_key(&mut self, expr: &Expr) -> i64 {
         match *expr {
             // Mostly it is a field, and needs no further looking at.
             Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
-                let glimpse = self.instances[self.candidate].glimpse(field, class);
-                sort_key_of(glimpse.unwrap_or_else(|| self.field(self.candidate, field, class)))
+                sort_key_of(self.field(self.candidate, field, class))
             }
             _ => sort_key_now(expr, self),
         }
@@ -125,9 +114,13 @@ impl Sight<'_, '_> {
     }
 
     /// A field of an instance as of its last finished step.
-    #[inline]
-    fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
-        self.instances[index].look(field, class, self.now, &self.asking, &mut self.world)
+    #[inline(never)]
+    pub(super) fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
+        let instance = &mut self.instances[index];
+        match instance.glimpse(field, class, self.now) {
+            Some(value) => value,
+            None => instance.look(field, class, self.now, &self.asking, &mut self.world),
+        }
     }
 }
 

@@ -16,6 +16,8 @@ const BUCKETS: u64 = 8 * 64;
 /// Nobody, or at no step.
 const NOBODY: Slot = Slot::MAX;
 const NEVER: u64 = u64::MAX;
+/// At a step that the heap knows.
+const FAR: u64 = u64::MAX - 1;
 
 /// Slots by the step at which something is due of them, one step a slot.
 #[derive(Debug, Clone)]
@@ -35,7 +37,7 @@ pub(super) struct Agenda {
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
-    /// When it is due, if it is in the ring.
+    /// When it is due, if it is in the ring; else whether it is in the heap.
     step: u64,
     before: Slot,
     after: Slot,
@@ -105,39 +107,55 @@ impl Agenda {
     /// When something is due of a slot, if anything is.
     #[inline]
     pub(super) fn step(&self, slot: Slot) -> Option<u64> {
-        let near = self.entries.get(slot as usize).map(|entry| entry.step).filter(|step| *step != NEVER);
-        near.or_else(|| self.far.key(slot))
+        match self.entries.get(slot as usize)?.step {
+            NEVER => None,
+            FAR => self.far.key(slot),
+            step => Some(step),
+        }
     }
 
     /// Notes that something is due of a slot at `step` and no more at another.
     /// It is step `now`: little of what is yet to be noted is due before.
     pub(super) fn set(&mut self, slot: Slot, step: u64, now: u64) {
-        let at = slot as usize;
-        if at >= self.entries.len() {
-            self.entries.resize(at + 1, ABSENT);
-            self.heads.resize(BUCKETS as usize, NOBODY);
+        self.base = self.base.max(now.min(self.next));
+        let was = self.entries.get(slot as usize).map_or(FAR, |entry| entry.step);
+        if was == FAR || !self.is_near(step) {
+            return self.set_far(slot, step);
         }
-        let mut was = self.entries[at].step;
         if was == step {
             return;
         }
         if was != NEVER {
             self.unlink(slot);
-        } else if let Some(step) = self.far.key(slot) {
-            self.far.remove(slot);
-            was = step;
         }
-        self.base = self.base.max(now.min(self.next));
+        self.link(slot, step);
+        if step < self.next {
+            self.next = step;
+        } else if was == self.next && was != NEVER {
+            self.find_next();
+        }
+    }
+
+    /// Notes it where the ring is not all that is concerned.
+    #[inline(never)]
+    fn set_far(&mut self, slot: Slot, step: u64) {
+        let at = slot as usize;
+        if at >= self.entries.len() {
+            self.entries.resize(at + 1, ABSENT);
+            self.heads.resize(BUCKETS as usize, NOBODY);
+        }
+        match self.entries[at].step {
+            NEVER => {}
+            FAR => self.far.remove(slot),
+            _ => self.unlink(slot),
+        }
         if self.is_near(step) {
             self.link(slot, step);
         } else {
+            self.entries[at].step = FAR;
             self.far.set(slot, step);
         }
-        if step < self.next {
-            self.next = step;
-        } else if was == self.next {
-            self.find_next();
-        }
+        self.find_next();
     }
 
     /// Notes what [`Self::set`] does, or that nothing is due.
@@ -152,22 +170,23 @@ impl Agenda {
     /// Nothing is due of a slot any more.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
-        let Some(&Entry { step, .. }) = self.entries.get(slot as usize) else { return };
-        if step == NEVER {
-            self.forget_far(slot);
-            return;
-        }
-        self.unlink(slot);
-        if step == self.next {
-            self.find_next();
+        match self.entries.get(slot as usize).map_or(NEVER, |entry| entry.step) {
+            NEVER => {}
+            FAR => self.remove_far(slot),
+            step => {
+                self.unlink(slot);
+                if step == self.next {
+                    self.find_next();
+                }
+            }
         }
     }
 
-    fn forget_far(&mut self, slot: Slot) {
-        if self.far.holds(slot) {
-            self.far.remove(slot);
-            self.find_next();
-        }
+    #[inline(never)]
+    fn remove_far(&mut self, slot: Slot) {
+        self.far.remove(slot);
+        self.entries[slot as usize].step = NEVER;
+        self.find_next();
     }
 
     #[inline]
@@ -200,6 +219,7 @@ impl Agenda {
     }
 
     /// Looks for the first step at which something is due.
+    #[inline(never)]
     fn find_next(&mut self) {
         self.next = self.far.next();
         let start = bucket(self.base);

@@ -325,6 +325,8 @@ impl DecodeSet {
 
     /// Takes `k` steps as long as `series` says, the first of which starts at
     /// `start`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is what a step or run is booked for")]
     pub(crate) fn advance(
         &mut self,
         start: Ticks,

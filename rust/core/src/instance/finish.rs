@@ -115,7 +115,7 @@ impl Instance {
                 intervals.add(flight.start, *series, steps);
             }
         }
-        if self.ranks.is_some() && flight.decodes {
+        if flight.decodes && self.has_ranks_due(world) {
             self.expire(flight, steps, world);
         }
     }

@@ -12,11 +12,15 @@ const NOWHERE: u32 = u32::MAX;
 /// is no order, only the worst few, as long as they are known.
 #[derive(Debug, Default)]
 pub(super) struct Running {
+    /// As many as there are slots, of which the first `len` are members.
     members: Vec<(Rank, Slot)>,
+    len: usize,
     /// By slot: where it stands.
     places: Vec<u32>,
-    /// The worst of them, the worst last: all others are better. Empty: not known.
-    worst: Vec<(Rank, Slot)>,
+    /// The worst of them, the worst last: all others are better.
+    worst: [(Rank, Slot); WORST],
+    /// How many of those are known, from the front on.
+    known: usize,
 }
 
 /// So many are known at most.
@@ -27,19 +31,27 @@ impl Running {
     pub(super) fn set(&mut self, slot: Slot, rank: Rank) {
         let at = slot as usize;
         if at >= self.places.len() {
-            self.places.resize(at + 1, NOWHERE);
+            self.make_place(slot);
         }
         let place = self.places[at];
         if place == NOWHERE {
-            self.places[at] = self.members.len() as u32;
-            self.members.push((rank, slot));
+            self.places[at] = self.len as u32;
+            self.members[self.len] = (rank, slot);
+            self.len += 1;
         } else {
             self.members[place as usize].0 = rank;
             self.forget(slot);
         }
-        if self.worst.first().is_some_and(|(known, _)| rank > *known) {
+        if self.known > 0 && rank > self.worst[0].0 {
             self.learn(rank, slot);
         }
+    }
+
+    #[inline(never)]
+    fn make_place(&mut self, slot: Slot) {
+        let slots = slot as usize + 1;
+        self.places.resize(slots, NOWHERE);
+        self.members.resize(slots, Default::default());
     }
 
     /// Takes somebody out, if it is in.
@@ -49,60 +61,77 @@ impl Running {
         if hole == NOWHERE {
             return;
         }
-        self.members.swap_remove(hole as usize);
-        if let Some(&(_, moved)) = self.members.get(hole as usize) {
-            self.places[moved as usize] = hole;
+        self.len -= 1;
+        if hole as usize != self.len {
+            let last = self.members[self.len];
+            self.members[hole as usize] = last;
+            self.places[last.1 as usize] = hole;
         }
         self.forget(slot);
+    }
+
+    fn all(&self) -> &[(Rank, Slot)] {
+        &self.members[..self.len]
     }
 
     /// The worst of them.
     #[inline]
     pub(super) fn worst(&mut self) -> Option<(Rank, Slot)> {
-        if self.worst.is_empty() {
+        if self.known == 0 {
             self.find_worst();
         }
-        self.worst.last().copied()
+        self.worst[..self.known].last().copied()
     }
 
     /// The worst of those who are better than `bound`.
     pub(super) fn worst_below(&self, bound: Rank) -> Option<(Rank, Slot)> {
-        let known = self.worst.iter().rev().find(|(rank, _)| *rank < bound).copied();
+        let known = self.worst[..self.known].iter().rev().find(|(rank, _)| *rank < bound).copied();
         known.or_else(|| {
-            let below = self.members.iter().filter(|(rank, _)| *rank < bound);
+            let below = self.all().iter().filter(|(rank, _)| *rank < bound);
             below.max_by_key(|(rank, _)| *rank).copied()
         })
     }
 
     /// All who are better than `bound`, the worst last.
     pub(super) fn all_below(&self, bound: Rank) -> Vec<(Rank, Slot)> {
-        let mut below: Vec<_> = self.members.iter().copied().filter(|&(rank, _)| rank < bound).collect();
+        let mut below: Vec<_> = self.all().iter().copied().filter(|&(rank, _)| rank < bound).collect();
         below.sort_unstable_by_key(|&(rank, _)| rank);
         below
     }
 
     #[inline]
     fn forget(&mut self, slot: Slot) {
-        if let Some(at) = self.worst.iter().position(|known| known.1 == slot) {
-            self.worst.remove(at);
+        let known = &mut self.worst[..self.known];
+        if let Some(at) = known.iter().position(|known| known.1 == slot) {
+            known[at..].rotate_left(1);
+            self.known -= 1;
         }
     }
 
     /// Puts somebody among the worst who are known.
     fn learn(&mut self, rank: Rank, slot: Slot) {
-        if self.worst.len() == WORST {
-            self.worst.remove(0);
+        let mut at = if self.known < WORST {
+            self.known += 1;
+            self.known - 1
+        } else {
+            // The best of them makes room.
+            self.worst.rotate_left(1);
+            WORST - 1
+        };
+        while at > 0 && self.worst[at - 1].0 > rank {
+            self.worst[at] = self.worst[at - 1];
+            at -= 1;
         }
-        let at = self.worst.partition_point(|(known, _)| *known < rank);
-        self.worst.insert(at, (rank, slot));
+        self.worst[at] = (rank, slot);
     }
 
+    #[inline(never)]
     fn find_worst(&mut self) {
         let mut high = 0;
-        for place in 0..self.members.len() {
+        for place in 0..self.len {
             let (rank, slot) = self.members[place];
             // Mostly that says that it is not one of them.
-            if self.worst.len() == WORST && (rank.high() < high || rank < self.worst[0].0) {
+            if self.known == WORST && (rank.high() < high || rank < self.worst[0].0) {
                 continue;
             }
             self.learn(rank, slot);
@@ -161,11 +190,14 @@ const LATEST: usize = 4;
 pub(super) struct Queued {
     latest: Vec<(Rank, Slot)>,
     others: Order<Rank>,
+    best: Option<(Rank, Slot)>,
 }
 
 impl Queued {
     /// Gives somebody its rank, whether it waited already or not.
     pub(super) fn set(&mut self, slot: Slot, rank: Rank) {
+        let best = self.best.is_none_or(|(best, _)| rank < best);
+        let was_best = self.is_best(slot);
         if let Some(entry) = self.latest.iter_mut().find(|entry| entry.1 == slot) {
             entry.0 = rank;
         } else if self.others.holds(slot) {
@@ -178,6 +210,11 @@ impl Queued {
             }
             self.latest.push((rank, slot));
         }
+        if best {
+            self.best = Some((rank, slot));
+        } else if was_best {
+            self.find_best();
+        }
     }
 
     /// Takes somebody out, if it is in.
@@ -186,18 +223,30 @@ impl Queued {
             Some(at) => _ = self.latest.swap_remove(at),
             None => self.others.remove(slot),
         }
+        if self.is_best(slot) {
+            self.find_best();
+        }
     }
 
     /// The best of them.
     #[inline]
     pub(super) fn best(&self) -> Option<Slot> {
+        self.best.map(|(_, slot)| slot)
+    }
+
+    #[inline]
+    fn is_best(&self, slot: Slot) -> bool {
+        self.best.is_some_and(|best| best.1 == slot)
+    }
+
+    fn find_best(&mut self) {
         let mut best = self.others.first();
         for &(rank, slot) in &self.latest {
             if best.is_none_or(|(best, _)| rank < best) {
                 best = Some((rank, slot));
             }
         }
-        best.map(|(_, slot)| slot)
+        self.best = best;
     }
 }
 

@@ -231,15 +231,24 @@ impl Instance {
         self.at_first(field).map(|first| first as f64)
     }
 
-    /// A field that policies compare all instances by, where that is quickly said.
+    /// A field that policies ask of all instances, where that is quickly said.
     #[inline]
-    pub(crate) fn glimpse(&self, field: InstField, class: u32) -> Option<f64> {
-        let ranks = self.ranks.as_ref().filter(|_| field == InstField::ClassRequests)?;
-        let sure = self.sequel.is_none() && self.outlasts_run(ranks.next_class());
-        sure.then(|| ranks.in_class(class) as f64)
+    pub(crate) fn glimpse(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
+        if self.sequel.is_some() {
+            return None;
+        }
+        match field {
+            InstField::ClassRequests => {
+                let ranks = self.ranks.as_ref()?;
+                self.outlasts_run(ranks.next_class()).then(|| ranks.in_class(class) as f64)
+            }
+            InstField::AnsweringOnPace => self.nobody_runs_out(now).then_some(1.0),
+            _ => None,
+        }
     }
 
     /// A field, for a request that asks, as of the last finished step.
+    #[inline(never)]
     pub(crate) fn look(
         &mut self,
         field: InstField,

@@ -183,12 +183,18 @@ impl Pacing {
     }
 
     /// A request joins the set, which has taken `step` steps.
+    #[inline]
     pub(crate) fn join(&mut self, slot: Slot, step: u64) {
+        if self.tracks[slot as usize].visible > 0 {
+            self.goes_on(slot, step);
+        }
+    }
+
+    /// The same, of one whose reader has something to read.
+    #[inline(never)]
+    fn goes_on(&mut self, slot: Slot, step: u64) {
         let interval = self.interval;
         let track = &mut self.tracks[slot as usize];
-        if track.visible == 0 {
-            return;
-        }
         track.moving = true;
         track.counted = step;
         track.stamp = track.stamp.wrapping_add(1);

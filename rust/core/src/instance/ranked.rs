@@ -116,6 +116,12 @@ impl Instance {
         self.ranks.as_ref().is_some_and(|ranks| ranks.front() == Some(slot))
     }
 
+    /// Whether ranks may have changed by the decode set's latest step.
+    #[inline]
+    pub(super) fn has_ranks_due(&self, world: &World) -> bool {
+        self.ranks.as_deref().is_some_and(|ranks| ranks.next_step() <= self.decode.step() || !world.leap)
+    }
+
     /// Brings the ranks of the decode set's members up to date with the
     /// `steps` steps of a flight that were just booked.
     #[inline(never)]
@@ -212,8 +218,14 @@ impl Instance {
 
     /// For how many of a run's steps no rank changes that somebody who waits
     /// could profit from, nor one by the clock.
-    #[inline(never)]
+    #[inline]
     pub(super) fn steps_in_rank(&self, flight: &Flight) -> u64 {
+        let steady = self.steady_ranks && self.queued() == 0;
+        if steady { u64::MAX } else { self.steps_before_ranks_change(flight) }
+    }
+
+    #[inline(never)]
+    fn steps_before_ranks_change(&self, flight: &Flight) -> u64 {
         let (reached, taken) = (self.decode.step(), self.usage.steps);
         let Some(ranks) = &self.ranks else { return u64::MAX };
         let mut most = ranks.steps_to_refresh(taken);

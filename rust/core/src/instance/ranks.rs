@@ -192,13 +192,19 @@ impl Ranks {
     }
 
     /// Nothing is awaited of a request any more.
+    #[inline]
     fn forget(&mut self, slot: Slot) {
         if std::mem::take(&mut self.entries[slot as usize].awaited) {
-            self.by_step.remove(slot);
-            self.by_class.remove(slot);
-            self.by_idle.remove(slot);
-            self.by_time.remove(slot);
+            self.forget_awaited(slot);
         }
+    }
+
+    #[inline(never)]
+    fn forget_awaited(&mut self, slot: Slot) {
+        self.by_step.remove(slot);
+        self.by_class.remove(slot);
+        self.by_idle.remove(slot);
+        self.by_time.remove(slot);
     }
 
     /// Has a member of the decode set, which has taken `step` steps, wait whose
@@ -250,7 +256,7 @@ impl Ranks {
     /// in its list.
     pub(super) fn place(&mut self, slot: Slot, view: &mut RequestView, look: Look, trace: &Trace) -> bool {
         let Look { keys, steps, goes_on, remembers, waits } = look;
-        let Self { rules, takes, entries, members, .. } = self;
+        let Self { rules, takes, entries, members, by_quanta, .. } = self;
         let entry = &mut entries[slot as usize];
         let mut until = Until::EVER;
         let class = if entry.is_held(rules, view, &mut until) {
@@ -287,7 +293,12 @@ impl Ranks {
             }
         }
         let mut changed = entered;
-        if keys || entered || !rules.refresh.is_set() {
+        if let Some(counts) = by_quanta[class as usize].filter(|_| !entered) {
+            if let Some(left) = view.steps_to_quantum() {
+                until.within_steps(u64::from(left));
+            }
+            changed = entry.count(counts, view.quanta());
+        } else if keys || entered || !rules.refresh.is_set() {
             let lasting = until;
             let mut scope = OfRequest { view, trace };
             let mut found = [0; MOST_KEYS];
@@ -337,18 +348,11 @@ impl Ranks {
         }
         let spent = generated - entry.base;
         let (quanta, left) = (spent / quantum, u64::from(quantum - spent % quantum));
-        for (key, counts) in entry.keys.iter_mut().zip(counts) {
-            if counts {
-                *key = sort_key_of(f64::from(quanta));
-            }
-        }
+        let changed = entry.count(counts, quanta);
         let fresh = to_answer.is_none() && quanta == 0;
         self.fresh = self.fresh + u64::from(fresh) - u64::from(entry.fresh);
         entry.fresh = fresh;
         entry.noted = true;
-        let rank = Rank::new(entry.class, entry.keys, entry.rank.row());
-        let changed = rank != entry.rank;
-        entry.rank = rank;
         if changed {
             self.list(slot);
         }
@@ -495,6 +499,23 @@ impl Ranks {
 }
 
 impl Entry {
+    /// Has those of its keys that count quanta be `quanta`. Returns whether they
+    /// were not, which changes its rank.
+    #[inline]
+    fn count(&mut self, counts: [bool; MOST_KEYS], quanta: u32) -> bool {
+        let quanta = sort_key_of(f64::from(quanta));
+        let mut changed = false;
+        for (key, counts) in self.keys.iter_mut().zip(counts) {
+            if counts && *key != quanta {
+                (*key, changed) = (quanta, true);
+            }
+        }
+        if changed {
+            self.rank = Rank::new(self.class, self.keys, self.rank.row());
+        }
+        changed
+    }
+
     /// Whether a request stays in its class whatever holds of it now.
     #[inline]
     fn is_held(&self, rules: &Ranking, view: &RequestView, until: &mut Until) -> bool {

@@ -174,7 +174,8 @@ impl Instance {
 
     /// What is known of a request but its blocks and its reader; of a member of
     /// the decode set, as it was `behind` of the set's steps ago.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "what of it is not looked at is not worked out")]
     pub(super) fn glance(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
         let active = &self.table[slot];
         let decoding = active.phase == Phase::Decoding;

@@ -114,7 +114,15 @@ impl Memory {
 
     /// Gives a request the blocks that its lookup found, `unheld` of them free
     /// until now.
+    #[inline]
     pub(crate) fn adopt(&mut self, hits: &[Block], unheld: u64, held: &mut Held) {
+        if self.caches() {
+            self.adopt_cached(hits, unheld, held);
+        }
+    }
+
+    #[inline(never)]
+    fn adopt_cached(&mut self, hits: &[Block], unheld: u64, held: &mut Held) {
         let Some(cache) = &mut self.cache else { return };
         for &block in hits {
             cache.touch(block);
@@ -127,7 +135,15 @@ impl Memory {
     }
 
     /// Makes a request's full blocks known, up to `tokens` tokens.
+    #[inline]
     pub(crate) fn register(&mut self, owner: Owner, tokens: u32, prefixes: &Prefixes, held: &mut Held) {
+        if self.caches() {
+            self.register_cached(owner, tokens, prefixes, held);
+        }
+    }
+
+    #[inline(never)]
+    fn register_cached(&mut self, owner: Owner, tokens: u32, prefixes: &Prefixes, held: &mut Held) {
         let Some(cache) = &mut self.cache else { return };
         let full = tokens / self.block_tokens;
         for position in held.registered..full {
@@ -138,6 +154,7 @@ impl Memory {
 
     /// Says which blocks are a request's that has left the decode set with
     /// `count` of them, and makes the full ones known.
+    #[inline]
     pub(crate) fn settle(
         &mut self,
         owner: Owner,
@@ -146,9 +163,13 @@ impl Memory {
         prefixes: &Prefixes,
         held: &mut Held,
     ) {
-        if self.cache.is_none() {
-            return;
+        if self.caches() {
+            self.settle_cached(owner, count, tokens, prefixes, held);
         }
+    }
+
+    #[inline(never)]
+    fn settle_cached(&mut self, owner: Owner, count: u64, tokens: u32, prefixes: &Prefixes, held: &mut Held) {
         let missing = count as usize - held.blocks.len();
         let from = self.loose.len() - missing;
         held.blocks.extend(self.loose.drain(from..));
@@ -158,6 +179,7 @@ impl Memory {
     /// Takes back the `count` blocks of a request with `tokens` tokens. The end
     /// of its chain is reused before its start. `returns`: it will be back, and
     /// may find them again.
+    #[inline]
     pub(crate) fn release(
         &mut self,
         owner: Owner,
@@ -167,10 +189,23 @@ impl Memory {
         prefixes: &Prefixes,
         held: &mut Held,
     ) {
-        if self.cache.is_none() {
+        if self.caches() {
+            self.release_cached(owner, count, tokens, returns, prefixes, held);
+        } else {
             self.pool.give_back(count);
-            return;
         }
+    }
+
+    #[inline(never)]
+    fn release_cached(
+        &mut self,
+        owner: Owner,
+        count: u64,
+        tokens: u32,
+        returns: bool,
+        prefixes: &Prefixes,
+        held: &mut Held,
+    ) {
         self.settle(owner, count, tokens, prefixes, held);
         if let Some(cache) = &mut self.cache {
             if returns {

@@ -134,6 +134,12 @@ pub struct Live {
 }
 
 impl Rule {
+    /// Whether it goes by what instances have, and looks at no field.
+    #[inline]
+    pub(crate) fn counts(&self) -> bool {
+        matches!(self, Self::FewestRequests | Self::FewestTokens)
+    }
+
     /// Calls `look` with each expression.
     fn visit(&self, look: &mut dyn FnMut(&Expr)) {
         match self {
