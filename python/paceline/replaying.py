@@ -114,7 +114,7 @@ def replay(
 def _wire(instance: Instance, policy: Policy, names: Names) -> dict[str, Any]:
     """Spell an instance and its scheduler out for the engine."""
     defaults = instance.default_batching()
-    tokens, seqs = policy.scheduler.limits(defaults)
+    tokens, seqs = policy.scheduler.sized_for(defaults)
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
     # The engine counts usable blocks, vLLM's shares are of all, its null block included.
     scheduler = policy.scheduler.on(instance).to_wire(

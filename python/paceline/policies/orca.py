@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy.scheduler import NO_LIMIT
 from paceline.policy.stages import Admit, Running
 
 __all__ = ["orca"]
-
-NO_LIMIT = 2**32 - 2
-"""More tokens than any step has: the engine's largest number."""
 
 
 def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Policy:
@@ -16,7 +14,8 @@ def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Pol
 
     Requests run first come, first served, at most so many at once, and leave as
     soon as they have their last token. Tokens of a step have no limit, so a long
-    prompt holds all decodes up for as long as it takes.
+    prompt holds all decodes up for as long as it takes. Activations are given
+    the memory that vLLM's step on the GPU has.
 
     Parameters
     ----------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from paceline.policies.orca import NO_LIMIT
 from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy.scheduler import NO_LIMIT
 from paceline.policy.stages import Admit, Gather, Running
 
 __all__ = ["static"]

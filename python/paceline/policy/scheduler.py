@@ -29,7 +29,10 @@ from paceline.policy.value import Value
 if TYPE_CHECKING:
     from paceline.deployment import Instance
 
-__all__ = ["QueueOrder", "Scheduler"]
+__all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
+
+NO_LIMIT = 2**32 - 2
+"""More tokens than any step has: the engine's largest number."""
 
 QueueOrder = Literal["arrival", "priority", "score", "longest_output", "longest_prefix"]
 """Who is admitted first.
@@ -256,6 +259,14 @@ class Scheduler(Value):
         tokens = defaults[0] if self.max_num_batched_tokens is None else self.max_num_batched_tokens
         seqs = defaults[1] if self.max_num_seqs is None else self.max_num_seqs
         return tokens, seqs
+
+    def sized_for(self, defaults: tuple[int, int]) -> tuple[int, int]:
+        """Return the tokens and requests of a step that an instance keeps memory for.
+
+        They are its :meth:`limits`; where tokens have no limit, as in `orca`, those of `defaults`.
+        """
+        tokens, seqs = self.limits(defaults)
+        return (defaults[0] if tokens >= NO_LIMIT else tokens), seqs
 
     def to_wire(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import paceline
 from paceline.errors import PolicyError
 from paceline.policies import authors_orca, orca, static
 from unit.policies.scenario import run, times
@@ -83,3 +84,16 @@ def test_a_batch_has_a_size_and_a_wait() -> None:
         static(size=0)
     with pytest.raises(PolicyError, match=r"wait_s of a Gather must be 0 or more seconds, was -1\.0"):
         static(wait_s=-1.0)
+
+
+@pytest.mark.parametrize("policy", [orca(), static()], ids=["orca", "static"])
+def test_a_step_without_a_limit_leaves_the_memory_that_vllm_leaves(policy: paceline.Policy) -> None:
+    """With no limit to size activations by, they are those of vLLM's step, 8,192 tokens on an H100."""
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    trace = paceline.Trace.from_columns(arrival=[0.0], prompt_tokens=[9_000], output_tokens=[2])
+    result = paceline.replay(trace, paceline.Cluster([instance]), policy)
+    seats = policy.scheduler.max_num_seqs
+    kept = instance.memory(max_num_batched_tokens=8192, max_num_seqs=seats)
+    assert result.instances["blocks"].to_list() == [kept.blocks - 1]
+    assert result.instances["prefill_tokens"].to_list() == [9_000]
+    assert result.instances["steps"].to_list() == [2], "the prompt is computed in one step all the same"
