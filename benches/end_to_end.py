@@ -73,7 +73,12 @@ def mooncake(_: str) -> dict[str, float]:
 
 def pascal(_: str) -> dict[str, float]:
     """Time PASCAL on models that reason: eight instances whose memory runs full, everything recorded."""
-    requests, rate = 1_000_000, 11.0
+    trace, cluster = reasoning(1_000_000, 11.0)
+    return measured(trace, cluster, paceline.policies.pascal())
+
+
+def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Cluster]:
+    """Return requests to a model that reasons, and eight instances of it with links."""
     draw = np.random.default_rng(5)
 
     def lognormal(mean: float, sigma: float, most: int) -> NDArray[np.int64]:
@@ -92,8 +97,7 @@ def pascal(_: str) -> dict[str, float]:
         reasoning_tokens=reasoning,
     )
     instance = paceline.Instance(model="deepseek-r1-distill-qwen-32b", gpu="h100-96gb", max_model_len="auto")
-    cluster = paceline.Cluster(8 * [instance], links=paceline.Links(gbps=100))
-    return measured(trace, cluster, paceline.policies.pascal())
+    return trace, paceline.Cluster(8 * [instance], links=paceline.Links(gbps=100))
 
 
 def timed(

@@ -1,0 +1,53 @@
+"""What a profile-guided build is trained on: replays of every kind that people run, the common ones most.
+
+``maturin build --pgo`` runs it with an instrumented module (`pgo-command` in pyproject.toml); by itself it
+replays and prints nothing.
+"""
+
+from __future__ import annotations
+
+from end_to_end import WORKLOAD, reasoning
+
+import paceline
+from paceline import policies
+
+
+def main() -> None:
+    """Replay some of each kind."""
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    eight = paceline.Cluster(8 * [instance])
+
+    def synthesized(requests: int, rate: float) -> paceline.Trace:
+        return paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
+
+    # Where most replays spend their time: requests that mostly do not wait, and reasoning under pressure.
+    for rate in (60.0, 170.0):
+        paceline.replay(synthesized(100_000, rate), eight, policies.vllm())
+    trace, cluster = reasoning(60_000, 11.0)
+    paceline.replay(trace, cluster, policies.pascal())
+
+    paceline.replay(synthesized(10_000, 1_800.0), eight, policies.vllm())
+    paceline.replay(synthesized(2_000, 60.0), eight, policies.vllm(), leap=False)
+    paceline.replay(synthesized(5_000, 60.0), eight, policies.vllm(prefix_caching=True))
+    for policy in (
+        policies.vllm_v0(),
+        policies.sglang(),
+        policies.sarathi(),
+        policies.orca(),
+        policies.llumnix(),
+    ):
+        paceline.replay(synthesized(5_000, 60.0), eight, policy)
+    trace, cluster = reasoning(5_000, 10.0)
+    for policy in (
+        policies.pascal(migration="never"),
+        policies.round_robin_quanta(),
+        policies.fcfs(),
+        policies.fastserve(),
+        policies.las(),
+        policies.srpt(),
+    ):
+        paceline.replay(trace, cluster, policy)
+
+
+if __name__ == "__main__":
+    main()
