@@ -1,17 +1,17 @@
 //! What is due at which of an instance's steps.
 //!
-//! A ring of buckets, of a few steps each, says what is due within the next
-//! thousands of steps; what is due later is kept in a heap. Buckets mostly hold
-//! one or nobody, so to note something, and to forget it, takes a handful of
-//! instructions however much is noted, and what comes first is at hand.
+//! A ring says what is due at each of the next thousands of steps; what is due
+//! later is kept in a heap. Bits say at which steps there is something, so to
+//! note it, to forget it and to find the next takes a handful of instructions
+//! however much is noted, and what comes first is at hand.
 
 use super::active::Slot;
 use super::order::Order;
 
-/// Steps in a bucket, and buckets in the ring: as many as words of 64 bits have
-/// in a cache line.
-const STEPS: u64 = 8;
-const BUCKETS: u64 = 8 * 64;
+/// Steps in the ring: as many as so many words have bits, of which one more word
+/// says which have any.
+const STEPS: u64 = 64 * WORDS as u64;
+const WORDS: usize = 64;
 
 /// Nobody, or at no step.
 const NOBODY: Slot = Slot::MAX;
@@ -22,17 +22,24 @@ const FAR: u64 = u64::MAX - 1;
 /// Slots by the step at which something is due of them, one step a slot.
 #[derive(Debug, Clone)]
 pub(super) struct Agenda {
-    /// No step in the ring is before this one's bucket, and none a round later.
+    /// No step in the ring is before this one, and none a round later.
     base: u64,
     /// The first step at which something is due.
     next: u64,
-    /// The first in each bucket. None before the first is noted.
-    heads: Vec<Slot>,
-    /// Which buckets hold somebody.
-    held: [u64; 8],
-    /// By slot: who is noted in the ring, and its neighbours in its bucket.
+    ring: Box<Ring>,
+    /// By slot: who is noted in the ring, and its neighbours at its step.
     entries: Vec<Entry>,
     far: Order<u64>,
+}
+
+#[derive(Debug, Clone)]
+struct Ring {
+    /// At which of its steps something is due.
+    held: [u64; WORDS],
+    /// Which of those words have any bit.
+    words: u64,
+    /// One of whom something is due, by step.
+    heads: [Slot; STEPS as usize],
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -50,17 +57,17 @@ impl Default for Agenda {
         Self {
             base: 0,
             next: NEVER,
-            heads: Vec::new(),
-            held: [0; 8],
+            ring: Box::new(Ring { held: [0; WORDS], words: 0, heads: [NOBODY; STEPS as usize] }),
             entries: Vec::new(),
             far: Order::default(),
         }
     }
 }
 
+/// Where a step stands in the ring.
 #[inline]
-fn bucket(step: u64) -> usize {
-    (step / STEPS % BUCKETS) as usize
+fn place(step: u64) -> usize {
+    (step % STEPS) as usize
 }
 
 impl Agenda {
@@ -86,22 +93,19 @@ impl Agenda {
         let far = self.far.first().filter(|(due, _)| *due == step);
         let mut first = far.map_or(NOBODY, |(_, slot)| slot);
         if self.is_near(step) {
-            let mut at = self.heads.get(bucket(step)).copied().unwrap_or(NOBODY);
+            let mut at = self.ring.heads[place(step)];
             while at != NOBODY {
-                let entry = self.entries[at as usize];
-                if entry.step == step {
-                    first = first.min(at);
-                }
-                at = entry.after;
+                first = first.min(at);
+                at = self.entries[at as usize].after;
             }
         }
         first
     }
 
-    /// Whether the ring has a bucket for a step.
+    /// Whether the ring has a step.
     #[inline]
     fn is_near(&self, step: u64) -> bool {
-        (step / STEPS).wrapping_sub(self.base / STEPS) < BUCKETS
+        step.wrapping_sub(self.base) < STEPS
     }
 
     /// When something is due of a slot, if anything is.
@@ -142,7 +146,6 @@ impl Agenda {
         let at = slot as usize;
         if at >= self.entries.len() {
             self.entries.resize(at + 1, ABSENT);
-            self.heads.resize(BUCKETS as usize, NOBODY);
         }
         match self.entries[at].step {
             NEVER => {}
@@ -191,10 +194,12 @@ impl Agenda {
 
     #[inline]
     fn link(&mut self, slot: Slot, step: u64) {
-        let bucket = bucket(step);
-        let after = std::mem::replace(&mut self.heads[bucket], slot);
+        let place = place(step);
+        let ring = &mut *self.ring;
+        let after = std::mem::replace(&mut ring.heads[place], slot);
         if after == NOBODY {
-            self.held[bucket / 64] |= 1 << (bucket % 64);
+            ring.held[place / 64] |= 1 << (place % 64);
+            ring.words |= 1 << (place / 64);
         } else {
             self.entries[after as usize].before = slot;
         }
@@ -211,10 +216,15 @@ impl Agenda {
             self.entries[before as usize].after = after;
             return;
         }
-        let bucket = bucket(step);
-        self.heads[bucket] = after;
+        let place = place(step);
+        let ring = &mut *self.ring;
+        ring.heads[place] = after;
         if after == NOBODY {
-            self.held[bucket / 64] &= !(1 << (bucket % 64));
+            let word = &mut ring.held[place / 64];
+            *word &= !(1 << (place % 64));
+            if *word == 0 {
+                ring.words &= !(1 << (place / 64));
+            }
         }
     }
 
@@ -222,24 +232,22 @@ impl Agenda {
     #[inline(never)]
     fn find_next(&mut self) {
         self.next = self.far.next();
-        let start = bucket(self.base);
-        let (word, bit) = (start / 64, start % 64);
-        // From the base's bucket once round to those before it in its word.
-        let mut mask = u64::MAX << bit;
-        for i in 0..=8 {
-            let word = (word + i) % 8;
-            let found = self.held[word] & mask;
-            if found != 0 {
-                let mut at = self.heads[64 * word + found.trailing_zeros() as usize];
-                while at != NOBODY {
-                    let entry = self.entries[at as usize];
-                    self.next = self.next.min(entry.step);
-                    at = entry.after;
-                }
-                return;
-            }
-            mask = u64::MAX;
+        let Ring { held, words, .. } = &*self.ring;
+        if *words == 0 {
+            return;
         }
+        let start = place(self.base);
+        let (mut word, bit) = (start / 64, start % 64);
+        let mut bits = held[word] & (u64::MAX << bit);
+        if bits == 0 {
+            // In the words after it, or once round, at last in its own again.
+            let after = words.rotate_right(word as u32 + 1);
+            word = (word + 1 + after.trailing_zeros() as usize) % WORDS;
+            bits = held[word];
+        }
+        let found = 64 * word + bits.trailing_zeros() as usize;
+        let ahead = (found + STEPS as usize - start) as u64 % STEPS;
+        self.next = self.next.min(self.base + ahead);
     }
 }
 
