@@ -7,7 +7,7 @@ use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
 use crate::metrics::{Reason, Status};
-use crate::policy::{Action, Choice, Live, Rule};
+use crate::policy::{Action, Choice, Live, Rule, sort_key_now};
 use crate::time::{NEVER, Ticks};
 
 /// Where requests go.
@@ -272,7 +272,7 @@ impl Simulation {
             if choice.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
                 continue;
             }
-            let keys = choice.min.iter().map(|key| sight.sort_key(key)).collect();
+            let keys = choice.min.iter().map(|key| sort_key_now(key, &mut sight)).collect();
             found.push((keys, index));
         }
         found.sort_unstable();

@@ -4,7 +4,7 @@ use super::sight::Sight;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
-use crate::policy::{Expr, Field, InstField, Pick, Rule, Who};
+use crate::policy::{Expr, Field, InstField, Pick, Rule, Who, sort_key_now};
 use crate::time::Ticks;
 
 /// Decides in place of a rule: a caller's own code.
@@ -251,7 +251,7 @@ impl<T> Best<T> {
         let mut less = self.found.is_none();
         self.latest.clear();
         for (i, key) in keys.iter().enumerate() {
-            let value = sight.sort_key(key);
+            let value = sort_key_now(key, sight);
             if !less {
                 if value > self.least[i] {
                     return false;

@@ -4,9 +4,7 @@
 use super::route::Seen;
 use crate::instance::{Asking, Instance, World};
 use crate::metrics::Reason;
-use crate::policy::{
-    Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, holds_now, sort_key_now, sort_key_of,
-};
+use crate::policy::{Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, holds_now};
 use crate::time::Ticks;
 
 /// See the module.
@@ -88,18 +86,6 @@ impl Sight<'_, '_> {
     pub(super) fn serves(&self, index: usize) -> bool {
         let view = &self.asking.view;
         self.instances[index].refuses(view.prompt, view.output) == Reason::None
-    }
-
-    /// What an expression is sorted by now.
-    #[inline]
-    pub(super) fn sort_key(&mut self, expr: &Expr) -> i64 {
-        match *expr {
-            // Mostly it is a field, and needs no further looking at.
-            Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
-                sort_key_of(self.field(self.candidate, field, class))
-            }
-            _ => sort_key_now(expr, self),
-        }
     }
 
     /// Whether a condition holds now.

@@ -23,10 +23,6 @@ impl Instance {
         let Admission::Displace { most, .. } = self.scheduler.admission else { return false };
         let Some(ranks) = self.ranks.as_mut().filter(|_| self.may_displace) else { return false };
         let rank = ranks.entry(slot).rank;
-        // Mostly nobody is worse, when somebody has waited for some time.
-        if ranks.worst().is_none_or(|worst| ranks.entry(worst).rank <= rank) {
-            return false;
-        }
         let mut room = self.memory.free();
         let mut victims = std::mem::take(&mut self.victims);
         let mut enough = false;
