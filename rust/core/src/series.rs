@@ -85,15 +85,14 @@ impl Series {
 
     /// Sum over the first `k` steps of `(level + growth * i) * length(i)`: the
     /// time integral of something that grows by `growth` at each step.
+    #[inline]
     pub fn integral(&self, level: u64, growth: u64, k: u64) -> u128 {
+        let level = u128::from(level) * self.total(k);
         if k == 1 {
-            return u128::from(level) * u128::from(self.first);
+            return level;
         }
         let (first, slope) = (u128::from(self.first), u128::from(self.slope));
-        let (level, growth) = (u128::from(level), u128::from(growth));
-        level * first * u128::from(k)
-            + (level * slope + growth * first) * sum_of_indices(k)
-            + growth * slope * sum_of_squared_indices(k)
+        level + u128::from(growth) * (first * sum_of_indices(k) + slope * sum_of_squared_indices(k))
     }
 
     /// The largest `j <= k` whose first `j` steps take at most `elapsed`.

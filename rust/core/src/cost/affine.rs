@@ -40,13 +40,13 @@ impl Affine {
             .min(HORIZON)
     }
 
-    /// The run of pure-decode steps that starts with `shape`; it never ends
-    /// before the horizon.
+    /// The run of up to `most` pure-decode steps that starts with `shape`; it
+    /// never ends before the horizon.
     #[inline]
-    pub fn run(&self, shape: &StepShape) -> Run {
+    pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         let first = self.step(shape);
         let slope = self.kv_token.checked_mul(shape.decode_requests);
-        series(first, slope, u64::MAX)
+        series(first, slope, most)
     }
 }
 
@@ -57,7 +57,9 @@ pub(super) fn series(first: Ticks, slope: Option<Ticks>, steps: u64) -> Run {
     match slope {
         Some(0) => Run { first, slope: 0, steps },
         Some(slope) if first < HORIZON => {
-            Run { first, slope, steps: steps.min((HORIZON - first) / slope).max(1) }
+            // Mostly there are few enough to spare the division.
+            let fits = slope.checked_mul(steps).is_some_and(|last| last <= HORIZON - first);
+            Run { first, slope, steps: if fits { steps } else { (HORIZON - first) / slope }.max(1) }
         }
         _ => Run { first, slope: 0, steps: 1 },
     }
@@ -90,7 +92,7 @@ mod tests {
     #[test]
     fn a_run_rises_by_one_context_token_per_request() {
         let cost = Affine { step: 1_000, token: 10, kv_token: 3 };
-        let run = cost.run(&decode(4, 100));
+        let run = cost.run(&decode(4, 100), u64::MAX);
         assert_eq!((run.first, run.slope), (1_340, 12));
         assert!(run.steps > 1 << 40);
     }
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn free_context_makes_an_endless_level_run() {
         let cost = Affine { step: 5, token: 0, kv_token: 0 };
-        assert_eq!(cost.run(&decode(3, 9)), Run { first: 5, slope: 0, steps: u64::MAX });
+        assert_eq!(cost.run(&decode(3, 9), u64::MAX), Run { first: 5, slope: 0, steps: u64::MAX });
     }
 
     #[test]
@@ -106,7 +108,7 @@ mod tests {
         let cost = Affine { step: HORIZON - 1, token: u64::MAX, kv_token: u64::MAX };
         let shape = decode(u64::MAX, u64::MAX);
         assert_eq!(cost.step(&shape), HORIZON);
-        assert_eq!(cost.run(&shape), Run { first: HORIZON, slope: 0, steps: 1 });
+        assert_eq!(cost.run(&shape, u64::MAX), Run { first: HORIZON, slope: 0, steps: 1 });
     }
 }
 
@@ -133,7 +135,7 @@ mod property_tests {
                 sampled: requests,
                 ..StepShape::default()
             };
-            let run = cost.run(&at(0));
+            let run = cost.run(&at(0), u64::MAX);
             prop_assert!(run.steps >= 1);
             for i in [0, 1, 2, somewhere, run.steps - 1] {
                 if i < run.steps && i < 1 << 40 {

@@ -102,18 +102,18 @@ impl Cost {
         }
     }
 
-    /// Ticks of a run of pure-decode steps that starts with `shape`, in which
-    /// every step lengthens the context of each decoding request by one.
+    /// Ticks of a run of up to `most` pure-decode steps that starts with `shape`,
+    /// in which every step lengthens the context of each decoding request by one.
     ///
-    /// `run(s).first == step(s)`, and step `i < run(s).steps` costs exactly
+    /// `run(s, _).first == step(s)`, and step `i < run(s, _).steps` costs exactly
     /// what `step` says of the shape it has by then.
     #[inline]
-    pub fn run(&self, shape: &StepShape) -> Run {
+    pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         debug_assert_eq!(shape.prefill_tokens, 0, "Invariant: a run only decodes");
         match self {
-            Self::Affine(cost) => cost.run(shape),
-            Self::Roofline(cost) => cost.run(shape),
-            Self::Table(cost) => cost.run(shape),
+            Self::Affine(cost) => cost.run(shape, most),
+            Self::Roofline(cost) => cost.run(shape, most),
+            Self::Table(cost) => cost.run(shape, most),
         }
     }
 

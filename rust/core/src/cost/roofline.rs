@@ -160,17 +160,17 @@ impl Roofline {
         self.rest(shape).saturating_add(decode).saturating_add(shape.prefill_share(prefill)).min(HORIZON)
     }
 
-    /// The run of pure-decode steps that starts with `shape`, up to the step
-    /// where attention stops being bound by what binds it now, or windows fill.
+    /// The run of up to `most` pure-decode steps that starts with `shape`, up to
+    /// the step where attention stops being bound by what binds it now, or windows fill.
     #[inline]
-    pub fn run(&self, shape: &StepShape) -> Run {
+    pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         let (mut kv_token, mut steps) = self.decode_attention.growth(shape);
         if let Some(windowed) = &self.windowed {
             let (more, until) = windowed.growth(shape);
             kv_token = kv_token.saturating_add(more);
             steps = steps.min(until);
         }
-        series(self.step(shape), kv_token.checked_mul(shape.decode_requests), steps)
+        series(self.step(shape), kv_token.checked_mul(shape.decode_requests), steps.min(most))
     }
 
     /// All but attention: what a step costs whatever its context.

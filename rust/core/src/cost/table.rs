@@ -148,8 +148,8 @@ impl Table {
         plain.saturating_add(shape.prefill_share(whole.saturating_sub(plain)))
     }
 
-    /// The run of pure-decode steps that starts with `shape`.
-    pub fn run(&self, shape: &StepShape) -> Run {
+    /// The run of up to `most` pure-decode steps that starts with `shape`.
+    pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         let attention = self.attention(shape);
         let first = self.sum(shape, attention.value);
         if attention.slope < 0 || attention.value < 0 {
@@ -160,7 +160,7 @@ impl Table {
         series(
             first,
             Ticks::try_from(attention.slope).ok(),
-            inside.map_or(attention.left, |left| left.min(attention.left)),
+            inside.map_or(attention.left, |left| left.min(attention.left)).min(most),
         )
     }
 

@@ -37,8 +37,7 @@ use crate::trace::Trace;
 /// A replay: a state machine that is advanced until it is done.
 #[derive(Debug)]
 pub struct Simulation {
-    trace: Trace,
-    leap: bool,
+    world: World,
     lockstep: Option<Lockstep>,
     until: Ticks,
     instances: Vec<Instance>,
@@ -47,8 +46,6 @@ pub struct Simulation {
     rules: Rules,
     transfers: Transfers,
     watches: Vec<Watch>,
-    columns: Columns,
-    gaps: Sketch,
     clock: Ticks,
     next_arrival: usize,
     settled: u64,
@@ -120,7 +117,6 @@ impl Simulation {
             asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
         };
         Ok(Self {
-            leap: config.leap && config.lockstep.is_none(),
             lockstep: config.lockstep.clone(),
             until: config.until.unwrap_or(NEVER - 1),
             calendar: Calendar::new(instances.len()),
@@ -140,8 +136,12 @@ impl Simulation {
                     actions: monitor.actions.clone(),
                 })
                 .collect(),
-            columns: Columns::new(trace.len(), optional),
-            gaps: Sketch::default(),
+            world: World {
+                columns: Columns::new(trace.len(), optional),
+                gaps: Sketch::default(),
+                leap: config.leap && config.lockstep.is_none(),
+                trace,
+            },
             clock: 0,
             next_arrival: 0,
             settled: 0,
@@ -149,7 +149,6 @@ impl Simulation {
             starting: Vec::new(),
             done: false,
             instances,
-            trace,
         })
     }
 
@@ -162,10 +161,10 @@ impl Simulation {
         let stop = self.events.saturating_add(budget);
         while !self.done && self.events < stop {
             let (ends, index) = self.calendar.first();
-            let arrives = self.trace.arrival.get(self.next_arrival).copied().unwrap_or(NEVER);
+            let arrives = self.world.trace.arrival.get(self.next_arrival).copied().unwrap_or(NEVER);
             let comes = arrives.min(self.transfers.next());
             let mut now = ends.min(comes);
-            if self.settled == self.trace.len() as u64 {
+            if self.settled == self.world.trace.len() as u64 {
                 // What is still copied is of nobody.
                 now = NEVER;
             }
@@ -212,21 +211,19 @@ impl Simulation {
 
     /// How far the replay has come.
     pub fn progress(&self) -> Progress {
-        Progress { settled: self.settled, total: self.trace.len() as u64, clock: self.clock }
+        Progress { settled: self.settled, total: self.world.trace.len() as u64, clock: self.clock }
     }
 
     fn end_step(&mut self, index: usize, now: Ticks) {
         self.events += 1;
-        let mut world =
-            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
-        let finished = self.instances[index].finish(now, &mut world);
+        let finished = self.instances[index].finish(now, &mut self.world);
         self.router.finished(index, finished);
         self.settled += finished;
     }
 
     /// Whether nothing else happens at the moment at which a step has ended.
     fn is_alone(&self, index: usize, now: Ticks) -> bool {
-        !self.instances[index].is_turning() && self.calendar.first_of_others(index) > now
+        !self.instances[index].is_turning() && self.calendar.others_are_after(index, now)
     }
 
     /// Has an instance start its next step once this moment's arrivals are in.
@@ -241,23 +238,16 @@ impl Simulation {
         self.rules.on_prefilled.is_some() || self.rules.on_answering.is_some() || !self.watches.is_empty()
     }
 
-    /// What instances read and write, beside them.
-    fn parts(&mut self) -> (&mut [Instance], World<'_>) {
-        let world =
-            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
-        (&mut self.instances, world)
-    }
-
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
-        while self.trace.arrival.get(self.next_arrival) == Some(&now) {
+        while self.world.trace.arrival.get(self.next_arrival) == Some(&now) {
             let row = self.next_arrival;
             self.next_arrival += 1;
             self.events += 1;
-            let (prompt, output) = (self.trace.prompt_tokens[row], self.trace.output_tokens[row]);
+            let (prompt, output) = (self.world.trace.prompt_tokens[row], self.world.trace.output_tokens[row]);
             let reason = self.router.refuses(prompt, output, &self.instances);
             if reason != Reason::None {
-                self.columns.status[row] = Status::Rejected as u8;
-                self.columns.reason[row] = reason as u8;
+                self.world.columns.status[row] = Status::Rejected as u8;
+                self.world.columns.reason[row] = reason as u8;
                 self.settled += 1;
                 continue;
             }
@@ -267,8 +257,8 @@ impl Simulation {
                 picked = self.router.count_out(rule, prompt, output, now, &self.instances);
             }
             if picked.is_none() {
-                let view = RequestView::arriving(row as u32, now, &self.trace);
-                picked = self.choose(Question::Arrival, Asking { view, place: None }, now)?;
+                let view = RequestView::arriving(row as u32, now, &self.world.trace);
+                picked = self.choose(Question::Arrival, &Asking { view, place: None }, now)?;
             }
             let Some(index) = picked else {
                 let rule = format!("must give an instance for every arrival, gave none for row {row}");
@@ -281,9 +271,7 @@ impl Simulation {
     }
 
     fn deliver(&mut self, row: usize, index: usize, now: Ticks) {
-        let mut world =
-            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
-        let end = self.instances[index].arrive(row as u32, now, &mut world);
+        let end = self.instances[index].arrive(row as u32, now, &mut self.world);
         self.recut(index, end, now);
     }
 
@@ -300,9 +288,7 @@ impl Simulation {
     }
 
     fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
-        let mut world =
-            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
-        let end = self.instances[index].begin(now, &mut world)?;
+        let end = self.instances[index].begin(now, &mut self.world)?;
         let dropped = self.instances[index].take_given_up();
         if dropped > 0 {
             self.router.finished(index, dropped);
@@ -318,13 +304,11 @@ impl Simulation {
         if next != NEVER {
             self.clock = self.until;
         }
-        let mut world =
-            World { trace: &self.trace, columns: &mut self.columns, gaps: &mut self.gaps, leap: self.leap };
         for instance in &mut self.instances {
-            instance.halt(self.clock, &mut world);
+            instance.halt(self.clock, &mut self.world);
         }
         for parcel in self.transfers.on_their_way() {
-            parcel.write_unfinished(world.columns);
+            parcel.write_unfinished(&mut self.world.columns);
         }
         self.done = true;
     }
@@ -332,8 +316,8 @@ impl Simulation {
     /// What happened.
     pub fn into_outcome(mut self) -> Outcome {
         Outcome {
-            columns: self.columns,
-            gaps: self.gaps,
+            columns: self.world.columns,
+            gaps: self.world.gaps,
             usage: self.instances.iter().map(Instance::usage).collect(),
             end: self.clock,
             events: self.events,

@@ -75,7 +75,7 @@ impl Simulation {
                 };
                 let view = self.instances[index].view(slot, now);
                 let asking = Asking { view, place: Some((index, slot)) };
-                let target = self.choose(question, asking, now)?;
+                let target = self.choose(question, &asking, now)?;
                 if let Some(target) = target.filter(|&target| target != index) {
                     for migration in &mut self.transfers.migrations {
                         migration.void |= migration.request == request;
@@ -98,8 +98,7 @@ impl Simulation {
     }
 
     fn depart(&mut self, index: usize, slot: u32, now: Ticks) -> crate::instance::Parcel {
-        let (instances, mut world) = self.parts();
-        instances[index].depart(slot, now, &mut world)
+        self.instances[index].depart(slot, now, &mut self.world)
     }
 
     /// What the rule says that is asked.
@@ -107,12 +106,11 @@ impl Simulation {
     pub(super) fn choose(
         &mut self,
         question: Question,
-        asking: Asking,
+        asking: &Asking,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        let Self { rules, router, instances, trace, columns, gaps, leap, .. } = self;
+        let Self { rules, router, instances, world, .. } = self;
         let Some(rule) = rules.of(question) else { return Ok(None) };
-        let world = crate::instance::World { trace, columns, gaps, leap: *leap };
         let here = asking.place.map(|(index, _)| index);
         let mut sight = Sight { instances, world, now, asking, candidate: 0, there: None, here };
         router.choose(rule, &mut sight)
@@ -132,11 +130,9 @@ impl Simulation {
             self.events += 1;
             match cargo {
                 Cargo::Move(parcel) => {
-                    let (instances, mut world) = self.parts();
-                    let end = instances[source].sent(slot, now, &mut world);
+                    let end = self.instances[source].sent(slot, now, &mut self.world);
                     self.recut(source, end, now);
-                    let (instances, mut world) = self.parts();
-                    let end = instances[target].land(&parcel, now, &mut world);
+                    let end = self.instances[target].land(&parcel, now, &mut self.world);
                     self.router.sent(target);
                     self.recut(target, end, now);
                 }
@@ -200,8 +196,7 @@ impl Simulation {
     }
 
     fn catch_up(&mut self, index: usize, now: Ticks) {
-        let (instances, mut world) = self.parts();
-        instances[index].catch_up_with(now, &mut world);
+        self.instances[index].catch_up_with(now, &mut self.world);
     }
 
     /// Books that something came to an instance whose run now ends at `end`.
@@ -230,7 +225,7 @@ impl Simulation {
     /// Looks at what is to be looked at now.
     #[inline(never)]
     pub(super) fn watch(&mut self, now: Ticks) {
-        let status = &self.columns.status;
+        let status = &self.world.columns.status;
         let finished = |row: u32| status[row as usize] == Status::Finished as u8;
         self.transfers.migrations.retain(|migration| !finished(migration.request));
         let mut watches = std::mem::take(&mut self.watches);
@@ -244,7 +239,8 @@ impl Simulation {
                     if here == there {
                         continue;
                     }
-                    let mut sight = self.pair(here, there, now);
+                    let nobody = self.nobody(now);
+                    let mut sight = self.pair(here, there, &nobody, now);
                     if when.as_ref().is_none_or(|when| sight.holds(when)) {
                         self.migrate(here, there, choose, *live, now);
                     }
@@ -254,18 +250,22 @@ impl Simulation {
         self.watches = watches;
     }
 
-    /// Nobody asks: a pair of instances, or each of them, is looked at.
-    fn pair(&mut self, here: usize, there: usize, now: Ticks) -> Sight<'_, '_> {
-        let Self { instances, trace, columns, gaps, leap, .. } = self;
-        let world = crate::instance::World { trace, columns, gaps, leap: *leap };
-        let asking = Asking { view: RequestView::arriving(0, now, world.trace), place: None };
+    /// A pair of instances, or each of them, is looked at, for `asking`.
+    fn pair<'a>(&'a mut self, here: usize, there: usize, asking: &'a Asking, now: Ticks) -> Sight<'a> {
+        let Self { instances, world, .. } = self;
         Sight { instances, world, now, asking, candidate: here, there: Some(there), here: Some(here) }
+    }
+
+    /// Nobody asks.
+    fn nobody(&self, now: Ticks) -> Asking {
+        Asking { view: RequestView::arriving(0, now, &self.world.trace), place: None }
     }
 
     /// The instances that a choice considers, the lowest first.
     fn ranked(&mut self, choice: &Choice, now: Ticks) -> Vec<usize> {
         let n = self.instances.len();
-        let mut sight = self.pair(0, 0, now);
+        let nobody = self.nobody(now);
+        let mut sight = self.pair(0, 0, &nobody, now);
         let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
         for index in 0..n {
             sight.candidate = index;
@@ -289,8 +289,8 @@ impl Simulation {
             if busy || self.instances[target].refuses(view.prompt, view.output) != Reason::None {
                 continue;
             }
-            let mut sight = self.pair(source, target, now);
-            sight.asking = Asking { view, place: Some((source, slot)) };
+            let asking = Asking { view, place: Some((source, slot)) };
+            let mut sight = self.pair(source, target, &asking, now);
             if choose.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
                 continue;
             }

@@ -38,6 +38,8 @@ pub(crate) struct Router {
     outstanding: Vec<u64>,
     /// Whether every instance refuses the same requests.
     uniform: bool,
+    /// Of each instance, while the lowest is looked for.
+    known: Vec<Known>,
     pub(super) calls: Option<Box<dyn Decide>>,
 }
 
@@ -50,7 +52,13 @@ impl std::fmt::Debug for Router {
 impl Router {
     pub(crate) fn new(instances: &[Instance], turns: usize, calls: Option<Box<dyn Decide>>) -> Self {
         let uniform = instances.iter().all(|instance| instance.refuses_like(&instances[0]));
-        Self { next: vec![0; turns], outstanding: vec![0; instances.len()], uniform, calls }
+        Self {
+            next: vec![0; turns],
+            outstanding: vec![0; instances.len()],
+            uniform,
+            known: vec![NOBODY; instances.len()],
+            calls,
+        }
     }
 
     /// Why nobody could ever serve a request, if nobody could.
@@ -107,7 +115,7 @@ impl Router {
                 let (prompt, output) = (sight.asking.view.prompt, sight.asking.view.output);
                 self.count_out(rule, prompt, output, sight.now, sight.instances)
             }
-            Rule::Pick(pick) => best(pick, sight, uniform),
+            Rule::Pick(pick) => best(pick, sight, uniform, &mut self.known),
             Rule::FirstOf { rules } => {
                 for rule in rules {
                     if let Some(index) = self.choose(rule, sight)? {
@@ -167,10 +175,10 @@ impl Router {
 
 /// The lowest of those who may be picked, if it is acceptable. `uniform`: if
 /// anybody serves the request, all do.
-fn best(pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
+fn best(pick: &Pick, sight: &mut Sight, uniform: bool, known: &mut [Known]) -> Option<usize> {
     let picked = match pick.min.as_slice() {
         &[Expr::Field(Field::Inst(Who::Candidate, field, class))] => {
-            lowest(field, class, pick, sight, uniform)
+            lowest(field, class, pick, sight, uniform, known)
         }
         keys => lowest_of_many(keys, pick, sight, uniform),
     }?;
@@ -187,30 +195,61 @@ fn may(pick: &Pick, i: usize, sight: &Sight) -> bool {
 }
 
 /// The lowest by one field, the first of those that are equal. (No field is NaN.)
+///
+/// Of a field that only grows within a run, what it was when the run began is at
+/// hand, and is no more than it is now. So whoever is lowest by what is known is
+/// looked at more closely, until that is the field itself and it may be picked.
 #[inline]
-fn lowest(field: InstField, class: u32, pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
+fn lowest(
+    field: InstField,
+    class: u32,
+    pick: &Pick,
+    sight: &mut Sight,
+    uniform: bool,
+    known: &mut [Known],
+) -> Option<usize> {
     let all = uniform && pick.within.is_none();
-    let (mut found, mut least) = (None, f64::INFINITY);
-    for i in 0..sight.instances.len() {
-        if !all && !may(pick, i, sight) {
-            continue;
+    for (i, known) in known.iter_mut().enumerate() {
+        *known = if !all && !may(pick, i, sight) {
+            NOBODY
+        } else if let Some(least) = sight.instances[i].at_least(field) {
+            Known { least, exact: false }
+        } else {
+            Known { least: sight.field(i, field, class), exact: true }
+        };
+    }
+    loop {
+        let mut lowest = (f64::INFINITY, 0);
+        for (i, known) in known.iter().enumerate() {
+            if known.least < lowest.0 {
+                lowest = (known.least, i);
+            }
         }
-        // What was there when its run began mostly settles it that it is no
-        // better, without asking how far the run has come.
-        if found.is_some() && sight.instances[i].at_least(field).is_some_and(|bound| bound >= least) {
+        let (least, i) = lowest;
+        if least == f64::INFINITY {
+            return None;
+        }
+        if !known[i].exact {
+            known[i] = Known { least: sight.field(i, field, class), exact: true };
             continue;
         }
         sight.candidate = i;
-        let value = sight.field(i, field, class);
-        // Whoever is no better need not be asked whether it may be picked.
-        if (found.is_none() || value < least)
-            && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition))
-        {
-            (found, least) = (Some(i), value);
+        if pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition)) {
+            return Some(i);
         }
+        known[i] = NOBODY;
     }
-    found
 }
+
+/// What is known of a field of an instance while the lowest is looked for.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    least: f64,
+    exact: bool,
+}
+
+/// It may not be picked.
+const NOBODY: Known = Known { least: f64::INFINITY, exact: true };
 
 /// The lowest by any keys, the first of those that are equal; or the first of
 /// all, by none.

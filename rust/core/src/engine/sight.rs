@@ -8,11 +8,11 @@ use crate::policy::{Expr, Field, Form, InstField, Number, ReqField, Scope, Until
 use crate::time::Ticks;
 
 /// See the module.
-pub(crate) struct Sight<'a, 'w> {
+pub(crate) struct Sight<'a> {
     pub(crate) instances: &'a mut [Instance],
-    pub(crate) world: World<'w>,
+    pub(crate) world: &'a mut World,
     pub(crate) now: Ticks,
-    pub(crate) asking: Asking,
+    pub(crate) asking: &'a Asking,
     /// The instance under consideration.
     pub(crate) candidate: usize,
     /// The instance that was picked.
@@ -66,7 +66,7 @@ pub const SEEN_OF_INSTANCE: [(&str, InstField); 23] = [
     ("prefix_tokens", InstField::PrefixTokens),
 ];
 
-impl Sight<'_, '_> {
+impl Sight<'_> {
     /// Everything that a callable is shown.
     pub(super) fn seen(&mut self) -> Seen {
         let request = SEEN_OF_REQUEST.map(|(_, field)| self.request(field, &mut Until::EVER.clone()).value);
@@ -81,7 +81,7 @@ impl Sight<'_, '_> {
     }
 }
 
-impl Sight<'_, '_> {
+impl Sight<'_> {
     /// Whether an instance could serve the request.
     pub(super) fn serves(&self, index: usize) -> bool {
         let view = &self.asking.view;
@@ -105,19 +105,19 @@ impl Sight<'_, '_> {
         let instance = &mut self.instances[index];
         match instance.glimpse(field, class, self.now) {
             Some(value) => value,
-            None => instance.look(field, class, self.now, &self.asking, &mut self.world),
+            None => instance.look(field, class, self.now, self.asking, self.world),
         }
     }
 }
 
-impl Scope for Sight<'_, '_> {
+impl Scope for Sight<'_> {
     fn request(&mut self, field: ReqField, until: &mut Until) -> Form {
         if field == ReqField::PrefillS {
             let prompt = self.asking.view.prompt;
             let ticks = self.instances[self.candidate].predicted_prefill(prompt);
             return Form::fixed(crate::instance::seconds(ticks));
         }
-        self.asking.view.field(field, self.world.trace, until)
+        self.asking.view.field(field, &self.world.trace, until)
     }
 
     fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64 {

@@ -144,7 +144,7 @@ impl Instance {
     pub(super) fn write_given_up(&mut self, slot: Slot, world: &mut World) {
         let active = &self.table[slot];
         let row = active.request as usize;
-        let columns = &mut *world.columns;
+        let columns = &mut world.columns;
         columns.status[row] = Status::Rejected as u8;
         columns.reason[row] = Reason::ExceedsBudget as u8;
         columns.generated[row] = active.generated;

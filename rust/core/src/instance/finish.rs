@@ -95,7 +95,7 @@ impl Instance {
         self.outstanding_tokens += members * steps;
         if members > 0 {
             self.fruitless = 0;
-            self.decode.advance(flight.start, series, steps, &mut self.table, world.gaps);
+            self.decode.advance(flight.start, series, steps, &mut self.table, &mut world.gaps);
             self.decoded_at = flight.start + ticks as Ticks;
             if let Some(pacing) = &mut self.pacing {
                 pacing.advance(flight, steps, self.decoded_at, self.decode.step());
@@ -278,7 +278,7 @@ impl Instance {
             self.usage.finished += 1;
             self.outstanding_tokens -= u64::from(active.prompt) + u64::from(active.output);
             let row = active.request as usize;
-            let columns = &mut *world.columns;
+            let columns = &mut world.columns;
             columns.finish[row] = now;
             if active.generated > 1 {
                 columns.max_itl[row] = active.max_gap;

@@ -55,7 +55,7 @@ impl Instance {
         self.usage.waited(queued, now);
         let ahead = self.scheduler.schedule_ahead;
         if ahead {
-            self.learn(world.trace);
+            self.learn(&world.trace);
         }
         if self.ranks.is_some() {
             self.wake(now, world);
@@ -71,12 +71,12 @@ impl Instance {
             self.preempted.clear();
             self.copied = (0, 0);
             if self.ranks.is_some() {
-                self.begin_round(now, world.trace);
+                self.begin_round(now, &world.trace);
             }
             let mut forming = self.open();
             let decodes = self.run_stages(&mut forming, now, world);
             if forming.preempted {
-                self.requeue_late(world.trace);
+                self.requeue_late(&world.trace);
             }
             if (decodes && self.decode.len() > 0) || !self.chunks.is_empty() {
                 break (forming, decodes);
@@ -84,7 +84,7 @@ impl Instance {
             // A step in which everyone was preempted takes no time; what it
             // freed is there for the next. Nor does one that could not be
             // decided ahead.
-            if !(forming.preempted || ahead && self.catch_up(world.trace)) {
+            if !(forming.preempted || ahead && self.catch_up(&world.trace)) {
                 if let Some(intervals) = &mut self.intervals {
                     intervals.rest();
                 }
@@ -208,8 +208,9 @@ impl Instance {
         let members = if decodes { self.decode.len() } else { 0 };
         self.usage.decode_tokens += shape.decode_requests - members;
         let (series, steps) = if world.leap && self.chunks.is_empty() {
-            let run = self.cost.run(&shape);
-            (Series { first: run.first, slope: run.slope }, run.steps.min(self.repeats(forming, world)))
+            let most = self.repeats(forming, world);
+            let run = self.cost.run(&shape, most);
+            (Series { first: run.first, slope: run.slope }, run.steps)
         } else {
             (Series { first: self.cost.step(&shape), slope: 0 }, 1)
         };

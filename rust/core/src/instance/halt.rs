@@ -33,7 +33,7 @@ impl Instance {
     }
 
     fn write_unfinished(&mut self, latest: Ticks, world: &mut World) {
-        self.catch_up(world.trace);
+        self.catch_up(&world.trace);
         for waiter in self.waiting.iter().filter(|waiter| waiter.slot.is_none()) {
             world.columns.status[waiter.request as usize] = Status::Waiting as u8;
         }

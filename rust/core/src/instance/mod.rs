@@ -60,17 +60,18 @@ use crate::trace::Trace;
 /// Batches as large as this have their costs worked out beforehand.
 const MOST_PREPARED: u64 = 1024;
 
-/// What an instance reads and writes beside itself.
-pub(crate) struct World<'a> {
-    pub(crate) trace: &'a Trace,
-    pub(crate) columns: &'a mut Columns,
-    pub(crate) gaps: &'a mut Sketch,
+/// What all instances read and write.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) trace: Trace,
+    pub(crate) columns: Columns,
+    pub(crate) gaps: Sketch,
     /// Whether runs of equal steps are taken at once. Without it every step is
     /// formed by walking over every running request.
     pub(crate) leap: bool,
 }
 
-impl World<'_> {
+impl World {
     /// How many of a request's tokens are reasoning, where the trace says.
     #[inline]
     fn reasoning(&self, request: u32) -> Option<u32> {
@@ -375,7 +376,7 @@ impl Instance {
         } else if self.ranks.is_some() {
             self.arrive_by_rank(request, now, world)
         } else {
-            self.waiting.arrive(request, world.trace)
+            self.waiting.arrive(request, &world.trace)
         };
         self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         self.outstanding_tokens += u64::from(world.trace.prompt_tokens[request as usize]);

@@ -192,7 +192,7 @@ impl Instance {
         if let (Some(pacing), Some(track)) = (&mut self.pacing, parcel.track) {
             pacing.put(slot, track);
         }
-        let columns = &mut *world.columns;
+        let columns = &mut world.columns;
         columns.transfer[row] += now - parcel.left;
         let reasoning = world.trace.reasoning_tokens.as_ref().map(|column| column[row]);
         if reasoning == Some(parcel.generated) {
@@ -204,7 +204,7 @@ impl Instance {
             self.queue_by_rank(slot, now, parcel.attained, world);
             self.landed.push(slot);
         } else {
-            self.waiting.come_back(parcel.request, slot, world.trace);
+            self.waiting.come_back(parcel.request, slot, &world.trace);
         }
         self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
         // What it may cost to come in depends on the step at which it does.

@@ -260,13 +260,14 @@ impl Instance {
         if let Some(first) = self.at_first(field) {
             return (first + self.grown_of(field, now)) as f64;
         }
-        if self.is_past_head(now) || self.is_behind(field, now) {
+        self.settle_head(now, world);
+        if self.is_behind(field, now) {
             self.catch_up_with(now, world);
         }
         match field {
             InstField::ClassRequests => self.in_class(class) as f64,
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
-            _ => self.field(field, class, now, Some(asking), world.trace),
+            _ => self.field(field, class, now, Some(asking), &world.trace),
         }
     }
 

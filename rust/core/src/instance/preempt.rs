@@ -99,7 +99,7 @@ impl Instance {
         } else if self.scheduler.requeue_late {
             self.late.push(slot);
         } else {
-            self.waiting.put_back(request, slot, world.trace);
+            self.waiting.put_back(request, slot, &world.trace);
         }
     }
 
@@ -151,7 +151,7 @@ impl Instance {
     pub(super) fn readmitted(&mut self, slot: Slot, now: Ticks, world: &mut World) {
         let active = &mut self.table[slot];
         let row = active.request as usize;
-        let columns = &mut *world.columns;
+        let columns = &mut world.columns;
         if columns.scheduled[row] == Ticks::MAX {
             columns.scheduled[row] = now;
         }

@@ -57,7 +57,7 @@ impl Instance {
         let steps = if view.decoding { self.decode.step() - behind } else { self.usage.steps };
         let Some(ranks) = &mut self.ranks else { return false };
         let look = Look { keys, steps, goes_on, remembers: world.leap, waits };
-        ranks.place(slot, &mut view, look, world.trace)
+        ranks.place(slot, &mut view, look, &world.trace)
     }
 
     /// Whether somebody outside the decode set waits to go on in it, and keeps

@@ -94,8 +94,8 @@ impl Instance {
             layers,
             ..StepShape::default()
         };
-        let run = self.cost.run(&shape);
-        let steps = self.steps_with_room(run.steps.min(most), come, taken)?;
+        let run = self.cost.run(&shape, most);
+        let steps = self.steps_with_room(run.steps, come, taken)?;
         let series = Series { first: run.first, slope: run.slope };
         let beyond = self.cost.beyond(&shape);
         let flight = Flight { start, copying: 0, series, steps, begun: false, beyond, decodes: true };

@@ -88,7 +88,7 @@ proptest! {
         somewhere in 0_u64..1 << 40,
     ) {
         let at = |i: u64| decode(requests, requests + context + i * requests);
-        let run = cost.run(&at(0));
+        let run = cost.run(&at(0), u64::MAX);
         prop_assert!(run.steps >= 1);
         let last = run.steps - 1;
         for i in [0, 1.min(last), last / 2, somewhere.min(last), last] {
@@ -128,7 +128,7 @@ proptest! {
         };
         prop_assert_eq!(prepared.step(&shape), cost.step(&shape));
         let alone = decode(requests, requests + context);
-        prop_assert_eq!(prepared.run(&alone), cost.run(&alone));
+        prop_assert_eq!(prepared.run(&alone, u64::MAX), cost.run(&alone, u64::MAX));
     }
 
     /// With windows and experts a run may stop early, and is as exact.
@@ -140,7 +140,7 @@ proptest! {
         somewhere in 0_u64..1 << 40,
     ) {
         let at = |i: u64| decode(requests, requests + context + i * requests);
-        let run = cost.run(&at(0));
+        let run = cost.run(&at(0), u64::MAX);
         prop_assert!(run.steps >= 1);
         let last = (run.steps - 1).min(1 << 49);
         for i in [0, 1.min(last), last / 2, somewhere.min(last), last] {
@@ -188,7 +188,7 @@ proptest! {
         let stepped: u64 = (0..steps).map(|i| cost.step(&at(i))).sum();
         let (mut done, mut leapt) = (0, 0);
         while done < steps {
-            let run = cost.run(&at(done));
+            let run = cost.run(&at(done), u64::MAX);
             let k = run.steps.min(steps - done);
             leapt += run.first * k + run.slope * (k * (k - 1) / 2);
             done += k;

@@ -97,9 +97,9 @@ fn a_run_ends_where_memory_stops_being_the_bottleneck() {
     };
     // Two requests: memory 200 + kv against 3 kv, level at a context of 100,
     // which ten tokens each are reached after 40 steps.
-    let run = cost.run(&decode(2, 20));
+    let run = cost.run(&decode(2, 20), u64::MAX);
     assert_eq!(run, Run { first: 1_220, slope: 2, steps: 41 });
-    let next = cost.run(&decode(2, 20 + 2 * 41));
+    let next = cost.run(&decode(2, 20 + 2 * 41), u64::MAX);
     assert_eq!((next.first, next.slope), (1_306, 6));
 }
 
@@ -109,7 +109,7 @@ fn at_the_crossing_itself_the_steeper_side_leads() {
         decode_attention: DecodeAttention { request_bytes: 10, kv_bytes: 1, kv_flops: 2 },
         ..free()
     };
-    let run = cost.run(&decode(1, 10));
+    let run = cost.run(&decode(1, 10), u64::MAX);
     assert_eq!((run.first, run.slope), (20, 2));
     assert!(run.steps > 1 << 40);
 }
@@ -124,7 +124,7 @@ fn saturates_at_the_horizon() {
     };
     let shape = decode(all, all);
     assert_eq!(cost.step(&shape), HORIZON);
-    assert_eq!(cost.run(&shape), Run { first: HORIZON, slope: 0, steps: 1 });
+    assert_eq!(cost.run(&shape, u64::MAX), Run { first: HORIZON, slope: 0, steps: 1 });
 }
 
 const BOTH: PrefillAttention = PrefillAttention { token_bytes: 0, kv_bytes: 1, pair_flops: 2 << 20 };
@@ -153,10 +153,10 @@ fn a_window_holds_no_more_than_its_tokens() {
 fn a_run_ends_where_windows_fill() {
     let cost = windowed(100, DecodeAttention { request_bytes: 0, kv_bytes: 1, kv_flops: 0 });
     // Two requests with 20 tokens together: full at 200, after 90 steps.
-    assert_eq!(cost.run(&decode(2, 20)), Run { first: 20, slope: 2, steps: 91 });
-    assert_eq!(cost.run(&decode(2, 200)), Run { first: 200, slope: 0, steps: u64::MAX });
+    assert_eq!(cost.run(&decode(2, 20), u64::MAX), Run { first: 20, slope: 2, steps: 91 });
+    assert_eq!(cost.run(&decode(2, 200), u64::MAX), Run { first: 200, slope: 0, steps: u64::MAX });
     // Nothing decodes.
-    assert_eq!(cost.run(&decode(0, 0)), Run { first: 0, slope: 0, steps: u64::MAX });
+    assert_eq!(cost.run(&decode(0, 0), u64::MAX), Run { first: 0, slope: 0, steps: u64::MAX });
 }
 
 #[test]

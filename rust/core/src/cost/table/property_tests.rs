@@ -73,7 +73,7 @@ proptest! {
     /// tables as its first.
     #[test]
     fn a_run_is_exact(cost in table(), contexts in prop::collection::vec(1_u64..900, 1..40)) {
-        let run = cost.run(&decode(&contexts, 0));
+        let run = cost.run(&decode(&contexts, 0), u64::MAX);
         prop_assert!(run.steps >= 1);
         let beyond = cost.beyond(&decode(&contexts, 0));
         for i in (0..run.steps.min(400)).chain([run.steps - 1]) {
@@ -95,7 +95,7 @@ proptest! {
         let stepped: u64 = (0..steps).map(|i| cost.step(&decode(&contexts, i))).sum();
         let (mut done, mut leapt) = (0, 0);
         while done < steps {
-            let run = cost.run(&decode(&contexts, done));
+            let run = cost.run(&decode(&contexts, done), u64::MAX);
             let k = run.steps.min(steps - done);
             leapt += run.first * k + run.slope * (k * (k - 1) / 2);
             done += k;
@@ -120,7 +120,7 @@ proptest! {
         prop_assert!(cost.step(&shape) <= HORIZON);
         let _ = cost.beyond(&shape);
         let pure = StepShape { prefill_tokens: 0, prefill_requests: 0, prefill_pairs: 0, ..shape };
-        let run = cost.run(&pure);
+        let run = cost.run(&pure, u64::MAX);
         prop_assert_eq!(run.first, cost.step(&pure));
     }
 }

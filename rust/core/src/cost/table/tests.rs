@@ -68,11 +68,11 @@ fn a_run_ends_at_the_grid_points_of_mean_and_longest() {
     let skew = json!({"tokens": [0], "requests": [1], "cells": 1, "alpha": [256 << 10]});
     let cost = table(&skew);
     // Mean 12 of two, longest 17: the longest is at 20 after three steps.
-    let run = cost.run(&decode(2, 24, 17));
+    let run = cost.run(&decode(2, 24, 17), u64::MAX);
     assert_eq!(run.steps, 3);
     assert_eq!(run.slope, 20_480);
     assert_eq!(run.first, 1_000_230 + 2 * 20_480 + (5 * 20_480) / 4);
-    assert!(cost.run(&decode(1, 45, 45)).steps > 1 << 40);
+    assert!(cost.run(&decode(1, 45, 45), u64::MAX).steps > 1 << 40);
 }
 
 #[test]
@@ -80,9 +80,9 @@ fn a_run_ends_where_the_ratio_reaches_the_next_cell() {
     let skew = json!({"tokens": [0], "requests": [1], "cells": 2, "alpha": [512 << 10, 0]});
     let cost = table(&skew);
     // (42 + 2i) / (2 * (50 + i)) is 1/2 where 21 + i is half of 50 + i: i = 8.
-    assert_eq!(cost.run(&decode(2, 42, 50)).steps, 8);
+    assert_eq!(cost.run(&decode(2, 42, 50), u64::MAX).steps, 8);
     // From there the mean itself has 11 tokens left to the point at 40.
-    assert_eq!(cost.run(&decode(2, 42 + 16, 58)).steps, 11);
+    assert_eq!(cost.run(&decode(2, 42 + 16, 58), u64::MAX).steps, 11);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_falling_stretch_is_taken_step_by_step() {
     cost.decode = serde_json::from_value(json!({"tokens": [0], "history": [0], "requests": [1],
         "context": [0, 10], "ticks": [102_400, 0]}))
     .unwrap();
-    assert_eq!(cost.run(&decode(1, 5, 5)), Run { first: 1_000_110 + 51_200, slope: 0, steps: 1 });
+    assert_eq!(cost.run(&decode(1, 5, 5), u64::MAX), Run { first: 1_000_110 + 51_200, slope: 0, steps: 1 });
 }
 
 #[test]
