@@ -4,6 +4,8 @@
 //! and changing one costs the logarithm of their number. Equal times go to the
 //! lowest index.
 
+use std::hint::select_unpredictable;
+
 use crate::time::{NEVER, Ticks};
 
 #[derive(Debug)]
@@ -64,7 +66,8 @@ impl Calendar {
         let mut first = node(time, index);
         self.nodes[at] = first;
         while at > 1 {
-            first = first.min(self.nodes[at ^ 1]);
+            let other = self.nodes[at ^ 1];
+            first = select_unpredictable(other < first, other, first);
             at /= 2;
             self.nodes[at] = first;
         }

@@ -1,5 +1,7 @@
 //! Which instance a request goes to.
 
+use std::hint::select_unpredictable;
+
 use super::sight::Sight;
 use crate::error::Error;
 use crate::instance::Instance;
@@ -219,13 +221,12 @@ fn lowest(
         };
     }
     loop {
-        let mut lowest = (f64::INFINITY, 0);
-        for (i, known) in known.iter().enumerate() {
-            if known.least < lowest.0 {
-                lowest = (known.least, i);
-            }
+        let (mut least, mut i) = (f64::INFINITY, 0);
+        for (other, known) in known.iter().enumerate() {
+            let lower = known.least < least;
+            least = select_unpredictable(lower, known.least, least);
+            i = select_unpredictable(lower, other, i);
         }
-        let (least, i) = lowest;
         if least == f64::INFINITY {
             return None;
         }

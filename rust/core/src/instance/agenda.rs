@@ -196,13 +196,18 @@ impl Agenda {
     fn link(&mut self, slot: Slot, step: u64) {
         let place = place(step);
         let ring = &mut *self.ring;
-        let after = std::mem::replace(&mut ring.heads[place], slot);
-        if after == NOBODY {
-            ring.held[place / 64] |= 1 << (place % 64);
+        let (word, bit) = (&mut ring.held[place / 64], 1 << (place % 64));
+        let mut after = NOBODY;
+        // Mostly nobody is there, which the bits say without a look at the head,
+        // which is seldom at hand.
+        if *word & bit == 0 {
+            *word |= bit;
             ring.words |= 1 << (place / 64);
         } else {
+            after = ring.heads[place];
             self.entries[after as usize].before = slot;
         }
+        ring.heads[place] = slot;
         self.entries[slot as usize] = Entry { step, before: NOBODY, after };
     }
 
@@ -219,13 +224,9 @@ impl Agenda {
         let place = place(step);
         let ring = &mut *self.ring;
         ring.heads[place] = after;
-        if after == NOBODY {
-            let word = &mut ring.held[place / 64];
-            *word &= !(1 << (place % 64));
-            if *word == 0 {
-                ring.words &= !(1 << (place / 64));
-            }
-        }
+        let word = &mut ring.held[place / 64];
+        *word &= !(u64::from(after == NOBODY) << (place % 64));
+        ring.words &= !(u64::from(*word == 0) << (place / 64));
     }
 
     /// Looks for the first step at which something is due.

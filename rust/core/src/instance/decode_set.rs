@@ -286,15 +286,16 @@ impl DecodeSet {
     /// Blocks that the next `k` steps need.
     pub(crate) fn blocks_for(&self, k: u64) -> u64 {
         let block = u64::from(self.block_tokens);
-        let (whole, rest) = if k < block { (0, k as usize) } else { (k / block, (k % block) as usize) };
-        let top = self.next_needers() + 1;
-        let sum = |part: &[u32]| part.iter().map(|&n| u64::from(n)).sum::<u64>();
-        let rest = if rest <= top {
-            sum(&self.residues[top - rest..top])
-        } else {
-            sum(&self.residues[..top]) + sum(&self.residues[self.residues.len() - (rest - top)..])
-        };
-        whole * self.members + rest
+        let (whole, rest) = (k / block, (k % block) as u32);
+        // All are looked at, as how many count is hard to foresee.
+        let (top, len) = (self.next_needers() as u32, self.block_tokens);
+        let mut needed = 0;
+        for (place, &members) in (0_u32..).zip(&self.residues) {
+            let steps_ahead = top.wrapping_sub(place);
+            let steps_ahead = if place > top { steps_ahead.wrapping_add(len) } else { steps_ahead };
+            needed += if steps_ahead < rest { members } else { 0 };
+        }
+        whole * self.members + u64::from(needed)
     }
 
     /// The most steps, up to `k`, whose blocks `free` covers.
@@ -345,9 +346,7 @@ impl DecodeSet {
             self.gaps.push(self.mark, series.at(k - 1));
         }
         self.steps += k;
-        let block = u64::from(self.block_tokens);
-        let phase = u64::from(self.phase) + k;
-        self.phase = if phase < block { phase } else { phase % block } as u32;
+        self.phase = ((u64::from(self.phase) + k) % u64::from(self.block_tokens)) as u32;
         self.kv_tokens += self.members * k;
     }
 

@@ -1,12 +1,25 @@
 //! The two lists of requests that ranks put in order: those who run, of whom
 //! the worst is asked for, and those who wait, of whom the best is.
 
+use std::hint::select_unpredictable;
+
 use super::active::Slot;
 use super::order::Order;
 use super::rank::Rank;
 
 /// No place.
 const NOWHERE: u32 = u32::MAX;
+
+/// Where `slot` stands among the first `len`. All are looked at, as which it is
+/// is hard to foresee.
+#[inline]
+fn find<const MOST: usize>(few: &[(Rank, Slot); MOST], len: usize, slot: Slot) -> Option<usize> {
+    let mut found = MOST;
+    for (at, other) in few.iter().enumerate() {
+        found = select_unpredictable(other.1 == slot && at < len, at, found);
+    }
+    (found < MOST).then_some(found)
+}
 
 /// Those who run. Ranks change often and the worst is asked for seldom, so there
 /// is no order, only the worst few, as long as they are known.
@@ -101,9 +114,8 @@ impl Running {
 
     #[inline]
     fn forget(&mut self, slot: Slot) {
-        let known = &mut self.worst[..self.known];
-        if let Some(at) = known.iter().position(|known| known.1 == slot) {
-            known[at..].rotate_left(1);
+        if let Some(at) = find(&self.worst, self.known, slot) {
+            self.worst.copy_within(at + 1.., at);
             self.known -= 1;
         }
     }
@@ -188,7 +200,9 @@ const LATEST: usize = 4;
 /// latest few are not put in order.
 #[derive(Debug, Default)]
 pub(super) struct Queued {
-    latest: Vec<(Rank, Slot)>,
+    latest: [(Rank, Slot); LATEST],
+    /// How many of those there are, from the front on.
+    few: usize,
     others: Order<Rank>,
     best: Option<(Rank, Slot)>,
 }
@@ -198,17 +212,19 @@ impl Queued {
     pub(super) fn set(&mut self, slot: Slot, rank: Rank) {
         let best = self.best.is_none_or(|(best, _)| rank < best);
         let was_best = self.is_best(slot);
-        if let Some(entry) = self.latest.iter_mut().find(|entry| entry.1 == slot) {
-            entry.0 = rank;
+        if let Some(at) = find(&self.latest, self.few, slot) {
+            self.latest[at].0 = rank;
         } else if self.others.holds(slot) {
             self.others.set(slot, rank);
         } else {
-            if self.latest.len() == LATEST {
-                for (rank, slot) in self.latest.drain(..) {
+            if self.few == LATEST {
+                for (rank, slot) in self.latest {
                     self.others.set(slot, rank);
                 }
+                self.few = 0;
             }
-            self.latest.push((rank, slot));
+            self.latest[self.few] = (rank, slot);
+            self.few += 1;
         }
         if best {
             self.best = Some((rank, slot));
@@ -219,8 +235,11 @@ impl Queued {
 
     /// Takes somebody out, if it is in.
     pub(super) fn remove(&mut self, slot: Slot) {
-        match self.latest.iter().position(|entry| entry.1 == slot) {
-            Some(at) => _ = self.latest.swap_remove(at),
+        match find(&self.latest, self.few, slot) {
+            Some(at) => {
+                self.few -= 1;
+                self.latest[at] = self.latest[self.few];
+            }
             None => self.others.remove(slot),
         }
         if self.is_best(slot) {
@@ -240,13 +259,16 @@ impl Queued {
     }
 
     fn find_best(&mut self) {
-        let mut best = self.others.first();
-        for &(rank, slot) in &self.latest {
-            if best.is_none_or(|(best, _)| rank < best) {
-                best = Some((rank, slot));
-            }
+        let Some((first, rest)) = self.latest[..self.few].split_first() else {
+            self.best = self.others.first();
+            return;
+        };
+        let mut best = first;
+        for one in rest {
+            best = select_unpredictable(one.0 < best.0, one, best);
         }
-        self.best = best;
+        let best = *best;
+        self.best = self.others.first().filter(|other| other.0 < best.0).or(Some(best));
     }
 }
 

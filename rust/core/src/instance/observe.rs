@@ -336,19 +336,16 @@ impl Instance {
     /// holds here.
     fn fits(&self, asking: &Asking, now: Ticks) -> bool {
         let view = &asking.view;
-        let free = self.free_blocks(now);
-        match asking.place {
+        let held = match asking.place {
             Some((index, slot)) if index == self.index as usize => {
                 let active = &self.table[slot];
-                let held = match active.phase {
-                    Phase::Decoding => view.blocks,
-                    _ => active.count,
-                };
-                self.blocks(view.computed + 1) <= free + held
+                if active.phase == Phase::Decoding { view.blocks } else { active.count }
             }
-            Some(_) => self.blocks(view.computed + 1) <= free,
-            None => self.blocks(view.prompt) <= free,
-        }
+            _ => 0,
+        };
+        let needed = if asking.place.is_some() { view.computed + 1 } else { view.prompt };
+        let lacking = self.blocks(needed).saturating_sub(held);
+        lacking == 0 || lacking <= self.free_blocks(now)
     }
 
     fn is_on_pace(&mut self, now: Ticks) -> bool {

@@ -152,7 +152,8 @@ impl Instance {
         let active = &mut self.table[slot];
         let row = active.request as usize;
         let columns = &mut world.columns;
-        if columns.scheduled[row] == Ticks::MAX {
+        // Whoever has a token has run before.
+        if active.generated == 0 && columns.scheduled[row] == Ticks::MAX {
             columns.scheduled[row] = now;
         }
         let since = std::mem::replace(&mut active.out_since, Ticks::MAX);

@@ -59,6 +59,18 @@ impl PartialOrd for Rank {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
+
+    /// Without a branch, as which of two is less is hard to foresee.
+    #[inline]
+    fn lt(&self, other: &Self) -> bool {
+        let (high, others) = (self.high(), other.high());
+        (high < others) | ((high == others) & (self.low() < other.low()))
+    }
+
+    #[inline]
+    fn gt(&self, other: &Self) -> bool {
+        other < self
+    }
 }
 
 #[cfg(test)]
@@ -77,6 +89,8 @@ mod tests {
                 Rank::new(class, keys.map(|key| key * scale), row)
             };
             prop_assert_eq!(rank(one).cmp(&rank(other)), one.cmp(&other));
+            prop_assert_eq!(rank(one) < rank(other), one < other);
+            prop_assert_eq!(rank(one) > rank(other), one > other);
             prop_assert_eq!(rank(one).row(), one.2);
         }
     }
