@@ -196,11 +196,13 @@ fn may(pick: &Pick, i: usize, sight: &Sight) -> bool {
     pick.within.as_ref().is_none_or(|roles| roles.contains(&role)) && sight.serves(i)
 }
 
-/// The lowest by one field, the first of those that are equal. (No field is NaN.)
+/// The lowest by one field, the first of those that are equal. (Fields are numbers
+/// and finite.)
 ///
 /// Of a field that only grows within a run, what it was when the run began is at
 /// hand, and is no more than it is now. So whoever is lowest by what is known is
-/// looked at more closely, until that is the field itself and it may be picked.
+/// looked at more closely, until that is the field itself and it may be picked:
+/// mostly one of the first few, else all are gone through in turn.
 #[inline]
 fn lowest(
     field: InstField,
@@ -220,7 +222,7 @@ fn lowest(
             Known { least: sight.field(i, field, class), exact: true }
         };
     }
-    loop {
+    for _ in 0..MOST_LOOKS {
         let (mut least, mut i) = (f64::INFINITY, 0);
         for (other, known) in known.iter().enumerate() {
             let lower = known.least < least;
@@ -240,7 +242,22 @@ fn lowest(
         }
         known[i] = NOBODY;
     }
+    let (mut found, mut least) = (None, f64::INFINITY);
+    for (i, known) in known.iter().enumerate() {
+        if known.least >= least {
+            continue;
+        }
+        let value = if known.exact { known.least } else { sight.field(i, field, class) };
+        sight.candidate = i;
+        if value < least && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition)) {
+            (found, least) = (Some(i), value);
+        }
+    }
+    found
 }
+
+/// So often the lowest is looked for before all are gone through.
+const MOST_LOOKS: usize = 6;
 
 /// What is known of a field of an instance while the lowest is looked for.
 #[derive(Debug, Clone, Copy)]
