@@ -188,9 +188,10 @@ def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
     """Draw a migration that is looked at every so often."""
     of_one = prefixed(OF_INSTANCE, "inst")
     sides = st.builds(
-        lambda by, where: wire.side(*by, where=where),
+        lambda by, where, within: wire.side(*by, where=where, within=within),
         st.lists(numbers(of_one), min_size=1, max_size=1),
         st.none() | conditions(of_one),
+        WITHIN,
     )
     chosen = st.builds(
         lambda by, where: wire.side(*by, where=where),

@@ -121,8 +121,8 @@ def first_of(*rules: Wire) -> Wire:
     return {"rule": "first_of", "rules": list(rules)}
 
 
-def side(*least: Wire, where: Wire | None = None) -> Wire:
-    return {"min": list(least), "where": where}
+def side(*least: Wire, where: Wire | None = None, within: list[int] | None = None) -> Wire:
+    return {"min": list(least), "where": where, "within": within}
 
 
 def migrate(

@@ -56,7 +56,9 @@ def fastserve(
     the same level goes in order of arrival, where the code turns the order of a
     batch around after each step; who is starved is looked for at each step, not
     each 1,000, and yields one token there; memory is swapped when it is needed,
-    not ahead; and new prompts do not stop where the CPU's memory is nearly full.
+    not ahead, but that of who is put out for a seat at once, where the code leaves
+    it until others need it; and new prompts do not stop where the CPU's memory is
+    nearly full.
     """
     # Quanta of the levels passed add up: 2**k - 2**entry of them were used up at the start of level k.
     level = ilog2(_entry(base_s, levels) + req.attained_time / base_s)

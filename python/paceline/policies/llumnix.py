@@ -64,9 +64,8 @@ def llumnix(
     Source: Sun et al., "Llumnix: Dynamic Scheduling for Large Language Model
     Serving" (OSDI 2024); AlibabaPAI/llumnix (24220fb8), dispatch ``load`` by
     ``remaining_steps``, pairs ``defrag``, requests ``SR`` (the shortest that
-    decodes). Other than there: one pair moves at each look, the emptiest and the
-    fullest, where the code pairs all of both sides; and an instance does not give
-    requests away for having put some out.
+    decodes). Other than there: an instance does not give requests away for having
+    put some out.
     """
     queued = inst.head_blocks if defrag else inst.waiting_blocks
     sharing = inst.running + (where(inst.waiting > 0, 1, 0) if defrag else inst.waiting)

@@ -51,8 +51,11 @@ def vllm_ltr(
     2024), hao-ai-lab/vllm-ltr (13bbf6ff), with its option starv200-period10.
     Other than there: its score is higher for shorter outputs, a trace's is lower;
     the period counts scheduled steps there and tokens here, which differ while a
-    prompt is cut; and the first who does not fit ends an admission, where the
-    code goes on to those behind.
+    prompt is cut. Those who decode have their tokens before prompts do, and who is
+    put out for a seat gives its memory up; the code hands seats and tokens out in
+    the order of ranks, running or not, and whoever gets none sits the step out
+    with its memory, which others may need later. So a prompt with a good score
+    delays the tokens of those who rank behind it more there than here.
     """
     return Policy(
         name="vllm-ltr",

@@ -41,7 +41,7 @@ class Live(Value):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Migrate(Value):
-    """Move one request from one instance to another. Made by `migrate`."""
+    """Move requests between instances, one a pair. Made by `migrate`."""
 
     source: Pick
     target: Pick
@@ -58,16 +58,21 @@ class Migrate(Value):
 def migrate(
     *, source: Pick, target: Pick, choose: Pick, when: Operand | None = None, live: Live | None = None
 ) -> Migrate:
-    """Move one request from one instance to another.
+    """Move requests between instances that are paired, one a pair.
+
+    All instances that `source` may pick are put in its order, and likewise those
+    of `target`. The first of the ones is paired with the first of the others, the
+    second with the second, as long as there are both; an instance is not paired
+    with itself. Each pair moves one request.
 
     Parameters
     ----------
     source, target
-        Which instance gives, and which takes: rules over `inst`.
+        Which instances give, and which take: rules over `inst`.
     choose
-        Which of the source's running requests goes: a rule over `req`.
+        Which of a source's running requests goes: a rule over `req`.
     when
-        What must hold of the two, `inst.here` the source and `inst.there` the
+        What must hold of a pair, `inst.here` the source and `inst.there` the
         target; None: nothing.
     live
         How the memory is copied while the request runs; None: it stops first.
@@ -75,7 +80,8 @@ def migrate(
     Raises
     ------
     PolicyError
-        If a part is no pick(), or looks at what it cannot see.
+        If a part is no pick(), has an `accept`, or looks at what it cannot see;
+        if `choose` has a `within`.
 
     Examples
     --------
@@ -93,8 +99,10 @@ def migrate(
     ):
         if not isinstance(rule, Pick):
             raise PolicyError(f"{name} of migrate() must be a pick(), was {rule!r}")
-        if rule.accept is not None or rule.within is not None:
-            raise PolicyError(f"{name} of migrate() must be a pick() without accept and within, was {rule!r}")
+        if rule.accept is not None:
+            raise PolicyError(f"{name} of migrate() must be a pick() without accept, was {rule!r}")
+        if name == "choose" and rule.within is not None:
+            raise PolicyError(f"choose of migrate() must be a pick() without within, was {rule!r}")
         rule.checked(f"{name} of migrate()", scope)
     if live is not None and not isinstance(live, Live):
         raise PolicyError(f"live of migrate() must be a Live(), was {live!r}")

@@ -53,6 +53,10 @@ def check_names(policy: Policy, names: Names) -> None:
         for rule in each(getattr(policy, moment)):
             if isinstance(rule, Pick):
                 names.pool_codes(rule.within)
+    for _, actions in policy.monitors:
+        for action in actions:
+            for side in (action.source, action.target):
+                names.pool_codes(side.within)
 
 
 def _without_tenants(expression: Expr) -> Expr:
@@ -84,13 +88,7 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case str():
             return {"rule": rule}
         case Pick():
-            within = names.pool_codes(rule.within)
-            return {
-                "rule": "pick",
-                **_best(rule, names),
-                "accept": _maybe(rule.accept, names),
-                "within": within,
-            }
+            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names)}
         case FirstOf():
             return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
         case Unless():
@@ -98,6 +96,10 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case Stay():
             return {"rule": "stay", "when": _maybe(rule.when, names)}
     return {"rule": "call", "index": call()}
+
+
+def _side(rule: Pick, names: Names) -> dict[str, Any]:
+    return {**_best(rule, names), "within": names.pool_codes(rule.within)}
 
 
 def _best(rule: Pick, names: Names) -> dict[str, Any]:
@@ -112,8 +114,8 @@ def _migrate(action: Migrate, names: Names) -> dict[str, Any]:
     live = action.live
     return {
         "action": "migrate",
-        "source": _best(action.source, names),
-        "target": _best(action.target, names),
+        "source": _side(action.source, names),
+        "target": _side(action.target, names),
         "choose": _best(action.choose, names),
         "when": _maybe(action.when, names),
         "live": None if live is None else {"stages": live.stages, "last_blocks": live.last_blocks},

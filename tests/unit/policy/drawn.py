@@ -115,12 +115,12 @@ def _grown(part: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 
 
 def picks(
-    known: dict[str, st.SearchStrategy[Expr]], *, bare: bool = False, pools: bool = True
+    known: dict[str, st.SearchStrategy[Expr]], *, bare: bool = False, accepts: bool = True, pools: bool = True
 ) -> st.SearchStrategy[Any]:
     """Draw a pick(); `bare` ones always give somebody."""
     maybe = st.none() if bare else st.one_of(st.none(), known["truth"])
     within = st.sampled_from([None, "prefill", ("decode", "prefill")]) if pools else st.none()
-    accept = maybe if pools else st.none()
+    accept = maybe if accepts else st.none()
     keys = st.lists(known["number"], min_size=1, max_size=2)
     return st.one_of(
         st.builds(lambda k, w, a, i: pick(min=k, where=w, accept=a, within=i), keys, maybe, accept, within),
@@ -158,9 +158,9 @@ MOVES = st.one_of(
 )
 MONITORS = st.builds(
     migrate,
-    source=picks(LONE, pools=False),
-    target=picks(LONE, pools=False),
-    choose=picks(QUEUED, pools=False),
+    source=picks(LONE, accepts=False),
+    target=picks(LONE, accepts=False),
+    choose=picks(QUEUED, accepts=False, pools=False),
     when=st.one_of(st.none(), expressions(inst.here, inst.there, alone=True)["truth"]),
     live=st.sampled_from([None, Live(stages=3, last_blocks=16)]),
 )

@@ -139,6 +139,16 @@ LEAST, MOST = pick(min=inst.kv_usage), pick(max=inst.kv_usage)
             r"when of migrate\(\) must not look at inst\.waiting; the pair is found: use inst\.here",
         ),
         (
+            lambda: migrate(
+                source=pick(min=inst.waiting, accept=inst.waiting > 1), target=LEAST, choose=LEAST
+            ),
+            r"source of migrate\(\) must be a pick\(\) without accept, was pick\(",
+        ),
+        (
+            lambda: migrate(source=MOST, target=LEAST, choose=pick(min=req.quanta, within="idle")),
+            r"choose of migrate\(\) must be a pick\(\) without within, was pick\(",
+        ),
+        (
             lambda: Live(stages=0, last_blocks=1),
             r"stages of Live must be a whole number of at least 1, was 0",
         ),
@@ -171,7 +181,7 @@ def test_the_wire_of_rules_is_that_of_the_contract() -> None:
         every={
             0.05: [
                 migrate(
-                    source=pick(max=inst.kv_usage, where=inst.waiting > 0),
+                    source=pick(max=inst.kv_usage, where=inst.waiting > 0, within="decode"),
                     target=LEAST,
                     choose=pick(min=req.context_tokens),
                     when=inst.here.kv_usage > inst.there.kv_usage,
@@ -184,7 +194,7 @@ def test_the_wire_of_rules_is_that_of_the_contract() -> None:
         slo=SLO(ttft=2.0),
     )
     wire = policy.to_wire(instances=3)
-    usage = {"min": [{"field": "inst.kv_usage"}], "where": None}
+    usage = {"min": [{"field": "inst.kv_usage"}], "where": None, "within": None}
     high = {"op": "gt", "args": [{"field": "inst.waiting"}, {"const": 0.0}]}
     assert wire["roles"] == [0, 1, 1]
     assert wire["pace"] == {"interval": 10**11, "first": 25 * 10**10, "ttft": 15 * 10**11}
@@ -220,7 +230,7 @@ def test_the_wire_of_rules_is_that_of_the_contract() -> None:
         },
         "on_answering": {
             "rule": "unless",
-            "of": {"rule": "pick", **usage, "accept": None, "within": None},
+            "of": {"rule": "pick", **usage, "accept": None},
             "when": {
                 "op": "and",
                 "args": [{"field": "here.fits"}, {"op": "not", "args": [{"field": "there.fits"}]}],
@@ -235,6 +245,7 @@ def test_the_wire_of_rules_is_that_of_the_contract() -> None:
                         "source": {
                             "min": [{"op": "neg", "args": [{"field": "inst.kv_usage"}]}],
                             "where": high,
+                            "within": [1],
                         },
                         "target": usage,
                         "choose": {"min": [{"field": "req.context_tokens"}], "where": None},

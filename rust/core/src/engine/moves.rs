@@ -7,7 +7,7 @@ use super::transfers::{Cargo, Migration, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
 use crate::metrics::{Reason, Status};
-use crate::policy::{Action, Choice, Live, Rule, sort_key_now};
+use crate::policy::{Action, Choice, Live, Rule, Scope, sort_key_now};
 use crate::time::{NEVER, Ticks};
 
 /// Where requests go.
@@ -269,6 +269,9 @@ impl Simulation {
         let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
         for index in 0..n {
             sight.candidate = index;
+            if choice.within.as_ref().is_some_and(|roles| !sight.has_role(index, roles)) {
+                continue;
+            }
             if choice.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
                 continue;
             }

@@ -121,6 +121,9 @@ pub struct Choice {
     /// Who is considered.
     #[serde(default)]
     pub r#where: Option<Expr>,
+    /// The roles of those who are, of instances.
+    #[serde(default)]
+    pub within: Option<Vec<u32>>,
 }
 
 /// Copying in stages while the request goes on.

@@ -141,7 +141,8 @@ class Traffic:
             source.leaving[job] = target, already
 
     def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
-        views = [View(now, self.replicas, self.pace, inst=one, here=one) for one in self.replicas]
+        everyone = View(now, self.replicas, self.pace)
+        views = [replace(view, here=view.inst) for view in everyone.each(side["within"])]
         able = [view for view in views if holds(side["where"], view)]
         able.sort(key=lambda view: values(side["min"], view))
         return [view.inst for view in able if view.inst]
