@@ -1,9 +1,8 @@
 """What whole replays cost, in time and memory: every figure that the README and the issues quote.
 
 ``make bench`` runs it. Each case runs in a process of its own, so that its peak memory is its own; the time
-is that of `paceline.replay` alone, the best of three and, beside it, the worst of them, on whatever else the
-machine is doing. A hundred short replays find a moment in which it does nothing else, which tells how much of
-that is the machine's.
+is that of `paceline.replay` alone: the best of several, and beside it the median and the worst, which tell
+what else the machine was doing. A hundred short replays find a moment in which it did nothing else.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import json
 import math
 import platform
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -50,7 +50,17 @@ CASES: dict[str, tuple[int, float, int, bool, str]] = {
 AZURE = {"azure conversation, 1 instance": 1, "azure conversation, 8 instances": 8}
 PASCAL = "PASCAL, 8 instances, a million requests under memory pressure"
 # name: (requests, how often they are replayed)
-REASONING = {PASCAL: (1_000_000, 3), "PASCAL, 20,000 such requests, the best of a hundred": (20_000, 100)}
+REASONING = {PASCAL: (1_000_000, 9), "PASCAL, 20,000 such requests, the best of a hundred": (20_000, 100)}
+# Policies whose ranks change as a request runs, on 20,000 such requests.
+RANKED = {
+    f"{name}, 20,000 such requests": policy
+    for name, policy in {
+        "Andes": paceline.policies.andes,
+        "FastServe": paceline.policies.fastserve,
+        "least attained service": paceline.policies.las,
+        "shortest remaining first": paceline.policies.srpt,
+    }.items()
+}
 PREFIX = "mooncake conversation, prefix caching, 4 saturated instances"
 
 
@@ -58,7 +68,7 @@ def synthesized(name: str) -> dict[str, float]:
     """Time one case of the issue's workload."""
     requests, rate, instances, leap, _ = CASES[name]
     trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
-    return timed(trace, instances, paceline.policies.vllm(), leap=leap, repeats=1 if requests > 10**6 else 3)
+    return timed(trace, instances, paceline.policies.vllm(), leap=leap, repeats=1 if requests > 10**6 else 5)
 
 
 def azure(name: str) -> dict[str, float]:
@@ -80,6 +90,12 @@ def pascal(name: str) -> dict[str, float]:
     requests, repeats = REASONING[name]
     trace, cluster = reasoning(requests, 11.0)
     return measured(trace, cluster, paceline.policies.pascal(), repeats=repeats)
+
+
+def ranked(name: str) -> dict[str, float]:
+    """Time another policy on models that reason."""
+    trace, cluster = reasoning(20_000, 11.0)
+    return measured(trace, cluster, RANKED[name]())
 
 
 def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Cluster]:
@@ -106,7 +122,7 @@ def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Clus
 
 
 def timed(
-    trace: paceline.Trace, instances: int, policy: paceline.Policy, *, leap: bool = True, repeats: int = 3
+    trace: paceline.Trace, instances: int, policy: paceline.Policy, *, leap: bool = True, repeats: int = 5
 ) -> dict[str, float]:
     """Replay a trace, and say what it took and did."""
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
@@ -119,9 +135,9 @@ def measured(
     policy: paceline.Policy,
     *,
     leap: bool = True,
-    repeats: int = 3,
+    repeats: int = 5,
 ) -> dict[str, float]:
-    """Time some replays, and give the shortest and the longest with what they did."""
+    """Time some replays, and give the shortest, the middle one and the longest with what they did."""
     took = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -131,6 +147,7 @@ def measured(
     return {
         "requests": len(trace),
         "replay_s": best,
+        "median_s": statistics.median(took),
         "worst_s": max(took),
         "us_per_request": best / len(trace) * 1e6,
         "requests_per_s": len(trace) / best,
@@ -147,6 +164,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print all cases as JSON")
     chosen = parser.parse_args()
     cases = dict.fromkeys(CASES, synthesized) | dict.fromkeys(REASONING, pascal)
+    cases |= dict.fromkeys(RANKED, ranked)
     if TRACES.is_dir():
         cases |= dict.fromkeys(AZURE, azure) | {PREFIX: mooncake}
     if chosen.case:
@@ -155,7 +173,7 @@ def main() -> None:
     results = {}
     if not chosen.json:
         print(f"{platform.machine()}, Python {platform.python_version()}, Paceline {paceline.__version__}")
-        print(f"{'':52} {'replay':>9} {'worst':>9} {'a request':>10} {'steps':>12} {'peak':>8}")
+        print(f"{'':52} {'best':>9} {'median':>9} {'worst':>9} {'a request':>10} {'steps':>12} {'peak':>8}")
     for name in cases:
         command = [sys.executable, __file__, "--case", name]
         answer = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -163,8 +181,8 @@ def main() -> None:
         if not chosen.json:
             read = f"  read in {row['read_s']:.3f} s" if "read_s" in row else ""
             print(
-                f"{name:52} {row['replay_s']:7.3f} s {row['worst_s']:7.3f} s {row['us_per_request']:7.2f} us "
-                f"{row['steps']:12,} {row['peak_mb']:5.0f} MB{read}",
+                f"{name:52} {row['replay_s']:7.3f} s {row['median_s']:7.3f} s {row['worst_s']:7.3f} s "
+                f"{row['us_per_request']:7.2f} us {row['steps']:12,} {row['peak_mb']:5.0f} MB{read}",
                 flush=True,
             )
     if chosen.json:

@@ -57,13 +57,17 @@ impl Instance {
         if ahead {
             self.learn(&world.trace);
         }
-        if self.ranks.is_some() {
+        let idle = self.idle_ranks && queued == 0;
+        if self.ranks.is_some() && !idle {
             self.wake(now, world);
         }
         if queued == 0
             && let Some(end) = self.go_on_alone(now, world)
         {
             return Ok(Some(end));
+        }
+        if idle {
+            self.wake(now, world);
         }
         // Formed again only where all who were admitted gave way, which leaves
         // nobody who could once more: by rank, the second time is the last.

@@ -145,6 +145,8 @@ pub(crate) struct Instance {
     minds_admission: bool,
     /// Whether the rank of one who decodes changes by its tokens alone.
     steady_ranks: bool,
+    /// Whether nobody asks how those rank who run as long as nobody waits.
+    idle_ranks: bool,
     /// Whether anybody looks at what a prompt would take.
     predicts: bool,
     /// Those swapped out who come back by rank.
@@ -269,6 +271,7 @@ impl Instance {
                 .as_ref()
                 .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
+            idle_ranks: ranking.as_ref().is_some_and(ranked::may_wait),
             predicts: watched.prefills || looks_at(ReqField::PrefillS),
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,

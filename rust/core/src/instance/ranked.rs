@@ -119,7 +119,9 @@ impl Instance {
     /// Whether ranks may have changed by the decode set's latest step.
     #[inline]
     pub(super) fn has_ranks_due(&self, world: &World) -> bool {
-        self.ranks.as_deref().is_some_and(|ranks| ranks.next_step() <= self.decode.step() || !world.leap)
+        let reached = self.decode.step();
+        let idle = |ranks: &Ranks| self.idle_ranks && self.queued() == 0 && ranks.next_class() > reached;
+        self.ranks.as_deref().is_some_and(|ranks| ranks.next_step() <= reached && !idle(ranks) || !world.leap)
     }
 
     /// Brings the ranks of the decode set's members up to date with the
@@ -138,21 +140,21 @@ impl Instance {
             return;
         }
         let reached = self.decode.step();
-        while let Some((step, slot)) = self.ranks.as_ref().and_then(|ranks| ranks.due_by_step(reached)) {
-            if self.table[slot].phase != Phase::Decoding {
-                if let Some(ranks) = &mut self.ranks {
-                    ranks.leave_steps(slot);
-                }
-                continue;
+        while let Some((step, slot)) = self.due_member(reached) {
+            let mut behind = reached - step;
+            if behind > 0
+                && let Some(ranks) = &self.ranks
+            {
+                // As long as it stays in its class, where it stands now is all that counts.
+                behind = reached - ranks.same_class_until(slot, step, reached, flight.after(steps));
             }
-            let behind = reached - step;
             let when = flight.after(steps.saturating_sub(behind));
             let active = &self.table[slot];
             let generated = self.decode.generated(active) - behind as u32;
             let left = world.reasoning(active.request).and_then(|all| all.checked_sub(generated));
             let to_answer = left.filter(|left| *left > 0).map(u64::from);
             if let Some(ranks) = &mut self.ranks
-                && ranks.count_quanta(slot, generated, to_answer, step, when)
+                && ranks.count_quanta(slot, generated, to_answer, reached - behind, when)
             {
                 continue;
             }
@@ -160,10 +162,28 @@ impl Instance {
         }
     }
 
+    /// A member whose rank may have changed by the decode set's step `reached`, and
+    /// at which step that was.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a run ends with it twice or thrice")]
+    fn due_member(&mut self, reached: u64) -> Option<(u64, Slot)> {
+        let ranks = self.ranks.as_mut()?;
+        while let Some((step, slot)) = ranks.due_by_step(reached) {
+            if self.table[slot].phase == Phase::Decoding {
+                return Some((step, slot));
+            }
+            ranks.leave_steps(slot);
+        }
+        None
+    }
+
     /// Brings all ranks up to date for a step that starts now.
     #[inline]
     pub(super) fn wake(&mut self, now: Ticks, world: &World) {
-        if !world.leap || self.ranks.as_deref().is_some_and(Ranks::may_change_by_itself) {
+        let behind = |ranks: &Ranks| {
+            ranks.may_change_by_itself() || self.idle_ranks && ranks.next_step() <= self.decode.step()
+        };
+        if !world.leap || self.ranks.as_deref().is_some_and(behind) {
             self.refresh_ranks(now, world);
         }
     }
@@ -181,6 +201,11 @@ impl Instance {
             return;
         }
         let keys = !ranks.rules.refresh.is_set();
+        // Those that were put off while nobody waited.
+        let reached = self.decode.step();
+        while let Some((_, slot)) = self.due_member(reached) {
+            self.place_behind(slot, now, Some(0), keys, world);
+        }
         while let Some(slot) = self.ranks.as_ref().and_then(|ranks| ranks.due_by_time(now)) {
             self.place(slot, now, keys, world);
         }
@@ -220,8 +245,8 @@ impl Instance {
     /// could profit from, nor one by the clock.
     #[inline]
     pub(super) fn steps_in_rank(&self, flight: &Flight) -> u64 {
-        let steady = self.steady_ranks && self.queued() == 0;
-        if steady { u64::MAX } else { self.steps_before_ranks_change(flight) }
+        let steady = self.steady_ranks || self.idle_ranks;
+        if steady && self.queued() == 0 { u64::MAX } else { self.steps_before_ranks_change(flight) }
     }
 
     #[inline(never)]
@@ -466,6 +491,16 @@ pub(super) fn looks_at_admission(ranking: &Ranking, caches: bool) -> bool {
         always.contains(&field) || caches && field == ReqField::KvTokens
     };
     ranking.refresh.is_set() || ranking.exprs().any(|expr| expr.looks_at_request(&changes))
+}
+
+/// Whether ranks may wait to be looked at until somebody waits. Who is in which
+/// class, and in its first quantum, is asked for at any time; and keys that are
+/// looked at every so often must be.
+pub(super) fn may_wait(ranking: &Ranking) -> bool {
+    let drifts = |field| matches!(field, ReqField::AgeS | ReqField::AttainedS | ReqField::SlackS);
+    let mut conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
+    let fresh = !ranking.refresh.is_set() || ranking.refresh.steps == 1;
+    fresh && ranking.quantum == 0 && !conditions.any(|when| when.looks_at_request(&drifts))
 }
 
 /// Whether the rank of a request that decodes changes by its tokens alone, and

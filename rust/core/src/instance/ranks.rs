@@ -263,7 +263,8 @@ impl Ranks {
             entry.class
         } else if goes_on && steps < entry.class_due.0 && view.now < entry.class_due.1 {
             let (step, moment) = entry.class_due;
-            until = Until { steps: step - steps, ticks: moment - view.now };
+            let left = |due: u64, now: u64| if due == u64::MAX { due } else { due - now };
+            until = Until { steps: left(step, steps), ticks: left(moment, view.now) };
             entry.class
         } else {
             class_of(takes, view, trace, &mut until)
@@ -424,6 +425,14 @@ impl Ranks {
     #[inline]
     pub(super) fn due_by_step(&self, steps: u64) -> Option<(u64, Slot)> {
         self.by_step.due(steps)
+    }
+
+    /// Up to which of the decode set's steps from `from` to `to`, the last of which
+    /// ended at `now`, a member's class surely stays what it is.
+    #[inline]
+    pub(super) fn same_class_until(&self, slot: Slot, from: u64, to: u64, now: Ticks) -> u64 {
+        let (step, moment) = self.entry(slot).class_due;
+        if now < moment { step.clamp(from, to) } else { from }
     }
 
     /// Nothing is due of a request at any of the decode set's steps.

@@ -36,7 +36,8 @@ impl Instance {
 
     /// The run after the step that starts, if it is known.
     pub(super) fn plan_after(&self, head: &Flight, world: &World) -> Option<(Flight, StepShape)> {
-        if self.queued() > 0 || (self.ranks.is_some() && !self.steady_ranks) {
+        let known = self.ranks.is_none() || self.steady_ranks || self.idle_ranks;
+        if self.queued() > 0 || !known {
             return None;
         }
         self.plan(head.end(), head.decodes, world)
