@@ -4,7 +4,7 @@
 use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
 use proptest::prelude::*;
 
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 10] = [
     r#"{"field": "req.prompt_tokens"}"#,
     r#"{"field": "req.quanta"}"#,
     r#"{"op": "neg", "args": [{"field": "req.preemptions"}]}"#,
@@ -13,6 +13,14 @@ const KEYS: [&str; 8] = [
     r#"{"op": "lt", "args": [{"field": "req.idle_steps"}, {"const": 3}]}"#,
     r#"{"op": "gt", "args": [{"field": "req.slack_s"}, {"const": 2e-11}]}"#,
     r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#,
+    r#"{"op": "floordiv", "args": [{"field": "oracle.remaining_tokens"}, {"const": 2}]}"#,
+    r#"{"op": "floordiv", "args": [{"field": "req.attained_s"}, {"const": 4e-11}]}"#,
+];
+/// Who goes before all others, if anybody does.
+const FIRST: [&str; 3] = [
+    r#"{"when": {"op": "gt", "args": [{"field": "req.generated_tokens"}, {"const": 6}]}, "hold": 0, "keys": []}"#,
+    r#"{"when": {"op": "lt", "args": [{"field": "oracle.remaining_tokens"}, {"const": 9}]}, "hold": 2, "keys": []}"#,
+    r#"{"when": {"op": "gt", "args": [{"field": "req.waiting_s"}, {"const": 1e-10}]}, "hold": 3, "keys": []}"#,
 ];
 const TARGETS: [&str; 9] = [
     r#"{"field": "inst.kv_tokens"}"#,
@@ -32,7 +40,9 @@ struct Case {
     block_tokens: u32,
     budget: u64,
     seqs: u64,
+    first: Option<usize>,
     key: usize,
+    quantum: u32,
     refresh: u64,
     displaces: bool,
     space: Option<u64>,
@@ -49,7 +59,8 @@ struct Case {
 
 fn cases() -> impl Strategy<Value = Case> {
     let shape = (30u64..70, 1u32..5, 2u64..64, 1u64..9);
-    let order = (0..KEYS.len(), 0u64..4, any::<bool>(), prop::option::of(0u64..60));
+    let ranks = (prop::option::of(0..FIRST.len()), 0..KEYS.len(), prop::sample::select(vec![0, 4]));
+    let order = (ranks, 0u64..4, any::<bool>(), prop::option::of(0u64..60));
     let target = || prop::option::of(0..TARGETS.len());
     let moves = (target(), target(), 0..TARGETS.len(), prop::option::of(0u64..9), any::<bool>());
     let request = (0u64..20, 1u32..30, 1u32..30, 0u32..30);
@@ -60,11 +71,13 @@ fn cases() -> impl Strategy<Value = Case> {
             block_tokens: shape.1,
             budget: shape.2,
             seqs: shape.3,
-            key: order.0,
+            first: order.0.0,
+            key: order.0.1,
+            quantum: order.0.2,
             refresh: order.1,
             displaces: order.2,
             // Memory that is lost may be lost for ever, under ranks that change without a token.
-            space: if matches!(order.0, 5..) { Some(1_000) } else { order.3 },
+            space: if order.0.1 >= 5 || order.0.0.is_some() { Some(1_000) } else { order.3 },
             targets: (moves.0, moves.1, moves.2),
             links: moves.3,
             live: moves.4,
@@ -87,6 +100,7 @@ fn config(case: &Case, leap: bool) -> String {
         .links
         .map_or("null".into(), |latency| format!(r#"{{"bytes_per_s": 1e12, "latency": {latency}}}"#));
     let until = case.until.map_or("null".into(), |until| until.to_string());
+    let first = case.first.map_or(String::new(), |class| format!("{}, ", FIRST[class]));
     let live = if case.live { r#"{"stages": 2, "last_blocks": 1}"# } else { "null" };
     let pick = |target: usize| {
         format!(
@@ -105,12 +119,12 @@ fn config(case: &Case, leap: bool) -> String {
                 "unless_swapped": false, "count_decodes": true, "gather": null}}],
             "exclusive_prefill": false, "allocation": "chunk", "spare_block": false,
             "decodes_first": false, "preemption": {preemption}, "requeue_late": false,
-            "order": {{"kind": "ranked", "classes": [{{"when": null, "hold": 0, "keys": [{}]}}],
-                "quantum": 4, "refresh": {{"steps": {}, "ticks": 0}}}},
+            "order": {{"kind": "ranked", "classes": [{first}{{"when": null, "hold": 0, "keys": [{}]}}],
+                "quantum": {}, "refresh": {{"steps": {}, "ticks": 0}}}},
             "admission": {admission}, "victim": "latest", "watermark_blocks": 0,
             "watermark_when_idle": false, "refund": true, "stop_at_own_preemption": false,
             "threshold_when_alone": false, "prefix_cache": null, "schedule_ahead": false}}}}"#,
-        case.blocks, case.block_tokens, case.budget, case.seqs, KEYS[case.key], case.refresh,
+        case.blocks, case.block_tokens, case.budget, case.seqs, KEYS[case.key], case.quantum, case.refresh,
     );
     format!(
         r#"{{"instances": [{instance}, {instance}], "roles": [0, 1], "links": {links},
@@ -146,7 +160,7 @@ fn replay(json: &str, requests: &[(u64, u32, u32, u32)]) -> Result<Outcome, Erro
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn leaping_equals_stepping_under_policies_and_nothing_is_lost(case in cases()) {
@@ -181,7 +195,9 @@ fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
         block_tokens: 1,
         budget: 2,
         seqs: 1,
+        first: None,
         key: 0,
+        quantum: 4,
         refresh: 0,
         displaces: true,
         space: None,
@@ -209,7 +225,9 @@ fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
         block_tokens: 2,
         budget: 64,
         seqs: 8,
+        first: None,
         key: 0,
+        quantum: 4,
         refresh: 0,
         displaces: false,
         space: None,
@@ -250,7 +268,9 @@ fn who_is_let_in_has_the_block_of_its_next_token() {
         block_tokens: 1,
         budget: 64,
         seqs: 2,
+        first: None,
         key: 0,
+        quantum: 4,
         refresh: 0,
         displaces: true,
         space: None,
