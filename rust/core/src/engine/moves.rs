@@ -234,7 +234,8 @@ impl Simulation {
             watch.next = watch.next.saturating_add(watch.period);
             for Action::Migrate { source, target, choose, when, live } in &watch.actions {
                 let sources = self.ranked(source, now);
-                let targets = self.ranked(target, now);
+                // Mostly there is nobody to relieve.
+                let targets = if sources.is_empty() { Vec::new() } else { self.ranked(target, now) };
                 for (here, there) in sources.into_iter().zip(targets) {
                     if here == there {
                         continue;
