@@ -37,11 +37,13 @@ def build(tree: Path) -> None:
 
 
 def replay_s(tree: Path, case: str) -> float:
-    """Return what a tree's benchmark says that a case takes."""
+    """Return what a tree's benchmark says that a case takes: the best of its first three replays."""
     command = [sys.executable, str(tree / "benches/end_to_end.py"), "--case", case]
     environment = {**os.environ, "PYTHONPATH": str(tree / "python")}
     answer = subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True, env=environment)
-    return float(json.loads(answer.stdout)["replay_s"])
+    row = json.loads(answer.stdout)
+    # Older benchmarks replay three times, and tell the best.
+    return float(min(row.get("took_s", [row["replay_s"]])[:3]))
 
 
 def main() -> None:

@@ -16,7 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,26 +54,23 @@ PASCAL = "PASCAL, 8 instances, a million requests under memory pressure"
 # name: (requests, how often they are replayed)
 REASONING = {PASCAL: (1_000_000, 9), "PASCAL, 20,000 such requests, the best of a hundred": (20_000, 100)}
 # Policies whose ranks change as a request runs, on 20,000 such requests.
-RANKED = {
-    f"{name}, 20,000 such requests": policy
-    for name, policy in {
-        "Andes": paceline.policies.andes,
-        "FastServe": paceline.policies.fastserve,
-        "least attained service": paceline.policies.las,
-        "shortest remaining first": paceline.policies.srpt,
-    }.items()
+RANKED: dict[str, Callable[[], paceline.Policy]] = {
+    "Andes, 20,000 such requests": paceline.policies.andes,
+    "FastServe, 20,000 such requests": paceline.policies.fastserve,
+    "least attained service, 20,000 such requests": paceline.policies.las,
+    "shortest remaining first, 20,000 such requests": paceline.policies.srpt,
 }
 PREFIX = "mooncake conversation, prefix caching, 4 saturated instances"
 
 
-def synthesized(name: str) -> dict[str, float]:
+def synthesized(name: str) -> dict[str, Any]:
     """Time one case of the issue's workload."""
     requests, rate, instances, leap, _ = CASES[name]
     trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
     return timed(trace, instances, paceline.policies.vllm(), leap=leap, repeats=1 if requests > 10**6 else 5)
 
 
-def azure(name: str) -> dict[str, float]:
+def azure(name: str) -> dict[str, Any]:
     """Time reading and replaying the Azure conversation trace."""
     started = time.perf_counter()
     trace = paceline.read_trace(TRACES / "azure2023_conv.csv.zst")
@@ -79,20 +78,20 @@ def azure(name: str) -> dict[str, float]:
     return {**timed(trace, AZURE[name], paceline.policies.vllm()), "read_s": read_s}
 
 
-def mooncake(_: str) -> dict[str, float]:
+def mooncake(_: str) -> dict[str, Any]:
     """Time the Mooncake conversation trace with prefix caching, at twenty times its rate."""
     trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
     return timed(trace, 4, paceline.policies.vllm(prefix_caching=True))
 
 
-def pascal(name: str) -> dict[str, float]:
+def pascal(name: str) -> dict[str, Any]:
     """Time PASCAL on models that reason: eight instances whose memory runs full, everything recorded."""
     requests, repeats = REASONING[name]
     trace, cluster = reasoning(requests, 11.0)
     return measured(trace, cluster, paceline.policies.pascal(), repeats=repeats)
 
 
-def ranked(name: str) -> dict[str, float]:
+def ranked(name: str) -> dict[str, Any]:
     """Time another policy on models that reason."""
     trace, cluster = reasoning(20_000, 11.0)
     return measured(trace, cluster, RANKED[name]())
@@ -123,7 +122,7 @@ def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Clus
 
 def timed(
     trace: paceline.Trace, instances: int, policy: paceline.Policy, *, leap: bool = True, repeats: int = 5
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Replay a trace, and say what it took and did."""
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
     return measured(trace, paceline.Cluster(instances * [instance]), policy, leap=leap, repeats=repeats)
@@ -136,7 +135,7 @@ def measured(
     *,
     leap: bool = True,
     repeats: int = 5,
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Time some replays, and give the shortest, the middle one and the longest with what they did."""
     took = []
     for _ in range(repeats):
@@ -147,6 +146,7 @@ def measured(
     return {
         "requests": len(trace),
         "replay_s": best,
+        "took_s": took,
         "median_s": statistics.median(took),
         "worst_s": max(took),
         "us_per_request": best / len(trace) * 1e6,
