@@ -18,6 +18,7 @@ from paceline import _core
 from paceline.testing.reference.wire import (
     Job,
     WireOutcome,
+    WireRequest,
     qoe,
     qoe_answering,
     replay_wire,
@@ -220,3 +221,37 @@ def test_quality_of_experience_is_that_of_the_timeline(
             whole = qoe(job.answer_times, interval, job.request.arrival + ttft)
             assert outcome.qoe_answering[row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
             assert outcome.qoe[row] == pytest.approx(whole, rel=1e-12, abs=1e-12)
+
+
+@LEAP
+def test_the_queue_is_counted_once_a_step_is_decided(leap: bool) -> None:
+    """Steps take 10 ticks. Row 1 leaves at 10 and its 3 blocks of 6 stay taken until 113.
+
+    Row 0 holds the other three by 20, when it lacks a fourth and gives way: that round nobody may come in.
+    In the next, at the same moment, row 2 comes in, which has waited since 15 as has row 3. So no three wait.
+    """
+    by_priority = wire.order(wire.a_class(wire.field("req.priority")))
+    small = wire.instance(
+        6, step=10, unless_preempted=True, allocation="chunk", order=by_priority, preemption=None
+    )
+    first = wire.pick(wire.field("inst.index"))
+    of_row_1 = wire.op("eq", wire.field("req.priority"), wire.const(2))
+    second = wire.op("eq", wire.field("inst.index"), wire.const(1))
+    case = WireCase(
+        requests=[
+            WireRequest(0, 2, 4, 1),
+            WireRequest(0, 3, 4, 2),
+            WireRequest(15, 3, 1, 0),
+            WireRequest(15, 3, 1, 0),
+        ],
+        config=wire.cluster(
+            small,
+            small,
+            on_arrival=first,
+            on_prefilled=wire.pick(wire.field("inst.index"), where=wire.op("and", second, of_row_1)),
+            links=(3e10, 3),
+        ),
+    )
+    usage = json.loads(engine(case, leap=leap, record=False).stats)["instances"][0]
+    assert (usage["preemptions"], usage["peak_waiting"]) == (1, 2)
+    agree_on_usage(case, reference(case), leap=leap)

@@ -130,7 +130,6 @@ impl Instance {
         for slot in self.late.drain(..) {
             self.waiting.put_back(self.table[slot].request, slot, trace);
         }
-        self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
     }
 
     fn open(&self) -> Forming {

@@ -145,7 +145,8 @@ pub(crate) struct Instance {
     minds_admission: bool,
     /// Whether the rank of one who decodes changes by its tokens alone.
     steady_ranks: bool,
-    /// Whether nobody asks how those rank who run as long as nobody waits.
+    /// Whether nobody asks how those rank who run as long as nobody waits, or
+    /// nobody gives way to who does, and there are blocks.
     idle_ranks: bool,
     /// Whether anybody looks at what a prompt would take.
     predicts: bool,

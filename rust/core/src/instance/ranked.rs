@@ -120,8 +120,23 @@ impl Instance {
     #[inline]
     pub(super) fn has_ranks_due(&self, world: &World) -> bool {
         let reached = self.decode.step();
-        let idle = |ranks: &Ranks| self.idle_ranks && self.queued() == 0 && ranks.next_class() > reached;
+        let idle = |ranks: &Ranks| self.puts_ranks_off() && ranks.next_class() > reached;
         self.ranks.as_deref().is_some_and(|ranks| ranks.next_step() <= reached && !idle(ranks) || !world.leap)
+    }
+
+    /// Whether nobody asks now how those rank who run, before blocks run out.
+    #[inline]
+    fn puts_ranks_off(&self) -> bool {
+        self.idle_ranks && (self.queued() == 0 || matches!(self.scheduler.admission, Admission::Wait))
+    }
+
+    /// Brings the ranks of the decode set's members up to date that were put off.
+    #[inline(never)]
+    pub(super) fn settle_ranks(&mut self, now: Ticks, world: &World) {
+        let (reached, keys) = (self.decode.step(), self.looks_always());
+        while let Some((_, slot)) = self.due_member(reached) {
+            self.place_behind(slot, now, Some(0), keys, world);
+        }
     }
 
     /// Brings the ranks of the decode set's members up to date with the
@@ -180,10 +195,10 @@ impl Instance {
     /// Brings all ranks up to date for a step that starts now.
     #[inline]
     pub(super) fn wake(&mut self, now: Ticks, world: &World) {
-        let behind = |ranks: &Ranks| {
-            ranks.may_change_by_itself() || self.idle_ranks && ranks.next_step() <= self.decode.step()
-        };
-        if !world.leap || self.ranks.as_deref().is_some_and(behind) {
+        if self.idle_ranks && !self.puts_ranks_off() {
+            self.settle_ranks(now, world);
+        }
+        if !world.leap || self.ranks.as_deref().is_some_and(Ranks::may_change_by_itself) {
             self.refresh_ranks(now, world);
         }
     }
@@ -201,11 +216,6 @@ impl Instance {
             return;
         }
         let keys = !ranks.rules.refresh.is_set();
-        // Those that were put off while nobody waited.
-        let reached = self.decode.step();
-        while let Some((_, slot)) = self.due_member(reached) {
-            self.place_behind(slot, now, Some(0), keys, world);
-        }
         while let Some(slot) = self.ranks.as_ref().and_then(|ranks| ranks.due_by_time(now)) {
             self.place(slot, now, keys, world);
         }
@@ -259,11 +269,14 @@ impl Instance {
             most = most.min(flight.steps_to_reach(next));
         }
         if ranks.waiting() > 0 {
-            most = most.min(ranks.next_step().saturating_sub(reached).max(1));
             most = most.min(ranks.next_idle().saturating_sub(taken).max(1));
-            let moody = matches!(self.scheduler.admission, Admission::Displace { when: Some(_), .. });
-            if moody {
-                return 1;
+            match self.scheduler.admission {
+                // How those rank who run matters to nobody before blocks run out.
+                Admission::Wait => {}
+                Admission::Displace { when: Some(_), .. } => return 1,
+                Admission::Displace { when: None, .. } => {
+                    most = most.min(ranks.next_step().saturating_sub(reached).max(1));
+                }
             }
         }
         if self.paced_ranks { 1 } else { most }

@@ -53,6 +53,9 @@ impl Instance {
             if spare > 0 || !in_order || !self.partials.is_empty() {
                 return false;
             }
+            if self.idle_ranks {
+                self.settle_ranks(now, world);
+            }
             // The worst of all whose blocks are lacking, one by one.
             while self.ranks.is_some() && self.decode.blocks_for_next() > self.memory.free() {
                 let Some(slot) = self.ranks.as_deref_mut().and_then(Ranks::worst) else { break };
@@ -127,6 +130,9 @@ impl Instance {
 
     #[inline(never)]
     fn walk(&mut self, walk: Walk, forming: &mut Forming, now: Ticks, world: &World) {
+        if self.idle_ranks {
+            self.settle_ranks(now, world);
+        }
         let table = &self.table;
         self.order.retain(|&(turn, slot)| table.holds(turn, slot));
         let mut gone_on = 0;
