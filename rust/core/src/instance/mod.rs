@@ -272,7 +272,7 @@ impl Instance {
                 .as_ref()
                 .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
-            idle_ranks: ranking.as_ref().is_some_and(ranked::may_wait),
+            idle_ranks: ranking.as_ref().is_some_and(ranked::may_idle),
             predicts: watched.prefills || looks_at(ReqField::PrefillS),
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,

@@ -506,10 +506,10 @@ pub(super) fn looks_at_admission(ranking: &Ranking, caches: bool) -> bool {
     ranking.refresh.is_set() || ranking.exprs().any(|expr| expr.looks_at_request(&changes))
 }
 
-/// Whether ranks may wait to be looked at until somebody waits. Who is in which
-/// class, and in its first quantum, is asked for at any time; and keys that are
-/// looked at every so often must be.
-pub(super) fn may_wait(ranking: &Ranking) -> bool {
+/// Whether those who run need no rank before blocks run out or somebody waits.
+/// Who is in which class, and in its first quantum, is asked for at any time; and
+/// keys that are looked at every so often must be.
+pub(super) fn may_idle(ranking: &Ranking) -> bool {
     let drifts = |field| matches!(field, ReqField::AgeS | ReqField::AttainedS | ReqField::SlackS);
     let mut conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
     let fresh = !ranking.refresh.is_set() || ranking.refresh.steps == 1;
