@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::cost::{Cost, Traffic};
 use crate::engine::Lockstep;
 use crate::error::Error;
-use crate::policy::{Expr, Routing};
+use crate::policy::{Action, Expr, Routing};
 use crate::time::Ticks;
 
 /// Everything but the trace.
@@ -406,6 +406,11 @@ impl Config {
         }
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));
+        }
+        let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
+        if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {
+            let rule = "must be null: it is a request that is chosen, from the source";
+            return Err(Error::config("routing.every.actions.choose.within", rule));
         }
         Ok(())
     }

@@ -188,24 +188,37 @@ proptest! {
     }
 }
 
-#[test]
-fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
-    let case = Case {
-        blocks: 30,
+/// Nobody waits, gives way or moves, unless a test says so.
+fn plain() -> Case {
+    Case {
+        blocks: 64,
         block_tokens: 1,
-        budget: 2,
-        seqs: 1,
+        budget: 64,
+        seqs: 8,
         first: None,
         key: 0,
         quantum: 4,
         refresh: 0,
-        displaces: true,
+        displaces: false,
         space: None,
-        targets: (None, Some(0), 0),
+        targets: (None, None, 0),
         links: None,
         live: false,
         until: None,
+        requests: vec![(0, 1, 1, 0)],
+    }
+}
+
+#[test]
+fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
+    let case = Case {
+        blocks: 30,
+        budget: 2,
+        seqs: 1,
+        displaces: true,
+        targets: (None, Some(0), 0),
         requests: vec![(0, 9, 1, 0); 4],
+        ..plain()
     };
     // Whoever has computed least goes first, and whoever gives way has computed nothing.
     let json = config(&case, true)
@@ -221,21 +234,11 @@ fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
     // blocks of two: it is told to leave, does so at 30 with 5 tokens (5 ticks and 7 of latency), and
     // yields what is left of its 20 tokens, 17, from 42 on.
     let case = Case {
-        blocks: 64,
         block_tokens: 2,
-        budget: 64,
-        seqs: 8,
-        first: None,
-        key: 0,
-        quantum: 4,
-        refresh: 0,
-        displaces: false,
-        space: None,
         targets: (None, Some(0), 0),
         links: Some(7),
-        live: false,
-        until: None,
         requests: vec![(0, 3, 20, 0)],
+        ..plain()
     };
     for leap in [true, false] {
         let mut config: serde_json::Value = serde_json::from_str(&config(&case, leap)).expect("it is JSON");
@@ -264,21 +267,10 @@ fn who_is_let_in_has_the_block_of_its_next_token() {
     // in on instance 1 at 10, which takes its 20th block: so it never is in the class of those with 19, where
     // it would stay for 5 tokens and row 3 would go before it. Row 3, who waits since 5, comes in when row 0 has its third token, at 30.
     let case = Case {
-        blocks: 64,
-        block_tokens: 1,
-        budget: 64,
         seqs: 2,
-        first: None,
-        key: 0,
-        quantum: 4,
-        refresh: 0,
         displaces: true,
-        space: None,
-        targets: (None, None, 0),
-        links: None,
-        live: false,
-        until: None,
         requests: vec![(0, 19, 3, 0), (0, 1, 9, 0), (0, 1, 1, 0), (5, 1, 1, 0)],
+        ..plain()
     };
     for leap in [true, false] {
         let mut config: serde_json::Value = serde_json::from_str(&config(&case, leap)).expect("it is JSON");
@@ -299,4 +291,14 @@ fn who_is_let_in_has_the_block_of_its_next_token() {
         assert_eq!((outcome.columns.migrations[0], outcome.columns.preemptions[0]), (1, 0));
         assert_eq!((outcome.columns.finish[0], outcome.columns.scheduled[3]), (30, 30));
     }
+}
+
+#[test]
+fn who_moves_is_not_chosen_by_the_role_of_an_instance() {
+    let chosen = r#""choose": {"min": [{"field": "req.kv_tokens"}], "where": null"#;
+    let json = config(&plain(), true);
+    assert!(json.contains(chosen));
+    let refused = Config::from_json(json.replace(chosen, &format!(r#"{chosen}, "within": [0]"#)).as_bytes());
+    let error = refused.expect_err("a request has no role");
+    assert!(error.to_string().contains("choose.within: must be null"), "{error}");
 }
