@@ -10,6 +10,7 @@ __all__ = [
     "ClockError",
     "ConfigError",
     "InvariantViolation",
+    "NoProgressError",
     "PacelineError",
     "PolicyError",
     "ResultError",
@@ -31,6 +32,15 @@ class ConfigError(PacelineError, ValueError):
 
 class ClockError(PacelineError, OverflowError):
     """The simulated time ran past what the clock holds (186 days)."""
+
+
+class NoProgressError(PacelineError, RuntimeError):
+    """Under the policy, requests are left that never yield another token.
+
+    The message names the instance, the simulated time and the rule: requests
+    that preempt each other in a circle, or requests that no stage of the
+    scheduler can run.
+    """
 
 
 class PolicyError(PacelineError, ValueError):

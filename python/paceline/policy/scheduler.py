@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
+from paceline.policy.composition import check_composition
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
@@ -22,7 +23,6 @@ from paceline.policy.stages import (
     Running,
     Stage,
     Swap,
-    SwapIn,
 )
 from paceline.policy.value import Value
 
@@ -173,9 +173,8 @@ class Scheduler(Value):
                 f"watermark must be a share of the blocks, 0 or more and below 1, was {self.watermark}"
             )
         self._settle_preemption()
-        if self.prefix_cache is not None and not isinstance(self.preemption, Recompute):
-            raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
         self._settle_order()
+        check_composition(self)
 
     def _settle_preemption(self) -> None:
         named: dict[object, Recompute | PcieSwap] = {"recompute": Recompute(), "swap": PcieSwap()}
@@ -208,10 +207,6 @@ class Scheduler(Value):
             raise PolicyError("order must not be longest_prefix together with classes or displacement")
         if self.victim != "latest":
             raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
-        if any(isinstance(stage, SwapIn) for stage in self.stages):
-            raise PolicyError(
-                "stages must have no SwapIn() where the order ranks requests: Admit() brings those back, too"
-            )
         quantum_of(self.order, self.classes)
         keys_in(self.order, self.classes, self.refresh)
 

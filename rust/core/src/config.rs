@@ -1,13 +1,21 @@
 //! What a replay is configured by. Python's objects are the only source of
 //! defaults: every field is given, and an unknown one is an error.
 
+mod composition;
+
 use serde::Deserialize;
+
+pub(crate) use composition::MOST_KEYS;
 
 use crate::cost::{Cost, Traffic};
 use crate::engine::Lockstep;
 use crate::error::Error;
 use crate::policy::{Action, Expr, Routing};
 use crate::time::Ticks;
+
+/// The most tokens of a block. An instance keeps a count for each place in a
+/// block, and no engine has blocks as large as a long sequence.
+const MOST_BLOCK_TOKENS: u64 = 1 << 20;
 
 /// Everything but the trace.
 #[derive(Debug, Clone, Deserialize)]
@@ -382,14 +390,15 @@ impl Config {
                 ("max_num_seqs", instance.scheduler.max_num_seqs),
             ];
             for (field, value) in positive {
-                if value == 0 || value >= u64::from(u32::MAX) {
-                    let rule = format!("must be 1 to {}, was {value}", u32::MAX - 1);
+                let most = if field == "block_tokens" { MOST_BLOCK_TOKENS } else { u64::from(u32::MAX - 1) };
+                if value == 0 || value > most {
+                    let rule = format!("must be 1 to {most}, was {value}");
                     return Err(Error::config(format!("instances[{i}].{field}"), rule));
                 }
             }
             instance
                 .scheduler
-                .validate()
+                .check_composition()
                 .map_err(|(field, rule)| Error::config(format!("instances[{i}].scheduler.{field}"), rule))?;
         }
         if !self.roles.is_empty() && self.roles.len() != self.instances.len() {
@@ -426,79 +435,4 @@ impl SchedulerConfig {
     pub(crate) fn is_layered(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage, Stage::Layered { .. }))
     }
-
-    fn validate(&self) -> Result<(), (&'static str, &'static str)> {
-        let admits = |stage: &&Stage| matches!(stage, Stage::Admit { .. } | Stage::Layered { .. });
-        let decodes = |stage: &&Stage| matches!(stage, Stage::Running | Stage::Decodes { .. });
-        if self.stages.iter().filter(admits).count() != 1 {
-            return Err(("stages", "must admit in exactly one stage"));
-        }
-        if self.stages.iter().filter(decodes).count() != 1 {
-            return Err(("stages", "must run decodes in exactly one stage"));
-        }
-        if self.prefix_cache.is_some() && self.preemption != Preemption::Recompute {
-            return Err(("preemption", "must be recompute where prefixes are cached"));
-        }
-        if self.prefix_cache.is_some() && self.allocation == Allocation::Sequence {
-            return Err(("allocation", "must be by chunk where prefixes are cached"));
-        }
-        if self.prefix_cache.is_none() && matches!(self.order, QueueOrder::LongestPrefix { .. }) {
-            return Err(("order", "must not look at prefixes where none are cached"));
-        }
-        // These stages go on with prefills without looking for blocks, so that
-        // those must be theirs already; or nobody else may take any meanwhile.
-        let layered = self.stages.iter().any(|stage| matches!(stage, Stage::Layered { .. }));
-        let alone = self.exclusive_prefill && self.allocation == Allocation::ChunkIfAllFits;
-        if self.allocation != Allocation::Sequence
-            && (layered || self.stages.contains(&Stage::Prefills) && !alone)
-        {
-            let rule = "must be of the whole sequence where prefills go on in a stage of their own \
-                (of a chunk if all fits, where prefills exclude decodes)";
-            return Err(("allocation", rule));
-        }
-        if let QueueOrder::Ranked(ranking) = &self.order {
-            return self.validate_ranked(ranking);
-        }
-        if self.admission != Admission::Wait {
-            return Err(("admission", "must be to wait where requests have no rank"));
-        }
-        let swaps = matches!(self.preemption, Preemption::Swap { .. });
-        if swaps != self.stages.iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {
-            return Err(("stages", "must swap in exactly where preemption swaps out"));
-        }
-        for stage in &self.stages {
-            if let Stage::Layered { layers, groups } = stage
-                && (*layers == 0 || groups.most == 0 || groups.most > *layers)
-            {
-                return Err((
-                    "stages",
-                    "must cut the layers into 1 group or more, and no more than there are",
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn validate_ranked(&self, ranking: &Ranking) -> Result<(), (&'static str, &'static str)> {
-        if ranking.classes.last().is_none_or(|class| class.when.is_some()) {
-            return Err(("order.classes", "must end with a class for all others"));
-        }
-        if ranking.classes.iter().any(|class| class.keys.len() > MOST_KEYS) {
-            return Err(("order.classes", "must have no more than 3 keys each"));
-        }
-        let plain = |stage: &Stage| matches!(stage, Stage::Running | Stage::Admit { gather: None, .. });
-        if !self.stages.iter().all(plain) || self.exclusive_prefill {
-            return Err(("stages", "must be those who run, then those who wait, where requests are ranked"));
-        }
-        if self.schedule_ahead || self.requeue_late || self.decodes_first {
-            return Err((
-                "order",
-                "must not be by rank together with schedule_ahead, requeue_late or decodes_first",
-            ));
-        }
-        Ok(())
-    }
 }
-
-/// The most keys of a class.
-pub(crate) const MOST_KEYS: usize = 3;

@@ -1,5 +1,7 @@
 //! What can go wrong in the core.
 
+use crate::time::{TICKS_PER_SECOND, Ticks};
+
 /// An error of the core: the caller's input, or the end of the clock.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -29,6 +31,16 @@ pub enum Error {
         seconds: u64,
         /// The instance that ran it.
         instance: usize,
+    },
+    /// Requests are left that never yield another token.
+    #[error("instances[{instance}] makes no progress at {} s: {rule}", *.at as f64 / TICKS_PER_SECOND as f64)]
+    NoProgress {
+        /// The instance that holds them.
+        instance: usize,
+        /// When that was found.
+        at: Ticks,
+        /// What keeps them.
+        rule: String,
     },
 }
 

@@ -7,6 +7,7 @@ mod exceptions {
     pyo3::import_exception!(paceline.errors, ConfigError);
     pyo3::import_exception!(paceline.errors, TraceError);
     pyo3::import_exception!(paceline.errors, ClockError);
+    pyo3::import_exception!(paceline.errors, NoProgressError);
     pyo3::import_exception!(paceline.errors, ResultError);
 }
 
@@ -20,5 +21,6 @@ pub(crate) fn raise(error: &paceline_core::Error) -> PyErr {
         Error::Config { .. } => exceptions::ConfigError::new_err(text),
         Error::Trace { .. } => exceptions::TraceError::new_err(text),
         Error::ClockOverflow { .. } => exceptions::ClockError::new_err(text),
+        Error::NoProgress { .. } => exceptions::NoProgressError::new_err(text),
     }
 }

@@ -168,6 +168,9 @@ impl Simulation {
                 // What is still copied is of nobody.
                 now = NEVER;
             }
+            if now == NEVER && self.settled < self.world.trace.len() as u64 {
+                return Err(self.no_progress());
+            }
             let watch = if now == NEVER { NEVER } else { self.next_watch() };
             now = now.min(watch);
             if now > self.until {
@@ -207,6 +210,18 @@ impl Simulation {
             self.start_steps(now)?;
         }
         Ok(self.done)
+    }
+
+    /// Nothing can happen any more, and requests are left.
+    #[cold]
+    fn no_progress(&self) -> Error {
+        let left = self.world.trace.len() as u64 - self.settled;
+        let blocked = self.instances.iter().find_map(|instance| instance.blockage(self.clock));
+        blocked.unwrap_or_else(|| Error::NoProgress {
+            instance: 0,
+            at: self.clock,
+            rule: format!("{left} requests are on no instance and not in transfer"),
+        })
     }
 
     /// How far the replay has come.

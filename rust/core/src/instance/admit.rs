@@ -69,7 +69,7 @@ impl Instance {
         world: &mut World,
     ) {
         self.sort_waiting(world);
-        while forming.left > 0 && forming.seats(self) < self.scheduler.max_num_seqs {
+        while forming.left > 0 && forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs {
             let Some(waiter) = self.waiting.front() else { break };
             if let Some(slot) = waiter.slot
                 && self.table[slot].phase == Phase::Landed
@@ -122,8 +122,7 @@ impl Instance {
         self.readmitted(slot, now, world);
         self.cpu_kv -= u64::from(computed);
         let active = &mut self.table[slot];
-        let taken = self.memory.take(grown, &mut active.held);
-        debug_assert!(taken.is_ok(), "Invariant: there is room for who has landed");
+        self.memory.take(grown, &mut active.held).expect("Invariant: admission found the blocks free");
         active.count = grown;
         self.come_back(slot, tokens, Part::Landed, forming, world);
         true
@@ -222,7 +221,6 @@ impl Instance {
         let joins = tokens == 1
             && forming.decoded
             && forming.count_decodes
-            && self.layers.group.is_none()
             && !self.scheduler.decodes_first;
         if !joins {
             let active = &mut self.table[slot];
@@ -268,7 +266,7 @@ impl Instance {
         let wanted = u64::from(after.div_ceil(self.block_tokens));
         if wanted > active.count {
             let taken = self.memory.take(wanted - active.count, &mut active.held);
-            debug_assert!(taken.is_ok(), "Invariant: there is room for what is scheduled");
+            taken.expect("Invariant: the blocks of a chunk are free when it is scheduled");
             active.count = wanted;
         }
         let (owner, after) = (active.owner(), active.computed + tokens);

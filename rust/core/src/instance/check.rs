@@ -31,7 +31,8 @@ impl Instance {
             }
         }
         // A batch between two groups of layers has its chunks in the total.
-        let under_way = self.chunks.iter().filter(|chunk| chunk.part != Part::Decode);
+        let chunks = self.chunks.iter().chain(&self.layers.batch);
+        let under_way = chunks.filter(|chunk| chunk.part != Part::Decode);
         partial_kv += under_way.map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
         assert_eq!(members, self.decode.len(), "Invariant: the decode set has its members");
         assert_eq!(decode_kv, self.decode.kv_tokens(), "Invariant: their tokens are in the cache");

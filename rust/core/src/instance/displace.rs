@@ -4,26 +4,31 @@ use super::active::{Phase, Slot};
 use super::form::Forming;
 use super::{Instance, World};
 use crate::config::Admission;
+use crate::kv::{Block, Released};
 use crate::time::Ticks;
 
 impl Instance {
-    /// Has those who run with a worse rank than `slot` give way, the worst
-    /// first, until `blocks` are free; all of them do, or none if that is not
-    /// enough.
+    /// Displaces running requests that rank worse than `slot`, the worst first,
+    /// until there is a seat and `blocks` are free for it, of which it finds
+    /// `hits` in the prefix cache. If that is not enough, no request is displaced.
     #[inline(never)]
     pub(super) fn make_room(
         &mut self,
         slot: Slot,
         blocks: u64,
+        hits: &[Block],
         displaced: &mut u64,
         forming: &mut Forming,
         now: Ticks,
         world: &World,
     ) -> bool {
         let Admission::Displace { most, .. } = self.scheduler.admission else { return false };
+        let admitted = self.admitted();
         let Some(ranks) = self.ranks.as_mut().filter(|_| self.may_displace) else { return false };
         let rank = ranks.entry(slot).rank;
         let mut room = self.memory.free();
+        let mut released = Released::default();
+        let mut seats = forming.seats(admitted, self.chunks.len());
         let mut victims = std::mem::take(&mut self.victims);
         let mut enough = false;
         for victim in ranks.worse_than(rank) {
@@ -32,12 +37,16 @@ impl Instance {
             }
             victims.push(victim);
             let active = &self.table[victim];
-            room += match active.phase {
+            let held = match active.phase {
                 // The block of its next token is its own by now.
                 Phase::Decoding => u64::from((self.decode.computed(active) + 1).div_ceil(self.block_tokens)),
                 _ => active.count,
             };
-            enough = room >= blocks;
+            room += self.memory.freed_by(&active.held, held, &mut released);
+            seats -= u64::from(forming.count_decodes || self.chunks.iter().any(|chunk| chunk.slot == victim));
+            // Blocks that the request hits are taken from the free ones, too.
+            let wanted = blocks + self.memory.unheld_after(hits, &released);
+            enough = room >= wanted && seats < self.scheduler.max_num_seqs;
             if enough {
                 break;
             }
@@ -64,8 +73,7 @@ impl Instance {
                 forming.left += 1;
             }
         } else {
-            let at = self.chunks.iter().position(|chunk| chunk.slot == slot);
-            let tokens = at.map_or(0, |at| self.chunks.remove(at).tokens);
+            let tokens = self.drop_chunk(slot).0.map_or(0, |chunk| chunk.tokens);
             self.partials.retain(|&other| other != slot);
             self.partial_kv -= u64::from(self.table[slot].computed + tokens);
             if self.scheduler.refund {

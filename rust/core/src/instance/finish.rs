@@ -25,7 +25,10 @@ impl Instance {
             self.ahead.started(flight.after(flight.steps - 1));
         }
         let before = self.usage.finished;
-        if !self.chunks.is_empty() && self.layers.is_last() {
+        if self.layers.is_last() {
+            self.chunks.append(&mut self.layers.batch);
+        }
+        if !self.chunks.is_empty() {
             self.finish_chunks(flight.start, now, world);
         }
         while let Some(slot) = self.decode.complete() {
@@ -53,8 +56,7 @@ impl Instance {
         if members > 0 && (steps > 1 || !flight.begun) {
             let held = if flight.begun { self.decode.blocks_for_next() } else { 0 };
             let further = self.decode.blocks_for(steps) - held;
-            let taken = self.memory.take_loose(further);
-            debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+            self.memory.take_loose(further).expect("Invariant: a run never outgrows the pool");
             self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
         }
         self.usage.extrapolated.add(flight.beyond, steps);
@@ -94,7 +96,7 @@ impl Instance {
         self.usage.kv_token_ticks += series.integral(kv, members, steps);
         self.outstanding_tokens += members * steps;
         if members > 0 {
-            self.fruitless = 0;
+            self.liveness.token();
             self.decode.advance(flight.start, series, steps, &mut self.table, &mut world.gaps);
             self.decoded_at = flight.start + ticks as Ticks;
             if let Some(pacing) = &mut self.pacing {
@@ -205,7 +207,7 @@ impl Instance {
                 continue;
             }
             active.generated += 1;
-            self.fruitless = 0;
+            self.liveness.token();
             self.outstanding_tokens += 1;
             if active.generated == 1 {
                 world.columns.first_token[active.request as usize] = now;

@@ -17,10 +17,6 @@ use crate::series::Series;
 use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
 use crate::trace::Trace;
 
-/// Preemptions in a row, without a token between them, after which nobody is
-/// taken to get anywhere any more. A batch has at most some thousands to lose.
-const MOST_FRUITLESS: u64 = 100_000;
-
 /// A step in the making.
 #[derive(Debug)]
 pub(super) struct Forming {
@@ -39,10 +35,10 @@ pub(super) struct Forming {
 }
 
 impl Forming {
-    /// Seats that are taken.
+    /// Seats that are taken, of `admitted` requests and `chunks` of this step.
     #[inline]
-    pub(super) fn seats(&self, instance: &Instance) -> u64 {
-        if self.count_decodes { instance.admitted() } else { instance.chunks.len() as u64 }
+    pub(super) fn seats(&self, admitted: u64, chunks: usize) -> u64 {
+        if self.count_decodes { admitted } else { chunks as u64 }
     }
 }
 
@@ -73,16 +69,18 @@ impl Instance {
         // nobody who could once more: by rank, the second time is the last.
         let (forming, decodes) = loop {
             self.preempted.clear();
-            self.copied = (0, 0);
             if self.ranks.is_some() {
                 self.begin_round(now, &world.trace);
+            }
+            if self.liveness.forms(now) {
+                self.check_liveness(now)?;
             }
             let mut forming = self.open();
             let decodes = self.run_stages(&mut forming, now, world);
             if forming.preempted {
                 self.requeue_late(&world.trace);
             }
-            if (decodes && self.decode.len() > 0) || !self.chunks.is_empty() {
+            if (decodes && self.decode.len() > 0) || self.runs_chunks() {
                 break (forming, decodes);
             }
             // A step in which everyone was preempted takes no time; what it
@@ -96,9 +94,6 @@ impl Instance {
             }
         };
         let lost = !self.landed.is_empty() && self.shelve(now, world);
-        if self.fruitless > MOST_FRUITLESS {
-            return Err(self.nobody_gets_anywhere(now));
-        }
         if self.scheduler.decodes_first {
             self.put_decodes_first();
         }
@@ -114,13 +109,31 @@ impl Instance {
             flight.steps = 1;
         }
         let mut end = flight.end();
-        if !self.chunks.is_empty() {
+        if self.runs_chunks() {
             self.under_way = self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
             self.sequel = self.plan_after(&flight, world);
             end = self.sequel.as_ref().map_or(end, |(run, _)| run.end());
         }
         self.flight = Some(flight);
         Ok(Some(end))
+    }
+
+    /// Whether the step that is formed computes anything beside the decode set.
+    #[inline]
+    fn runs_chunks(&self) -> bool {
+        !self.chunks.is_empty() || !self.layers.batch.is_empty()
+    }
+
+    /// Whether the step that is formed has decodes.
+    pub(super) fn runs_decodes(&self, forming: &Forming) -> bool {
+        let decodes = |chunk: &Chunk| self.table[chunk.slot].phase == Phase::Stalled;
+        forming.decoded && self.decode.len() > 0 || self.chunks.iter().any(decodes)
+    }
+
+    /// Whether the step that is formed has prefills.
+    fn runs_prefills(&self) -> bool {
+        let prefills = |chunk: &Chunk| self.table[chunk.slot].phase == Phase::Prefilling;
+        !self.layers.batch.is_empty() || self.chunks.iter().any(prefills)
     }
 
     /// Queues those who gave way again, where that is done once the step is formed.
@@ -152,7 +165,7 @@ impl Instance {
     fn run_stages(&mut self, forming: &mut Forming, now: Ticks, world: &mut World) -> bool {
         let max_num_seqs = self.scheduler.max_num_seqs;
         for i in 0..self.scheduler.stages.len() {
-            let exclusive = self.scheduler.exclusive_prefill && !self.chunks.is_empty();
+            let exclusive = self.scheduler.exclusive_prefill && self.runs_prefills();
             match self.scheduler.stages[i] {
                 Stage::Running => {
                     let walk = Walk { prefills: true, over_prefills: true, charged: true, limit: u64::MAX };
@@ -163,7 +176,8 @@ impl Instance {
                     return false;
                 }
                 Stage::Decodes { charged, seated, over_prefills } => {
-                    let seats = if seated { self.chunks.len() as u64 } else { 0 };
+                    let prefills = self.chunks.len() + self.layers.batch.len();
+                    let seats = if seated { prefills as u64 } else { 0 };
                     let limit = max_num_seqs.saturating_sub(seats);
                     let walk = Walk { prefills: false, over_prefills, charged, limit };
                     self.go_on(walk, forming, now, world);
@@ -210,7 +224,7 @@ impl Instance {
         // The members of the set are counted when the run ends.
         let members = if decodes { self.decode.len() } else { 0 };
         self.usage.decode_tokens += shape.decode_requests - members;
-        let (series, steps) = if world.leap && self.chunks.is_empty() {
+        let (series, steps) = if world.leap && !self.runs_chunks() {
             let most = self.repeats(forming, world);
             let run = self.cost.run(&shape, most);
             (Series { first: run.first, slope: run.slope }, run.steps)
@@ -222,6 +236,7 @@ impl Instance {
         }
         let beyond = self.cost.beyond(&shape);
         let copying = if self.copied == (0, 0) { 0 } else { self.copying(series.first) };
+        self.copied = (0, 0);
         self.shape = shape;
         let mut flight = Flight { start: now, copying, series, steps, begun: true, beyond, decodes };
         if self.ranks.is_some() && flight.steps > 1 {
@@ -243,17 +258,6 @@ impl Instance {
             return Err(Error::ClockOverflow { seconds, instance: self.index as usize });
         }
         Ok(Flight { steps, ..flight })
-    }
-
-    #[cold]
-    fn nobody_gets_anywhere(&self, now: Ticks) -> Error {
-        let rule = format!(
-            "must let somebody get somewhere: {MOST_FRUITLESS} times in a row one gave way to another \
-             before any had its next token, at {} s; where memory is lost, ranks that change as one runs \
-             do that",
-            now / TICKS_PER_SECOND,
-        );
-        Error::config(format!("instances[{}].scheduler.order", self.index), rule)
     }
 
     /// What copies to and from the CPU's memory add to a step that takes `step`.
@@ -298,7 +302,7 @@ impl Instance {
     /// bring somebody in at the next.
     #[inline(never)]
     fn may_come_in(&mut self, forming: &Forming, world: &World) -> bool {
-        if self.admitted() >= self.scheduler.max_num_seqs && self.ranks.is_none() {
+        if forming.seats(self.admitted(), self.chunks.len()) >= self.scheduler.max_num_seqs && self.ranks.is_none() {
             return false;
         }
         // Looked at more closely only where it is common: without a prefix
@@ -332,11 +336,13 @@ impl Instance {
             layers,
             ..StepShape::default()
         };
-        for &Chunk { slot, tokens, .. } in &self.chunks {
+        let chunks = self.chunks.iter().map(|chunk| (chunk, true));
+        let batch = self.layers.batch.iter().map(|chunk| (chunk, self.layers.is_last()));
+        for (&Chunk { slot, tokens, .. }, is_last) in chunks.chain(batch) {
             let active = &self.table[slot];
             let (before, tokens) = (u64::from(active.computed), u64::from(tokens));
             let after = before + tokens;
-            shape.sampled += u64::from(after == u64::from(active.target()) && self.layers.is_last());
+            shape.sampled += u64::from(is_last && after == u64::from(active.target()));
             if active.phase == Phase::Stalled {
                 shape.decode_requests += 1;
                 shape.decode_kv += after;

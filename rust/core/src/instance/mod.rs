@@ -18,6 +18,7 @@ mod form;
 mod halt;
 mod layers;
 mod lists;
+mod liveness;
 mod moving;
 mod observe;
 mod order;
@@ -40,6 +41,7 @@ use ahead::Ahead;
 use decode_set::DecodeSet;
 use flight::Flight;
 use layers::Layers;
+use liveness::Liveness;
 pub(crate) use moving::{Occasion, Parcel};
 pub(crate) use observe::Asking;
 use observe::Intervals;
@@ -200,8 +202,7 @@ pub(crate) struct Instance {
     layers: Layers,
     /// Requests preempted while forming the step in progress.
     preempted: Vec<u32>,
-    /// How many were preempted since anybody here yielded a token.
-    fruitless: u64,
+    liveness: Liveness,
     /// Those of them who are queued again only once it is formed.
     late: Vec<Slot>,
     /// Blocks copied (out, back) while forming the step in progress.
@@ -274,6 +275,7 @@ impl Instance {
             steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
             idle_ranks: ranking.as_ref().is_some_and(ranked::may_idle),
             predicts: watched.prefills || looks_at(ReqField::PrefillS),
+            liveness: Liveness::new(ranking.as_ref()),
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,
             victims: Vec::new(),
@@ -316,7 +318,6 @@ impl Instance {
             chunks: Vec::new(),
             layers: Layers::default(),
             preempted: Vec::new(),
-            fruitless: 0,
             late: Vec::new(),
             copied: (0, 0),
             completed: Vec::new(),
@@ -388,9 +389,10 @@ impl Instance {
         if let Some(last) = world.columns.last_instance.get_mut(request as usize) {
             *last = self.index;
         }
-        // Behind someone who waits for room, a newcomer changes nothing before
-        // the next completion, and that ends the run by itself.
-        if foremost { self.cut(now) } else { None }
+        // While the head of the queue is blocked, a later arrival cannot be
+        // admitted before the next completion, which ends the run by itself;
+        // unless its rank changes with time.
+        if foremost { self.cut(now) } else { self.cut_by_rank(now) }
     }
 
     /// Whether no step is in progress.

@@ -153,7 +153,7 @@ impl Instance {
     /// Takes the blocks of the decode set's step that has begun.
     pub(super) fn hold_next(&mut self) {
         let taken = self.memory.take_loose(self.decode.blocks_for_next());
-        debug_assert!(taken.is_ok(), "Invariant: a run never outgrows the pool");
+        taken.expect("Invariant: a run never outgrows the pool");
         self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
     }
 
@@ -202,7 +202,7 @@ impl Instance {
     /// Tokens of KV on the GPU, of finished steps, when the run began.
     #[inline]
     fn gpu_kv(&self) -> u64 {
-        self.decode.kv_tokens() + self.partial_kv - self.under_way
+        self.decode.kv_tokens() + self.partial_kv - self.under_way - self.layers.tokens()
     }
 
     /// What a field was when the run in progress began, of those that grow by

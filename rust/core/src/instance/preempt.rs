@@ -62,7 +62,6 @@ impl Instance {
     ) {
         forming.preempted = true;
         self.usage.preemptions += 1;
-        self.fruitless += 1;
         let active = &mut self.table[slot];
         active.preemptions += 1;
         active.out_since = now;
@@ -118,18 +117,18 @@ impl Instance {
             let tokens = if cut { lacking.min(forming.left) } else { lacking };
             let count = active.count;
             let room = count + u64::from(self.scheduler.spare_block) + self.watermark();
-            if room > self.memory.free()
+            let grown = self.blocks(active.computed + tokens as u32).max(count);
+            let apart = self.scheduler.exclusive_prefill && !decoding && self.runs_decodes(forming);
+            if room.max(grown) > self.memory.free()
+                || apart
                 || tokens == 0
                 || tokens > forming.left
                 || self.admitted() >= self.scheduler.max_num_seqs
             {
                 break;
             }
-            let grown = self.blocks(active.computed + 1).max(count);
             let active = &mut self.table[slot];
-            if self.memory.take(grown, &mut active.held).is_err() {
-                break;
-            }
+            self.memory.take(grown, &mut active.held).expect("Invariant: swapping in found the blocks free");
             self.swap_space.give_back(count);
             self.copied.1 += count;
             self.usage.swapped_in_blocks += count;

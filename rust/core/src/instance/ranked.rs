@@ -259,6 +259,22 @@ impl Instance {
         if steady && self.queued() == 0 { u64::MAX } else { self.steps_before_ranks_change(flight) }
     }
 
+    /// Ends the run in progress before a rank changes of a request that arrived at
+    /// `now`. Returns when the run now ends, if that changed.
+    pub(super) fn cut_by_rank(&mut self, now: Ticks) -> Option<Ticks> {
+        let ranks = self.ranks.as_deref()?;
+        if !ranks.may_change_by_itself() {
+            return None;
+        }
+        let flight = self.flight.filter(|flight| flight.steps > 1)?;
+        let most = self.steps_before_ranks_change(&flight).max(flight.steps_to_reach(now));
+        if most >= flight.steps {
+            return None;
+        }
+        self.flight = Some(Flight { steps: most, ..flight });
+        Some(flight.after(most))
+    }
+
     #[inline(never)]
     fn steps_before_ranks_change(&self, flight: &Flight) -> u64 {
         let (reached, taken) = (self.decode.step(), self.usage.steps);
@@ -304,10 +320,10 @@ impl Instance {
             }
             let mut hits = std::mem::take(&mut self.hits);
             let offer = self.offer(slot, chunked, forming, &mut hits);
-            let seated = forming.seats(self) < self.scheduler.max_num_seqs;
+            let seated = forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs;
             let fits = offer.whole
                 && (seated && offer.blocks <= self.memory.free()
-                    || self.make_room(slot, offer.blocks, &mut displaced, forming, now, world));
+                    || self.make_room(slot, offer.blocks, &hits, &mut displaced, forming, now, world));
             if fits {
                 self.come_in(slot, &offer, &hits, forming, now, world);
             }
@@ -408,7 +424,7 @@ impl Instance {
                 let active = &mut self.table[slot];
                 active.count = 0;
                 let taken = self.memory.take(grown, &mut active.held);
-                debug_assert!(taken.is_ok(), "Invariant: there is room for who comes in");
+                taken.expect("Invariant: admission found the blocks free");
                 active.count = grown;
                 if phase == Phase::Swapped(false) {
                     active.phase = Phase::Prefilling;

@@ -75,11 +75,13 @@ impl Instance {
                     let part = newcomer.map_or(Part::Decode, |newcomer| newcomer.1);
                     scheduled.push((active.request, 1, self.decode.computed(active), part));
                 }
-            } else if let Some(chunk) = self.chunks.iter().find(|chunk| chunk.slot == slot) {
+            } else if let Some(chunk) =
+                self.chunks.iter().chain(&self.layers.batch).find(|chunk| chunk.slot == slot)
+            {
                 scheduled.push((active.request, chunk.tokens, active.computed, chunk.part));
             }
         }
-        let group = self.layers.group.filter(|_| !self.chunks.is_empty());
+        let group = self.layers.group.filter(|_| !self.layers.batch.is_empty());
         StepRecord {
             start,
             scheduled,

@@ -5,7 +5,7 @@
 //! goes on as one; where they do not, it is walked over. Without leaping it is
 //! walked over at every step, which is what the short cuts are held against.
 
-use super::active::Phase;
+use super::active::{Phase, Slot};
 use super::form::Forming;
 use super::ranks::Ranks;
 use super::{Chunk, Instance, Part, World};
@@ -41,7 +41,7 @@ impl Instance {
             return false;
         }
         if walk.prefills && !self.partials.is_empty() {
-            return self.everyone_goes_on(forming);
+            return self.chunks.is_empty() && self.everyone_goes_on(forming);
         }
         let stalled = |&slot| self.table[slot].phase == Phase::Stalled;
         if self.partials.iter().any(stalled) {
@@ -50,7 +50,9 @@ impl Instance {
         let spare = u64::from(self.scheduler.spare_block && decodes > 0);
         if self.decode.blocks_for_next() + spare > self.memory.free() {
             let in_order = self.ranks.is_some() || self.scheduler.victim == Victim::Latest;
-            if spare > 0 || !in_order || !self.partials.is_empty() {
+            // Where the worst is not the last, those behind it may sit the step out.
+            let stops = self.ranks.is_some() && self.scheduler.stop_at_own_preemption;
+            if spare > 0 || !in_order || stops || !self.partials.is_empty() {
                 return false;
             }
             if self.idle_ranks {
@@ -70,7 +72,7 @@ impl Instance {
             }
         }
         let taken = self.memory.take_loose(self.decode.blocks_for_next());
-        debug_assert!(taken.is_ok(), "Invariant: there is room for the decode set");
+        taken.expect("Invariant: the decode set's blocks are free");
         if walk.charged {
             forming.left -= self.decode.len();
         }
@@ -98,7 +100,7 @@ impl Instance {
             return false;
         }
         let taken = self.memory.take_loose(self.decode.blocks_for_next());
-        debug_assert!(taken.is_ok(), "Invariant: there is room for the decode set");
+        taken.expect("Invariant: the decode set's blocks are free");
         forming.left -= self.decode.len();
         for i in 0..self.partials.len() {
             let slot = self.partials[i];
@@ -122,9 +124,15 @@ impl Instance {
             if tokens == 0 {
                 break;
             }
-            if active.phase == Phase::Prefilling && self.chunks.iter().all(|chunk| chunk.slot != slot) {
-                self.schedule_chunk(slot, tokens, Part::Chunk, forming);
+            if active.phase != Phase::Prefilling || self.has_chunk(slot) {
+                continue;
             }
+            // No request is preempted for it: it waits for blocks to come free.
+            let wanted = self.blocks(active.computed + tokens).saturating_sub(active.count);
+            if wanted > self.memory.free() {
+                break;
+            }
+            self.schedule_chunk(slot, tokens, Part::Chunk, forming);
         }
     }
 
@@ -135,6 +143,8 @@ impl Instance {
         }
         let table = &self.table;
         self.order.retain(|&(turn, slot)| table.holds(turn, slot));
+        // Those that earlier stages brought in have their tokens.
+        let earlier: Vec<Slot> = self.chunks.iter().map(|chunk| chunk.slot).collect();
         let mut gone_on = 0;
         let mut i = 0;
         'requests: while i < self.order.len() && gone_on < walk.limit {
@@ -144,7 +154,9 @@ impl Instance {
             let (_, slot) = self.order[i];
             let active = &self.table[slot];
             let phase = active.phase;
-            if phase == Phase::Prefilling && !walk.prefills {
+            if phase == Phase::Prefilling && !walk.prefills
+                || earlier.contains(&slot)
+            {
                 i += 1;
                 continue;
             }
@@ -158,10 +170,13 @@ impl Instance {
             while blocks.max(u64::from(self.scheduler.spare_block)) > self.memory.free() {
                 let Some(victim) = self.choose_victim(walk.over_prefills, world) else { break 'requests };
                 let myself = victim == i;
+                let (_, other) = self.order[victim];
+                let passed = earlier.contains(&other)
+                    || self.table[other].phase == Phase::Prefilling && !walk.prefills;
                 self.remove(victim, i, walk.charged, forming, now, world);
                 if victim < i {
                     i -= 1;
-                    gone_on -= 1;
+                    gone_on -= u64::from(!passed);
                 }
                 if myself && self.scheduler.stop_at_own_preemption {
                     break 'requests;
@@ -171,8 +186,7 @@ impl Instance {
                 }
             }
             if phase == Phase::Decoding {
-                let taken = self.memory.take_loose(blocks);
-                debug_assert!(taken.is_ok(), "Invariant: preemption made room");
+                self.memory.take_loose(blocks).expect("Invariant: preemption made room");
                 forming.left -= u64::from(walk.charged);
             } else {
                 let left = forming.left;
@@ -188,8 +202,8 @@ impl Instance {
         self.stall(i, now);
     }
 
-    /// Preempts whoever stands at `victim`; those before `reached` have their
-    /// tokens and blocks for this step already.
+    /// Preempts the request at `victim` in the order; decodes before `reached`
+    /// have their token and its block for this step already.
     fn remove(
         &mut self,
         victim: usize,
@@ -201,7 +215,8 @@ impl Instance {
     ) {
         let (_, slot) = self.order.remove(victim);
         let phase = self.table[slot].phase;
-        if victim >= reached {
+        let scheduled = if phase == Phase::Decoding { victim < reached } else { self.has_chunk(slot) };
+        if !scheduled {
             self.preempt(slot, forming, now, world);
             return;
         }
@@ -216,13 +231,14 @@ impl Instance {
             active.computed += 1;
             u64::from(charged)
         } else {
-            let at = self.chunks.iter().position(|chunk| chunk.slot == slot);
-            let tokens = at.map_or(0, |at| self.chunks.remove(at).tokens);
+            let (chunk, of_batch) = self.drop_chunk(slot);
+            let (tokens, part) = chunk.map_or((0, Part::Chunk), |chunk| (chunk.tokens, chunk.part));
             self.partials.retain(|&other| other != slot);
             let active = &mut self.table[slot];
             active.computed += tokens;
             self.partial_kv -= u64::from(active.computed);
-            u64::from(tokens)
+            let free_of_charge = of_batch || part == Part::Decode && !charged;
+            if free_of_charge { 0 } else { u64::from(tokens) }
         };
         if self.scheduler.refund {
             forming.left += tokens;

@@ -16,7 +16,8 @@ impl Instance {
     /// Starts a run of the decode set where nobody waits and nobody else is here:
     /// what forming it stage by stage comes to. Returns when it ends.
     pub(super) fn go_on_alone(&mut self, now: Ticks, world: &World) -> Option<Ticks> {
-        if !self.landed.is_empty() {
+        // Copies of an earlier attempt are charged to the step that is formed.
+        if !self.landed.is_empty() || self.copied != (0, 0) {
             return None;
         }
         let (mut flight, shape) = self.plan(now, false, world)?;

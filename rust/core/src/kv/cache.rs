@@ -114,6 +114,12 @@ impl PrefixCache {
         self.entries[block as usize].references == 0
     }
 
+    /// How many requests hold the block.
+    #[inline]
+    pub fn holders(&self, block: Block) -> u32 {
+        self.entries[block as usize].references
+    }
+
     /// The first registered copy of a content.
     #[inline]
     pub fn find(&self, content: Content) -> Option<Block> {

@@ -6,6 +6,8 @@
 //! saying whose they are (`take_loose`): a fresh block holds nothing that a
 //! lookup could find, so who has which is settled when a request lets go.
 
+use rustc_hash::FxHashMap;
+
 use super::cache::{Block, Content, PrefixCache};
 use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
@@ -16,6 +18,12 @@ pub(crate) struct Held {
     pub(crate) blocks: Vec<Block>,
     /// Full blocks, from the start, whose content the cache knows.
     registered: u32,
+}
+
+/// How many holders let go of each block, while that is only considered.
+#[derive(Debug, Default)]
+pub(crate) struct Released {
+    times: FxHashMap<Block, u32>,
 }
 
 /// Whose content a request's blocks have.
@@ -112,6 +120,28 @@ impl Memory {
         hits.iter().filter(|&&block| cache.is_free(block)).count() as u64
     }
 
+    /// Blocks that come free if one more request lets go of its `count` blocks,
+    /// after those that `released` counts by block; a block that requests share
+    /// comes free with the last of them.
+    pub(crate) fn freed_by(&self, held: &Held, count: u64, released: &mut Released) -> u64 {
+        let Some(cache) = &self.cache else { return count };
+        let mut freed = count - held.blocks.len() as u64;
+        for &block in &held.blocks {
+            let times = released.times.entry(block).or_insert(0);
+            *times += 1;
+            freed += u64::from(*times == cache.holders(block));
+        }
+        freed
+    }
+
+    /// How many of these blocks are held now, and by no request once those are
+    /// released that `released` counts.
+    pub(crate) fn unheld_after(&self, hits: &[Block], released: &Released) -> u64 {
+        let Some(cache) = &self.cache else { return 0 };
+        let lost = |block: &&Block| released.times.get(*block) == Some(&cache.holders(**block));
+        hits.iter().filter(lost).count() as u64
+    }
+
     /// Gives a request the blocks that its lookup found, `unheld` of them free
     /// until now.
     #[inline]
@@ -127,8 +157,7 @@ impl Memory {
         for &block in hits {
             cache.touch(block);
         }
-        let taken = self.pool.take(unheld);
-        debug_assert!(taken.is_ok(), "Invariant: free blocks that are hit are counted");
+        self.pool.take(unheld).expect("Invariant: free blocks that are hit are counted");
         held.blocks.extend_from_slice(hits);
         held.registered = hits.len() as u32;
         self.check();

@@ -5,7 +5,8 @@ mod memory;
 mod pool;
 mod prefixes;
 
+pub(crate) use cache::Block;
 pub use cache::PrefixCache;
-pub(crate) use memory::{Held, Memory, Owner};
+pub(crate) use memory::{Held, Memory, Owner, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;

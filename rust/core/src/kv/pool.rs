@@ -67,7 +67,7 @@ impl BlockPool {
     /// Gives `blocks` back.
     #[inline]
     pub fn give_back(&mut self, blocks: u64) {
-        debug_assert!(blocks <= self.used, "Invariant: only blocks that were taken come back");
+        assert!(blocks <= self.used, "Invariant: only blocks that were taken come back");
         self.used -= blocks;
     }
 }

@@ -1,0 +1,171 @@
+"""Which stages and rules make a scheduler together: what has no meaning is refused when it is built.
+
+The engine refuses the same compositions (``rust/core/src/config/composition.rs``). All others are computed
+as they are written: the order of the stages is free, and a request that has its tokens for a step is passed
+over by later stages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paceline.errors import PolicyError
+from paceline.policy.expressions.namespaces import req
+from paceline.policy.expressions.tree import Expr
+from paceline.policy.stages import (
+    Admit,
+    Decodes,
+    Layered,
+    PcieSwap,
+    Prefills,
+    Recompute,
+    Running,
+    Stage,
+    Swap,
+    SwapIn,
+)
+
+if TYPE_CHECKING:
+    from paceline.policy.scheduler import Scheduler
+
+__all__ = ["check_composition"]
+
+
+def check_composition(scheduler: Scheduler) -> None:
+    """Refuse a composition without a meaning.
+
+    Raises
+    ------
+    PolicyError
+        Names the field, the rule and the value.
+    """
+    _check_stages(scheduler.stages)
+    _check_layers(scheduler)
+    _check_exclusive(scheduler)
+    _check_memory(scheduler)
+    if scheduler.ranks:
+        _check_ranked(scheduler)
+    else:
+        _check_unranked(scheduler)
+
+
+def _check_stages(stages: tuple[Stage, ...]) -> None:
+    def count(*kinds: type[Stage]) -> int:
+        return sum(isinstance(stage, kinds) for stage in stages)
+
+    if not all(isinstance(stage, Stage) for stage in stages):
+        raise PolicyError(f"stages must be Running(), Decodes(), Admit() and their like, were {stages!r}")
+    if count(Admit, Layered) != 1:
+        raise PolicyError(f"stages must admit in exactly one stage, Admit or Layered, were {stages!r}")
+    if count(Running, Decodes) != 1:
+        raise PolicyError(
+            f"stages must run decodes in exactly one stage, Running or Decodes, were {stages!r}"
+        )
+    if count(Prefills) > 1 or count(SwapIn) > 1:
+        raise PolicyError(f"stages must have each stage once at most, were {stages!r}")
+    if count(Running) and count(Prefills):
+        raise PolicyError(
+            f"stages must not have Prefills() beside Running(), which runs them, were {stages!r}"
+        )
+    chunked = any(isinstance(stage, Admit) and stage.chunked for stage in stages)
+    if chunked and not count(Running, Prefills):
+        raise PolicyError(
+            "stages must go on with prompts that Admit() cuts into chunks: add Prefills() or Running(), or "
+            f"admit prompts whole with Admit(chunked=False); were {stages!r}"
+        )
+
+
+def _check_layers(scheduler: Scheduler) -> None:
+    stages = scheduler.stages
+    layered = next((stage for stage in stages if isinstance(stage, Layered)), None)
+    if layered is None:
+        return
+    if any(isinstance(stage, Running | Prefills) for stage in stages):
+        raise PolicyError(f"stages must not have Running() or Prefills() beside {layered!r}, were {stages!r}")
+    if layered.layers < 1 or not 1 <= layered.groups.most <= layered.layers:
+        raise PolicyError(
+            f"most of Groups must be 1 to the {layered.layers} layers, was {layered.groups.most}"
+        )
+    if not isinstance(scheduler.preemption, Recompute):
+        raise PolicyError(
+            "preemption must be Recompute() where prefills run by groups of layers, was "
+            f"{scheduler.preemption!r}"
+        )
+
+
+def _check_exclusive(scheduler: Scheduler) -> None:
+    if not scheduler.exclusive_prefill:
+        return
+    stages = scheduler.stages
+    place = next((at for at, stage in enumerate(stages) if isinstance(stage, Decodes)), None)
+    if place is None:
+        raise PolicyError("exclusive_prefill must be False beside Running(), which runs prefills and decodes")
+    if any(isinstance(stage, Admit | Prefills) for stage in stages[place:]) or any(
+        isinstance(stage, Layered) for stage in stages
+    ):
+        raise PolicyError(
+            "exclusive_prefill must be False unless Decodes() comes after Admit() and Prefills(), and "
+            f"prefills are not Layered; stages were {stages!r}"
+        )
+    if any(isinstance(stage, SwapIn) for stage in stages[:place]):
+        raise PolicyError(
+            f"exclusive_prefill must be False where SwapIn() comes before Decodes(); stages were {stages!r}"
+        )
+
+
+def _check_memory(scheduler: Scheduler) -> None:
+    stages, caches = scheduler.stages, scheduler.prefix_cache is not None
+    if caches and not isinstance(scheduler.preemption, Recompute):
+        raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
+    if caches and scheduler.allocation == "sequence":
+        raise PolicyError(
+            "allocation must be 'chunk' or 'chunk_if_all_fits' where prefixes are cached, was 'sequence'"
+        )
+    alone = scheduler.exclusive_prefill and scheduler.allocation == "chunk_if_all_fits"
+    apart = any(isinstance(stage, Prefills) for stage in stages) and not alone
+    layered = any(isinstance(stage, Layered) for stage in stages)
+    if scheduler.allocation != "sequence" and (apart or layered):
+        raise PolicyError(
+            "allocation must be 'sequence' where prefills go on in Prefills() or Layered(), since nothing is "
+            "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill); was "
+            f"{scheduler.allocation!r}"
+        )
+
+
+def _check_unranked(scheduler: Scheduler) -> None:
+    swaps = isinstance(scheduler.preemption, Swap | PcieSwap)
+    if swaps != any(isinstance(stage, SwapIn) for stage in scheduler.stages):
+        raise PolicyError(
+            "stages must have SwapIn() exactly where preemption is a Swap, were "
+            f"{scheduler.stages!r} with {scheduler.preemption!r}"
+        )
+
+
+def _check_ranked(scheduler: Scheduler) -> None:
+    stages = scheduler.stages
+    if any(isinstance(stage, SwapIn) for stage in stages):
+        raise PolicyError(
+            "stages must have no SwapIn() where the order ranks requests: Admit() brings those back, too"
+        )
+    for stage in stages:
+        if not isinstance(stage, Running | Admit):
+            raise PolicyError(
+                f"stages must be Running() and Admit() where the order ranks requests, had {stage!r}"
+            )
+        if isinstance(stage, Admit) and (stage.gather is not None or stage.unless_swapped):
+            raise PolicyError(
+                "Admit must have no gather and no unless_swapped where the order ranks requests, was "
+                f"{stage!r}"
+            )
+    for name in ("schedule_ahead", "requeue_late", "decodes_first"):
+        if getattr(scheduler, name):
+            raise PolicyError(f"{name} must be False where the order ranks requests, was True")
+    for each in scheduler.classes:
+        if not isinstance(each.when, Expr):
+            continue
+        for field in (req.joined, req.quanta):
+            if any(field.same(part) for part in each.when.walk()):
+                raise PolicyError(
+                    f"when of Class {each.name!r} must not look at {field!r}, which starts again as the "
+                    "class is entered; look at req.generated_tokens, or give the class a hold"
+                )
