@@ -1,0 +1,247 @@
+"""Makes a case that fails smaller, as long as it fails the same way.
+
+Works on the case as JSON: drops requests, instances, classes and parts of expressions, puts simple values
+in the place of others, and makes numbers smaller, until nothing helps any more.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from search.case import Case
+
+Fails = Callable[[Case], bool]
+Path = tuple[str | int, ...]
+
+# What a part is when it says nothing.
+SIMPLE: dict[str, Any] = {
+    "long_prefill_token_threshold": 0,
+    "threshold_when_alone": False,
+    "exclusive_prefill": False,
+    "admission": {"kind": "wait"},
+    "victim": "latest",
+    "allocation": "chunk",
+    "watermark_blocks": 0,
+    "watermark_when_idle": False,
+    "spare_block": False,
+    "decodes_first": False,
+    "refund": True,
+    "stop_at_own_preemption": False,
+    "preemption": {"kind": "recompute"},
+    "requeue_late": False,
+    "prefix_cache": None,
+    "schedule_ahead": False,
+    "order": {"kind": "arrival"},
+    "max_num_seqs": 1000,
+    "max_num_batched_tokens": 1000,
+    "blocks": 1000,
+    "max_model_len": None,
+    "traffic": None,
+    "when": None,
+    "where": None,
+    "accept": None,
+    "within": None,
+    "gather": None,
+    "live": None,
+    "hold": 0,
+    "quantum": 0,
+    "refresh": {"steps": 0, "ticks": 0},
+    "on_arrival": {"rule": "round_robin"},
+    "on_prefilled": None,
+    "on_answering": None,
+    "every": [],
+    "roles": [],
+    "links": None,
+    "pace": None,
+    "lockstep": None,
+    "until": None,
+    "kv_bytes_per_token": 0,
+    "count_decodes": True,
+    "unless_preempted": False,
+    "unless_swapped": False,
+    "chunked": True,
+    "charged": True,
+    "seated": False,
+    "over_prefills": True,
+    "overlapped": False,
+    "most": 0,
+    "kv_token": 0,
+    "token": 0,
+    "step": 1,
+    "cost": {"kind": "affine", "step": 10, "token": 0, "kv_token": 0},
+    "stages": [
+        {"kind": "running"},
+        {
+            "kind": "admit",
+            "chunked": True,
+            "unless_preempted": False,
+            "unless_swapped": False,
+            "count_decodes": True,
+            "gather": None,
+        },
+    ],
+    "reasoning_tokens": 0,
+    "priority": 0,
+    "score": 0.0,
+    "tenant": 0,
+    "arrival": 0,
+    "prefix": [],
+    "session": None,
+    "block_tokens": 1,
+}
+
+
+def shrink(case: Case, fails: Fails, seconds: float) -> Case:
+    """Return the smallest case found that still fails."""
+    deadline = time.monotonic() + seconds
+    parts = {
+        "requests": case.requests,
+        "config": case.config,
+        "prefix_block_tokens": case.prefix_block_tokens,
+    }
+    tried: set[str] = set()
+    smaller = True
+    while smaller and time.monotonic() < deadline:
+        smaller = False
+        for candidate in _candidates(parts):
+            if time.monotonic() > deadline:
+                break
+            text = repr(candidate)
+            if text in tried or candidate == parts:
+                continue
+            tried.add(text)
+            if fails(Case(**copy.deepcopy(candidate))):
+                parts, smaller = candidate, True
+                break
+    return Case(**parts)
+
+
+def _candidates(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield smaller cases, those that save most first."""
+    yield from _fewer_requests(parts)
+    for size in range(len(parts["config"]["instances"]) - 1, 0, -1):
+        yield _fewer_instances(parts, size)
+    if len(parts["config"]["instances"]) > 1:
+        yield _alike(parts)
+    for path in _paths(parts["config"], ("config",)):
+        value = _at(parts, path)
+        for simple in _simpler(path, value):
+            yield _with(parts, path, simple)
+    for row, request in enumerate(parts["requests"]):
+        for name, value in request.items():
+            for simple in _simpler((name,), value):
+                if name == "arrival":
+                    yield _arrivals(parts, row, simple)
+                elif name == "reasoning_tokens" and simple > request["output_tokens"]:
+                    continue
+                else:
+                    yield _with(parts, ("requests", row, name), simple)
+
+
+def _fewer_requests(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    rows = parts["requests"]
+    size = len(rows) // 2
+    while size:
+        for start in range(0, len(rows), size):
+            fewer = rows[:start] + rows[start + size :]
+            if fewer:
+                yield {**parts, "requests": fewer}
+        size //= 2
+
+
+def _fewer_instances(parts: dict[str, Any], size: int) -> dict[str, Any]:
+    config = parts["config"]
+    smaller = {**config, "instances": config["instances"][:size], "roles": config["roles"][:size]}
+    return {**parts, "config": smaller}
+
+
+def _alike(parts: dict[str, Any]) -> dict[str, Any]:
+    config = parts["config"]
+    return {
+        **parts,
+        "config": {**config, "instances": [config["instances"][0]] * len(config["instances"])},
+    }
+
+
+def _arrivals(parts: dict[str, Any], row: int, arrival: int) -> dict[str, Any]:
+    """Change an arrival, and those after it by as much, so that all stay in order."""
+    rows = parts["requests"]
+    before = rows[row - 1]["arrival"] if row else 0
+    change = max(arrival, before) - rows[row]["arrival"]
+    moved = [{**one, "arrival": one["arrival"] + change} for one in rows[row:]]
+    return {**parts, "requests": [*rows[:row], *moved]}
+
+
+def _paths(part: Any, at: Path) -> Iterator[Path]:
+    """Yield the places of all parts, the outer ones first."""
+    waiting = [(part, at)]
+    while waiting:
+        part, at = waiting.pop(0)
+        if isinstance(part, dict):
+            inner = [(value, (*at, name)) for name, value in part.items()]
+        elif isinstance(part, list):
+            inner = [(value, (*at, index)) for index, value in enumerate(part)]
+        else:
+            continue
+        for value, path in inner:
+            yield path
+            waiting.append((value, path))
+
+
+def _simpler(path: Path, value: Any) -> Iterator[Any]:
+    name = next((part for part in reversed(path) if isinstance(part, str)), "")
+    own = path[-1] == name
+    if own and name in SIMPLE and value != SIMPLE[name]:
+        yield SIMPLE[name]
+    if isinstance(value, dict):
+        if "args" in value:
+            yield from value["args"]
+            yield {"const": 1}
+        elif "field" in value:
+            yield {"const": 1}
+        elif value.get("kind") == "ranked":
+            yield {**value, "classes": [{"when": None, "hold": 0, "keys": []}]}
+        elif "rules" in value:
+            yield from value["rules"]
+            yield {**value, "rules": value["rules"][:-1] or value["rules"]}
+        elif "of" in value and "rule" in value:
+            yield value["of"]
+    elif isinstance(value, list):
+        if len(value) > 1 or name in ("keys", "min", "prefix", "every"):
+            for index in range(len(value)):
+                yield value[:index] + value[index + 1 :]
+    elif isinstance(value, bool) or value is None:
+        return
+    elif isinstance(value, int):
+        yield from _smaller(value)
+    elif isinstance(value, float) and value not in (0.0, 1.0):
+        yield float(round(value, 12)) if value != round(value, 12) else 0.0
+
+
+def _smaller(value: int) -> Iterator[int]:
+    if value <= 0:
+        return
+    seen = set()
+    unit = 10**9 if value % 10**9 == 0 else 10**6 if value % 10**6 == 0 else 1
+    for less in (0, 1, unit, value // unit // 2 * unit, value - 8 * unit, value - unit, value // unit):
+        if 0 <= less < value and less not in seen:
+            seen.add(less)
+            yield less
+
+
+def _at(parts: Any, path: Path) -> Any:
+    for name in path:
+        parts = parts[name]
+    return parts
+
+
+def _with(parts: Any, path: Path, value: Any) -> Any:
+    """Return a copy with another value at a place."""
+    if not path:
+        return value
+    changed = copy.copy(parts)
+    changed[path[0]] = _with(parts[path[0]], path[1:], value)
+    return changed
