@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from search.case import Case, draw
 from search.mechanisms import drawn
 from search.process import Worker
-from search.shrink import shrink
+from search.shrink import brief, shrink
 
 
 @dataclass
@@ -42,12 +43,14 @@ class Found:
         self.details[kind, number] = detail
 
 
-def search(seed: int, seconds: float, workers: int, package: Path | None = None) -> Found:
+def search(
+    seed: int, seconds: float, workers: int, package: Path | None = None, avoid: Sequence[str] = ()
+) -> Found:
     """Check random cases for some time."""
     found = Found(seed)
     started = time.monotonic()
     threads = [
-        threading.Thread(target=_work, args=(found, index, workers, started + seconds, package))
+        threading.Thread(target=_work, args=(found, index, workers, started + seconds, package, avoid))
         for index in range(workers)
     ]
     for thread in threads:
@@ -58,11 +61,13 @@ def search(seed: int, seconds: float, workers: int, package: Path | None = None)
     return found
 
 
-def _work(found: Found, start: int, stride: int, deadline: float, package: Path | None) -> None:
+def _work(
+    found: Found, start: int, stride: int, deadline: float, package: Path | None, avoid: Sequence[str]
+) -> None:
     number = start
     with Worker(package) as worker:
         while (left := deadline - time.monotonic()) > 0:
-            worker.ask(seed=found.seed, start=number, stride=stride, seconds=left, entry="wire")
+            worker.ask(seed=found.seed, start=number, stride=stride, seconds=left, avoid=list(avoid))
             for said in worker.answers():
                 with found.lock:
                     number = _hear(found, said, number, stride)
@@ -84,6 +89,17 @@ def _hear(found: Found, said: dict[str, Any], number: int, stride: int) -> int:
         for name in ("drawn", "exercised", "refused"):
             getattr(found, name).update(said[name])
     return int(said.get("next", number))
+
+
+def suspects(found: Found, kind: str, most: int = 6) -> str:
+    """Say which mechanisms are drawn more often in the cases of a kind than in all."""
+    numbers = set(found.kinds[kind])
+    accepted = max(found.cases - sum(found.refused.values()), 1)
+    counts = Counter(name for number in numbers for name in drawn(draw(found.seed, number)))
+    share = {name: count / len(numbers) for name, count in counts.items()}
+    usual = {name: max(found.drawn[name], 1) / accepted for name in counts}
+    ranked = sorted(counts, key=lambda name: share[name] * (1 - usual[name]) ** 4, reverse=True)
+    return "; ".join(f"{name} ({share[name]:.0%}, of all {usual[name]:.0%})" for name in ranked[:most])
 
 
 def smallest(
@@ -122,16 +138,22 @@ def main() -> None:
     parser.add_argument(
         "--rare", type=float, default=0.02, help="share below which a mechanism is rare (0.02)"
     )
+    parser.add_argument(
+        "--avoid",
+        action="append",
+        default=[],
+        help="leave out cases with this mechanism, as the table names it",
+    )
     given = parser.parse_args()
-    found = search(given.seed, given.seconds, given.workers, given.package)
+    found = search(given.seed, given.seconds, given.workers, given.package, given.avoid)
     report(found, given.rare)
     for kind in sorted(found.kinds, key=lambda kind: -len(found.kinds[kind])):
-        print(f"\n{len(found.kinds[kind])} cases: {kind}")
+        print(f"\n{len(set(found.kinds[kind]))} cases: {kind}\n  often with: {suspects(found, kind)}")
         for number, case in smallest(
             found, kind, most=given.each, seconds=given.shrink, package=given.package
         ):
             print(f"  case {found.seed}:{number}: {found.details[kind, number][:400]}")
-            print(f"  {case.to_json().decode()}", flush=True)
+            print(f"  says: {brief(case)}\n  {case.to_json().decode()}", flush=True)
             if given.save:
                 given.save.mkdir(parents=True, exist_ok=True)
                 slug = "".join(c if c.isalnum() else "-" for c in kind.lower())[:60].strip("-")

@@ -94,6 +94,9 @@ SIMPLE: dict[str, Any] = {
 }
 
 
+ROOMY = ("blocks", "max_num_seqs", "max_num_batched_tokens")
+
+
 def shrink(case: Case, fails: Fails, seconds: float) -> Case:
     """Return the smallest case found that still fails."""
     deadline = time.monotonic() + seconds
@@ -122,6 +125,7 @@ def shrink(case: Case, fails: Fails, seconds: float) -> Case:
 def _candidates(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield smaller cases, those that save most first."""
     yield from _fewer_requests(parts)
+    yield _rescaled(parts)
     for size in range(len(parts["config"]["instances"]) - 1, 0, -1):
         yield _fewer_instances(parts, size)
     if len(parts["config"]["instances"]) > 1:
@@ -150,6 +154,21 @@ def _fewer_requests(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
             if fewer:
                 yield {**parts, "requests": fewer}
         size //= 2
+
+
+def _rescaled(part: Any) -> Any:
+    """Divide all that look like times by a million."""
+    if isinstance(part, dict):
+        return {name: _rescaled(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return [_rescaled(value) for value in part]
+    if isinstance(part, bool) or part is None or isinstance(part, str):
+        return part
+    if isinstance(part, int) and part % 10**6 == 0:
+        return part // 10**6
+    if isinstance(part, float) and 0 < abs(part) < 0.25:
+        return part / 10**6
+    return part
 
 
 def _fewer_instances(parts: dict[str, Any], size: int) -> dict[str, Any]:
@@ -216,7 +235,9 @@ def _simpler(path: Path, value: Any) -> Iterator[Any]:
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int):
-        yield from _smaller(value)
+        # What lacks no room stays so: there is no smaller case in a smaller number.
+        if not (own and name in ROOMY and value == SIMPLE[name]):
+            yield from _smaller(value)
     elif isinstance(value, float) and value not in (0.0, 1.0):
         yield float(round(value, 12)) if value != round(value, 12) else 0.0
 
@@ -245,3 +266,41 @@ def _with(parts: Any, path: Path, value: Any) -> Any:
     changed = copy.copy(parts)
     changed[path[0]] = _with(parts[path[0]], path[1:], value)
     return changed
+
+
+def brief(case: Case) -> str:
+    """Say what a case has that a plain one has not."""
+    config = case.config
+    said = [f"{len(case.requests)} requests, {len(config['instances'])} instances"]
+    for index, instance in enumerate(config["instances"]):
+        if index and instance == config["instances"][0]:
+            continue
+        scheduler = instance["scheduler"]
+        several = {**{name: value for name, value in instance.items() if name != "scheduler"}, **scheduler}
+        told = [f"{name}={_text(value)}" for name, value in several.items() if SIMPLE.get(name) != value]
+        said.append(f"[{index}] {', '.join(told)}")
+    routing = {
+        **config["routing"],
+        **{name: value for name, value in config.items() if name not in ("instances", "routing")},
+    }
+    said += [f"{name}={_text(value)}" for name, value in routing.items() if SIMPLE.get(name) != value]
+    return "; ".join(said)
+
+
+def _text(value: Any) -> str:
+    """Write a part of a configuration short."""
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    if not isinstance(value, dict):
+        return str(value)
+    if "op" in value:
+        return f"{value['op']}({', '.join(map(_text, value['args']))})"
+    if "field" in value or "const" in value:
+        return str(value.get("field", value.get("const")))
+    kind = next((str(value[name]) for name in ("kind", "rule", "action", "over") if name in value), "")
+    told = [
+        f"{name}={_text(part)}"
+        for name, part in value.items()
+        if name not in ("kind", "rule", "action", "over") and part != SIMPLE.get(name, "nothing")
+    ]
+    return f"{kind}({', '.join(told)})"

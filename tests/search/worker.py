@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from search import guard
+from search import guard, mechanisms
 from search.case import Case, draw
 from search.check import Verdict, check
 
@@ -30,7 +30,7 @@ def main() -> None:
             _run(answers, **asked)
 
 
-def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, entry: str) -> None:
+def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, avoid: list[str]) -> None:
     """Check every so-many-th case until the time is up."""
     deadline = time.monotonic() + seconds
     drawn: Counter[str] = Counter()
@@ -41,9 +41,13 @@ def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, entry
         if now - last > 1.0:
             _tell(answers, number, cases, drawn, exercised, refused)
             cases, last = 0, now
+        case = draw(seed, number)
+        if avoid and not mechanisms.drawn(case).isdisjoint(avoid):
+            number += stride
+            continue
         answers.write(f'{{"at":{number}}}\n')
         answers.flush()
-        verdict = check(draw(seed, number), number=number, all_of_it=False, seconds=0.3)
+        verdict = check(case, number=number, all_of_it=False, seconds=0.3)
         cases += 1
         if verdict.refused:
             refused[verdict.refused] += 1

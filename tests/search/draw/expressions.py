@@ -1,5 +1,6 @@
-"""Random expressions. Constants are near the values that fields have in small cases, so that conditions
-hold about as often as not.
+"""Random expressions.
+
+Constants are near the values that fields have in small cases, so that conditions hold about as often as not.
 """
 
 from __future__ import annotations
