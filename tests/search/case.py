@@ -1,0 +1,91 @@
+"""A case: requests, and the configuration that they meet, as the engine takes both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from search.draw import workload
+from search.draw.cluster import cluster
+from search.draw.source import Source
+
+NO_SESSION = 2**32 - 1
+KINDS = {
+    "arrival": np.uint64,
+    "prompt_tokens": np.uint32,
+    "output_tokens": np.uint32,
+    "reasoning_tokens": np.uint32,
+    "priority": np.int64,
+    "score": np.float64,
+    "tenant": np.uint32,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is replayed.
+
+    Attributes
+    ----------
+    requests : list of dict
+        One a row: the columns that the engine takes, and ``prefix`` or ``session``.
+    config : dict
+        The engine's configuration without ``leap`` and ``record_decisions``.
+    prefix_block_tokens : int
+        Tokens in a block of ``prefix``; 0: there are none.
+    """
+
+    requests: list[dict[str, Any]]
+    config: dict[str, Any]
+    prefix_block_tokens: int = 0
+
+    def columns(self) -> dict[str, Any]:
+        rows = self.requests
+        given: dict[str, Any] = {
+            name: np.array([row[name] for row in rows], dtype=kind)
+            for name, kind in KINDS.items()
+            if rows and name in rows[0]
+        }
+        given["arrival_ticks"] = given.pop("arrival")
+        if self.prefix_block_tokens:
+            ids = [row["prefix"] for row in rows]
+            given["prefix_ids"] = np.array([one for each in ids for one in each], dtype=np.uint64)
+            given["prefix_ends"] = np.cumsum([len(each) for each in ids], dtype=np.uint64)
+            given["prefix_block_tokens"] = self.prefix_block_tokens
+        elif rows and "session" in rows[0]:
+            codes = [NO_SESSION if row["session"] is None else row["session"] for row in rows]
+            given["session"] = np.array(codes, dtype=np.uint32)
+        return given
+
+    def to_json(self) -> bytes:
+        return msgspec.json.encode(
+            {
+                "requests": self.requests,
+                "config": self.config,
+                "prefix_block_tokens": self.prefix_block_tokens,
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Case:
+        return cls(**msgspec.json.decode(text))
+
+
+def draw(seed: int, number: int) -> Case:
+    """Draw a case: the same for the same seed and number."""
+    source = Source(f"{seed}:{number}")
+    config = cluster(source)
+    rows = workload.requests(source, len(config["instances"]))
+    if not source.chance(0.75):
+        for row in rows:
+            del row["reasoning_tokens"]
+    cached = any(one["scheduler"]["prefix_cache"] for one in config["instances"])
+    size = 0
+    if cached and source.chance(0.75):
+        size = workload.prefixes(source, rows)
+    elif cached:
+        workload.sessions(source, rows)
+    return Case(rows, config, size)

@@ -1,0 +1,1 @@
+"""Random cases: one module a mechanism, each drawn from a `Source`."""

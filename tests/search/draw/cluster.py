@@ -1,0 +1,53 @@
+"""Everything but the requests: instances, roles, rules, links, pace, lockstep, and where time ends."""
+
+from __future__ import annotations
+
+from search.draw import monitors, rules
+from search.draw.costs import curve
+from search.draw.expressions import Wire
+from search.draw.instances import instance, malform
+from search.draw.pace import pace
+from search.draw.source import Source
+
+
+def cluster(source: Source) -> Wire:
+    count = source.pick((1, 1, 1, 2, 2, 3, 4))
+    # Block sizes must divide one another where prompts share blocks; mostly all have the same.
+    shared_size = source.pick((None, 1, 2, 4, 4))
+    first = _any_instance(source, shared_size)
+    alike = source.chance(0.5)
+    fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
+    moves = count > 1 and source.chance(0.5)
+    watched = count > 1 and source.chance(0.35)
+    return {
+        "instances": fleet,
+        "routing": {
+            "on_arrival": rules.on_arrival(source),
+            "on_prefilled": rules.later(source) if moves or source.chance(0.05) else None,
+            "on_answering": rules.later(source) if moves else None,
+            "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
+        },
+        "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
+        "links": source.maybe(0.5, lambda: links(source)),
+        "pace": source.maybe(0.4, lambda: pace(source)),
+        "lockstep": source.maybe(0.1, lambda: lockstep(source)),
+        "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
+    }
+
+
+def _any_instance(source: Source, block_tokens: int | None) -> Wire:
+    drawn = instance(source, ranked=source.chance(0.42), block_tokens=block_tokens)
+    if source.chance(0.03):
+        malform(source, drawn["scheduler"])
+    return drawn
+
+
+def links(source: Source) -> Wire:
+    return {
+        "bytes_per_s": source.pick((1e12, 2.5e11, 2e12)) / source.unit,
+        "latency": source.pick((0, 3, 20)) * source.unit,
+    }
+
+
+def lockstep(source: Source) -> Wire:
+    return {"shared": curve(source), "padded": source.pick((0, 1, 8, 64))}

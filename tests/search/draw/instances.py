@@ -1,0 +1,129 @@
+"""An instance: its memory, its limits, and how its scheduler forms steps."""
+
+from __future__ import annotations
+
+from search.draw import costs, preemption, ranking, stages
+from search.draw.expressions import Wire
+from search.draw.source import Source
+
+LONGEST = 25 + 40
+
+
+def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
+    block_tokens = block_tokens or source.pick((1, 1, 2, 3, 4, 8, 16))
+    scheduler = ranked_scheduler(source) if ranked else unranked_scheduler(source)
+    room = source.pick((1, 1, 1, 2, 3, 8))
+    tokens = source.whole(30, LONGEST) if source.chance(0.15) else room * source.whole(LONGEST, 80)
+    blocks = max(1, tokens // block_tokens) if source.chance(0.95) else source.whole(1, 4)
+    scheduler["watermark_blocks"] = min(scheduler["watermark_blocks"], blocks - 1)
+    return {
+        "blocks": blocks,
+        "block_tokens": block_tokens,
+        "max_model_len": source.pick((None, None, None, 60)),
+        "kv_bytes_per_token": source.pick((0, 1, 1, 3)),
+        "cost": costs.cost(source),
+        "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
+        "scheduler": scheduler,
+    }
+
+
+def limits(source: Source, *, chunked: bool) -> Wire:
+    """Draw what bounds a step; where prompts are not cut the budget mostly holds the longest."""
+    small = source.pick((1, 2, 3, 4, 5, 8, 17, 32, 64))
+    large = LONGEST + source.whole(5, 40) if source.chance(0.85) else source.whole(8, LONGEST)
+    threshold = source.pick((0, 0, 0, 1, 3, 10))
+    return {
+        "max_num_batched_tokens": small if chunked else large,
+        "max_num_seqs": source.pick((1, 2, 3, 4, 16, 16)),
+        "long_prefill_token_threshold": threshold,
+        "threshold_when_alone": source.chance(0.5),
+    }
+
+
+def flags(source: Source) -> Wire:
+    """Draw rules that all orders may have."""
+    return {
+        "victim": source.pick(preemption.VICTIMS),
+        "watermark_blocks": source.pick((0, 0, 0, 1, 3)),
+        "watermark_when_idle": source.chance(0.3),
+        "spare_block": source.chance(0.25),
+        "refund": source.chance(0.6),
+        "stop_at_own_preemption": source.chance(0.3),
+    }
+
+
+def ranked_scheduler(source: Source) -> Wire:
+    several = stages.ranked(source)
+    cached = source.chance(0.25)
+    allocations = ("chunk", "chunk_if_all_fits") if cached else ("chunk", "chunk_if_all_fits", "sequence")
+    return {
+        **limits(source, chunked=_cuts(several)),
+        **flags(source),
+        "stages": several,
+        "exclusive_prefill": False,
+        "order": ranking.ranked(source),
+        "admission": ranking.admission(source),
+        "allocation": source.pick(allocations),
+        "decodes_first": False,
+        "preemption": preemption.preemption(source, swaps=not cached and source.chance(0.5)),
+        "requeue_late": False,
+        "prefix_cache": _cache(source) if cached else None,
+        "schedule_ahead": False,
+    }
+
+
+def unranked_scheduler(source: Source) -> Wire:
+    swaps = source.chance(0.35)
+    several = stages.unranked(source, swaps=swaps)
+    exclusive = stages.decodes_last(several) and source.chance(0.7)
+    layered = stages.has(several, "layered")
+    apart = stages.has(several, "prefills")
+    if layered or (apart and not exclusive):
+        allocation = "sequence"
+    elif apart:
+        allocation = source.pick(("sequence", "chunk_if_all_fits"))
+    else:
+        allocation = source.pick(("chunk", "chunk_if_all_fits", "sequence"))
+    cached = not swaps and allocation != "sequence" and source.chance(0.45)
+    return {
+        **limits(source, chunked=_cuts(several)),
+        **flags(source),
+        "stages": several,
+        "exclusive_prefill": exclusive,
+        "order": ranking.unranked(source, cached=cached),
+        "admission": {"kind": "wait"},
+        "allocation": allocation,
+        "decodes_first": source.chance(0.2),
+        "preemption": preemption.preemption(source, swaps=swaps),
+        "requeue_late": source.chance(0.25),
+        "prefix_cache": _cache(source) if cached else None,
+        "schedule_ahead": source.chance(0.2),
+    }
+
+
+def malform(source: Source, scheduler: Wire) -> None:
+    """Change a scheduler so that its parts may not go together."""
+    match source.pick(("stages", "swap", "cache", "exclusive", "flags", "allocation", "order")):
+        case "stages":
+            scheduler["stages"] = stages.malformed(source)
+        case "swap":
+            scheduler["preemption"] = preemption.preemption(source, swaps=True)
+        case "cache":
+            scheduler["prefix_cache"] = _cache(source)
+        case "exclusive":
+            scheduler["exclusive_prefill"] = True
+        case "flags":
+            for name in ("decodes_first", "requeue_late", "schedule_ahead"):
+                scheduler[name] = source.chance(0.5)
+        case "allocation":
+            scheduler["allocation"] = source.pick(("chunk", "chunk_if_all_fits", "sequence"))
+        case _:
+            scheduler["order"] = ranking.ranked(source)
+
+
+def _cuts(several: list[Wire]) -> bool:
+    return all(stage.get("chunked", True) for stage in several)
+
+
+def _cache(source: Source) -> Wire:
+    return {"unknown_first": source.chance(0.5)}

@@ -1,0 +1,71 @@
+"""Where requests go: when they arrive, when their prompt is through, when they start to answer."""
+
+from __future__ import annotations
+
+from search.draw.expressions import Wire, condition, number, over_holds, roles
+from search.draw.fields import CANDIDATE, OF_INSTANCE, OF_REQUEST, Fields, subject
+from search.draw.source import Source
+
+BY_NAME = ("round_robin", "fewest_requests", "fewest_tokens")
+OF_CANDIDATE = subject(CANDIDATE, "inst")
+OF_BOTH = subject(CANDIDATE, "here", "there")
+# A request that arrives is on no instance, and has done nothing yet.
+KNOWN_OF_ARRIVALS: Fields = {
+    name: near
+    for name, near in OF_REQUEST.items()
+    if name
+    in (
+        *("req.arrival_s", "req.prompt_tokens", "req.priority", "req.score", "req.tenant", "req.prefill_s"),
+        *("oracle.output_tokens", "oracle.reasoning_tokens"),
+    )
+}
+
+
+def pick(source: Source, of_request: Fields, *, total: bool) -> Wire:
+    """Draw a rule that picks the least of something; ``total``: it always gives an instance."""
+
+    def may() -> Wire:
+        if source.chance(0.25):
+            return over_holds(source, subject(OF_INSTANCE, "inst"))
+        return condition(source, {**OF_CANDIDATE, **of_request} if source.chance(0.5) else OF_CANDIDATE)
+
+    least = source.some(1, 2, lambda: number(source, OF_CANDIDATE))
+    drawn: Wire = {"rule": "pick", "min": least, "where": None, "accept": None, "within": None}
+    if not total:
+        drawn["where"] = source.maybe(0.5, may)
+        drawn["accept"] = source.maybe(0.4, may)
+        drawn["within"] = source.maybe(0.3, lambda: roles(source))
+    return drawn
+
+
+def on_arrival(source: Source) -> Wire:
+    """Draw a rule that gives every arrival an instance."""
+    last = (
+        {"rule": source.pick(BY_NAME)} if source.chance(0.55) else pick(source, KNOWN_OF_ARRIVALS, total=True)
+    )
+    before = source.some(0, source.pick((0, 1, 2)), lambda: pick(source, KNOWN_OF_ARRIVALS, total=False))
+    return {"rule": "first_of", "rules": [*before, last]} if before else last
+
+
+def later(source: Source) -> Wire | None:
+    """Draw a rule for a request that is on an instance already, or none."""
+    here = {**subject(OF_INSTANCE, "here"), **OF_REQUEST}
+
+    def part() -> Wire:
+        match source.pick(("pick", "total", "unless", "stay", "name")):
+            case "pick":
+                return pick(source, OF_REQUEST, total=False)
+            case "total":
+                return pick(source, OF_REQUEST, total=True)
+            case "unless":
+                of = pick(source, OF_REQUEST, total=True)
+                return {"rule": "unless", "of": of, "when": condition(source, {**OF_BOTH, **OF_REQUEST})}
+            case "name":
+                return {"rule": source.pick(BY_NAME)}
+            case _:
+                return {"rule": "stay", "when": source.maybe(0.8, lambda: condition(source, here))}
+
+    parts = source.some(0, 3, part)
+    if not parts:
+        return None
+    return parts[0] if len(parts) == 1 else {"rule": "first_of", "rules": parts}

@@ -1,0 +1,100 @@
+"""The stages by which a step is formed, in all orders that go together; now and then in others."""
+
+from __future__ import annotations
+
+from search.draw.expressions import Wire
+from search.draw.source import Source
+
+RUNNING: Wire = {"kind": "running"}
+PREFILLS: Wire = {"kind": "prefills"}
+
+
+def decodes(source: Source) -> Wire:
+    return {
+        "kind": "decodes",
+        "charged": source.chance(0.6),
+        "seated": source.chance(0.4),
+        "over_prefills": source.chance(0.5),
+    }
+
+
+def swap_in(source: Source) -> Wire:
+    return {"kind": "swap_in", "unless_preempted": source.chance(0.5)}
+
+
+def admit(source: Source, *, chunked: bool | None = None, gathers: bool = True) -> Wire:
+    gather = {"size": source.whole(1, 4), "wait": source.ticks(0, 60)}
+    return {
+        "kind": "admit",
+        "chunked": source.chance(0.6) if chunked is None else chunked,
+        "unless_preempted": source.chance(0.35),
+        "unless_swapped": gathers and source.chance(0.3),
+        "count_decodes": source.chance(0.65),
+        "gather": gather if gathers and source.chance(0.25) else None,
+    }
+
+
+def layered(source: Source) -> Wire:
+    layers = source.pick((1, 2, 4, 12, 24))
+    most = source.whole(1, layers)
+    bounds = sorted({source.whole(1, 40) for _ in range(source.whole(0, 2))})
+    return {
+        "kind": "layered",
+        "layers": layers,
+        "groups": {
+            "limits": [[tokens, source.whole(1, most)] for tokens in bounds],
+            "tokens_per_group": source.pick((0, 1, 4, 16)),
+            "most": most,
+        },
+    }
+
+
+def ranked(source: Source) -> list[Wire]:
+    """Draw the stages of a ranked queue."""
+    both = [RUNNING, admit(source, gathers=False)]
+    return both if source.chance(0.8) else both[::-1]
+
+
+def unranked(source: Source, *, swaps: bool) -> list[Wire]:
+    """Draw the stages of any other queue."""
+    kind = source.pick(("running", "running", "apart", "apart", "decodes", "layered", "layered"))
+    if kind == "layered" and not swaps:
+        return source.shuffled([decodes(source), layered(source)])
+    if kind == "running" or kind == "layered":
+        parts = [RUNNING, admit(source)]
+    elif kind == "apart":
+        parts = [decodes(source), PREFILLS, admit(source)]
+    else:
+        parts = [decodes(source), admit(source, chunked=False)]
+    if swaps:
+        parts.append(swap_in(source))
+    if source.chance(0.4):
+        # As engines have them: those who run, those who come back, those who come in.
+        return sorted(parts, key=lambda stage: stage["kind"] in ("swap_in", "admit"))
+    return source.shuffled(parts)
+
+
+def malformed(source: Source) -> list[Wire]:
+    """Draw any stages at all."""
+    makers = (
+        lambda: RUNNING,
+        lambda: PREFILLS,
+        lambda: decodes(source),
+        lambda: swap_in(source),
+        lambda: admit(source),
+        lambda: layered(source),
+    )
+    return source.some(0, 4, lambda: source.pick(makers)())
+
+
+def has(stages: list[Wire], *kinds: str) -> bool:
+    return any(stage["kind"] in kinds for stage in stages)
+
+
+def decodes_last(stages: list[Wire]) -> bool:
+    """Whether those who decode go on after all prefills."""
+    kinds = [stage["kind"] for stage in stages]
+    if "decodes" not in kinds or "admit" not in kinds:
+        return False
+    others = [kinds.index(kind) for kind in ("admit", "prefills") if kind in kinds]
+    return kinds.index("decodes") > max(others)

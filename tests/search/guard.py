@@ -1,0 +1,69 @@
+"""Bounds on time and memory of this process, and where the last panic was.
+
+A replay that goes round and round is interrupted between two slices of the engine; one that is stuck inside
+a decision is ended with its process by the system (SIGXCPU), which its parent sees. Both are processor
+time, so that a busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+HARD_S = 2
+MEMORY = 2 << 30
+
+_log: int | None = None
+
+
+class Hang(BaseException):
+    """A replay took longer than any small case does."""
+
+
+def _interrupt(_: int, __: object) -> None:
+    raise Hang
+
+
+def prepare() -> None:
+    """Bound the memory of this process, and keep what is written on standard error."""
+    global _log
+    signal.signal(signal.SIGVTALRM, _interrupt)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
+    _log = os.open(tempfile.gettempdir(), os.O_TMPFILE | os.O_RDWR)
+    os.dup2(_log, 2)
+
+
+def _address_space() -> int:
+    with open("/proc/self/statm") as statm:  # noqa: PTH123 - no file of ours
+        return int(statm.read().split()[0]) * resource.getpagesize()
+
+
+@contextmanager
+def limit(seconds: float) -> Iterator[None]:
+    """Bound the processor time of what runs inside."""
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time() + seconds) + HARD_S, hard))
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def last_panic() -> str:
+    """Return where the engine panicked last, and forget it."""
+    if _log is None:
+        return ""
+    size = os.lseek(_log, 0, os.SEEK_END)
+    text = os.pread(_log, min(size, 20_000), max(0, size - 20_000)).decode(errors="replace")
+    os.ftruncate(_log, 0)
+    os.lseek(_log, 0, os.SEEK_SET)
+    places = re.findall(r"panicked at ([^\s:]+):(\d+)", text)
+    return f" at {places[-1][0]}:{places[-1][1]}" if places else ""

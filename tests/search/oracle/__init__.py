@@ -1,0 +1,1 @@
+"""What must hold of a case: one module a promise."""

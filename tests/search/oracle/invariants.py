@@ -1,0 +1,240 @@
+"""The numbered invariants that one replay shows, in whole ticks.
+
+`paceline.testing.invariants` checks the same of any user's result, in seconds. Here times are exact, so
+that nothing is within a slack, and the engine's own columns are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from search.oracle.failure import Failure
+from search.oracle.replayed import FINISHED, NEVER, NOT_ARRIVED, NOWHERE, REJECTED, Replayed
+
+
+class Table:
+    """A replay's columns as lists, times that never came as None."""
+
+    def __init__(self, replayed: Replayed) -> None:
+        case = replayed.case
+        self.config, self.replayed = case.config, replayed
+        self.count = len(case.requests)
+        self.arrival = [row["arrival"] for row in case.requests]
+        self.prompt = [row["prompt_tokens"] for row in case.requests]
+        self.output = [row["output_tokens"] for row in case.requests]
+        self.scheduled = self._times("scheduled_ticks")
+        self.first = self._times("first_token_ticks")
+        self.finish = self._times("finish_ticks")
+        self.gap = self._times("max_itl_ticks")
+        self.status = replayed.column("status")
+        self.reason = replayed.column("reason")
+        self.generated = replayed.column("generated_tokens")
+        self.preemptions = replayed.column("preemptions")
+        self.instance = replayed.column("instance")
+        self.migrations = replayed.column("migrations") or [0] * self.count
+        self.transfer = replayed.column("transfer_ticks") or [0] * self.count
+        self.stats = replayed.stats
+        self.usage: list[dict[str, Any]] = self.stats["instances"]
+        self.end: int = self.stats["end_ticks"]
+
+    def _times(self, name: str) -> list[int | None]:
+        return [None if value == NEVER else value for value in self.replayed.column(name)]
+
+    def broken(self, number: int, statement: str, row: int | None, **found: Any) -> Failure:
+        where = "" if row is None else f"row {row}: "
+        shown = ", ".join(f"{name} {value!r}" for name, value in found.items())
+        return Failure(f"INV-{number}: {statement}", where + shown)
+
+    @property
+    def moved(self) -> bool:
+        return any(self.migrations) or any(one["sent"] for one in self.usage)
+
+    def groups(self) -> list[tuple[list[int], list[dict[str, Any]]]]:
+        """Return rows with the instances that served them: each instance's, or all where some moved."""
+        if self.moved:
+            return [([row for row in range(self.count) if self.instance[row] != NOWHERE], self.usage)]
+        return [
+            ([row for row in range(self.count) if self.instance[row] == index], [usage])
+            for index, usage in enumerate(self.usage)
+        ]
+
+    def settled(self, rows: list[int]) -> bool:
+        return all(self.status[row] == FINISHED for row in rows)
+
+
+def moments(table: Table) -> Iterator[Failure]:
+    """INV-1: moments are in order."""
+    for row in range(table.count):
+        several = (table.arrival[row], table.scheduled[row], table.first[row], table.finish[row])
+        for before, after in pairwise(several):
+            if after is not None and (before is None or after < before):
+                yield table.broken(1, "moments are in order", row, moments=several)
+        first, finish = table.first[row], table.finish[row]
+        if finish is not None and finish > table.end:
+            yield table.broken(1, "nothing finishes after the end", row, finish=finish, end=table.end)
+        gaps, longest = table.output[row] - 1, table.gap[row]
+        if finish is None or first is None or gaps == 0:
+            continue
+        if longest is None or not longest <= finish - first <= longest * gaps:
+            yield table.broken(
+                1, "the longest gap fits the time of decoding", row, gap=longest, first=first, finish=finish
+            )
+
+
+def tokens(table: Table) -> Iterator[Failure]:
+    """INV-2: tokens are conserved."""
+    for row in range(table.count):
+        made, wanted = table.generated[row], table.output[row]
+        if made > wanted or (made == wanted) != (table.status[row] == FINISHED):
+            yield table.broken(
+                2,
+                "all tokens exactly when finished",
+                row,
+                generated=made,
+                output=wanted,
+                status=table.status[row],
+            )
+        if (made > 0) != (table.first[row] is not None):
+            yield table.broken(2, "a first token exactly when one was made", row, generated=made)
+    firsts = sum(first is not None for first in table.first)
+    gaps = table.replayed.outcome.itl.count
+    if sum(table.generated) != gaps + firsts:
+        yield table.broken(
+            2, "tokens = gaps + first tokens", None, tokens=sum(table.generated), gaps=gaps, firsts=firsts
+        )
+
+
+def accounting(table: Table) -> Iterator[Failure]:
+    """INV-3: every request is accounted for."""
+    for row in range(table.count):
+        status = table.status[row]
+        if (status == FINISHED) != (table.finish[row] is not None):
+            yield table.broken(3, "finished exactly with a finish", row, status=status)
+        if (status == REJECTED) != (table.reason[row] != 0):
+            yield table.broken(3, "rejected exactly with a reason", row, status=status)
+        placed = table.instance[row] != NOWHERE
+        if (status < NOT_ARRIVED and not placed) or (status == NOT_ARRIVED and placed):
+            yield table.broken(3, "served where it was routed to", row, status=status)
+        if table.config["until"] is None and status not in (FINISHED, REJECTED):
+            yield table.broken(3, "all is finished where time does not run out", row, status=status)
+    for rows, served in table.groups():
+        finished = sum(table.status[row] == FINISHED for row in rows)
+        counted = sum(one["finished"] for one in served)
+        if finished != counted:
+            yield table.broken(3, "finished by rows = by instances", None, rows=finished, usage=counted)
+        preempted = sum(table.preemptions[row] for row in rows)
+        counted = sum(one["preemptions"] for one in served)
+        if preempted != counted:
+            yield table.broken(3, "preemptions by rows = by instances", None, rows=preempted, usage=counted)
+
+
+def blocks(table: Table) -> Iterator[Failure]:
+    """INV-4: blocks are conserved. INV-8: no request is served that cannot fit."""
+    for index, used in enumerate(table.usage):
+        if used["peak_blocks"] > used["blocks"]:
+            yield table.broken(4, "blocks held <= blocks there are", None, **_some(used, "peak_blocks"))
+        room = used["peak_blocks"] * used["block_tokens"] * used["busy_ticks"]
+        if used["prefix_hits"] == 0 and used["kv_token_ticks"] > room:
+            yield table.broken(4, "tokens held <= the peak of blocks", None, instance=index, room=room)
+        for step, record in enumerate(table.replayed.decisions[index] if table.replayed.record else ()):
+            if not 0 <= record["free_blocks"] <= used["blocks"]:
+                yield table.broken(4, "free blocks are some of all", None, instance=index, step=step)
+                break
+    for row in range(table.count):
+        if table.status[row] != FINISHED or table.moved:
+            continue
+        used = table.usage[table.instance[row]]
+        # The last token is never written to the cache.
+        if table.prompt[row] + table.output[row] - 1 > used["blocks"] * used["block_tokens"]:
+            yield table.broken(8, "a sequence fits where it was served", row, blocks=used["blocks"])
+
+
+def _some(used: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: used[name] for name in (*names, "blocks")}
+
+
+def work(table: Table) -> Iterator[Failure]:
+    """INV-10: no instance idles beside work."""
+    waits = table.config["lockstep"] is not None or any(
+        stage.get("gather") for one in table.config["instances"] for stage in one["scheduler"]["stages"]
+    )
+    for index, used in enumerate(table.usage):
+        if used["busy_ticks"] > table.end:
+            yield table.broken(10, "busy time <= the time there was", None, busy=used["busy_ticks"])
+        rows = [row for row in range(table.count) if table.instance[row] == index]
+        if table.moved or not table.settled(rows):
+            continue
+        present = _measure([(table.arrival[row], table.finish[row] or 0) for row in rows])
+        busy = used["busy_ticks"]
+        if busy > present or (busy < present and not waits):
+            yield table.broken(10, "busy exactly while there is a request", None, busy=busy, present=present)
+
+
+def _measure(spans: list[tuple[int, int]]) -> int:
+    """Return the length of the union of spans."""
+    total, reached = 0, 0
+    for start, end in sorted(spans):
+        total += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def sketch(table: Table) -> Iterator[Failure]:
+    """INV-11: a sketch keeps its word."""
+    itl = table.replayed.outcome.itl
+    if itl.count == 0:
+        return
+    least, most = itl.min_ticks or 0, itl.max_ticks or 0
+    if not least * itl.count <= itl.sum_ticks <= most * itl.count:
+        yield table.broken(11, "count * min <= sum <= count * max", None, sum=itl.sum_ticks)
+    longest = max((gap for gap in table.gap if gap is not None), default=0)
+    if most != longest:
+        yield table.broken(11, "the longest gap of all is a request's", None, all=most, requests=longest)
+    if all(status in (FINISHED, REJECTED, NOT_ARRIVED) for status in table.status):
+        decoding = sum((table.finish[row] or 0) - (table.first[row] or 0) for row in range(table.count))
+        rejected = any(table.status[row] == REJECTED and table.generated[row] for row in range(table.count))
+        if decoding != itl.sum_ticks and not rejected:
+            yield table.broken(11, "the gaps' sum is all decoding", None, sum=itl.sum_ticks, rows=decoding)
+
+
+def presence(table: Table) -> Iterator[Failure]:
+    """INV-13: the time of requests is the time of instances."""
+    for rows, served in table.groups():
+        if not table.settled(rows):
+            continue
+        e2e = sum((table.finish[row] or 0) - table.arrival[row] - table.transfer[row] for row in rows)
+        waiting = sum(one["waiting_ticks"] for one in served)
+        spent = sum(one["running_ticks"] for one in served) + waiting
+        if spent != e2e:
+            yield table.broken(13, "time running + waiting = sum of e2e", None, spent=spent, e2e=e2e)
+        queued = sum((table.scheduled[row] or 0) - table.arrival[row] for row in rows)
+        stays = not table.moved and all(one["preemptions"] == 0 for one in served)
+        if waiting < queued or (stays and waiting > queued):
+            yield table.broken(13, "time waiting = sum of queueing", None, waiting=waiting, queued=queued)
+
+
+def computed(table: Table) -> Iterator[Failure]:
+    """INV-14: what is computed is what was asked for, and again after preemptions."""
+    for rows, served in table.groups():
+        if not table.settled(rows):
+            continue
+        asked = sum(table.prompt[row] + table.output[row] - 1 for row in rows)
+        hits = sum(one["prefix_hits"] for one in served)
+        if hits > sum(one["prefix_queries"] for one in served):
+            yield table.broken(14, "tokens hit <= tokens looked up", None, hits=hits)
+        did = sum(one["prefill_tokens"] + one["decode_tokens"] for one in served) + hits
+        once = all(one["preemptions"] == one["swap_overflows"] == 0 for one in served)
+        if did < asked or (once and did > asked):
+            yield table.broken(14, "computed + hit = prompt + output - 1", None, did=did, asked=asked)
+
+
+CHECKS = (moments, tokens, accounting, blocks, work, sketch, presence, computed)
+
+
+def broken(replayed: Replayed) -> Iterator[Failure]:
+    """Yield what breaks an invariant."""
+    table = Table(replayed)
+    for check in CHECKS:
+        yield from check(table)

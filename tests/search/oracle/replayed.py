@@ -1,0 +1,67 @@
+"""A case through the engine, and all that came of it in plain Python."""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from paceline import _core
+from search.case import Case
+
+NEVER = 2**64 - 1
+NOWHERE = 2**32 - 1
+FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED = range(5)
+# Every column that the engine gives.
+COLUMNS = (
+    *("scheduled_ticks", "first_token_ticks", "reasoning_end_ticks", "first_answer_ticks"),
+    *("answer_started_ticks", "preempted_ticks", "preempted_answering_ticks", "transfer_ticks"),
+    *("transfer_answering_ticks", "migrations", "last_instance", "qoe", "qoe_answering"),
+    *("finish_ticks", "max_itl_ticks", "preemptions", "generated_tokens", "cached_tokens"),
+    *("instance", "status", "reason"),
+)
+
+
+class Replayed:
+    """One replay of a case.
+
+    Raises
+    ------
+    PacelineError
+        If the engine refuses the case.
+    """
+
+    def __init__(self, case: Case, *, leap: bool, record: bool) -> None:
+        config = {**case.config, "leap": leap, "record_decisions": record}
+        self.case, self.leap, self.record = case, leap, record
+        self.outcome = _core.replay(msgspec.json.encode(config), case.columns(), None)
+
+    def column(self, name: str) -> list[Any]:
+        values: list[Any] = getattr(self.outcome, name).tolist()
+        return values
+
+    @cached_property
+    def bytes_of_columns(self) -> dict[str, bytes]:
+        return {name: getattr(self.outcome, name).tobytes() for name in COLUMNS}
+
+    @cached_property
+    def stats(self) -> dict[str, Any]:
+        # Integrals over time may need more than 64 bits, which msgspec does not read.
+        found: dict[str, Any] = json.loads(self.outcome.stats)
+        return found
+
+    @cached_property
+    def sketch(self) -> bytes:
+        return bytes(self.outcome.itl.to_json())
+
+    @cached_property
+    def logs(self) -> list[bytes]:
+        if not self.record:
+            return []
+        return [bytes(self.outcome.decisions(at)) for at in range(len(self.case.config["instances"]))]
+
+    @cached_property
+    def decisions(self) -> list[list[dict[str, Any]]]:
+        return [msgspec.json.decode(log) for log in self.logs]
