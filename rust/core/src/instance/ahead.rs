@@ -10,23 +10,27 @@ use std::collections::VecDeque;
 
 use super::Instance;
 use super::active::{Phase, Slot};
+use super::queue::Waiter;
 use crate::time::Ticks;
 use crate::trace::Trace;
 
 /// What a decision taken ahead does not know yet.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// (arrival, request) since the latest step started.
-    arrived: VecDeque<(Ticks, u32)>,
-    /// Requests that ended with the latest step.
+    /// Requests that came since the latest step started, and when.
+    arrived: VecDeque<(Ticks, Waiter)>,
+    /// Requests whose memory came free since a step was decided.
     lingering: Vec<Slot>,
+    /// How many of them have a seat, too: those that ended with the latest step.
+    seated: u64,
     /// When the latest step started.
     started: Ticks,
 }
 
 impl Ahead {
-    pub(super) fn arrive(&mut self, request: u32, now: Ticks) {
-        self.arrived.push_back((now, request));
+    /// Keeps a request aside that comes now.
+    pub(super) fn arrive(&mut self, waiter: Waiter, now: Ticks) {
+        self.arrived.push_back((now, waiter));
     }
 
     #[inline]
@@ -39,28 +43,40 @@ impl Ahead {
         self.arrived.len() as u64
     }
 
+    /// Whether memory came free that the step being decided does not know of.
     #[inline]
-    pub(super) fn lingering(&self) -> u64 {
-        self.lingering.len() as u64
+    pub(super) fn holds_memory(&self) -> bool {
+        !self.lingering.is_empty()
+    }
+
+    /// Seats that came free likewise.
+    #[inline]
+    pub(super) fn seated(&self) -> u64 {
+        self.seated
     }
 }
 
 impl Instance {
-    /// Keeps the memory of a request that is done until a step is decided.
-    pub(super) fn linger(&mut self, slot: Slot) {
+    /// Keeps the memory of a request that is done here until a step is decided,
+    /// and its seat, if it has one.
+    pub(super) fn linger(&mut self, slot: Slot, seated: bool) {
         self.table[slot].phase = Phase::Lingering;
         self.ahead.lingering.push(slot);
+        self.ahead.seated += u64::from(seated);
     }
 
     /// Queues those who had arrived when the latest step started.
     #[inline(never)]
     pub(super) fn learn(&mut self, trace: &Trace) {
         let started = self.ahead.started;
-        while let Some(&(arrival, request)) = self.ahead.arrived.front()
+        while let Some(&(arrival, waiter)) = self.ahead.arrived.front()
             && arrival <= started
         {
             self.ahead.arrived.pop_front();
-            self.waiting.arrive(request, trace);
+            match waiter.slot {
+                None => drop(self.waiting.arrive(waiter.request, trace)),
+                Some(slot) => self.waiting.come_back(waiter.request, slot, trace),
+            }
         }
     }
 
@@ -83,6 +99,7 @@ impl Instance {
             self.let_go(slot);
         }
         self.ahead.lingering = lingering;
+        self.ahead.seated = 0;
     }
 
     /// Whether the step after the one just decided may know of something that

@@ -38,8 +38,11 @@ impl Instance {
             victims.push(victim);
             let active = &self.table[victim];
             let held = match active.phase {
-                // The block of its next token is its own by now.
-                Phase::Decoding => u64::from((self.decode.computed(active) + 1).div_ceil(self.block_tokens)),
+                // Once decodes have their tokens, the block of the next is its own.
+                Phase::Decoding => {
+                    let tokens = self.decode.computed(active) + u32::from(forming.decoded);
+                    u64::from(tokens.div_ceil(self.block_tokens))
+                }
                 _ => active.count,
             };
             room += self.memory.freed_by(&active.held, held, &mut released);
@@ -54,7 +57,11 @@ impl Instance {
         if enough {
             *displaced += victims.len() as u64;
             for &victim in &victims {
-                self.displace(victim, forming, now, world);
+                if forming.decoded || self.has_chunk(victim) {
+                    self.displace(victim, forming, now, world);
+                } else {
+                    self.preempt(victim, forming, now, world);
+                }
             }
         }
         victims.clear();
@@ -62,7 +69,8 @@ impl Instance {
         enough
     }
 
-    /// Has somebody who may be scheduled in this step already give way.
+    /// Preempts a request that may have its tokens for this step already: a member
+    /// of the decode set has.
     pub(super) fn displace(&mut self, slot: Slot, forming: &mut Forming, now: Ticks, world: &World) {
         let phase = self.table[slot].phase;
         if phase == Phase::Decoding {

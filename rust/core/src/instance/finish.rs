@@ -298,7 +298,7 @@ impl Instance {
                 pacing.take(slot);
             }
             if self.scheduler.schedule_ahead {
-                self.linger(slot);
+                self.linger(slot, true);
             } else {
                 self.let_go(slot);
             }

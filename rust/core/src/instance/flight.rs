@@ -94,12 +94,24 @@ impl Instance {
             flight.steps = 0;
             return Some(now);
         }
-        if flight.steps == 1 {
-            return None;
+        let steps = flight.steps_to_reach(now);
+        Self::end_after(flight, steps)
+    }
+
+    /// The same, for a request that arrives where steps are decided ahead: the
+    /// step after the one that runs at `now` is decided already, and runs too.
+    pub(super) fn cut_ahead(&mut self, now: Ticks) -> Option<Ticks> {
+        let flight = self.flight.as_mut()?;
+        if !flight.begun && flight.start == now {
+            return self.cut(now);
         }
-        // The step after this one is decided already, where that is done ahead.
-        let more = u64::from(self.scheduler.schedule_ahead);
-        let steps = flight.steps_to_reach(now) + more;
+        let steps = flight.steps_to_reach(now) + 1;
+        Self::end_after(flight, steps)
+    }
+
+    /// Ends a run after so many of its steps. Returns when it now ends, if that
+    /// changed.
+    fn end_after(flight: &mut Flight, steps: u64) -> Option<Ticks> {
         if steps >= flight.steps {
             return None;
         }

@@ -99,7 +99,7 @@ impl Instance {
         }
         self.usage.peak_running = self.usage.peak_running.max(self.running());
         self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
-        let freed = self.ahead.lingering() > 0;
+        let freed = self.ahead.holds_memory();
         if freed {
             self.settle_lingering();
         }

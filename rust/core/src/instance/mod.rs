@@ -46,7 +46,7 @@ pub(crate) use moving::{Occasion, Parcel};
 pub(crate) use observe::Asking;
 use observe::Intervals;
 use pace::Pacing;
-use queue::Queue;
+use queue::{Queue, Waiter};
 use ranks::Ranks;
 pub use record::{Part, StepRecord};
 pub(crate) use view::{RequestView, seconds};
@@ -183,8 +183,6 @@ pub(crate) struct Instance {
     asks_answering: bool,
     /// Requests told to leave.
     leaving: Vec<(Slot, u32)>,
-    /// Requests whose memory is read by another instance.
-    sending: u64,
     role: u32,
     kv_bytes_per_token: u64,
     ahead: Ahead,
@@ -294,7 +292,6 @@ impl Instance {
             asks_prefilled: watched.asks_prefilled,
             asks_answering: watched.asks_answering,
             leaving: Vec::new(),
-            sending: 0,
             role: watched.role,
             kv_bytes_per_token: config.kv_bytes_per_token,
             scheduler,
@@ -376,7 +373,7 @@ impl Instance {
             self.prefill_delay += self.predicted_prefill(world.trace.prompt_tokens[request as usize]);
         }
         let foremost = if self.scheduler.schedule_ahead {
-            self.ahead.arrive(request, now);
+            self.ahead.arrive(Waiter { request, slot: None }, now);
             true
         } else if self.ranks.is_some() {
             self.arrive_by_rank(request, now, world)
@@ -392,7 +389,13 @@ impl Instance {
         // While the head of the queue is blocked, a later arrival cannot be
         // admitted before the next completion, which ends the run by itself;
         // unless its rank changes with time.
-        if foremost { self.cut(now) } else { self.cut_by_rank(now) }
+        if self.scheduler.schedule_ahead {
+            self.cut_ahead(now)
+        } else if foremost {
+            self.cut(now)
+        } else {
+            self.cut_by_rank(now)
+        }
     }
 
     /// Whether no step is in progress.
@@ -411,7 +414,7 @@ impl Instance {
     /// Requests that take up a seat, as far as the step being decided knows.
     #[inline]
     fn admitted(&self) -> u64 {
-        self.decode.len() + self.partials.len() as u64 + self.ahead.lingering()
+        self.decode.len() + self.partials.len() as u64 + self.ahead.seated()
     }
 
     /// Requests that have been admitted and are not done.

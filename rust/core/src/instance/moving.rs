@@ -7,6 +7,7 @@
 
 use super::active::{Active, Phase, Slot};
 use super::pace::Track;
+use super::queue::Waiter;
 use super::ranks::List;
 use super::{Instance, World};
 use crate::metrics::{Columns, Status};
@@ -135,7 +136,6 @@ impl Instance {
         let track = self.pacing.as_mut().map(|pacing| pacing.take(slot));
         let active = &mut self.table[slot];
         active.phase = Phase::Sending;
-        self.sending += 1;
         let parcel = Parcel {
             request: active.request,
             left: now,
@@ -159,10 +159,14 @@ impl Instance {
     pub(crate) fn sent(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Option<Ticks> {
         // The most blocks held at once may have been held until now.
         self.catch_up_with(now, world);
-        self.let_go(slot);
-        self.sending -= 1;
+        if self.scheduler.schedule_ahead {
+            self.linger(slot, false);
+        } else {
+            self.let_go(slot);
+        }
         // Where steps are written down, so is what each of them found free.
-        if self.queued() > 0 || self.log.is_some() { self.cut(now) } else { None }
+        let sees = self.queued() > 0 || self.log.is_some() || self.scheduler.schedule_ahead;
+        if sees { self.cut(now) } else { None }
     }
 
     /// Takes in a request with its memory. Returns when the run in progress now
@@ -203,6 +207,8 @@ impl Instance {
         if self.ranks.is_some() {
             self.queue_by_rank(slot, now, parcel.attained, world);
             self.landed.push(slot);
+        } else if self.scheduler.schedule_ahead {
+            self.ahead.arrive(Waiter { request: parcel.request, slot: Some(slot) }, now);
         } else {
             self.waiting.come_back(parcel.request, slot, &world.trace);
         }
