@@ -98,4 +98,4 @@ def check(case: Case, *, number: int = 0, all_of_it: bool = True, seconds: float
 
 def _plain(text: str) -> str:
     """Leave out of a message what differs from case to case."""
-    return re.sub(r"\d+(\.\d+)?", "N", text)[:200]
+    return re.sub(r"\d+(\.\d+)?", "N", " ".join(text.split()))[:200]

@@ -5,15 +5,31 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from search.case import Case
 from search.oracle.failure import Failure
 from search.oracle.replayed import NEVER, REJECTED, Replayed
 
+MOST = 40
+
 
 def covers(case: Case) -> bool:
     """Whether nothing in a case is told what outputs will be: no oracle, no turns that quote answers."""
-    return "oracle." not in str(case.config) and not any("session" in row for row in case.requests)
+    if "oracle." in str(case.config) or any("session" in row for row in case.requests):
+        return False
+    # Where a request may go depends on which instances could hold all of it: here all can, or one is all.
+    longest = max(max(row["output_tokens"], MOST) + row["prompt_tokens"] for row in case.requests)
+    fleet = case.config["instances"]
+    return len(fleet) == 1 or all(_holds(one, longest) for one in fleet)
+
+
+def _holds(instance: dict[str, Any], tokens: int) -> bool:
+    scheduler = instance["scheduler"]
+    room = (instance["blocks"] - scheduler["watermark_blocks"] - 1) * instance["block_tokens"]
+    cut = all(stage.get("chunked", True) for stage in scheduler["stages"])
+    in_a_step = cut or tokens <= scheduler["max_num_batched_tokens"]
+    return in_a_step and tokens <= min(room, instance["max_model_len"] or room)
 
 
 def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
@@ -22,7 +38,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     changed: list[int] = []
     requests = []
     for row, request in enumerate(case.requests):
-        output = chosen.randint(1, 40)
+        output = chosen.randint(1, MOST)
         if chosen.random() < 0.5 and min(output, request["output_tokens"]) > request.get(
             "reasoning_tokens", 0
         ):
