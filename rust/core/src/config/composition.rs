@@ -5,7 +5,7 @@
 //! and a request that has its tokens for a step is passed over by later stages.
 
 use super::{Admission, Allocation, Preemption, QueueOrder, Ranking, SchedulerConfig, Stage};
-use crate::policy::ReqField;
+use crate::policy::{Expr, ReqField};
 
 /// A field of the scheduler and the rule that it breaks.
 pub(super) type Breach = (&'static str, &'static str);
@@ -51,7 +51,8 @@ impl SchedulerConfig {
         }
         let cuts = self.stages.iter().any(|stage| matches!(stage, Stage::Admit { chunked: true, .. }));
         if cuts && !runs_all && !prefills {
-            let rule = "must go on with prompts that are cut, in a stage running or prefills; or admit them whole";
+            let rule =
+                "must go on with prompts that are cut, in a stage running or prefills; or admit them whole";
             return Err(("stages", rule));
         }
         Ok(())
@@ -86,7 +87,8 @@ impl SchedulerConfig {
         };
         let prefills = |stage: &Stage| matches!(stage, Stage::Admit { .. } | Stage::Prefills);
         if self.is_layered() || self.stages[decodes..].iter().any(prefills) {
-            let rule = "must be false unless decodes come after all stages that run prefills, none of them layered";
+            let rule =
+                "must be false unless decodes come after all stages that run prefills, none of them layered";
             return Err(("exclusive_prefill", rule));
         }
         if self.stages[..decodes].iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {
@@ -143,6 +145,12 @@ impl SchedulerConfig {
         if conditions.any(|when| when.looks_at_request(&circular)) {
             let rule = "must not have conditions on when the class was joined, or on quanta used up in it: \
                 both start again as the class is entered";
+            return Err(("order.classes", rule));
+        }
+        let mut keys = ranking.classes.iter().flat_map(|class| &class.keys);
+        if !ranking.refresh.is_set() && keys.any(Expr::drifts) {
+            let rule = "must have no keys that change from step to step, unless refresh says how often \
+                they are looked at";
             return Err(("order.classes", rule));
         }
         let plain = |stage: &Stage| {

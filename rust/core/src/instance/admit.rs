@@ -69,7 +69,9 @@ impl Instance {
         world: &mut World,
     ) {
         self.sort_waiting(world);
-        while forming.left > 0 && forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs {
+        while forming.left > 0
+            && forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs
+        {
             let Some(waiter) = self.waiting.front() else { break };
             if let Some(slot) = waiter.slot
                 && self.table[slot].phase == Phase::Landed
@@ -218,10 +220,7 @@ impl Instance {
         forming: &mut Forming,
         world: &World,
     ) {
-        let joins = tokens == 1
-            && forming.decoded
-            && forming.count_decodes
-            && !self.scheduler.decodes_first;
+        let joins = tokens == 1 && forming.decoded && forming.count_decodes && !self.scheduler.decodes_first;
         if !joins {
             let active = &mut self.table[slot];
             active.phase = Phase::Stalled;

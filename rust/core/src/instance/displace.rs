@@ -17,7 +17,6 @@ impl Instance {
         slot: Slot,
         blocks: u64,
         hits: &[Block],
-        displaced: &mut u64,
         forming: &mut Forming,
         now: Ticks,
         world: &World,
@@ -32,7 +31,7 @@ impl Instance {
         let mut victims = std::mem::take(&mut self.victims);
         let mut enough = false;
         for victim in ranks.worse_than(rank) {
-            if most > 0 && *displaced + victims.len() as u64 >= most {
+            if most > 0 && forming.displaced + victims.len() as u64 >= most {
                 break;
             }
             victims.push(victim);
@@ -55,7 +54,7 @@ impl Instance {
             }
         }
         if enough {
-            *displaced += victims.len() as u64;
+            forming.displaced += victims.len() as u64;
             for &victim in &victims {
                 if forming.decoded || self.has_chunk(victim) {
                     self.displace(victim, forming, now, world);

@@ -26,6 +26,8 @@ pub(super) struct Forming {
     pub(super) chunk_limit: u64,
     /// Whether anybody gave way.
     pub(super) preempted: bool,
+    /// Requests that were displaced.
+    pub(super) displaced: u64,
     /// Whether the decode set has its tokens and its blocks.
     pub(super) decoded: bool,
     /// Whether seats are counted with the decodes.
@@ -155,6 +157,7 @@ impl Instance {
             left: self.scheduler.max_num_batched_tokens,
             chunk_limit: if limit == 0 || lone { u64::MAX } else { limit },
             preempted: false,
+            displaced: 0,
             decoded: false,
             count_decodes: true,
             wake: None,
@@ -302,7 +305,9 @@ impl Instance {
     /// bring somebody in at the next.
     #[inline(never)]
     fn may_come_in(&mut self, forming: &Forming, world: &World) -> bool {
-        if forming.seats(self.admitted(), self.chunks.len()) >= self.scheduler.max_num_seqs && self.ranks.is_none() {
+        if forming.seats(self.admitted(), self.chunks.len()) >= self.scheduler.max_num_seqs
+            && self.ranks.is_none()
+        {
             return false;
         }
         // Looked at more closely only where it is common: without a prefix

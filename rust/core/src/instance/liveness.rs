@@ -43,12 +43,7 @@ pub(super) struct Liveness {
 
 impl Liveness {
     pub(super) fn new(ranking: Option<&Ranking>) -> Self {
-        Self {
-            formed: 0,
-            since: 0,
-            look_at: FIRST_LOOK,
-            spans: ranking.map_or((0, 0), longest_spans),
-        }
+        Self { formed: 0, since: 0, look_at: FIRST_LOOK, spans: ranking.map_or((0, 0), longest_spans) }
     }
 
     /// A request yielded a token.
@@ -83,19 +78,32 @@ fn longest_spans(ranking: &Ranking) -> (Ticks, u64) {
     let timely = |field: ReqField| {
         matches!(field, ReqField::AgeS | ReqField::WaitingS | ReqField::AttainedS | ReqField::SlackS)
     };
-    let (mut seconds, mut steps) = (0.0_f64, 0.0_f64);
-    for expr in ranking.exprs() {
-        let largest = largest_constant(expr);
-        if expr.looks_at_request(&timely) {
-            seconds = seconds.max(largest);
-        }
-        if expr.looks_at_request(&|field| field == ReqField::IdleSteps) {
-            steps = steps.max(largest);
-        }
-    }
+    let idle = |field: ReqField| field == ReqField::IdleSteps;
+    let longest = |test: &dyn Fn(ReqField) -> bool| {
+        ranking.exprs().map(|expr| longest_span(expr, test)).fold(0.0, f64::max)
+    };
+    let (seconds, steps) = (longest(&timely), longest(&idle));
     let ticks = (seconds * TICKS_PER_SECOND as f64) as Ticks;
     let (every_ticks, every_steps) = (ranking.refresh.ticks, ranking.refresh.steps);
     (ticks.max(every_ticks).saturating_mul(2), (steps as u64).max(every_steps).saturating_mul(2))
+}
+
+/// The largest number that a field for which `test` holds is compared with, or
+/// divided by.
+fn longest_span(expr: &Expr, test: &dyn Fn(ReqField) -> bool) -> f64 {
+    match expr {
+        Expr::Op(op, _) if op.jumps() => {
+            if expr.looks_at_request(test) {
+                largest_constant(expr)
+            } else {
+                0.0
+            }
+        }
+        Expr::Op(_, arguments) => {
+            arguments.iter().map(|argument| longest_span(argument, test)).fold(0.0, f64::max)
+        }
+        _ => 0.0,
+    }
 }
 
 /// The largest number in an expression that can be a span.

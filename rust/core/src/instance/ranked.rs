@@ -307,7 +307,6 @@ impl Instance {
         now: Ticks,
         world: &mut World,
     ) {
-        let mut displaced = 0;
         while forming.left > 0 {
             let Some(slot) = self.ranks.as_deref().and_then(Ranks::front) else { break };
             if self.ranks.as_ref().is_some_and(|ranks| ranks.gave_way(slot)) {
@@ -323,7 +322,7 @@ impl Instance {
             let seated = forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs;
             let fits = offer.whole
                 && (seated && offer.blocks <= self.memory.free()
-                    || self.make_room(slot, offer.blocks, &hits, &mut displaced, forming, now, world));
+                    || self.make_room(slot, offer.blocks, &hits, forming, now, world));
             if fits {
                 self.come_in(slot, &offer, &hits, forming, now, world);
             }

@@ -9,7 +9,7 @@ use super::active::{Phase, Slot};
 use super::form::Forming;
 use super::ranks::Ranks;
 use super::{Chunk, Instance, Part, World};
-use crate::config::Victim;
+use crate::config::{Preemption, Victim};
 use crate::time::Ticks;
 
 /// Whom a walk visits and what it asks of them.
@@ -50,9 +50,11 @@ impl Instance {
         let spare = u64::from(self.scheduler.spare_block && decodes > 0);
         if self.decode.blocks_for_next() + spare > self.memory.free() {
             let in_order = self.ranks.is_some() || self.scheduler.victim == Victim::Latest;
-            // Where the worst is not the last, those behind it may sit the step out.
-            let stops = self.ranks.is_some() && self.scheduler.stop_at_own_preemption;
-            if spare > 0 || !in_order || stops || !self.partials.is_empty() {
+            // The worst is not always the last: those behind it may sit the step out,
+            // and its tokens may be lost.
+            let by_turns = self.scheduler.stop_at_own_preemption || !self.scheduler.refund;
+            let by_turns = by_turns && self.ranks.is_some();
+            if spare > 0 || !in_order || by_turns || !self.partials.is_empty() {
                 return false;
             }
             if self.idle_ranks {
@@ -154,9 +156,7 @@ impl Instance {
             let (_, slot) = self.order[i];
             let active = &self.table[slot];
             let phase = active.phase;
-            if phase == Phase::Prefilling && !walk.prefills
-                || earlier.contains(&slot)
-            {
+            if phase == Phase::Prefilling && !walk.prefills || earlier.contains(&slot) {
                 i += 1;
                 continue;
             }
@@ -224,19 +224,22 @@ impl Instance {
             self.displace(slot, forming, now, world);
             return;
         }
+        // The prefix cache knows blocks by the tokens that were scheduled; copied are
+        // those that were computed.
+        let known = self.scheduler.preemption == Preemption::Recompute;
         let tokens = if phase == Phase::Decoding {
             self.set_aside(slot, now);
             let active = &mut self.table[slot];
             active.count = u64::from((active.computed + 1).div_ceil(self.block_tokens));
-            active.computed += 1;
+            active.computed += u32::from(known);
             u64::from(charged)
         } else {
             let (chunk, of_batch) = self.drop_chunk(slot);
             let (tokens, part) = chunk.map_or((0, Part::Chunk), |chunk| (chunk.tokens, chunk.part));
             self.partials.retain(|&other| other != slot);
             let active = &mut self.table[slot];
-            active.computed += tokens;
-            self.partial_kv -= u64::from(active.computed);
+            self.partial_kv -= u64::from(active.computed + tokens);
+            active.computed += if known { tokens } else { 0 };
             let free_of_charge = of_batch || part == Part::Decode && !charged;
             if free_of_charge { 0 } else { u64::from(tokens) }
         };

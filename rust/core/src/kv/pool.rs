@@ -65,6 +65,10 @@ impl BlockPool {
     }
 
     /// Gives `blocks` back.
+    ///
+    /// # Panics
+    ///
+    /// If fewer were taken: the caller has counted.
     #[inline]
     pub fn give_back(&mut self, blocks: u64) {
         assert!(blocks <= self.used, "Invariant: only blocks that were taken come back");

@@ -63,6 +63,16 @@ impl Op {
         matches!(self, And | Or | Not | Lt | Le | Gt | Ge | Eq | Ne)
     }
 
+    /// Whether it compares two numbers.
+    fn compares(self) -> bool {
+        matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
+    }
+
+    /// Whether its value jumps where what is inside it drifts.
+    pub(crate) fn jumps(self) -> bool {
+        self.compares() || matches!(self, Self::Floordiv | Self::Ilog2)
+    }
+
     fn takes(self, arguments: usize) -> bool {
         match self {
             Self::Add | Self::Mul | Self::Min | Self::Max | Self::And | Self::Or => arguments >= 1,
@@ -115,6 +125,22 @@ impl Expr {
             Self::Const(_) | Self::Field(_) => false,
             Self::Op(_, arguments) => arguments.iter().any(|argument| argument.looks_at_request(test)),
             Self::Over(_, of, _) => of.looks_at_request(test),
+        }
+    }
+
+    /// Whether its value changes from step to step, or with time. A comparison, a
+    /// whole division by a constant and a logarithm change at moments that can be
+    /// told ahead, whatever is inside them.
+    pub(crate) fn drifts(&self) -> bool {
+        match self {
+            Self::Field(Field::Req(field)) => field.drifts(),
+            Self::Const(_) | Self::Field(_) => false,
+            Self::Op(op, arguments) => {
+                let divides = *op == Op::Floordiv && matches!(arguments.last(), Some(Self::Const(_)));
+                let jumps = divides || *op == Op::Ilog2 || op.compares();
+                !jumps && arguments.iter().any(Self::drifts)
+            }
+            Self::Over(_, of, _) => of.drifts(),
         }
     }
 

@@ -54,6 +54,25 @@ pub enum ReqField {
     ReasoningTokens,
 }
 
+impl ReqField {
+    /// Whether it changes at each step, or with time.
+    pub(crate) fn drifts(self) -> bool {
+        matches!(
+            self,
+            Self::AgeS
+                | Self::WaitingS
+                | Self::IdleSteps
+                | Self::AttainedS
+                | Self::GeneratedTokens
+                | Self::ContextTokens
+                | Self::KvTokens
+                | Self::Blocks
+                | Self::SlackS
+                | Self::RemainingTokens
+        )
+    }
+}
+
 /// Something about an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
