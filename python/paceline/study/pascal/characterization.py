@@ -265,7 +265,7 @@ def _replays(phase: str, rate: float, seeds: range, counts: Sequence[int]) -> di
 def _replay(trace: Trace, policy: str, phase: str) -> pl.DataFrame:
     instance = pascals_instance(share=1.0 if policy == "oracle" else 0.5)
     name = "FCFS" if policy == "oracle" else policy
-    chosen = scheduler(name, instance, first_answer_s=TTFAT_S if phase == "answering" else None)
+    chosen = scheduler(name, first_answer_s=TTFAT_S if phase == "answering" else None)
     result = paceline.replay(trace, cluster_of(instance, 1), chosen)
     return with_paper_metrics(trace, result.requests)
 

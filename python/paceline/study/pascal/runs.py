@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -12,7 +12,7 @@ from paceline import Instance
 from paceline.study.pascal.demand import stretched
 from paceline.study.pascal.hardware import INSTANCES, pascals_instance
 from paceline.study.pascal.requests import with_paper_metrics
-from paceline.study.pascal.schedulers import cluster_of, scheduler
+from paceline.study.pascal.schedulers import Arguments, cluster_of, scheduler
 from paceline.study.pascal.workloads import chats, drawn, half_replaced
 from paceline.study.work import Work
 from paceline.trace import Trace
@@ -97,7 +97,7 @@ class Runs:
         policy: str,
         *,
         instance: Instance | None = None,
-        **settings: Any,  # noqa: ANN401 - those of `schedulers.scheduler`
+        arguments: Arguments | None = None,
     ) -> Run:
         """Replay a trace on the paper's cluster.
 
@@ -109,14 +109,14 @@ class Runs:
             One of `schedulers.POLICIES`.
         instance
             What the cluster has eight of; by default the paper's.
-        **settings
-            Further ones of `schedulers.scheduler`.
+        arguments
+            Of the policies' functions, as in `schedulers.scheduler`.
         """
         chosen = pascals_instance() if instance is None else instance
         result = paceline.replay(
             trace,
             cluster_of(chosen, INSTANCES),
-            scheduler(policy, chosen, **settings),
+            scheduler(policy, arguments=arguments),
         )
         self.work.done(f"{trace.name}: {policy}", len(trace))
         requests = with_paper_metrics(trace, result.requests)
