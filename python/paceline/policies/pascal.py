@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages
 from paceline.policy import Class, Pace, Policy, Quantum, Scheduler, Swap, first_of, inst, pick, req
 from paceline.policy.stages import PcieSwap, Recompute
@@ -101,6 +102,11 @@ def pascal(
         The policy. The cluster says how fast requests migrate:
         ``Cluster(instances, links=Links(gbps=100))`` in the paper.
 
+    Raises
+    ------
+    PolicyError
+        If `room` is negative.
+
     Examples
     --------
     >>> pascal(migration="never").on_answering is None
@@ -118,6 +124,8 @@ def pascal(
     what each choice changes. The watermark is that of ``block_manager_v1.py``
     (``can_allocate``, ``can_swap_in``) in vLLM 0.6.1.
     """
+    if room is not None and room < 0:
+        raise PolicyError(f"room of pascal must be 0 or more tokens, was {room}")
     high, low = "reasoning", "answering"
     spent = req.kv_tokens if demote_by == "kv_tokens" else req.generated_tokens
     round_robin = Quantum(quantum) if turn == "joined" else Quantum(quantum, then=req.arrival)

@@ -38,18 +38,15 @@ SEEDS: Final = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """What came of a replay.
+    """The outcome of a replay.
 
     Attributes
     ----------
     requests
-        As `with_paper_metrics` has them.
-    swap_overflows
-        Preemptions whose KV found no room in the host's memory.
+        As `with_paper_metrics` returns them.
     """
 
     requests: pl.DataFrame
-    swap_overflows: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,10 +56,16 @@ class Runs:
     Parameters
     ----------
     work
-        Who is told of progress.
+        Reports progress.
+
+    Attributes
+    ----------
+    overflows
+        Preemptions, over all replays of the shipped policies, whose KV did not fit into the swap space.
     """
 
     work: Work
+    overflows: int = field(default=0, init=False)
     _done: dict[tuple[str, str, str, int], Run] = field(default_factory=dict, init=False)
     _traces: dict[tuple[str, str, int], Trace] = field(default_factory=dict, init=False)
 
@@ -119,5 +122,6 @@ class Runs:
             scheduler(policy, arguments=arguments),
         )
         self.work.done(f"{trace.name}: {policy}", len(trace))
-        requests = with_paper_metrics(trace, result.requests)
-        return Run(requests=requests, swap_overflows=int(result.instances["swap_overflows"].sum()))
+        if not arguments:
+            self.overflows += int(result.instances["swap_overflows"].sum())
+        return Run(requests=with_paper_metrics(trace, result.requests))
