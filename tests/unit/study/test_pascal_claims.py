@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from paceline import policies
-from paceline.errors import PolicyError
 from paceline.policy import Pace
 from paceline.study.pascal.choices import CHOICES, moved
 from paceline.study.pascal.claims import CLAIMS, claims_page, verdicts
@@ -119,28 +118,6 @@ def test_the_study_runs_the_shipped_policies(name: str, shipped: policies.Policy
 def test_no_shipped_policy_of_the_study_leaves_less_than_vllms_watermark() -> None:
     # vllm/core/block_manager_v1.py, 0.6.1: watermark: float = 0.01.
     assert {scheduler(name).scheduler.watermark for name in POLICIES} == {0.01}
-
-
-def test_room_counts_what_is_free_above_the_watermark() -> None:
-    # A quarter of the memory, so that a quantum matters, and enough requests to fill it.
-    instance = pascals_instance(share=0.25)
-    trace = stretched(drawn(chats("alpacaeval"), requests=1500, seed=1), 1.1, instance)
-    runs = Runs(work=Work())
-    stayed = []
-    for room in (0, 500, 10**6):
-        frame = runs.replay(trace, "PASCAL", instance=instance, arguments={"pascal": {"room": room}}).requests
-        stayed.append(float((frame["migrations"] == 0).mean()))  # type: ignore[arg-type]
-    always = runs.replay(trace, "PASCAL(NonAdaptive)", instance=instance).requests
-    # Nowhere is room for a million tokens, so that no request stays for it.
-    assert stayed[0] > stayed[1] > stayed[2]
-    assert stayed[2] == float((always["migrations"] == 0).mean())  # type: ignore[arg-type]
-
-
-def test_room_is_a_quantum_unless_it_is_given() -> None:
-    assert policies.pascal(quantum=250) == policies.pascal(quantum=250, room=250)
-    assert policies.pascal() != policies.pascal(room=0)
-    with pytest.raises(PolicyError, match=r"room of pascal must be 0 or more tokens, was -1"):
-        policies.pascal(room=-1)
 
 
 def test_host_time_is_added_to_each_step_and_takes_no_memory() -> None:
