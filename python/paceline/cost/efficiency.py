@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from paceline import _check
 
-__all__ = ["Efficiency"]
+__all__ = ["Efficiency", "fitted_to"]
+
+
+def fitted_to(model: str, gpu: str, tensor_parallel: int) -> str:
+    """Return the name of a model on its GPUs.
+
+    Examples
+    --------
+    >>> fitted_to("qwen3-30b-a3b", "h100-sxm", 2)
+    'qwen3-30b-a3b on 2 x h100-sxm'
+    """
+    return f"{model} on {tensor_parallel} x {gpu}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +56,9 @@ class Efficiency:
         As ``memory`` and ``matmul``, of the kernel that runs routed experts; ``None`` for the same.
     source
         Where the numbers come from, in a line.
+    fitted_to
+        What was observed where the numbers were fitted, as :func:`fitted_to` writes it; empty where they were
+        not. A result that used them for anything else says so (``result.totals().borrowed_fits``).
 
     Raises
     ------
@@ -66,6 +80,7 @@ class Efficiency:
     experts_memory: float | None = None
     experts_matmul: float | None = None
     source: str = ""
+    fitted_to: str = ""
 
     def __post_init__(self) -> None:
         for name in ("memory", "matmul", "attention_memory", "attention_matmul", "ring", "one_shot"):
