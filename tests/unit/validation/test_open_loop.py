@@ -13,6 +13,7 @@ import paceline
 from paceline.cli.open_loop import compare_open_loop
 from paceline.cost import Roofline
 from paceline.errors import ConfigError
+from paceline.testing import check
 from paceline.validation.open_loop import Server, noise, predict_means, read_open_loop, same_rate
 
 HEAD = "request_id,tenant,arrival_us,send_us,prompt_tokens_server,output_tokens,ttft_us,e2e_us,status\n"
@@ -108,6 +109,8 @@ def test_a_front_end_shifts_every_moment_and_is_in_the_provenance() -> None:
     for name, shift in {**shifts, "arrival": 0.0, "executed": 0.0, "tpot": 0.0}.items():
         off = (later.requests[name] - plain.requests[name]).drop_nulls().to_numpy()
         assert off == pytest.approx(shift, abs=1e-9), name
+    check(plain)
+    check(later)
     assert later.provenance.settings["frontend_s"] == 0.25
     assert "frontend_s" not in plain.provenance.settings
     with pytest.raises(ConfigError, match=r"frontend_s must be 0 or more seconds .*, was -0\.1"):
