@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 import paceline
 from paceline.calibration import (
+    Candidate,
     Fit,
     Observation,
     Parameter,
@@ -14,9 +18,12 @@ from paceline.calibration import (
     Step,
     calibrate,
     load_fit,
+    read_observations,
     with_equals,
 )
 from paceline.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def problem(*observations: Observation) -> Problem:
@@ -108,3 +115,24 @@ def test_a_fit_that_is_used_for_something_else_is_flagged(
 
 def test_the_catalogs_efficiencies_are_no_fit() -> None:
     assert paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm").borrowed_fit is None
+
+
+def test_no_observation_of_the_study_depends_on_the_number_that_is_not_fitted() -> None:
+    """``experts_matmul`` is 0.4 without a source: experts are bound by memory in all that was observed."""
+    name = "h100-sxm-x2-qwen3-30b-a3b"
+    fit = load_fit(name)
+    problem = read_observations(ROOT / f"python/paceline/profiles/fits/{name}.observations.toml")
+    assert problem.sha256 == fit.observations_sha256
+    assert fit.efficiency.experts_matmul == 0.4
+    traces: dict[tuple[str, float, int, int, str], paceline.Trace] = {}
+    for share in (0.25, 1.0):
+        roofline = replace(fit.roofline(), efficiency=replace(fit.efficiency, experts_matmul=share))
+        candidate = Candidate(
+            roofline=roofline,
+            model=problem.resolved_model(),
+            gpu=fit.resolved_gpu(),
+            tensor_parallel=fit.tensor_parallel,
+            traces=traces,
+        )
+        for of, residual in zip(problem.observations, fit.residuals, strict=True):
+            assert of.of.predict(candidate) == pytest.approx(residual.fitted, rel=1e-12), of.name

@@ -162,12 +162,10 @@ def test_small_batches_of_prompts_turn_the_order_round() -> None:
 
 @pytest.mark.parametrize("schedule", ["chunked", "layered"])
 @pytest.mark.parametrize("name", paper.Latencies._fields)
-def test_table_6_lies_within_what_drawn_traces_and_equal_fits_span(schedule: str, name: str) -> None:
-    """The paper's is one trace under one machine: it must lie between the least and the most of ours."""
-    runs = Runs(Work())
-    case = latency.both()[schedule]
-    values = [getattr(served, name) for each in (case, *runs.equals(case)) for served in runs.served(each)]
-    assert min(values) <= getattr(paper.TABLE_6[schedule], name) <= max(values)
+def test_table_6_comes_out_within_15_percent(schedule: str, name: str) -> None:
+    served = Runs(Work()).served(latency.both()[schedule])
+    stated = getattr(paper.TABLE_6[schedule], name)
+    assert middle(served, name) == pytest.approx(stated, rel=latency.WITHIN)
 
 
 @pytest.mark.parametrize("workload", [ARXIV, SHAREGPT])
