@@ -15,6 +15,7 @@ from paceline._toml import build, parse
 from paceline.calibration.observation import Observation, Of, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
 from paceline.cost import Coverage, Efficiency
+from paceline.cost.efficiency import fitted_to
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.model import Model
@@ -97,6 +98,7 @@ class Problem:
             raise ConfigError(f"gpu of a Problem must have efficiencies to start from, {self.gpu!r} has none")
         fields = table(given) | dict(self.fixed)
         fields["source"] = "fitted by paceline calibrate; what is not among the fitted is the catalog's"
+        fields["fitted_to"] = fitted_to(self.model, self.gpu, self.tensor_parallel)
         return build(Efficiency, fields, "fixed of a Problem")
 
 

@@ -171,4 +171,4 @@ def _link(link: Mapping[str, Any] | None, path: Path) -> Link | None:
         raise ConfigError(
             f"link of {path} must have bandwidth_gb_per_s and latency_us, was {link!r}"
         ) from error
-    return Link(bytes_per_s=bandwidth, latency_s=latency)
+    return Link(bytes_per_s=bandwidth, latency_s=latency, direct=link.get("direct", False))

@@ -263,14 +263,14 @@ def _base(gpu: Gpu, reductions: str | PathLike[str] | None) -> Efficiency:
     known = gpu.efficiency or Efficiency(
         memory=1.0, matmul=1.0, attention_memory=1.0, attention_matmul=1.0, layer_s=0.0, step_s=0.0
     )
-    ring = {"ring": known.ring, "ring_latency_s": known.ring_latency_s}
+    ring, latency_s = known.ring, known.ring_latency_s
     files = [] if reductions is None else sorted(Path(reductions).glob("h100*all_reduce.csv*"))
     if files:
         curves: dict[int, Curve] = {}
         for file in files:
             for ranks in pl.read_csv(file)["num_workers"].unique().sort().to_list():
                 curves[ranks] = read_all_reduce(file, ranks=ranks)
-        ring["ring"], ring["ring_latency_s"] = fit_link(curves, Gpu.load("h100-sxm").link_bytes_per_s)
+        ring, latency_s = fit_link(curves, Gpu.load("h100-sxm").link_bytes_per_s)
     # An engine without a one-shot kernel never takes less than its ring.
     return replace(
         known,
@@ -278,8 +278,8 @@ def _base(gpu: Gpu, reductions: str | PathLike[str] | None) -> Efficiency:
         attention_request_s=0.0,
         one_shot=1e-6,
         one_shot_latency_s=1.0,
-        ring=ring["ring"],
-        ring_latency_s=ring["ring_latency_s"],
+        ring=ring,
+        ring_latency_s=latency_s,
     )
 
 
