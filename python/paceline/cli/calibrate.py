@@ -54,7 +54,10 @@ def calibrate(
     with _Status(quiet=quiet) as status:
         found = solve(problem, report=status.show)
     if out is not None:
-        out.write_text(found.to_toml(), encoding="utf-8")
+        from paceline._atomic import new_file
+
+        with new_file(out) as draft:
+            draft.write_text(found.to_toml(), encoding="utf-8")
     if json:
         print_json(_document(found))
     else:

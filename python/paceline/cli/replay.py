@@ -109,7 +109,7 @@ def replay(
     on_empty_output
         What to do with requests that have no output.
     limit
-        A bound on reading the trace as NAME=VALUE: file_bytes, values, columns or line_bytes; may be repeated.
+        A bound on reading the trace as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
     slo_ttft
         Bound on the time to first token, in seconds.
     slo_tpot

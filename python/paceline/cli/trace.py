@@ -38,7 +38,7 @@ def trace(
     on_empty_output
         What to do with requests that have no output.
     limit
-        A bound on reading the file as NAME=VALUE: file_bytes, values, columns or line_bytes; may be repeated.
+        A bound on reading the file as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
     json
         Print one JSON object instead of a table.
     """

@@ -72,8 +72,8 @@ def read_trace(
 
     Notes
     -----
-    A Parquet file that `Trace.write` made is checked against its checksum first. In one from another tool,
-    damaged bytes may make polars end the process; see `traces/schema.md`.
+    A Parquet file that `Trace.write` made is checked against its checksum first. One from another tool is
+    parsed in a child process first, as damaged bytes may make polars end the process; see `traces/schema.md`.
 
     Examples
     --------
@@ -89,14 +89,18 @@ def read_trace(
     found = recognise(content(path, limits=limits), name, format, limits)
     parsed = _READERS[found.format](found, name)
     frame, rows, dropped = _without_empty(parsed, refuse=on_empty_output == "error")
-    return Trace(
-        frame,
-        name=_stem(path),
-        source=Source(kind=found.format, path=name, detail=parsed.detail),
-        dropped=dropped,
-        prefix_block_tokens=parsed.prefix_block_tokens,
-        _rows=rows,
-    )
+    try:
+        return Trace(
+            frame,
+            name=_stem(path),
+            source=Source(kind=found.format, path=name, detail=parsed.detail),
+            dropped=dropped,
+            prefix_block_tokens=parsed.prefix_block_tokens,
+            _rows=rows,
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        # Parquet has types that polars cannot convert in every case.
+        raise TraceError(f"{name}: a column cannot be converted to the schema's type: {error}") from error
 
 
 def _without_empty(parsed: Parsed, *, refuse: bool) -> tuple[pl.DataFrame, Rows, dict[str, int]]:

@@ -7,12 +7,12 @@ plain files have no other place for it.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import msgspec
 import polars as pl
 
+from paceline._parquet import check_foreign, parse
 from paceline.errors import TraceError
 from paceline.trace.blocks import BlockLists
 from paceline.trace.columns import blocks, numbers, scores, seconds, tokens, whole
@@ -108,9 +108,7 @@ def _column(name: str, cells: list[Any]) -> pl.Series:
 
 
 def _from_parquet(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
-    check_seal(found.text, name)
-    try:
-        frame = pl.read_parquet(io.BytesIO(found.text))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, MemoryError) as error:
-        raise TraceError(f"{name}: is no readable Parquet file: {error}") from error
-    return frame, frame_rows(name)
+    whole = check_seal(found.text, name)
+    if not whole:
+        check_foreign(found.text, name, error=TraceError, limits=found.limits)
+    return parse(found.text, name, error=TraceError), frame_rows(name)
