@@ -38,7 +38,12 @@ def parse(text: str, what: str) -> dict[str, Any]:
     """Read the text of a TOML file; ``what`` names it in the error."""
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise ConfigError(
+            f"{what} must be TOML with few levels of brackets, was nested too deeply"
+        ) from error
+    except ValueError as error:
+        # Python refuses whole numbers of more than 4,300 digits; TOML has those of 64 bits.
         raise ConfigError(f"{what} must be TOML: {error}") from error
 
 

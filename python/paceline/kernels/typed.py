@@ -32,7 +32,11 @@ _RULES: Final[dict[Kind, str]] = {
 
 
 def read_csv(
-    path: Path, columns: Mapping[str, Kind], *, optional: Mapping[str, Kind] | None = None
+    path: Path,
+    columns: Mapping[str, Kind],
+    *,
+    optional: Mapping[str, Kind] | None = None,
+    others: bool = True,
 ) -> pl.DataFrame:
     """Read columns of a CSV file, plain, gzip or zstd; others are left out.
 
@@ -44,6 +48,8 @@ def read_csv(
         Those that must be there, and what they hold.
     optional
         Those that may be.
+    others
+        Whether there may be still others.
 
     Raises
     ------
@@ -68,6 +74,10 @@ def read_csv(
     missing = [column for column in columns if column not in frame.columns]
     if missing:
         raise ConfigError(f"{path} must have the columns {', '.join(columns)}, lacked {', '.join(missing)}")
+    unknown = [column for column in frame.columns if column not in {**columns, **(optional or {})}]
+    if unknown and not others:
+        known = ", ".join({**columns, **(optional or {})})
+        raise ConfigError(f"{path}, line 1: unknown column {unknown[0][:60]!r}; it may have {known}")
     kinds = {**columns, **{name: kind for name, kind in (optional or {}).items() if name in frame.columns}}
     return hold_to(frame.select(list(kinds)), kinds, str(path), first=2)
 

@@ -79,6 +79,6 @@ def _is_saved_result(target: Path) -> bool:
     """Whether `target` holds a result's files and nothing besides."""
     try:
         names = {*read_manifest(target)["files"], MANIFEST}
-    except (ResultError, KeyError):
+    except (ResultError, KeyError, TypeError):
         return False
     return {path.name for path in target.iterdir()} <= names
