@@ -185,7 +185,7 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         fields = dict(_table(content, "scheduler"))
         if "stages" in fields:
             fields["stages"] = tuple(_stage(stage) for stage in _tables(fields["stages"], "stages"))
-        if "preemption" in fields:
+        if "preemption" in fields and not isinstance(fields["preemption"], str):
             kind = _table(fields["preemption"], "preemption").get("kind", "recompute")
             if not isinstance(kind, str) or kind not in _PREEMPTIONS:
                 known = ", ".join(_PREEMPTIONS)
