@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from paceline.errors import TraceError
+from paceline.limits import Limits
 from paceline.trace.opening import content
 from paceline.trace.schema import TOKENS_LIMIT
 
@@ -157,7 +158,7 @@ def read_log(path: Path | str) -> DecisionLog:
         )
         msgspec.convert(log.engine, _SETTINGS[log.kind])
         msgspec.convert(log.cost, _SwapCosts if log.kind == "vllm-v0" else _Costs)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error) or "nested too deeply"
         raise TraceError(f"{path}: not a decision log: {reason[0].lower()}{reason[1:]}") from error
     _check_rows(log)
@@ -173,6 +174,11 @@ def _check_rows(log: DecisionLog) -> None:
         except msgspec.ValidationError as error:
             was = repr(request)[:80]
             raise TraceError(f"{log.path}: request {at}: {_lowered(error)}, was {was}") from error
+    # The decisions of every step are held in memory, about 64 bytes for a token's.
+    limits, tokens = Limits.current(), sum(request[1] + request[2] for request in log.requests)
+    if tokens * 16 > limits.values:
+        over = limits.over("values", f"{tokens * 16:,}")
+        raise TraceError(f"{log.path}: tokens of all requests, each counted as 16 values, {over}")
     if not log.requests:
         raise TraceError(f"{log.path}: requests must be at least one, were none")
     length = _STEP_LENGTHS[log.kind]

@@ -14,6 +14,7 @@ import contextlib
 import importlib.util
 import re
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -82,6 +83,8 @@ _TEXTS = frozenset(
     }
 )
 _NUMBERS = frozenset(name for names in _COLUMNS.values() for name in names) - _TEXTS
+#: What zipfile raises for archives that are damaged, encrypted or packed in a way that it does not know.
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
 
@@ -257,14 +260,9 @@ def _opened(where: Path) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(where) as archive:
             yield archive
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        UnicodeError,
-    ) as error:
+    except ConfigError:
+        raise
+    except _BROKEN as error:
         raise ConfigError(
             f"{where} must be a wheel of aisimulate or a folder of its data, was no readable wheel: {error}"
         ) from error

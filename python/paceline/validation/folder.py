@@ -33,6 +33,8 @@ _COLUMNS: dict[str, Kind] = {
 _NEEDED = ("arrival_s", "prompt_tokens", "output_tokens")
 #: What engines count in: 32 bits with a sign.
 _MOST = 2**31
+#: Far above what engines have; the memory of a replay grows with it.
+_BLOCK_TOKENS = 2**16
 #: vLLM's own defaults of what engine.json leaves out (0.19, API server on a GPU below 70 GiB).
 _DEFAULTS = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
 
@@ -137,13 +139,13 @@ def read_run(folder: str | PathLike[str]) -> MeasuredRun:
     if not isinstance(model, str):
         raise ConfigError(f"model of {path} must be a name, was {_shown(model)}")
 
-    def count(table: Mapping[str, Any], name: str, default: int | None) -> Any:  # noqa: ANN401 - as wide as its default
+    def count(table: Mapping[str, Any], name: str, default: int | None, most: int = _MOST - 1) -> Any:  # noqa: ANN401 - as wide as its default
         value = table.get(name)
         if value is None:
             return default
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < _MOST:
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             raise ConfigError(
-                f"{name} of {path} must be a whole number from 1 to {_MOST - 1:,}, was {_shown(value)}"
+                f"{name} of {path} must be a whole number from 1 to {most:,}, was {_shown(value)}"
             )
         return value
 
@@ -170,7 +172,7 @@ def read_run(folder: str | PathLike[str]) -> MeasuredRun:
         max_num_seqs=count(engine, "max_num_seqs", _DEFAULTS["max_num_seqs"]),
         max_num_batched_tokens=count(engine, "max_num_batched_tokens", _DEFAULTS["max_num_batched_tokens"]),
         max_model_len=count(engine, "max_model_len", None),
-        block_tokens=count(cache, "block_size", 16),
+        block_tokens=count(cache, "block_size", 16, _BLOCK_TOKENS),
         num_blocks=count(cache, "num_gpu_blocks", None),
         gpu_memory_utilization=float(share),
         kv_dtype=kv_dtype,
