@@ -37,7 +37,7 @@ from paceline.validation import validate
 from properties.test_readers_fuzz import SEEDS
 from unit.kernels.making import SYSTEM, make_database, make_folder
 
-__all__ = ["TARGETS", "Target"]
+__all__ = ["CONFIGS", "ENGINE", "REQUESTS", "TARGETS", "Target", "emptied", "short_logs"]
 
 LOGS = Path(__file__).resolve().parents[1] / "conformance" / "logs"
 
@@ -248,7 +248,7 @@ def _validate(folder: Path, run: tuple[Any, dict[str, Any], bytes, dict[str, byt
 
 
 @cache
-def _logs() -> list[Any]:
+def short_logs() -> list[Any]:
     """Return short logs of each kind: the first requests, and the steps up to there."""
     logs = []
     for kind in ("vllm", "vllm-v0", "layered"):
@@ -396,10 +396,10 @@ TARGETS = (
     Target("profile-parquet", damaged(st.deferred(lambda: st.just(_profile_parquet()))), _profile),
     Target("profile-wheel", _wheels(), _import_wheel),
     Target("validate", _runs(), _validate),
-    Target("conformance", damaged_tree(st.deferred(lambda: st.sampled_from(_logs()))), _log),
+    Target("conformance", damaged_tree(st.deferred(lambda: st.sampled_from(short_logs()))), _log),
     Target(
         "conformance-bytes",
-        damaged(st.deferred(lambda: st.sampled_from([json.dumps(log).encode() for log in _logs()]))),
+        damaged(st.deferred(lambda: st.sampled_from([json.dumps(log).encode() for log in short_logs()]))),
         _log_bytes,
     ),
     Target("model-config", damaged_tree(st.sampled_from(CONFIGS)), _config),
