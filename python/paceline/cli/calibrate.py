@@ -59,7 +59,10 @@ def calibrate(
         if starts:
             found = with_equals(problem, found, starts=starts, report=status.again)
     if out is not None:
-        out.write_text(found.to_toml(), encoding="utf-8")
+        from paceline._atomic import new_file
+
+        with new_file(out) as draft:
+            draft.write_text(found.to_toml(), encoding="utf-8")
     if json:
         print_json(_document(found))
     else:

@@ -12,6 +12,7 @@ import polars as pl
 from paceline import _check
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
+from paceline.kernels.typed import read_csv
 
 __all__ = ["Collective", "Link", "read_all_reduce"]
 
@@ -107,13 +108,10 @@ def read_all_reduce(path: str | PathLike[str], *, ranks: int) -> Curve:
     Raises
     ------
     ConfigError
-        If a column is missing, or nothing was measured with that many GPUs.
+        If a column is missing or holds something else, or nothing was measured with that many GPUs.
     """
-    frame = pl.read_csv(Path(path))
     median = "time_stats.all_reduce.median"
-    missing = [column for column in ("num_workers", "size", median) if column not in frame.columns]
-    if missing:
-        raise ConfigError(f"{path} must have the columns num_workers, size and {median}, lacked {missing}")
+    frame = read_csv(Path(path), {"num_workers": "count", "size": "count", median: "number"}).drop_nulls()
     rows = frame.filter(pl.col("num_workers") == ranks)
     if rows.is_empty():
         known = sorted(frame["num_workers"].unique().to_list())
