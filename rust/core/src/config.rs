@@ -1,6 +1,9 @@
 //! What a replay is configured by. Python's objects are the only source of
 //! defaults: every field is given, and an unknown one is an error.
 
+mod limits;
+mod nesting;
+
 use serde::Deserialize;
 
 use crate::cost::{Cost, Traffic};
@@ -364,8 +367,15 @@ impl Config {
     ///
     /// Names the field that is missing, unknown, or out of range.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
-        let config: Self = serde_json::from_slice(bytes)
-            .map_err(|error| Error::config("configuration", error.to_string()))?;
+        let levels = nesting::levels(bytes);
+        if levels > nesting::MOST_LEVELS {
+            let rule = format!("must be nested in at most {} levels, was in {levels}", nesting::MOST_LEVELS);
+            return Err(Error::config("configuration", rule));
+        }
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        reader.disable_recursion_limit();
+        let config = Self::deserialize(&mut reader).and_then(|config| reader.end().map(|()| config));
+        let config = config.map_err(|error| Error::config("configuration", error.to_string()))?;
         config.validate()?;
         Ok(config)
     }
@@ -374,19 +384,8 @@ impl Config {
         if self.instances.is_empty() {
             return Err(Error::config("instances", "a cluster has at least 1 instance, had 0"));
         }
+        self.check_limits()?;
         for (i, instance) in self.instances.iter().enumerate() {
-            let positive = [
-                ("blocks", instance.blocks),
-                ("block_tokens", u64::from(instance.block_tokens)),
-                ("max_num_batched_tokens", instance.scheduler.max_num_batched_tokens),
-                ("max_num_seqs", instance.scheduler.max_num_seqs),
-            ];
-            for (field, value) in positive {
-                if value == 0 || value >= u64::from(u32::MAX) {
-                    let rule = format!("must be 1 to {}, was {value}", u32::MAX - 1);
-                    return Err(Error::config(format!("instances[{i}].{field}"), rule));
-                }
-            }
             instance
                 .scheduler
                 .validate()
