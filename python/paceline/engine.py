@@ -11,6 +11,7 @@ import polars as pl
 
 from paceline import _core
 from paceline._build import warn_of_debug_build
+from paceline._fork import use
 from paceline.errors import InternalError, PolicyError
 from paceline.policy.policy import Policy
 from paceline.policy.shown import showing
@@ -73,6 +74,7 @@ def run(
     InternalError
         If a bug is found in the engine; it has the configuration.
     """
+    use()
     if isinstance(routing, str):
         routing = {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []}
     config = {
