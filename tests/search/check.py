@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from paceline.errors import PacelineError
 from search import guard
 from search.case import Case
-from search.mechanisms import drawn, exercised
+from search.mechanisms import drawn, exercised, telling
 from search.oracle import api, foresight, invariants, leaping, progress, reference, steps
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
+
+LOOKED_AT = 6
+"""Of so many cases, one is looked at for which of its mechanisms make a difference."""
 
 
 @dataclass(slots=True)
@@ -31,6 +34,8 @@ class Verdict:
         Mechanisms that it has, and that were seen at work.
     asked : Counter of str
         What was asked of it: of the engine's replay, the reference, the public API.
+    telling : set of str or None
+        Mechanisms without which it comes out otherwise; None where that was not looked at.
     """
 
     failures: list[Failure] = field(default_factory=list)
@@ -39,6 +44,7 @@ class Verdict:
     drawn: set[str] = field(default_factory=set)
     exercised: set[str] = field(default_factory=set)
     asked: Counter[str] = field(default_factory=Counter)
+    telling: set[str] | None = None
 
 
 @dataclass(slots=True)
@@ -83,7 +89,11 @@ class _Checks:
             self.where = "other outputs"
             verdict.asked["other outputs"] += 1
             found += foresight.broken(leapt, self.number)
-        return found + self._reference(leapt)
+        found += self._reference(leapt)
+        if self.number % LOOKED_AT == 0 and not found:
+            self.where = "without a mechanism"
+            verdict.telling = telling(plain)
+        return found
 
     def _reference(self, leapt: Replayed) -> list[Failure]:
         if not reference.covers(leapt.case):

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from search.check import Verdict
 
+LOOKED_AT = "all looked at"
+
 
 @dataclass(slots=True)
 class Counts:
@@ -25,6 +27,8 @@ class Counts:
         Cases that make no progress, by how.
     asked : Counter of str
         What was asked of cases.
+    telling : Counter of str
+        Cases that come out otherwise without a mechanism, of those looked at, which are counted too.
     """
 
     cases: int = 0
@@ -33,6 +37,7 @@ class Counts:
     refused: Counter[str] = field(default_factory=Counter)
     stopped: Counter[str] = field(default_factory=Counter)
     asked: Counter[str] = field(default_factory=Counter)
+    telling: Counter[str] = field(default_factory=Counter)
 
     @property
     def accepted(self) -> int:
@@ -48,6 +53,8 @@ class Counts:
             return
         self.drawn.update(verdict.drawn)
         self.exercised.update(verdict.exercised)
+        if verdict.telling is not None:
+            self.telling.update(verdict.telling | {LOOKED_AT})
         if verdict.stopped is not None:
             self.stopped[verdict.stopped] += 1
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from search.brief import brief
 from search.case import Case, draw
+from search.counts import LOOKED_AT
 from search.mechanisms import drawn
 from search.process import Worker
 from search.searching import Found
@@ -17,7 +18,6 @@ def table(found: Found, rare: float) -> str:
     """Say how much was drawn, and which mechanisms rarely."""
     counts = found.counts
     failed = len({number for numbers in found.kinds.values() for number in numbers})
-    accepted = max(counts.accepted, 1)
     lines = [
         f"seed {found.seed}: {counts.cases} cases in {found.seconds:.0f} s "
         f"({counts.cases / max(found.seconds, 1e-9):.0f}/s), {counts.refused.total()} refused, "
@@ -26,10 +26,15 @@ def table(found: Found, rare: float) -> str:
     lines += [f"  refused {count:6}  {reason}" for reason, count in counts.refused.most_common()]
     lines += [f"  no progress {count:6}  {reason}" for reason, count in counts.stopped.most_common()]
     lines += [f"  asked {count:6}  {reason}" for reason, count in counts.asked.most_common()]
-    for title, counter in (("drawn", counts.drawn), ("exercised", counts.exercised)):
-        lines.append(f"{title}, of {accepted} accepted:")
+    looked_at = counts.telling[LOOKED_AT]
+    for title, counter, all_of_them in (
+        ("drawn", counts.drawn, counts.accepted),
+        ("seen at work", counts.exercised, counts.accepted),
+        ("coming out otherwise without", counts.telling, looked_at),
+    ):
+        lines.append(f"{title}, of {all_of_them} cases:")
         for name, count in sorted(counter.items()):
-            share = count / accepted
+            share = count / max(all_of_them, 1)
             lines.append(f"  {'*' if share < rare else ' '} {count:7} {share:7.2%}  {name}")
     return "\n".join(lines)
 

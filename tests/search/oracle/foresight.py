@@ -40,9 +40,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     if other is None:
         assert stop is not None
         # The error itself is when no token comes any more, which nothing decides on.
-        other, again = progress.replayed(
-            progress.before(changed_case, stop), leap=replayed.leap, record=True
-        )
+        other, again = progress.replayed(progress.before(changed_case, stop), leap=replayed.leap, record=True)
         if other is None:
             yield Failure("progress: stops before its moment", f"{stop}, then {again}")
             return
@@ -72,7 +70,11 @@ def _changed(case: Case, chosen: random.Random) -> tuple[list[Row], list[int]]:
         other = {**request, "output_tokens": chosen.randint(1, MOST)}
         reasons = request.get("reasoning_tokens", 0)
         shortest = min(other["output_tokens"], request["output_tokens"])
-        if chosen.random() < 0.5 and shortest > reasons and _refusals(case, other) == _refusals(case, request):
+        if (
+            chosen.random() < 0.5
+            and shortest > reasons
+            and _refusals(case, other) == _refusals(case, request)
+        ):
             changed.append(row)
             requests.append(other)
         else:

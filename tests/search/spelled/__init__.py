@@ -1,1 +1,1 @@
-"""A case as a user would write it: schedulers, rules and monitors of the public API, from what the engine reads."""
+"""A case as a user would write it, in the classes of the public API."""

@@ -56,7 +56,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
 
 
 def sayable(wire: Wire) -> bool:
-    """Whether the public API has words for a scheduler: how long a sorted queue may be is a constant there."""
+    """Whether the public API can say it: how long a queue that is sorted may be is a constant there."""
     return bool(wire["order"].get("most", LONGEST_SORTED) == LONGEST_SORTED)
 
 

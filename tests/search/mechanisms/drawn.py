@@ -1,4 +1,4 @@
-"""What a case says, and what of it was seen to happen: names that are counted."""
+"""The mechanisms that a case has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from search.case import Case
-from search.oracle.replayed import FINISHED, REJECTED, RUNNING, WAITING, Replayed
 
 Wire = dict[str, Any]
 FLAGS = (
@@ -29,9 +28,8 @@ def drawn(case: Case) -> set[str]:
         for action in monitor["actions"]:
             live = action["live"]
             found.add("migrate: live" if live and live["stages"] else "migrate: at once")
-            for part in ("source", "target", "choose"):
-                found |= set(_fields(f"monitor {part}", action[part]))
-            found |= set(_fields("monitor when", action["when"]))
+            for part in ("source", "target", "choose", "when"):
+                found |= set(_fields("monitor", action[part]))
     for name in ("links", "pace", "lockstep"):
         if config[name] is not None:
             found.add(name)
@@ -47,9 +45,8 @@ def drawn(case: Case) -> set[str]:
 def _of_instance(instance: Wire) -> Iterator[str]:
     scheduler = instance["scheduler"]
     kinds = [stage["kind"] for stage in scheduler["stages"]]
-    yield "stages: " + ", ".join(kinds)
+    yield from _orders(kinds)
     for stage in scheduler["stages"]:
-        yield f"stage: {stage['kind']}"
         for name, value in stage.items():
             if name == "gather" and value:
                 yield "admit: gather"
@@ -79,7 +76,9 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         yield f"admission: {scheduler['admission']['kind']}"
         if scheduler["admission"].get("most"):
             yield "displace: most"
-        yield from _fields("displace when", scheduler["admission"].get("when"))
+        if scheduler["admission"].get("when"):
+            yield "displace: when"
+        yield from _fields("displace", scheduler["admission"].get("when"))
     yield f"cost: {instance['cost']['kind']}"
     if instance["traffic"]:
         yield "traffic"
@@ -87,6 +86,16 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         yield "budget: 1 to 8"
     if instance["max_model_len"]:
         yield "max_model_len"
+
+
+def _orders(kinds: list[str]) -> Iterator[str]:
+    """Yield the order of the stages: of four, of which there are many orders, pair by pair."""
+    if len(kinds) < 4:
+        yield "stages: " + ", ".join(kinds)
+    for at, kind in enumerate(kinds):
+        yield f"stage: {kind}"
+        for after in kinds[at + 1 :]:
+            yield f"order: {kind} before {after}"
 
 
 def _of_ranking(order: Wire) -> Iterator[str]:
@@ -127,7 +136,9 @@ def _fields(where: str, part: Any) -> Iterator[str]:
             yield from _fields(where, one)
     elif isinstance(part, dict):
         if "field" in part:
-            yield f"{where}: {part['field']}"
+            space, _, name = part["field"].partition(".")
+            # Two instances are looked at together seldom: rules and monitors count as one there.
+            yield f"pair: {name}" if space in ("here", "there") else f"{where}: {part['field']}"
         if "op" in part:
             yield f"op: {part['op']}"
         if "over" in part:
@@ -148,86 +159,3 @@ def _of_requests(case: Case) -> Iterator[str]:
         yield "prefix ids"
     if any("session" in row for row in rows):
         yield "sessions"
-
-
-def exercised(replayed: Replayed) -> set[str]:
-    """Return what was seen to happen in a replay."""
-    found: set[str] = set()
-    statuses = set(replayed.column("status"))
-    for status, name in (
-        (FINISHED, "finished"),
-        (REJECTED, "rejected"),
-        (RUNNING, "cut off running"),
-        (WAITING, "cut off waiting"),
-    ):
-        if status in statuses:
-            found.add(name)
-    if any(replayed.column("reason")):
-        found |= {f"rejected: {reason}" for reason in set(replayed.column("reason")) - {0}}
-    if any(replayed.column("migrations")):
-        found.add("moved")
-    for index, used in enumerate(replayed.stats["instances"]):
-        log = replayed.decisions[index]
-        scheduler = replayed.case.config["instances"][index]["scheduler"]
-        found |= set(_of_usage(used, scheduler))
-        found |= set(_of_log(log, scheduler, used))
-    return found
-
-
-def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
-    if used["preemptions"]:
-        yield "preempted"
-        yield f"preempted: victim {scheduler['victim']}"
-        yield f"preempted: allocation {scheduler['allocation']}"
-        yield f"preempted: {scheduler['preemption']['kind']}"
-        for name in FLAGS:
-            if scheduler[name]:
-                yield f"preempted with {name}"
-    if used["swapped_out_blocks"]:
-        yield "swapped out"
-    if used["swapped_in_blocks"]:
-        yield "swapped in"
-    if used["swap_overflows"]:
-        yield "swap overflowed"
-    if used["prefix_hits"]:
-        yield "prefix hit"
-    if used["evictions"]:
-        yield "evicted"
-    if used["landed"]:
-        yield "landed"
-    if used["extrapolated"]:
-        yield "extrapolated"
-
-
-def _of_log(log: list[Wire], scheduler: Wire, used: Wire) -> Iterator[str]:
-    before: set[int] = set()
-    displaces = scheduler["admission"]["kind"] == "displace"
-    seats, budget = scheduler["max_num_seqs"], scheduler["max_num_batched_tokens"]
-    for step in log:
-        parts = {entry[3] for entry in step["scheduled"]}
-        for part in parts:
-            yield f"step: {part}"
-        if "decode" in parts and parts & {"chunk", "admitted"}:
-            yield "step: mixed"
-        if step["group"] and step["group"][1] > 1:
-            yield "layered: more than one group"
-        if step["preempted"]:
-            if len(step["preempted"]) > 1:
-                yield "step: several preempted"
-            if "admitted" in parts:
-                yield "step: preempts and admits"
-                if displaces:
-                    yield "displaced"
-            if not before & set(step["preempted"]):
-                yield "step: preempted what did not run before"
-        if sum(entry[1] for entry in step["scheduled"]) >= budget:
-            yield "step: budget used up"
-        if len(step["scheduled"]) >= seats > 1:
-            yield "step: seats used up"
-        if step["free_blocks"] == 0:
-            yield "step: no block free"
-        before = {entry[0] for entry in step["scheduled"]}
-    if len(log) > 1:
-        yield "steps: several"
-    if used["steps"] > 50:
-        yield "steps: more than 50"
