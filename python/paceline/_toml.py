@@ -38,8 +38,13 @@ def parse(text: str, what: str) -> dict[str, Any]:
     """Read the text of a TOML file; ``what`` names it in the error."""
     try:
         return tomllib.loads(text)
+    except RecursionError as error:
+        raise ConfigError(f"{what} must be TOML, was nested too deeply") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{what} must be TOML: {error}") from error
+    except ValueError as error:
+        # Python refuses to convert more than 4,300 digits; TOML has whole numbers of 64 bits.
+        raise ConfigError(f"{what} must be TOML, had a whole number of too many digits") from error
 
 
 def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:

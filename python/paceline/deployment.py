@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from paceline import _check
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
+from paceline.cost.efficiency import fitted_to
 from paceline.cost.traffic import traffic_wire
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_from_table
@@ -120,6 +121,16 @@ class Instance:
     def resolved_gpu(self) -> Gpu | None:
         """The GPU itself, looked up where it was given by name."""
         return Gpu.load(self.gpu) if isinstance(self.gpu, str) else self.gpu
+
+    @property
+    def borrowed_fit(self) -> str | None:
+        """What the efficiencies were fitted to, where that is another model, GPU or split than this."""
+        efficiency = self.cost.efficiency if isinstance(self.cost, Roofline) else None
+        model, gpu = self.resolved_model, self.resolved_gpu
+        if efficiency is None or not efficiency.fitted_to or model is None or gpu is None:
+            return None
+        own = fitted_to(model.name, gpu.name, self.tensor_parallel)
+        return None if efficiency.fitted_to == own else f"{own} has the fit of {efficiency.fitted_to}"
 
     @property
     def kv_bytes_per_token(self) -> int:

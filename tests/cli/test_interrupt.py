@@ -54,7 +54,7 @@ import sys, threading
 from pathlib import Path
 from paceline.cli import app, main
 from paceline.cli.interrupt import interruptible
-from paceline.result.atomic import new_directory
+from paceline._atomic import new_directory
 
 def write() -> None:
     with new_directory(Path("run")) as draft:

@@ -37,6 +37,7 @@ def document(**changes: Any) -> dict[str, Any]:
         "prefix_hit_rate": 0.0,
         "evictions": 0,
         "uses_oracle": False,
+        "borrowed_fits": [],
         "steps": 1_000_000,
         "extrapolated": {},
         "hbm_bytes": None,

@@ -54,6 +54,21 @@ def test_steps_in_a_csv_file_are_fitted(paceline: Run, tmp_path: Path) -> None:
     assert "layer_s" in paceline(*words, "--fit", "layer_s").stdout
 
 
+def test_other_starts_are_tried_on_request(paceline: Run, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    (tmp_path / "steps.csv").write_text(
+        "name,prefill,decodes,context,seconds,source\ndecode,0,1,64,0.009,mine\n"
+    )
+    words = ("calibrate", "steps.csv", "--model", "llama-3.1-8b", "--gpu", "h100-sxm", "--fit", "layer_s")
+    done = paceline(*words, "--fit", "step_s", "--starts", "3", "--out", "fit.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["starts"] == 3
+    assert all(of["cost"] <= document["cost"] + 0.5 for of in document["equals"])
+    fit = Fit.from_toml((tmp_path / "fit.toml").read_text())
+    assert [of.fitted for of in fit.equals] == [of["fitted"] for of in document["equals"]] != []
+
+
 def test_a_file_without_a_model_says_what_to_give(paceline: Run, tmp_path: Path) -> None:
     (tmp_path / "steps.csv").write_text("name,prefill,seconds,source\nprompt,4096,0.15,mine\n")
     done = paceline("calibrate", "steps.csv")

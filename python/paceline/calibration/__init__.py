@@ -8,7 +8,8 @@ hand.
 from __future__ import annotations
 
 from paceline.calibration.candidate import Candidate
-from paceline.calibration.fit import Fit, Residual, fit_names, load_fit
+from paceline.calibration.equals import with_equals
+from paceline.calibration.fit import Equal, Fit, Residual, fit_names, load_fit
 from paceline.calibration.fitting import calibrate
 from paceline.calibration.observation import Observation, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
@@ -16,6 +17,7 @@ from paceline.calibration.problem import Problem, read_observations
 
 __all__ = [
     "Candidate",
+    "Equal",
     "Fit",
     "Observation",
     "Parameter",
@@ -28,4 +30,5 @@ __all__ = [
     "fit_names",
     "load_fit",
     "read_observations",
+    "with_equals",
 ]

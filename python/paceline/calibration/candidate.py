@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +15,20 @@ from paceline.cost import Roofline
 from paceline.deployment import Instance
 from paceline.policies.layered_prefill import authors_chunked
 from paceline.result.traffic import TrafficStats, energy_j
-from paceline.synthesis import synthesize
+from paceline.synthesis import Arrivals, BenchmarkClient, synthesize
 
 if TYPE_CHECKING:
     from paceline.hardware import Gpu
     from paceline.model import Model
     from paceline.trace import Trace
 
-__all__ = ["METRICS", "Candidate"]
+__all__ = ["ARRIVALS", "METRICS", "Candidate"]
 
 METRICS = ("ttft_mean", "ttft_p99", "tbt_mean", "tbt_p99", "expert_bytes_per_request", "energy_per_token")
 """What can be observed of a replay: seconds, bytes, and joules a token of prompt or output."""
+
+ARRIVALS: Mapping[str, Arrivals | None] = {"workload": None, "benchmark-client": BenchmarkClient()}
+"""The arrival processes of observations, by name; None: the workload's own."""
 
 _TICKS_PER_SECOND = 1e12
 
@@ -47,7 +51,7 @@ class Candidate:
     model: Model
     gpu: Gpu
     tensor_parallel: int
-    traces: dict[tuple[str, float, int, int], Trace] = field(default_factory=dict)
+    traces: dict[tuple[str, float, int, int, str], Trace] = field(default_factory=dict)
     _wire: dict[str, Any] | None = field(default=None, init=False)
     _served: dict[tuple[Any, ...], dict[str, float]] = field(default_factory=dict, init=False)
 
@@ -56,12 +60,12 @@ class Candidate:
         return step_seconds(self._instance_wire()["cost"], **work)
 
     def served(
-        self, *, workload: str, rate: float, chunk: int, requests: int, seeds: int
+        self, *, workload: str, rate: float, chunk: int, requests: int, seeds: int, arrivals: str = "workload"
     ) -> dict[str, float]:
         """Return `METRICS` of chunked prefill on a drawn workload: of each, the median over the seeds."""
-        key = (workload, rate, chunk, requests, seeds)
+        key = (workload, rate, chunk, requests, seeds, arrivals)
         if key not in self._served:
-            rows = [self._replay(workload, rate, chunk, requests, seed) for seed in range(seeds)]
+            rows = [self._replay(workload, rate, chunk, requests, seed, arrivals) for seed in range(seeds)]
             medians = np.median(np.array(rows), axis=0)
             self._served[key] = dict(zip(METRICS, map(float, medians), strict=True))
         return self._served[key]
@@ -78,10 +82,14 @@ class Candidate:
             self._wire = instance.to_wire()
         return self._wire
 
-    def _replay(self, workload: str, rate: float, chunk: int, requests: int, seed: int) -> tuple[float, ...]:
-        drawn = (workload, rate, requests, seed)
+    def _replay(
+        self, workload: str, rate: float, chunk: int, requests: int, seed: int, arrivals: str
+    ) -> tuple[float, ...]:
+        drawn = (workload, rate, requests, seed, arrivals)
         if drawn not in self.traces:
-            self.traces[drawn] = synthesize(workload, requests=requests, rate=rate, seed=seed)
+            self.traces[drawn] = synthesize(
+                workload, requests=requests, rate=rate, seed=seed, arrivals=ARRIVALS[arrivals]
+            )
         trace = self.traces[drawn]
         policy = authors_chunked(max_num_batched_tokens=chunk)
         wire = self._instance_wire()

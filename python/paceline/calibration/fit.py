@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from importlib import resources
+from itertools import accumulate
 from typing import Any, Literal
 
 from paceline._toml import build, close_matches, dump, parse, table
@@ -11,7 +13,7 @@ from paceline.cost import Coverage, Efficiency, Energy, Roofline
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 
-__all__ = ["Fit", "Residual", "fit_names", "load_fit"]
+__all__ = ["Equal", "Fit", "Residual", "fit_names", "load_fit"]
 
 _FOLDER = resources.files("paceline.profiles") / "fits"
 _SUFFIX = ".fit.toml"
@@ -41,6 +43,30 @@ class Residual:
         """The prediction over the observation, less 1."""
         return self.fitted / self.observed - 1
 
+    @property
+    def pull(self) -> float:
+        """The logarithm of that over the tolerance; 0 on the right side of a bound."""
+        pull = math.log(self.fitted / self.observed) / self.tolerance
+        if self.bound == "at_least":
+            return min(pull, 0.0)
+        return max(pull, 0.0) if self.bound == "at_most" else pull
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Equal:
+    """Other numbers that meet the observations as well.
+
+    Parameters
+    ----------
+    cost
+        Half the sum of squared residuals.
+    fitted
+        The numbers by name.
+    """
+
+    cost: float
+    fitted: dict[str, float]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
@@ -62,6 +88,12 @@ class Fit:
         What made it.
     observations_sha256
         Of the file of observations.
+    equals
+        Fits from other starts that meet the observations as well
+        (:func:`~paceline.calibration.with_equals`). Where there are some, the observations do not determine
+        the numbers, and what the fit says of other work is one of several answers: see :meth:`variants`.
+    starts
+        How many other starts were tried for that; 0: none.
 
     Examples
     --------
@@ -81,6 +113,45 @@ class Fit:
     at_bound: tuple[str, ...] = ()
     tool: str = ""
     observations_sha256: str = ""
+    equals: tuple[Equal, ...] = ()
+    starts: int = 0
+
+    @property
+    def cost(self) -> float:
+        """Half the sum of squared residuals of the observations."""
+        return 0.5 * sum(of.pull**2 for of in self.residuals)
+
+    def variants(self) -> tuple[Fit, ...]:
+        """Return a fit for each of ``equals``, without residuals."""
+        return tuple(self._with(of.fitted) for of in self.equals)
+
+    def _with(self, values: dict[str, float]) -> Fit:
+        efficiency = table(self.efficiency) | {k: v for k, v in values.items() if hasattr(self.efficiency, k)}
+        coverage, energy = self.coverage, self.energy
+        if coverage is not None:
+            points = dict(zip(coverage.tokens, coverage.share, strict=True))
+            points |= {
+                int(name.removeprefix("coverage_")): value
+                for name, value in values.items()
+                if name.startswith("coverage_")
+            }
+            tokens = tuple(sorted(points))
+            # A larger batch needs no fewer experts.
+            share = tuple(accumulate((min(points[n], 1.0) for n in tokens), max))
+            coverage = Coverage(tokens=tokens, share=share, source=coverage.source)
+        if energy is not None:
+            energy = build(
+                Energy, table(energy) | {k: v for k, v in values.items() if hasattr(energy, k)}, "a fit"
+            )
+        return replace(
+            self,
+            efficiency=build(Efficiency, efficiency, "a fit"),
+            coverage=coverage,
+            energy=energy,
+            fitted=dict(values),
+            residuals=(),
+            equals=(),
+        )
 
     def roofline(self) -> Roofline:
         """Return a roofline of these efficiencies."""
@@ -100,12 +171,14 @@ class Fit:
             "tool": self.tool,
             "observations_sha256": self.observations_sha256,
             "at_bound": list(self.at_bound),
+            "starts": self.starts,
             "fitted": self.fitted,
             "efficiency": table(self.efficiency),
         }
         for name in ("coverage", "energy"):
             if getattr(self, name) is not None:
                 content[name] = table(getattr(self, name))
+        content["equals"] = [table(of) for of in self.equals]
         content["residuals"] = [table(residual) for residual in self.residuals]
         return dump(content)
 
@@ -124,6 +197,10 @@ class Fit:
         if not isinstance(rows, list):
             raise ConfigError(f"residuals of a fit must be tables, was {rows!r}")
         made["residuals"] = tuple(build(Residual, row, "residuals of a fit") for row in rows)
+        others = made.get("equals", [])
+        if not isinstance(others, list):
+            raise ConfigError(f"equals of a fit must be tables, was {others!r}")
+        made["equals"] = tuple(build(Equal, row, "equals of a fit") for row in others)
         made["at_bound"] = tuple(made.get("at_bound", ()))
         return build(cls, made, "a fit")
 

@@ -169,10 +169,14 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
 def _residual(of: Observation, predicted: float) -> float:
     if not predicted > 0:
         raise ConfigError(f"the prediction of observation {of.name!r} must be above 0, was {predicted}")
-    off = math.log(predicted / of.value) / of.tolerance
-    if of.bound == "at_least":
-        return min(off, 0.0)
-    return max(off, 0.0) if of.bound == "at_most" else off
+    return Residual(
+        name=of.name,
+        source=of.source,
+        observed=of.value,
+        fitted=predicted,
+        tolerance=of.tolerance,
+        bound=of.bound,
+    ).pull
 
 
 def _least_squares() -> Any:  # noqa: ANN401 - SciPy has no types

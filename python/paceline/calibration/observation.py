@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from paceline import _check
-from paceline.calibration.candidate import METRICS
+from paceline.calibration.candidate import ARRIVALS, METRICS
 from paceline.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -100,11 +100,14 @@ class Serving:
     metric
         One of `paceline.calibration.candidate.METRICS`.
     workload, rate
-        A preset of `paceline.synthesis.presets`, and requests a second (Poisson).
+        A preset of `paceline.synthesis.presets`, and requests a second.
     chunk
         Tokens of a step, decodes among them.
     requests, seeds
         Requests of a trace, and how many traces.
+    arrivals
+        ``"workload"``, the workload's own process, or ``"benchmark-client"``: vLLM's client from seed 0, so
+        that traces differ in lengths alone.
     """
 
     metric: str
@@ -113,6 +116,7 @@ class Serving:
     chunk: int
     requests: int = 200
     seeds: int = 24
+    arrivals: str = "workload"
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -120,6 +124,10 @@ class Serving:
         _check.positive("rate of a Serving", self.rate)
         for name in ("chunk", "requests", "seeds"):
             _check.count(f"{name} of a Serving", getattr(self, name))
+        if self.arrivals not in ARRIVALS:
+            raise ConfigError(
+                f"arrivals of a Serving must be one of {', '.join(ARRIVALS)}, was {self.arrivals!r}"
+            )
 
     def predict(self, candidate: Candidate) -> float:
         """Return what a candidate says of it."""
@@ -129,6 +137,7 @@ class Serving:
             chunk=self.chunk,
             requests=self.requests,
             seeds=self.seeds,
+            arrivals=self.arrivals,
         )
         return served[self.metric]
 

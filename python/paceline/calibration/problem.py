@@ -9,15 +9,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from paceline._toml import build, parse
 from paceline.calibration.observation import Observation, Of, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
 from paceline.cost import Coverage, Efficiency
+from paceline.cost.efficiency import fitted_to
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
+from paceline.kernels.typed import Kind, read_csv, without_nulls
 from paceline.model import Model
+from paceline.trace.opening import content
 
 __all__ = ["Problem", "read_observations"]
 
@@ -97,6 +98,7 @@ class Problem:
             raise ConfigError(f"gpu of a Problem must have efficiencies to start from, {self.gpu!r} has none")
         fields = table(given) | dict(self.fixed)
         fields["source"] = "fitted by paceline calibrate; what is not among the fitted is the catalog's"
+        fields["fitted_to"] = fitted_to(self.model, self.gpu, self.tensor_parallel)
         return build(Efficiency, fields, "fixed of a Problem")
 
 
@@ -127,11 +129,14 @@ def read_observations(
         If the file is not like that.
     """
     path = Path(path)
-    content = path.read_bytes()
+    data = content(path, error=ConfigError)
     if path.suffix == ".csv":
         document: dict[str, Any] = {"observations": _csv(path)}
     else:
-        document = parse(content.decode(), str(path))
+        try:
+            document = parse(data.decode(), str(path))
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{path} must be UTF-8 text: {error}") from error
     unknown = set(document) - {
         *(
             "model",
@@ -161,15 +166,22 @@ def read_observations(
             **document,
             "parameters": tuple(
                 _parameter(fields, document["gpu"], f"parameter {at} of {path}")
-                for at, fields in enumerate(document.get("parameters", []))
+                for at, fields in enumerate(_tables(document, "parameters", path))
             ),
             "observations": tuple(
                 _observation(fields, f"observation {at} of {path}")
-                for at, fields in enumerate(document.get("observations", []))
+                for at, fields in enumerate(_tables(document, "observations", path))
             ),
-            "sha256": hashlib.sha256(content).hexdigest(),
+            "sha256": hashlib.sha256(data).hexdigest(),
         }
     )
+
+
+def _tables(document: Mapping[str, Any], name: str, path: Path) -> list[Mapping[str, Any]]:
+    tables = document.get(name, [])
+    if not isinstance(tables, list) or not all(isinstance(each, Mapping) for each in tables):
+        raise ConfigError(f"{name} of {path} must be tables, [[{name}]], was {repr(tables)[:80]}")
+    return tables
 
 
 def _parameter(fields: Mapping[str, Any], gpu: str, what: str) -> Parameter:
@@ -193,12 +205,10 @@ def _observation(fields: Mapping[str, Any], what: str) -> Observation:
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:
-    frame = pl.read_csv(path)
-    needed = {"name", "seconds", "source"} - set(frame.columns)
-    if needed:
-        raise ConfigError(
-            f"{path} must have the columns name, seconds and source, lacked {', '.join(sorted(needed))}"
-        )
+    needed: dict[str, Kind] = {"name": "text", "seconds": "number", "source": "text"}
+    steps: dict[str, Kind] = dict.fromkeys(("decodes", "context", "prefill", "history"), "count")
+    frame = read_csv(path, needed, optional={**steps, "tolerance": "number"}, others=False)
+    without_nulls(frame.select(list(needed)), str(path))
     return [
         {"kind": "step", "value": row.pop("seconds"), **{k: v for k, v in row.items() if v is not None}}
         for row in frame.iter_rows(named=True)

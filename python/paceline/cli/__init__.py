@@ -2,7 +2,9 @@
 
 Answers go to standard output and everything else to standard error. The exit
 status is 0 for success, 2 for a mistake in the arguments, the trace or the
-configuration, 130 after Ctrl-C, and 1 for a bug of Paceline's own.
+configuration, or where the answer cannot be written, 128 and the signal's
+number after Ctrl-C (130), SIGTERM (143) or SIGHUP (129), and 1 for a bug of
+Paceline's own.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         The words after `paceline`; those of this process if None.
     """
+    from paceline.cli.interrupt import listening, stop
+
     try:
-        from paceline.cli.app import run
+        with listening():
+            from paceline.cli.app import run
 
-        return run(arguments)
-    except KeyboardInterrupt:
-        from paceline.cli.interrupt import stop
-
-        return stop()
+            return run(arguments)
+    except KeyboardInterrupt as interrupt:
+        return stop(interrupt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ _COMMANDS = {
     "profiles": "Import kernel profiles, list them, and look into one.",
     "profile": "Measure a model's kernels on the GPU at hand, with PyTorch.",
     "policies": "List the policies that --policy knows.",
+    "clean": "Remove what killed runs left half written.",
 }
 
 
@@ -60,6 +62,10 @@ for _order, (_command, _help) in enumerate(_COMMANDS.items()):
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command, with errors that the caller can put right as one line."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if sys.stdout is None:
+        # Python has no stream for a descriptor that was closed before it started; an answer would be lost.
+        complain("standard output must be open, was closed; redirect it to a file or to /dev/null")
+        return USAGE
     try:
         status = app(words, exit_on_error=False, print_error=False)
         sys.stdout.flush()
@@ -70,15 +76,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
         complain(_one_line(str(error)))
         return USAGE
     except BrokenPipeError:
-        # The reader has seen enough. Python would complain again when it flushes at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough.
+        _discard_output()
         return FAILED
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         complain(f"{where}{error.strerror or error}")
+        _discard_output()
+        return USAGE
+    except MemoryError:
+        complain("out of memory: the trace, the cluster or the profile is too large for this machine")
         return USAGE
     # Only a command that answers yes or no has a status of its own.
     return status if isinstance(status, int) else 0
+
+
+def _discard_output() -> None:
+    """Send what is still to be written nowhere: Python would complain again when it flushes at the end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _help_words(words: Sequence[str]) -> str:

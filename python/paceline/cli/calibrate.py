@@ -21,6 +21,7 @@ def calibrate(
     gpu: str | None = None,
     tensor_parallel: int | None = None,
     fit: tuple[str, ...] = (),
+    starts: int = 0,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -39,13 +40,15 @@ def calibrate(
         What was observed, in place of the file's. A CSV file has none.
     fit
         What may move, in place of the file's: memory, layer_s, coverage_512 and the like.
+    starts
+        Fit again from so many other starts, and keep the fits that meet the observations as well.
     json
         Print one JSON object instead of a table.
     quiet
         Do not say how far the fit has come.
     """
     from paceline.calibration import calibrate as solve
-    from paceline.calibration import read_observations
+    from paceline.calibration import read_observations, with_equals
     from paceline.cli.output import note, print_json
 
     problem = read_observations(
@@ -53,8 +56,13 @@ def calibrate(
     )
     with _Status(quiet=quiet) as status:
         found = solve(problem, report=status.show)
+        if starts:
+            found = with_equals(problem, found, starts=starts, report=status.again)
     if out is not None:
-        out.write_text(found.to_toml(), encoding="utf-8")
+        from paceline._atomic import new_file
+
+        with new_file(out) as draft:
+            draft.write_text(found.to_toml(), encoding="utf-8")
     if json:
         print_json(_document(found))
     else:
@@ -71,6 +79,9 @@ def _document(found: Fit) -> dict[str, Any]:
         "fitted": found.fitted,
         "at_bound": list(found.at_bound),
         "observations_sha256": found.observations_sha256,
+        "cost": found.cost,
+        "starts": found.starts,
+        "equals": [{"cost": of.cost, "fitted": of.fitted} for of in found.equals],
         "residuals": [
             {
                 "name": of.name,
@@ -92,9 +103,9 @@ def _print(found: Fit) -> None:
     signs = {None: "", "at_least": "≥ ", "at_most": "≤ "}
     console().print(
         table(
-            ("fitted", "value", ""),
+            ("fitted", "value", "fits of equal cost", ""),
             [
-                (name, f"{value:.4g}", "at its bound" if name in found.at_bound else "")
+                (name, f"{value:.4g}", _range(found, name), "at its bound" if name in found.at_bound else "")
                 for name, value in found.fitted.items()
             ],
         )
@@ -109,6 +120,11 @@ def _print(found: Fit) -> None:
             ],
         )
     )
+
+
+def _range(found: Fit, name: str) -> str:
+    values = [of.fitted[name] for of in found.equals]
+    return f"{min(values):.4g} to {max(values):.4g}" if values else ""
 
 
 class _Status:
@@ -132,6 +148,11 @@ class _Status:
         """Show the number of evaluations, and half the sum of squares."""
         if self._status is not None:
             self._status.update(f"fitting: {evaluated} evaluations, {cost:.2f}")
+
+    def again(self, done: int, cost: float) -> None:
+        """Show how many other starts were tried."""
+        if self._status is not None:
+            self._status.update(f"fitting again: {done} starts, {cost:.2f}")
 
     def __exit__(self, *error: object) -> None:
         if self._status is not None:

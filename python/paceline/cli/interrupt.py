@@ -1,4 +1,4 @@
-"""Stopping at once on Ctrl-C.
+"""Stopping at once on Ctrl-C, and on the signals that end a process.
 
 Python runs a signal's handler between two of its own instructions, so a long
 call into native code (reading a file, writing one) would hold it up. Such calls
@@ -8,13 +8,16 @@ engine itself looks for signals and runs on the main thread.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Final, TypeVar
 
-__all__ = ["INTERRUPTED", "interruptible", "stop"]
+__all__ = ["INTERRUPTED", "Terminated", "interruptible", "listening", "stop"]
 
 INTERRUPTED: Final = 130
 """The exit status after SIGINT: 128 and the signal's number."""
@@ -23,6 +26,41 @@ _T = TypeVar("_T")
 
 # Not threads: an interrupted join makes Python 3.11 and 3.12 believe that the thread has ended.
 _unfinished: set[threading.Event] = set()
+
+_ENDING: Final = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP arrived; stops whatever Ctrl-C stops.
+
+    Parameters
+    ----------
+    number
+        The signal's number.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[None]:
+    """Raise `Terminated` at SIGTERM and SIGHUP inside the block, unless they are ignored or handled."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _ENDING:
+            if signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _raise(number: int, _: FrameType | None) -> None:
+    raise Terminated(number)
 
 
 def interruptible(work: Callable[[], _T]) -> _T:
@@ -49,16 +87,26 @@ def interruptible(work: Callable[[], _T]) -> _T:
     return answers[0]
 
 
-def stop() -> int:
-    """Say that the command was interrupted, and remove what it had half written."""
-    print("paceline: interrupted", file=sys.stderr)
+def stop(interrupt: KeyboardInterrupt) -> int:
+    """Say that the command was stopped, and remove what it had half written.
+
+    Returns
+    -------
+    int
+        The exit status: 128 and the signal's number.
+    """
+    terminated = isinstance(interrupt, Terminated)
+    status = 128 + interrupt.number if isinstance(interrupt, Terminated) else INTERRUPTED
+    with contextlib.suppress(OSError):
+        print(f"paceline: {'terminated' if terminated else 'interrupted'}", file=sys.stderr)
     if all(work.is_set() for work in _unfinished):
-        return INTERRUPTED
-    if "paceline.result.atomic" in sys.modules:
-        from paceline.result.atomic import abandon_unfinished
+        return status
+    if "paceline._atomic" in sys.modules:
+        from paceline._atomic import abandon_unfinished
 
         abandon_unfinished()
     # The thread is deep in native code; waiting for it would be what Ctrl-C is there to avoid.
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(INTERRUPTED)
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import sys
@@ -16,13 +17,17 @@ __all__ = ["complain", "console", "note", "print_json", "table"]
 
 
 def complain(message: str) -> None:
-    """Write one line about what went wrong to standard error."""
-    print(f"paceline: {message}", file=sys.stderr)
+    """Write one line about what went wrong to standard error, unless that is closed."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(f"paceline: {message}", file=sys.stderr)
 
 
 def note(message: str) -> None:
-    """Write one line of no consequence to standard error."""
-    print(message, file=sys.stderr)
+    """Write one line of no consequence to standard error, unless that is closed."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(message, file=sys.stderr)
 
 
 def print_json(document: Any) -> None:  # noqa: ANN401 - whatever JSON can say

@@ -121,6 +121,7 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
         facts.append(("prefix cache", f"{found}, {totals['evictions']:,} blocks evicted"))
     if totals["uses_oracle"]:
         facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
+    facts += [("borrowed fit", f"{fit}: its times are a guess") for fit in totals["borrowed_fits"]]
     return facts
 
 

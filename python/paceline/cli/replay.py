@@ -10,6 +10,7 @@ from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
     from paceline.deployment import Cluster
+    from paceline.limits import Limits
     from paceline.objectives import SLO
     from paceline.trace import Trace
 
@@ -50,6 +51,7 @@ def replay(
     scale: Annotated[float | None, Parameter(group=_LOAD)] = None,
     until: Annotated[float | None, Parameter(group=_LOAD)] = None,
     on_empty_output: Annotated[Literal["drop", "error"], Parameter(group=_LOAD)] = "drop",
+    limit: Annotated[tuple[str, ...], Parameter(group=_LOAD, negative="", show_default=False)] = (),
     slo_ttft: Annotated[float | None, Parameter(group=_SLO)] = None,
     slo_tpot: Annotated[float | None, Parameter(group=_SLO)] = None,
     slo_e2e: Annotated[float | None, Parameter(group=_SLO)] = None,
@@ -106,6 +108,8 @@ def replay(
         Stop at this simulated second, whatever is unfinished.
     on_empty_output
         What to do with requests that have no output.
+    limit
+        A bound on reading the trace as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
     slo_ttft
         Bound on the time to first token, in seconds.
     slo_tpot
@@ -129,6 +133,7 @@ def replay(
     from paceline.cli.policy_choice import choose
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
+    from paceline.limits import Limits
 
     slo = _objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
     if out is not None:
@@ -145,7 +150,8 @@ def replay(
         "long_prefill_token_threshold": long_prefill_token_threshold,
     }
     chosen = choose(policy, options, settings, layers=_layers(cluster))
-    requests = interruptible(lambda: _read(trace, on_empty_output, rate, scale))
+    limits = Limits.current().changed(limit)
+    requests = interruptible(lambda: _read(trace, on_empty_output, limits, rate, scale))
 
     begun = time.perf_counter()
     with progress_bar(quiet=quiet) as progress:
@@ -206,9 +212,13 @@ def _layers(cluster: Cluster) -> int | None:
 
 
 def _read(
-    path: Path, on_empty_output: Literal["drop", "error"], rate: float | None, scale: float | None
+    path: Path,
+    on_empty_output: Literal["drop", "error"],
+    limits: Limits,
+    rate: float | None,
+    scale: float | None,
 ) -> Trace:
     from paceline.trace import read_trace
 
-    trace = read_trace(path, on_empty_output=on_empty_output)
+    trace = read_trace(path, on_empty_output=on_empty_output, limits=limits)
     return trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 if TYPE_CHECKING:
+    from paceline.limits import Limits
     from paceline.trace import Trace
 
 __all__ = ["trace"]
@@ -25,6 +26,7 @@ def trace(
     /,
     *,
     on_empty_output: Literal["drop", "error"] = "drop",
+    limit: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Summarize a trace: its rate, gaps and lengths.
@@ -35,23 +37,27 @@ def trace(
         File with the requests; its format is recognised, also with .gz or .zst.
     on_empty_output
         What to do with requests that have no output.
+    limit
+        A bound on reading the file as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
     json
         Print one JSON object instead of a table.
     """
     from paceline.cli.interrupt import interruptible
     from paceline.cli.output import print_json
+    from paceline.limits import Limits
 
-    document = interruptible(lambda: _read(file, on_empty_output))
+    limits = Limits.current().changed(limit)
+    document = interruptible(lambda: _read(file, on_empty_output, limits))
     if json:
         print_json(document)
     else:
         _print(document)
 
 
-def _read(file: Path, on_empty_output: Literal["drop", "error"]) -> dict[str, Any]:
+def _read(file: Path, on_empty_output: Literal["drop", "error"], limits: Limits) -> dict[str, Any]:
     from paceline.trace import read_trace
 
-    return describe(read_trace(file, on_empty_output=on_empty_output))
+    return describe(read_trace(file, on_empty_output=on_empty_output, limits=limits))
 
 
 def describe(trace: Trace) -> dict[str, Any]:

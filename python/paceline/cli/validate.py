@@ -15,6 +15,8 @@ def validate(
     *,
     overhead: float | None = None,
     reductions: Path | None = None,
+    profile: str | None = None,
+    frontend: float = 0.0,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Replay a measured run and compare TTFT, TPOT and E2E latency with what was measured.
@@ -23,11 +25,17 @@ def validate(
     ----------
     folder
         With requests.parquet, engine.json and profile/, and perhaps peer-llmservingsim.txt; or with
-        Splitwise's perf_model.csv, to half of whose sizes a roofline is fitted, and compared with the rest.
+        Splitwise's perf_model.csv, to half of whose sizes a roofline is fitted, and compared with the rest;
+        or with RUN.csv.gz of open-loop runs (residency-vllm's: Qwen3-14B on one H100, vLLM 0.23.0), whose
+        means are compared by rate with the catalog's roofline.
     overhead
         Microseconds of a step that no kernel explains. By default what was fitted for the engine's version.
     reductions
         Folder of all-reduces in Vidur's format, for perf_model.csv; by default a link is fitted to the steps.
+    profile
+        For open-loop runs: measured kernels to replay with as well, such as aisimulate/h100_sxm/vllm.
+    frontend
+        For open-loop runs: milliseconds from a request's sending until the scheduler sees it.
     json
         Print one JSON object instead of a table: seconds, by metric and statistic.
     """
@@ -38,6 +46,12 @@ def validate(
         from paceline.cli.splitwise import compare_roofline
 
         compare_roofline(folder, reductions, json=json)
+        return
+
+    if not (folder / "engine.json").is_file() and any(folder.glob("*.csv.gz")):
+        from paceline.cli.open_loop import compare_open_loop
+
+        compare_open_loop(folder, profile, frontend_s=1e-3 * frontend, json=json)
         return
 
     comparison = compare(folder, overhead_s=None if overhead is None else 1e-6 * overhead)

@@ -27,22 +27,30 @@ def main(arguments: Sequence[str]) -> int:
     worst = 0
     for name in arguments:
         try:
-            log = read_log(name)
-            for leap in (True, False):
-                way = "leaping" if leap else "stepping"
-                difference = check(log, leap=leap)
-                if difference is None:
-                    print(f"{name}: {way}: all {len(log.steps)} steps equal")
-                else:
-                    worst = max(worst, 1)
-                    print(f"{name}: {way}: {difference}")
+            lines, status = _compared(name)
         except OSError as error:
             worst = 2
             print(f"paceline: {name}: {error.strerror or error}", file=sys.stderr)
         except PacelineError as error:
             worst = 2
-            print(f"paceline: {error}", file=sys.stderr)
+            print(f"paceline: {' '.join(str(error).split())}", file=sys.stderr)
+        else:
+            worst = max(worst, status)
+            for line in lines:
+                print(line)
     return worst
+
+
+def _compared(name: str) -> tuple[list[str], int]:
+    """Return a line for each way to replay a log, and 1 if the engine decides otherwise in one."""
+    log = read_log(name)
+    lines, status = [], 0
+    for leap in (True, False):
+        way = "leaping" if leap else "stepping"
+        difference = check(log, leap=leap)
+        status = status if difference is None else 1
+        lines.append(f"{name}: {way}: {difference or f'all {len(log.steps)} steps equal'}")
+    return lines, status
 
 
 if __name__ == "__main__":

@@ -2,15 +2,91 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
 
 from paceline.errors import TraceError
+from paceline.limits import Limits
+from paceline.trace.opening import content
+from paceline.trace.schema import TOKENS_LIMIT
 
 __all__ = ["DecisionLog", "read_log"]
+
+_Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
+_Tokens = Annotated[int, msgspec.Meta(ge=1, lt=TOKENS_LIMIT)]
+# The engine's clock counts to 2**63 and some, and a log's ticks are nanoseconds: this is 146 years.
+_Nanoseconds = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
+# Of a cost, so that no step can outrun the clock: ten seconds.
+_Cost = Annotated[int, msgspec.Meta(ge=0, le=10**10)]
+# What real engines have; the memory of a replay grows with both.
+_BlockTokens = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
+_Blocks = Annotated[int, msgspec.Meta(ge=2, le=2**24)]
+_Id = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+_Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
+
+
+class _Engine(msgspec.Struct):
+    block_size: _BlockTokens
+    num_blocks: _Blocks
+    max_num_batched_tokens: _Count
+    max_num_seqs: _Count
+    max_model_len: _Count
+
+
+class _Vllm(_Engine):
+    policy: Literal["fcfs", "priority"]
+    prefix_caching: bool
+    long_prefill_token_threshold: Annotated[int, msgspec.Meta(ge=0, lt=2**31)] = 0
+    reserve_full_prompt: bool = True
+    watermark: Annotated[float, msgspec.Meta(ge=0, lt=1)] = 0.0
+
+
+class _VllmV0(_Engine):
+    num_cpu_blocks: Annotated[int, msgspec.Meta(ge=0, le=2**24)]
+    chunked_prefill: bool
+    preemption: Literal["recompute", "swap"]
+
+
+class _Layered(_Engine):
+    mode: Literal["orca", "chunked-prefill", "layered-prefill"]
+    num_layers: _Count
+    num_stages: _Count
+
+
+class _Decisions(msgspec.Struct):
+    steps: list[list[Any]]
+    first_token_ns: list[int]
+    finish_ns: list[int]
+
+
+class _Costs(msgspec.Struct):
+    step_ns: _Cost
+    token_ns: _Cost
+    kv_token_ns: _Cost = 0
+
+
+class _SwapCosts(_Costs, kw_only=True):
+    swap_block_ns: _Cost
+
+
+class _File(msgspec.Struct):
+    engine: dict[str, Any]
+    cost: dict[str, _Cost]
+    requests: list[list[Any]]
+    log: _Decisions
+
+
+_SETTINGS: Final[dict[str, type[_Engine]]] = {"vllm": _Vllm, "vllm-v0": _VllmV0, "layered": _Layered}
+_PLAIN: Final = tuple[_Nanoseconds, _Tokens, _Tokens]
+_REQUESTS: Final[dict[str, tuple[Any, int]]] = {
+    "vllm": (tuple[_Nanoseconds, _Tokens, _Tokens, _Priority, list[_Id]], 5),
+    "vllm-v0": (_PLAIN, 3),
+    "layered": (_PLAIN, 3),
+}
+_STEP_LENGTHS: Final = {"vllm": 4, "vllm-v0": 6, "layered": 7}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +127,7 @@ class DecisionLog:
 
 
 def read_log(path: Path | str) -> DecisionLog:
-    """Read a decision log, plain JSON or gzipped.
+    """Read a decision log, plain JSON, gzip or zstd.
 
     Parameters
     ----------
@@ -69,17 +145,50 @@ def read_log(path: Path | str) -> DecisionLog:
         If it is not a decision log.
     """
     path = Path(path)
-    raw = path.read_bytes()
     try:
-        data = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
-        return DecisionLog(
+        file = msgspec.json.decode(content(path), type=_File)
+        log = DecisionLog(
             path=path,
-            engine=data["engine"],
-            cost=data["cost"],
-            requests=data["requests"],
-            steps=data["log"]["steps"],
-            first_token_ns=data["log"]["first_token_ns"],
-            finish_ns=data["log"]["finish_ns"],
+            engine=file.engine,
+            cost=file.cost,
+            requests=file.requests,
+            steps=file.log.steps,
+            first_token_ns=file.log.first_token_ns,
+            finish_ns=file.log.finish_ns,
         )
-    except (ValueError, EOFError, OSError, KeyError, TypeError) as error:
-        raise TraceError(f"{path}: not a decision log ({type(error).__name__}: {error})") from error
+        msgspec.convert(log.engine, _SETTINGS[log.kind])
+        msgspec.convert(log.cost, _SwapCosts if log.kind == "vllm-v0" else _Costs)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = str(error) or "nested too deeply"
+        raise TraceError(f"{path}: not a decision log: {reason[0].lower()}{reason[1:]}") from error
+    _check_rows(log)
+    return log
+
+
+def _check_rows(log: DecisionLog) -> None:
+    """Refuse a request or a step that has not what its kind of log has."""
+    kind, length = _REQUESTS[log.kind]
+    for at, request in enumerate(log.requests):
+        try:
+            msgspec.convert(request[:length], kind)
+        except msgspec.ValidationError as error:
+            was = repr(request)[:80]
+            raise TraceError(f"{log.path}: request {at}: {_lowered(error)}, was {was}") from error
+    # The decisions of every step are held in memory, about 64 bytes for a token's.
+    limits, tokens = Limits.current(), sum(request[1] + request[2] for request in log.requests)
+    if tokens * 16 > limits.values:
+        over = limits.over("values", f"{tokens * 16:,}")
+        raise TraceError(f"{log.path}: tokens of all requests, each counted as 16 values, {over}")
+    if not log.requests:
+        raise TraceError(f"{log.path}: requests must be at least one, were none")
+    length = _STEP_LENGTHS[log.kind]
+    for at, step in enumerate(log.steps):
+        if len(step) != length:
+            raise TraceError(
+                f"{log.path}: step {at} must have {length} entries, as those of {log.kind}, had {len(step)}"
+            )
+
+
+def _lowered(error: Exception) -> str:
+    said = str(error)
+    return said[0].lower() + said[1:]

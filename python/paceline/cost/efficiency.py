@@ -6,7 +6,18 @@ from dataclasses import dataclass
 
 from paceline import _check
 
-__all__ = ["Efficiency"]
+__all__ = ["Efficiency", "fitted_to"]
+
+
+def fitted_to(model: str, gpu: str, tensor_parallel: int) -> str:
+    """Return the name of a model on its GPUs.
+
+    Examples
+    --------
+    >>> fitted_to("qwen3-30b-a3b", "h100-sxm", 2)
+    'qwen3-30b-a3b on 2 x h100-sxm'
+    """
+    return f"{model} on {tensor_parallel} x {gpu}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,17 +43,22 @@ class Efficiency:
     attention_request_s
         Seconds that attention takes for each scheduled request in each layer beyond its traffic.
     ring
-        Share of the link's bandwidth (one direction) that a ring all-reduce reaches on large messages.
+        Share of the link's bandwidth (one direction) that NCCL's ring reaches on large messages.
     ring_latency_s
-        Seconds of the smallest ring all-reduce.
+        Seconds of the smallest all-reduce by NCCL, whatever the number of ranks, where an engine was
+        measured: it then has one ring and no tree. None: NCCL's own latencies by ranks, link and protocol
+        (:mod:`paceline.cost.all_reduce`).
     one_shot
-        Share of the link's bandwidth at which a rank reads its peers in a one-shot all-reduce.
+        Share of the link's bandwidth at which a rank reads its peers in vLLM's own all-reduce.
     one_shot_latency_s
-        Seconds of the smallest one-shot all-reduce.
+        Seconds of the smallest one-shot all-reduce of that kernel; a two-shot one takes it twice.
     experts_memory, experts_matmul
         As ``memory`` and ``matmul``, of the kernel that runs routed experts; ``None`` for the same.
     source
         Where the numbers come from, in a line.
+    fitted_to
+        What was observed where the numbers were fitted, as :func:`fitted_to` writes it; empty where they were
+        not. A result that used them for anything else says so (``result.totals().borrowed_fits``).
 
     Raises
     ------
@@ -58,12 +74,13 @@ class Efficiency:
     step_s: float
     attention_request_s: float = 0.0
     ring: float = 1.0
-    ring_latency_s: float = 0.0
+    ring_latency_s: float | None = None
     one_shot: float = 1.0
     one_shot_latency_s: float = 0.0
     experts_memory: float | None = None
     experts_matmul: float | None = None
     source: str = ""
+    fitted_to: str = ""
 
     def __post_init__(self) -> None:
         for name in ("memory", "matmul", "attention_memory", "attention_matmul", "ring", "one_shot"):
@@ -71,5 +88,7 @@ class Efficiency:
         for name in ("experts_memory", "experts_matmul"):
             if getattr(self, name) is not None:
                 _check.fraction(f"{name} of an Efficiency", getattr(self, name))
-        for name in ("layer_s", "step_s", "attention_request_s", "ring_latency_s", "one_shot_latency_s"):
+        if self.ring_latency_s is not None:
+            _check.seconds("ring_latency_s of an Efficiency", self.ring_latency_s)
+        for name in ("layer_s", "step_s", "attention_request_s", "one_shot_latency_s"):
             _check.seconds(f"{name} of an Efficiency", getattr(self, name))

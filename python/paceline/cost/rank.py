@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paceline.cost.all_reduce import all_reduce_ways, gather_latency_s
 from paceline.cost.attention import attention_of
 from paceline.cost.clock import TICKS_PER_SECOND, ticks
 from paceline.cost.exchange import exchanges_of
@@ -59,7 +60,7 @@ class Rank:
         self.attention_bandwidth = gpu.bandwidth_bytes_per_s * efficiency.attention_memory
         self.attention_arithmetic = gpu.bf16_flop_per_s * efficiency.attention_matmul
         self.ring_bandwidth = gpu.link_bytes_per_s * efficiency.ring
-        self.one_shot_bandwidth = gpu.link_bytes_per_s * efficiency.one_shot
+        self.link_bytes_per_s = gpu.link_bytes_per_s
 
     def wire(self) -> dict[str, Any]:
         """Return the coefficients in ticks, routed experts aside."""
@@ -130,29 +131,25 @@ class Rank:
 
     def _all_reduce(self) -> list[dict[str, int]]:
         """Return the ways to reduce, each as a line in the tokens, over a whole step."""
-        if self.ranks == 1:
-            return []
         times = 2 * self.model.layers + 1
         message = self.model.hidden_size * self.number
-        lines = [
-            (
-                self.efficiency.ring_latency_s,
-                2 * (self.ranks - 1) / self.ranks * message / self.ring_bandwidth,
-            )
+        ways = all_reduce_ways(
+            self.efficiency, ranks=self.ranks, link=self.link, link_bytes_per_s=self.link_bytes_per_s
+        )
+        return [
+            {"fixed": ticks(times * way.latency_s), "token": ticks(times * message * way.s_per_byte)}
+            for way in ways
         ]
-        # vLLM's custom_all_reduce.py: more than two GPUs without NVLink fall back to NCCL.
-        if self.link == "nvlink" or self.ranks == 2:
-            one_shot = (self.ranks - 1) * message / self.one_shot_bandwidth
-            lines.append((self.efficiency.one_shot_latency_s, one_shot))
-        return [{"fixed": ticks(times * fixed), "token": ticks(times * token)} for fixed, token in lines]
 
     def _exchange(self) -> list[dict[str, int]]:
         """Return what else crosses links, each as a line in the tokens, over a whole step.
 
-        An all-reduce is a reduce-scatter and an all-gather, so each of those, and a send, has half of its
-        latency, and the bandwidth of its ring.
+        Each of them has the latency of NCCL's smallest gather over the ranks that take part, and the
+        bandwidth of its ring on large messages.
         """
-        fixed, bandwidth = self.efficiency.ring_latency_s / 2, self.ring_bandwidth
+        bandwidth = self.ring_bandwidth
+        sharing = self.data_ranks if self.data_ranks > 1 else self.ranks
+        fixed = gather_latency_s(self.efficiency, ranks=sharing, link=self.link)
         return [
             {"fixed": ticks(of.times * fixed), "token": ticks(of.times * of.sent_bytes / bandwidth)}
             for of in exchanges_of(

@@ -41,8 +41,8 @@ class Roofline:
     - norms, rotary positions and activation function as memory traffic of each token;
     - the LM head and the sampler for the rows that are sampled;
     - two all-reduces a layer and one after the embedding under tensor parallelism, the same where experts are
-      dealt out: one-shot (each rank reads all others) or a ring, whichever is faster; one-shot needs NVLink,
-      or two GPUs, as in vLLM;
+      dealt out, each in the way that takes least for its size and ranks: one-shot or two-shot by vLLM's
+      kernel, a ring or a tree by NCCL (:mod:`paceline.cost.all_reduce`);
     - tokens gathered from data-parallel ranks for the experts that they share, and the sums scattered back;
     - under pipeline parallelism, the activations that a stage sends the next. A step passes the stages one
       after another, so it takes the sum over them, with no other step under way
@@ -74,9 +74,10 @@ class Roofline:
       were read off single points of the same tables: this says how well the form holds between them, and is
       no prediction.
     - Llama-2-70B against Splitwise's measurements, batch 1, prompts of 128 to 8,192 tokens, from which
-      nothing was taken: on 2, 4 and 8 GPUs, prompts are 24, 38 and 50% low on H100 (24, 35 and 45% on A100)
-      and decode steps 28, 49 and 69% low (25, 49 and 70%). That engine is of 2023: a decode step of
-      30 ms on 4 H100s is as long on 8, so most of it is overhead that later engines shed.
+      nothing was taken: on 2, 4 and 8 GPUs, prompts are 29, 42 and 53% low on H100 (26, 37 and 46% on A100)
+      and decode steps 30, 52 and 73% low (27, 52 and 73%). That engine is of 2023, without CUDA graphs: a
+      decode step of 30 ms on 4 H100s is as long on 8, so most of it is overhead that later engines shed.
+    - All-reduces against curves of NCCL and of vLLM's kernel: ``python benches/all_reduce.py``.
 
     Not modelled: wave and tile quantisation, power limits, decodes of uneven length, and the serial walk of a
     short chunk over a long context; of mixtures, uneven loads between experts (beyond which are hit at all),

@@ -10,17 +10,25 @@ traffic, at the bandwidth its system file gives.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import io
+import re
+import stat
+import struct
 import zipfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path, PurePosixPath
 
 import polars as pl
 
+from paceline._parquet import check_foreign, parse
 from paceline.errors import ConfigError
 from paceline.kernels.metadata import flatten
+from paceline.limits import Limits
+from paceline.trace.seal import check_seal
 
 __all__ = ["TABLES", "Database", "Release"]
 
@@ -41,6 +49,43 @@ TABLES = frozenset(
         "nccl_perf",
     }
 )
+
+
+#: The columns of each table that profiles are made of.
+_COLUMNS = {
+    "gemm_perf": ("gemm_dtype", "m", "n", "k", "latency"),
+    **dict.fromkeys(
+        ("context_attention_perf", "generation_attention_perf"),
+        (
+            *("num_heads", "num_key_value_heads", "head_dim", "kv_cache_dtype", "attn_dtype"),
+            *("batch_size", "isl", "step", "latency"),
+        ),
+    ),
+    **dict.fromkeys(
+        ("mla_context_module_perf", "mla_generation_module_perf"),
+        ("num_heads", "gemm_type", "batch_size", "isl", "step", "latency"),
+    ),
+    **dict.fromkeys(
+        ("context_mla_perf", "generation_mla_perf"), ("num_heads", "batch_size", "isl", "step", "latency")
+    ),
+    "mla_bmm_perf": ("bmm_dtype", "num_heads", "op_name", "num_tokens", "latency"),
+    "moe_perf": (
+        *("hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "moe_dtype"),
+        *("distribution", "num_tokens", "latency"),
+    ),
+    "custom_allreduce_perf": ("num_gpus", "kernel_source", "message_size", "latency"),
+    "nccl_perf": ("op_name", "nccl_dtype", "num_gpus", "message_size", "latency"),
+}
+_TEXTS = frozenset(
+    {
+        *("gemm_dtype", "kv_cache_dtype", "attn_dtype", "gemm_type", "bmm_dtype", "op_name", "moe_dtype"),
+        *("distribution", "kernel_source", "nccl_dtype"),
+    }
+)
+_NUMBERS = frozenset(name for names in _COLUMNS.values() for name in names) - _TEXTS
+#: What zipfile raises for archives that are damaged, encrypted or packed in a way that it does not know.
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, RuntimeError, ValueError)
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -85,16 +130,13 @@ class Database:
     def __init__(self, where: str | PathLike[str] | None = None) -> None:
         self.where = _installed() if where is None else Path(where)
         if self.where.is_file():
-            if not zipfile.is_zipfile(self.where):
-                raise ConfigError(f"{self.where} must be a wheel of aisimulate or a folder of its data")
-            with zipfile.ZipFile(self.where) as archive:
-                self._files = [name for name in archive.namelist() if name.startswith(f"{_ROOT}/")]
+            self._files = _archived(self.where)
             self._root = ""
         else:
             self._root = str(_systems(self.where))
             files = (file.relative_to(self._root) for file in Path(self._root).rglob("*") if file.is_file())
             self._files = [f"{_ROOT}/{file.as_posix()}" for file in files]
-        self.releases = tuple(sorted(_releases(self._files)))
+        self.releases = tuple(sorted(_releases(self._files, self.where)))
         if not self.releases:
             raise ConfigError(f"{self.where} must have tables under {_ROOT}/data, had none")
 
@@ -161,25 +203,112 @@ class Database:
         return max(versions, key=_order)
 
     def read(self, name: str) -> bytes:
-        """Return a file by its path under ``systems``."""
+        """Return a file by its path under ``systems``.
+
+        Raises
+        ------
+        ConfigError
+            If it is not there, is damaged, or exceeds a limit.
+        """
+        if f"{_ROOT}/{name}" not in self._files:
+            raise ConfigError(f"{self.where} must have {name}, had none")
         return self._bytes(f"{_ROOT}/{name}")
 
     def table(self, release: Release) -> pl.DataFrame:
-        """Return a table as it is."""
-        return pl.read_parquet(io.BytesIO(self.read(release.path)))
+        """Return a table as it is.
+
+        Raises
+        ------
+        ConfigError
+            If it is no readable Parquet file, or lacks a column that profiles are made of.
+        """
+        data, what = self.read(release.path), f"{release.path} of {self.where}"
+        if not check_seal(data, what, error=ConfigError):
+            check_foreign(data, what, error=ConfigError)
+        return _checked(parse(data, what, error=ConfigError), release.file, what)
 
     def system(self, gpu: str) -> dict[str, str]:
         """Return what the database says of a GPU, by dotted names: ``gpu.mem_bw``, ``node.intra_node_bw``."""
         name = f"{_ROOT}/{gpu}.yaml"
         if name not in self._files:
             raise ConfigError(f"{self.where} must have {gpu}.yaml; it has tables of {', '.join(self.gpus)}")
-        return flatten(self._bytes(name).decode(), f"{gpu}.yaml")
+        try:
+            return flatten(self._bytes(name).decode(), f"{gpu}.yaml")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{gpu}.yaml of {self.where} must be UTF-8 text: {error}") from error
 
     def _bytes(self, name: str) -> bytes:
+        limits = Limits.current()
         if not self._root:
-            with zipfile.ZipFile(self.where) as archive:
+            with _opened(self.where) as archive:
+                # What the archive says of a file's length bounds what is read of it.
+                size = archive.getinfo(name).file_size
+                if size > limits.file_bytes:
+                    was = limits.over("file_bytes", f"{size:,}")
+                    raise ConfigError(f"{name} of {self.where}: bytes of the content {was}")
                 return archive.read(name)
-        return (Path(self._root) / PurePosixPath(name).relative_to(_ROOT)).read_bytes()
+        path = Path(self._root) / PurePosixPath(name).relative_to(_ROOT)
+        size = path.stat().st_size
+        if size > limits.file_bytes:
+            raise ConfigError(f"{path}: bytes of the file {limits.over('file_bytes', f'{size:,}')}")
+        return path.read_bytes()
+
+
+@contextlib.contextmanager
+def _opened(where: Path) -> Iterator[zipfile.ZipFile]:
+    """Open an archive, with what may be wrong in it as errors of ours."""
+    try:
+        with zipfile.ZipFile(where) as archive:
+            yield archive
+    except ConfigError:
+        raise
+    except _BROKEN as error:
+        raise ConfigError(
+            f"{where} must be a wheel of aisimulate or a folder of its data, was no readable wheel: {error}"
+        ) from error
+
+
+def _archived(where: Path) -> list[str]:
+    """Return the files of the database in a wheel.
+
+    Raises
+    ------
+    ConfigError
+        If it is no wheel, or what is one of these files is a link.
+    """
+    files = []
+    with _opened(where) as archive:
+        for entry in archive.infolist():
+            if not entry.filename.startswith(f"{_ROOT}/") or entry.is_dir():
+                continue
+            mode = entry.external_attr >> 16
+            if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+                raise ConfigError(f"{where} must hold plain files, {entry.filename!r} was a link or a device")
+            files.append(entry.filename)
+    return files
+
+
+def _checked(frame: pl.DataFrame, file: str, what: str) -> pl.DataFrame:
+    """Return a table, or refuse one that lacks a column or holds something else in it."""
+    missing = [name for name in _COLUMNS.get(file, ()) if name not in frame.columns]
+    if missing:
+        needed = ", ".join(_COLUMNS[file])
+        raise ConfigError(f"{what} must have the columns {needed}, lacked {', '.join(missing)}")
+    for column in frame.get_columns():
+        if column.name in _TEXTS:
+            good, rule = column.dtype == pl.String, "texts"
+        elif column.name in _NUMBERS:
+            good, rule = column.dtype.is_integer() or column.dtype.is_float(), "numbers"
+        else:
+            continue
+        if not good:
+            raise ConfigError(f"{what}: {column.name} must hold {rule}, was {column.dtype}")
+        numbers = column if rule == "texts" else column.cast(pl.Float64)
+        bad = numbers.is_null() if rule == "texts" else ~numbers.is_finite().fill_null(value=False)
+        at = bad.arg_max() if bad.any() else None
+        if at is not None:
+            raise ConfigError(f"{what}, row {at} (counting from 0): {column.name} must not be {column[at]}")
+    return frame
 
 
 def _installed() -> Path:
@@ -196,13 +325,31 @@ def _systems(folder: Path) -> Path:
     raise ConfigError(f"{folder} must have a folder data, systems/data or {_ROOT}/data")
 
 
-def _releases(files: list[str]) -> list[Release]:
-    parts = (PurePosixPath(name).relative_to(_ROOT).parts for name in files if name.endswith(".parquet"))
-    return [
-        Release(part[1], part[2], part[3], part[4], part[5].removesuffix(".parquet"))
-        for part in parts
-        if len(part) == 6 and part[0] == "data"
-    ]
+def _releases(files: list[str], where: Path) -> list[Release]:
+    """Return the tables among the files; they are found, and written, by the names of their folders.
+
+    Raises
+    ------
+    ConfigError
+        If one of these names would lead elsewhere.
+    """
+    found = []
+    for name in files:
+        part = name.removeprefix(f"{_ROOT}/").removesuffix(".parquet").split("/")
+        if len(part) != 6 or part[0] != "data" or not name.endswith(".parquet"):
+            # A folder above, or a path from the root, is no other layout: it was made to be written there.
+            if ".." in part or "" in part or "\\" in name:
+                raise ConfigError(
+                    f"{where} must have files inside its folder, {name[:200]!r} leads out of it"
+                )
+            continue
+        if not all(_PART.fullmatch(each) for each in part):
+            raise ConfigError(
+                f"{where} must name its folders in letters, digits, '.', '+', '-' and '_', starting with a "
+                f"letter or digit, was {name[:200]!r}"
+            )
+        found.append(Release(*part[1:]))
+    return found
 
 
 def _order(version: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,26 @@ from paceline.kernels.grid import Grid
 from paceline.kernels.metadata import flatten
 from paceline.kernels.profile import KernelProfile
 from paceline.kernels.skew import Skew
+from paceline.kernels.typed import Kind, read_csv, read_text, without_nulls
 
 __all__ = ["read_folder"]
 
-_ATTENTION = ("prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us")
-_SKEW = ("n", "nb", "skew", "pc", "t_mean_us", "t_max_us", "t_skew_us")
+_ATTENTION: dict[str, Kind] = {
+    "prefill_chunk": "count",
+    "kv_prefill": "count",
+    "n_decode": "count",
+    "kv_decode": "count",
+    "time_us": "number",
+}
+_SKEW: dict[str, Kind] = {
+    "n": "count",
+    "nb": "count",
+    "skew": "number",
+    "pc": "count",
+    "t_mean_us": "number",
+    "t_max_us": "number",
+    "t_skew_us": "number",
+}
 
 
 def read_folder(folder: Path) -> KernelProfile:
@@ -46,7 +62,7 @@ def read_folder(folder: Path) -> KernelProfile:
     """
     attention = _attention(folder / "attention.csv")
     meta = folder / "meta.yaml"
-    facts = flatten(meta.read_text(encoding="utf-8"), str(meta)) if meta.is_file() else {}
+    facts = flatten(read_text(meta), str(meta)) if meta.is_file() else {}
     experts = _experts(folder / "moe.csv")
     kinds = {
         "decode": [row for row in attention if row[0] == 0 and row[2] > 0],
@@ -73,21 +89,20 @@ def read_folder(folder: Path) -> KernelProfile:
     )
 
 
-def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
+def _read(path: Path, columns: Mapping[str, Kind], *, nulls: bool = False) -> pl.DataFrame:
     """Return columns of a file; one of several kernels of attention, where a profile names them."""
     if not path.is_file():
         raise ConfigError(f"a kernel profile must have {path.name}, was not in {path.parent}")
-    frame = pl.read_csv(path)
-    missing = [column for column in columns if column not in frame.columns]
-    if missing:
-        raise ConfigError(f"{path} must have the columns {', '.join(columns)}, lacked {', '.join(missing)}")
+    frame = read_csv(path, columns, optional={} if "layer" in columns else {"layer": "text"})
     if "layer" in frame.columns and "layer" not in columns:
-        frame = frame.filter(pl.col("layer") == "attention")
-    return frame.select(columns)
+        frame = frame.filter(pl.col("layer") == "attention").drop("layer")
+    if nulls:
+        return frame
+    return without_nulls(frame, str(path))
 
 
 def _curves(path: Path, axis: str) -> dict[str, Curve]:
-    rows = _read(path, ("layer", axis, "time_us"))
+    rows = _read(path, {"layer": "text", axis: "count", "time_us": "number"})
     points: dict[str, list[tuple[int, float]]] = {}
     for layer, at, us in rows.iter_rows():
         points.setdefault(layer, []).append((at, 1e-6 * us))
@@ -98,9 +113,8 @@ def _experts(path: Path) -> dict[int, dict[int, Curve]]:
     """Return experts by the ranks that they were dealt out to: 1 in files that do not say."""
     if not path.is_file():
         return {}
-    columns = ("tokens", "activated_experts", "time_us")
-    rows = _read(path, columns)
-    ranks = _read(path, ("ep",))["ep"].to_list() if _has(path, "ep") else rows.height * [1]
+    rows = _read(path, {"tokens": "count", "activated_experts": "count", "time_us": "number"})
+    ranks = _read(path, {"ep": "count"})["ep"].to_list() if _has(path, "ep") else rows.height * [1]
     points: dict[int, dict[int, list[tuple[int, float]]]] = {}
     for of, (tokens, activated, us) in zip(ranks, rows.iter_rows(), strict=True):
         points.setdefault(of, {}).setdefault(activated, []).append((tokens, 1e-6 * us))
@@ -111,7 +125,7 @@ def _experts(path: Path) -> dict[int, dict[int, Curve]]:
 
 
 def _has(path: Path, column: str) -> bool:
-    return path.is_file() and column in pl.read_csv(path, n_rows=1).columns
+    return path.is_file() and column in read_csv(path, {}, optional={column: "text"}).columns
 
 
 def _attention(path: Path) -> list[tuple[Any, ...]]:
@@ -121,8 +135,15 @@ def _attention(path: Path) -> list[tuple[Any, ...]]:
     """
     if not _has(path, "prefill_key"):
         return _read(path, _ATTENTION).rows()
-    columns = tuple("prefill_key" if column == "kv_prefill" else column for column in _ATTENTION)
-    rows = _read(path, (*columns, "decode_q_len")).filter(pl.col("decode_q_len") <= 1)
+    columns: dict[str, Kind] = {
+        "prefill_chunk": "count",
+        "prefill_key": "number",
+        "n_decode": "count",
+        "kv_decode": "count",
+        "time_us": "number",
+        "decode_q_len": "count",
+    }
+    rows = _read(path, columns).filter(pl.col("decode_q_len") <= 1)
     return [(pc, max(round(key - pc / 2), 0), n, kv, us) for pc, key, n, kv, us, _ in rows.iter_rows()]
 
 
@@ -130,7 +151,7 @@ def _skew(path: Path) -> Skew | None:
     """Read batches with ``nb`` of ``n`` contexts ``skew`` times as long as the others."""
     if not path.is_file():
         return None
-    rows = _read(path, _SKEW).drop_nulls()
+    rows = _read(path, _SKEW, nulls=True).drop_nulls().filter(pl.col("n") * pl.col("skew") > 0)
     if rows.is_empty():
         return None
     return Skew.of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import ConfigError
+from paceline.limits import Limits
 
-__all__ = ["Grid"]
+__all__ = ["Grid", "check_points"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,19 +66,22 @@ class Grid:
         Raises
         ------
         ConfigError
-            If there are none.
+            If there are none, or the grid that completes them exceeds the limit ``grid_points``: points that
+            share no coordinates make a grid of the fourth power of their number.
         """
         if not rows:
             raise ConfigError("a grid must have at least 1 measured point, had 0")
         table = np.asarray(rows, dtype=np.float64)
         points, where = np.unique(table[:, :4], axis=0, return_inverse=True)
-        where = where.reshape(-1)
+        by_point = np.argsort(where.reshape(-1), kind="stable")
+        starts = np.searchsorted(where.reshape(-1)[by_point], np.arange(1, len(points)))
         times = (
-            np.array([np.median(table[where == i, 4]) for i in range(len(points))])
+            np.array([np.median(same) for same in np.split(table[by_point, 4], starts)])
             if len(points) < len(table)
-            else table[np.argsort(where), 4]
+            else table[by_point, 4]
         )
         axes = tuple(np.unique(points[:, axis]) for axis in range(4))
+        check_points([len(axis) for axis in axes], "attention")
         seconds = np.full(tuple(len(axis) for axis in axes), np.nan)
         seconds[tuple(np.searchsorted(axes[axis], points[:, axis]) for axis in range(4))] = times
         for axis in (3, 2, 1, 0):
@@ -102,6 +107,30 @@ class Grid:
         columns = [np.asarray(axis)[at] for axis, at in zip(self.axes, index, strict=True)]
         cells = zip(*(column.tolist() for column in columns), self.seconds.reshape(-1).tolist(), strict=True)
         return list(cells)
+
+
+def check_points(sizes: Sequence[int], what: str) -> None:
+    """Refuse a grid of more points than the limit ``grid_points``.
+
+    Parameters
+    ----------
+    sizes
+        Points of each axis.
+    what
+        What was measured, for the error.
+
+    Raises
+    ------
+    ConfigError
+        If their product exceeds the limit; the message has the sizes.
+    """
+    limits, points = Limits.current(), math.prod(sizes)
+    if points > limits.grid_points:
+        shown = " x ".join(f"{size:,}" for size in sizes)
+        raise ConfigError(
+            f"points of a grid of {what} {limits.over('grid_points', f'{points:,} ({shown})')}; points that "
+            "share their coordinates make a smaller grid"
+        )
 
 
 def _fill(seconds: NDArray[np.float64], axis: NDArray[np.float64], which: int) -> NDArray[np.float64]:

@@ -9,13 +9,17 @@ from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 
+from paceline._atomic import new_file
+from paceline._parquet import check_foreign
 from paceline.errors import ConfigError
-from paceline.kernels.aisimulate import TABLES, Database
+from paceline.kernels.aisimulate import TABLES, Database, Release
 from paceline.kernels.parquet import write_parquet
 from paceline.kernels.profile import KernelProfile
 from paceline.kernels.reading import read_profile
 from paceline.kernels.store import OPERATORS, ORIGIN, check_name, stored, user_folder
 from paceline.kernels.vidur import read_vidur
+from paceline.limits import Limits
+from paceline.trace.seal import check_seal, sealed
 
 __all__ = ["import_profiles"]
 
@@ -72,10 +76,7 @@ def import_profiles(
     chosen = name or _default_name(path, tensor_parallel)
     check_name(chosen)
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{chosen}.parquet"
-    partial = target.with_suffix(".partial")
-    write_parquet(profile, partial)
-    partial.replace(target)
+    write_parquet(profile, _inside(folder, f"{chosen}.parquet"))
     return (chosen,)
 
 
@@ -128,12 +129,21 @@ def _database(
         and (not gpus or release.gpu in gpus)
         and (not backends or release.backend in backends or release.file == "nccl_perf")
     ]
-    target = folder / OPERATORS
+    # All is read and checked before anything is written.
+    limits, taken, contents = Limits.current(), 0, {}
     for release in chosen:
-        _write(target / "systems" / release.path, database.read(release.path))
+        table = contents[f"systems/{release.path}"] = _sealed_table(database, release)
+        taken += len(table)
+        if taken > limits.file_bytes:
+            raise ConfigError(f"{database.where}: bytes of all tables {limits.over('file_bytes', 'more')}")
     for gpu in sorted({release.gpu for release in chosen}):
-        _write(target / "systems" / f"{gpu}.yaml", database.read(f"{gpu}.yaml"))
-    _write(target / ORIGIN, json.dumps(_origin(database.where), indent=1).encode())
+        database.system(gpu)
+        contents[f"systems/{gpu}.yaml"] = database.read(f"{gpu}.yaml")
+    contents[ORIGIN] = json.dumps(_origin(database.where), indent=1).encode()
+    for path, content in contents.items():
+        target = _inside(folder, f"{OPERATORS}/{path}")
+        with new_file(target) as draft:
+            draft.write_bytes(content)
     return tuple(
         entry.name
         for entry in stored(folder)
@@ -149,11 +159,32 @@ def _check_known(what: str, chosen: Collection[str], known: Collection[str]) -> 
         raise ConfigError(f"{what} must be among {', '.join(known)}, was {', '.join(unknown)}")
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+def _sealed_table(database: Database, release: Release) -> bytes:
+    """Return a table that was parsed once, with a checksum, so that it is not checked again at each use."""
+    data, what = database.read(release.path), f"{release.path} of {database.where}"
+    if check_seal(data, what, error=ConfigError):
+        return data
+    check_foreign(data, what, error=ConfigError)
+    return sealed(data)
+
+
+def _inside(folder: Path, path: str) -> Path:
+    """Return a place in a folder, whose parents are made, or refuse one that a link leads out of it to.
+
+    Raises
+    ------
+    ConfigError
+        If the place is not inside.
+    """
+    root = folder.resolve()
+    target = root / path
+    here = root
+    for part in Path(path).parts:
+        here = here / part
+        if here.is_symlink() or part == "..":
+            raise ConfigError(f"{here} must be a plain file or folder to import to, was a link; remove it")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target
 
 
 def _origin(where: Path) -> dict[str, str]:

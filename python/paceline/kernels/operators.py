@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from paceline.kernels.grid import Grid
+from paceline.kernels.grid import Grid, check_points
 
 __all__ = ["causal_points", "mixed_grid"]
 
@@ -29,6 +29,7 @@ def mixed_grid(prefill: Grid, decode: Grid) -> Grid:
     """
     tokens, history = prefill.axes[0], prefill.axes[1]
     requests, context = decode.axes[2], decode.axes[3]
+    check_points([len(tokens), len(history), len(requests), len(context)], "attention")
     first = prefill.seconds.reshape(len(tokens), len(history), 1, 1)
     second = decode.seconds.reshape(1, 1, len(requests), len(context))
     return Grid((tokens, history, requests, context), np.asarray(first + second))

@@ -25,6 +25,8 @@ Facts of our own are ``name``, ``tensor_parallel`` and ``whole_attention``: see
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -33,11 +35,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from paceline._atomic import new_file
+from paceline._parquet import check_foreign, parse
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
-from paceline.kernels.grid import Grid
+from paceline.kernels.grid import Grid, check_points
 from paceline.kernels.profile import KernelProfile
 from paceline.kernels.skew import Skew
+from paceline.kernels.typed import Kind, hold_to
+from paceline.limits import Limits
+from paceline.trace.opening import content
+from paceline.trace.seal import check_seal, sealed
 
 __all__ = ["SCHEMA", "read_parquet", "write_parquet"]
 
@@ -58,6 +66,11 @@ SCHEMA = {
     "text": pl.String,
 }
 _LATER = ("ranks", "bytes", "spread")
+_KINDS: dict[str, Kind] = {
+    name: "text" if dtype == pl.String else "number" if dtype == pl.Float64 else "count"
+    for name, dtype in SCHEMA.items()
+    if name != "spread"
+}
 
 
 def write_parquet(
@@ -114,7 +127,10 @@ def write_parquet(
     if spread:
         for row in rows:
             row["spread"] = spread.get(_place(row))
-    pl.DataFrame(rows, schema=SCHEMA).write_parquet(Path(path), compression="zstd")
+    buffer = io.BytesIO()
+    pl.DataFrame(rows, schema=SCHEMA).write_parquet(buffer, compression="zstd")
+    with new_file(Path(path)) as draft:
+        draft.write_bytes(sealed(buffer.getvalue()))
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -159,26 +175,33 @@ def read_parquet(path: str | PathLike[str]) -> KernelProfile:
     Raises
     ------
     ConfigError
-        If a column is missing.
+        If it is no readable Parquet file, a column is missing, or a value is not of its type; the message
+        names the row.
     """
     path = Path(path)
-    frame = pl.read_parquet(path)
-    missing = [column for column in SCHEMA if column not in frame.columns and column not in _LATER]
-    if missing:
-        raise ConfigError(f"{path} must have the columns {', '.join(SCHEMA)}, lacked {', '.join(missing)}")
+    frame = _read(path)
 
     def of(kernel: str, *columns: str) -> list[tuple[Any, ...]]:
-        return frame.filter(pl.col("kernel") == kernel).select(columns).rows()
+        rows = frame.filter(pl.col("kernel") == kernel).select("at", *columns)
+        for column in columns:
+            missing = rows.filter(pl.col(column).is_null())
+            if missing.height:
+                raise ConfigError(
+                    f"{path}, row {missing['at'][0]} (counting from 0): {column} of {kernel} is missing"
+                )
+        return rows.drop("at").rows()
 
     facts = dict(of("fact", "layer", "text"))
     ranks = facts.pop("tensor_parallel", None)
-    dealt: dict[int, dict[int, Curve]] = {}
-    for (count,), part in frame.filter(pl.col("kernel") == "experts").group_by(
-        "ranks" if "ranks" in frame.columns else pl.lit(1, dtype=pl.UInt32).alias("ranks"),
-        maintain_order=True,
-    ):
-        dealt[int(count or 1)] = _curves(part.select("activated", "tokens", "seconds").rows())
-    exchange = of("collective", "layer", "bytes", "seconds") if "bytes" in frame.columns else []
+    if ranks is not None and not re.fullmatch(r"[1-9][0-9]{0,8}", ranks):
+        raise ConfigError(
+            f"fact tensor_parallel of {path} must be a whole number above 0, was {ranks[:40]!r}"
+        )
+    experts: dict[int, list[tuple[Any, ...]]] = {}
+    for count, *row in of("experts", "ranks", "activated", "tokens", "seconds"):
+        experts.setdefault(count or 1, []).append(tuple(row))
+    dealt = {count: _curves(rows) for count, rows in experts.items()}
+    exchange = of("collective", "layer", "bytes", "seconds")
     attention = of("attention", "tokens", "history", "requests", "context", "seconds")
     kinds = {
         "decode": [row for row in attention if row[0] == 0],
@@ -204,6 +227,23 @@ def read_parquet(path: str | PathLike[str]) -> KernelProfile:
     )
 
 
+def _read(path: Path) -> pl.DataFrame:
+    """Return the columns of the schema in their types, and the row numbers as ``at``."""
+    limits = Limits.current()
+    data = content(path, limits=limits, error=ConfigError)
+    if not check_seal(data, str(path), error=ConfigError):
+        check_foreign(data, str(path), error=ConfigError, limits=limits)
+    frame = parse(data, str(path), error=ConfigError)
+    missing = [column for column in SCHEMA if column not in frame.columns and column not in _LATER]
+    if missing:
+        raise ConfigError(f"{path} must have the columns {', '.join(SCHEMA)}, lacked {', '.join(missing)}")
+    kinds = {name: kind for name, kind in _KINDS.items() if name in frame.columns}
+    held = hold_to(frame, kinds, str(path), row="row (counting from 0)").with_row_index("at")
+    # Files from before a rank was told apart are of one; null is none there, too.
+    absent = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("ranks", "bytes") if name not in kinds]
+    return held.with_columns(absent).with_columns(pl.col("ranks").fill_null(1))
+
+
 def _curves(rows: list[tuple[Any, ...]]) -> dict[Any, Curve]:
     points: dict[Any, list[tuple[int, float]]] = {}
     for key, at, seconds in rows:
@@ -215,7 +255,9 @@ def _skew(rows: list[tuple[Any, ...]]) -> Skew | None:
     if not rows:
         return None
     axes = [sorted({row[axis] for row in rows}) for axis in range(3)]
+    check_points([len(axis) for axis in axes], "skew")
+    places = [{at: index for index, at in enumerate(axis)} for axis in axes]
     alpha = np.zeros([len(axis) for axis in axes])
     for row in rows:
-        alpha[tuple(axis.index(at) for axis, at in zip(axes, row[:3], strict=True))] = row[3]
+        alpha[tuple(place[at] for place, at in zip(places, row[:3], strict=True))] = row[3]
     return Skew(tuple(axes[0]), tuple(axes[1]), alpha)

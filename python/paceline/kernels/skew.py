@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.errors import ConfigError
+from paceline.kernels.grid import check_points
 
 __all__ = ["ALPHA_ONE", "CELLS", "Skew"]
 
@@ -82,6 +83,7 @@ class Skew:
         if not measured:
             raise ConfigError("skew must have at least 1 batch whose longest context takes longer, had 0")
         sizes = sorted({requests for by_size in measured.values() for requests in by_size})
+        check_points([len(measured), len(sizes), cells], "skew")
         alpha = np.empty((len(measured), len(sizes), cells))
         for row, tokens in enumerate(sorted(measured)):
             by_size = measured[tokens]

@@ -8,7 +8,6 @@ whose kernels to take: ``aisimulate/h100_sxm/vllm/0.24.0``.
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import sys
@@ -16,9 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 from paceline._toml import close_matches
 from paceline.errors import ConfigError
 from paceline.kernels.aisimulate import Database
+from paceline.trace.opening import content
 
 __all__ = [
     "ENVIRONMENT",
@@ -187,4 +189,8 @@ def _origin(database: Path) -> dict[str, str]:
     file = database / ORIGIN
     if not file.is_file():
         return {}
-    return {key: str(value) for key, value in json.loads(file.read_text(encoding="utf-8")).items()}
+    try:
+        origin = msgspec.json.decode(content(file, error=ConfigError), type=dict[str, str])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ConfigError(f"{file} must be a JSON object of texts: {error}; import again") from error
+    return origin

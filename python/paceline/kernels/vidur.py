@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from paceline.kernels.curve import Curve
 from paceline.kernels.grid import Grid
 from paceline.kernels.operators import mixed_grid
 from paceline.kernels.profile import KernelProfile
+from paceline.kernels.typed import Kind, read_csv
 
 __all__ = ["read_vidur"]
 
@@ -28,13 +30,15 @@ _DENSE = {
 }
 _NORMS = ("input_layernorm", "post_attention_layernorm")
 _STATISTIC = "time_stats.{}.median"
-_ATTENTION = (
-    "batch_size",
-    "prefill_chunk_size",
-    "kv_cache_size",
-    "is_prefill",
-    "num_tensor_parallel_workers",
-)
+_RANKS = "num_tensor_parallel_workers"
+_TIMES: dict[bool, str] = {True: _STATISTIC.format("attn_prefill"), False: _STATISTIC.format("attn_decode")}
+_ATTENTION: dict[str, Kind] = {
+    "batch_size": "count",
+    "prefill_chunk_size": "count",
+    "kv_cache_size": "count",
+    "is_prefill": "flag",
+    **dict.fromkeys(_TIMES.values(), "number"),
+}
 
 
 def read_vidur(
@@ -62,17 +66,15 @@ def read_vidur(
     Raises
     ------
     ConfigError
-        If a column is missing, or that split was not measured.
+        If a column is missing or holds something else, or that split was not measured.
     """
-    frame = _rows(Path(mlp), ("num_tokens", "num_tensor_parallel_workers"), tensor_parallel)
+    operators = sorted({*_NORMS, "add", *(each for several in _DENSE.values() for each in several)})
+    columns: dict[str, Kind] = {"num_tokens": "count"}
+    columns |= {_STATISTIC.format(operator): "number" for operator in operators}
+    frame = _rows(Path(mlp), columns, tensor_parallel)
 
     def curve(*operators: str) -> Curve:
         columns = [_STATISTIC.format(operator) for operator in operators]
-        missing = [column for column in columns if column not in frame.columns]
-        if missing:
-            raise ConfigError(
-                f"{mlp} must have the columns {', '.join(columns)}, lacked {', '.join(missing)}"
-            )
         times = frame.select("num_tokens", pl.sum_horizontal(columns)).drop_nulls()
         return Curve.of((tokens, 1e-3 * ms) for tokens, ms in times.iter_rows())
 
@@ -95,27 +97,21 @@ def read_vidur(
     )
 
 
-def _rows(path: Path, columns: tuple[str, ...], ranks: int) -> pl.DataFrame:
-    frame = pl.read_csv(path)
-    missing = [column for column in columns if column not in frame.columns]
-    if missing:
-        raise ConfigError(f"{path} must have the columns {', '.join(columns)}, lacked {', '.join(missing)}")
-    rows = frame.filter(pl.col("num_tensor_parallel_workers") == ranks)
+def _rows(path: Path, columns: Mapping[str, Kind], ranks: int) -> pl.DataFrame:
+    frame = read_csv(path, {**columns, _RANKS: "count"})
+    rows = frame.filter(pl.col(_RANKS) == ranks)
     if rows.is_empty():
-        known = sorted(frame["num_tensor_parallel_workers"].unique().to_list())
+        known = sorted(frame[_RANKS].drop_nulls().unique().to_list())
         raise ConfigError(f"{path} must have measured tensor_parallel {ranks}, had {known}")
     return rows
 
 
 def _attention(frame: pl.DataFrame) -> dict[str, Grid]:
     """Return the three tables: Vidur launches a kernel for prompts, one by one, and another for decodes."""
-    column = {True: "attn_prefill", False: "attn_decode"}
     points: dict[bool, list[tuple[int, int, int, int, float]]] = {True: [], False: []}
-    for kind, operator in column.items():
-        rows = frame.filter(pl.col("is_prefill").cast(pl.Boolean) == kind)
-        where = rows.select(
-            "prefill_chunk_size", "kv_cache_size", "batch_size", _STATISTIC.format(operator)
-        ).drop_nulls()
+    for kind, column in _TIMES.items():
+        rows = frame.filter(pl.col("is_prefill") == kind)
+        where = rows.select("prefill_chunk_size", "kv_cache_size", "batch_size", column).drop_nulls()
         for chunk, context, batch, ms in where.iter_rows():
             place = (chunk, context, 0, 0) if kind else (0, 0, batch, context)
             points[kind].append((*place, 1e-3 * ms))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,41 @@ _FAMILIES: dict[str, dict[str, bool]] = {
 _EXPERTS_ONLY = ("mixtral", "phimoe", "gpt_oss")
 
 
+#: Weights of a trillion parameters have no dimension near this one.
+_MOST = 2**31
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+
+
+# Every field that is read, and what it must be where it is given; the constructors say which may be 0.
+_RULES: dict[tuple[str, ...], tuple[Callable[[Any], bool], str]] = {
+    (
+        *("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads", "head_dim"),
+        *("intermediate_size", "vocab_size", "max_position_embeddings", "num_local_experts", "num_experts"),
+        *("n_routed_experts", "moe_intermediate_size", "n_shared_experts", "first_k_dense_replace"),
+        *("num_experts_per_tok", "experts_per_token", "kv_lora_rank", "qk_rope_head_dim"),
+        *("qk_nope_head_dim", "v_head_dim", "q_lora_rank", "sliding_window", "max_window_layers"),
+    ): (_is_count, f"a whole number from 0 to {_MOST - 1:,}"),
+    (*("tie_word_embeddings", "attention_bias", "lm_head_bias", "use_sliding_window"),): (
+        lambda value: isinstance(value, bool),
+        "true or false",
+    ),
+    ("_name_or_path", "dtype", "torch_dtype"): (lambda value: isinstance(value, str), "a text"),
+    ("layer_types",): (_is_list_of_texts, "a list of texts"),
+    ("mlp_only_layers",): (
+        lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
+        "a list of whole numbers",
+    ),
+    ("quantization_config",): (lambda value: isinstance(value, Mapping), "a JSON object"),
+}
+
+
 def read_config(config: str | PathLike[str] | Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a :class:`~paceline.model.Model` that a config describes.
 
@@ -44,7 +79,7 @@ def read_config(config: str | PathLike[str] | Mapping[str, Any]) -> dict[str, An
     """
     content, where, fallback = _read(config)
     kind = content.get("model_type")
-    if kind not in _FAMILIES:
+    if not isinstance(kind, str) or kind not in _FAMILIES:
         raise ConfigError(f"model_type of {where} must be one of {', '.join(_FAMILIES)}, was {kind!r}")
     reader = _Config(content, where, kind)
     hidden, heads = reader.need("hidden_size"), reader.need("num_attention_heads")
@@ -82,6 +117,12 @@ class _Config:
         self.content = content
         self.where = where
         self.kind = kind
+        for names, (good, rule) in _RULES.items():
+            for name in names:
+                value = content.get(name)
+                if value is not None and not good(value):
+                    shown = repr(value) if len(repr(value)) <= 80 else f"{repr(value)[:77]}..."
+                    raise ConfigError(f"{name} of {where} must be {rule}, was {shown}")
 
     def need(self, *keys: str) -> Any:  # noqa: ANN401 -- JSON; the constructors check it
         """Return the value of the first of several names for it."""
@@ -147,7 +188,7 @@ class _Config:
         if not quantised:
             return None
         method = quantised.get("quant_method") if isinstance(quantised, Mapping) else None
-        if method == "fp8" and list(quantised.get("weight_block_size") or ()) == [128, 128]:
+        if method == "fp8" and quantised.get("weight_block_size") in ([128, 128], (128, 128)):
             return "fp8"
         if method == "mxfp4" and self.kind == "gpt_oss":
             return "mxfp4"
@@ -160,7 +201,7 @@ class _Config:
         """Return the sliding window and the layers that have it, where one is in use."""
         window = self.content.get("sliding_window")
         used = self.content.get("use_sliding_window", window is not None)
-        if not used or window is None or window >= self.content.get("max_position_embeddings", 0):
+        if not used or not window or window >= (self.content.get("max_position_embeddings") or 0):
             return {}
         layers = self.need("num_hidden_layers")
         kinds = self.content.get("layer_types")
@@ -169,7 +210,7 @@ class _Config:
         elif self.kind == "gpt_oss":  # configuration_gpt_oss.py: every other layer, from the first
             sliding = (layers + 1) // 2
         else:  # Qwen2 and Qwen3 slide from this layer on, Mistral and Mixtral in all
-            sliding = max(0, layers - self.content.get("max_window_layers", 0))
+            sliding = max(0, layers - (self.content.get("max_window_layers") or 0))
         return {"sliding_window": window, "sliding_layers": sliding} if sliding else {}
 
 
@@ -177,12 +218,19 @@ def _read(config: str | PathLike[str] | Mapping[str, Any]) -> tuple[Mapping[str,
     """Return a config's content, how errors call it, and a name in want of a better one."""
     if isinstance(config, Mapping):
         return config, "the config", "custom"
+    # Here, so that a model of the catalog does not wait for the readers of traces.
+    from paceline.trace.opening import content as content_of
+
     path = Path(config)
     if path.is_dir():
         path = path / "config.json"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        content = json.loads(content_of(path, error=ConfigError))
+    except RecursionError as error:
+        raise ConfigError(f"{path} must be a Hugging Face config.json, was nested too deeply") from error
+    except (OSError, ValueError) as error:
+        if isinstance(error, ConfigError):
+            raise
         raise ConfigError(f"{path} must be a readable Hugging Face config.json: {error}") from error
     if not isinstance(content, dict):
         raise ConfigError(f"{path} must hold a JSON object, was a {type(content).__name__}")

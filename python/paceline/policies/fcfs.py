@@ -1,11 +1,12 @@
-"""First come, first served, as PASCAL compares itself with."""
+"""First come, first served, the baseline of PASCAL."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from paceline.policies.vllm_v0 import vllm_v0
-from paceline.policy import Policy, Rule, Swap, inst, pick
+from paceline.errors import PolicyError
+from paceline.policies.vllm_v0 import chunked_stages, vllm_v0
+from paceline.policy import Policy, Rule, Scheduler, Swap, inst, pick, req
 from paceline.policy.stages import PcieSwap, Recompute
 
 __all__ = ["fcfs"]
@@ -13,6 +14,7 @@ __all__ = ["fcfs"]
 
 def fcfs(
     *,
+    strict: bool = True,
     chunked_prefill: bool = True,
     preemption: Recompute | Swap | PcieSwap | None = None,
     max_num_batched_tokens: int | None = None,
@@ -20,47 +22,82 @@ def fcfs(
     watermark: float = 0.01,
     routing: Rule | None = None,
 ) -> Policy:
-    """Serve in order of arrival, as vLLM 0.6.1 does, and swap to the CPU where memory runs out.
+    """Serve in order of arrival, and swap to the CPU when memory runs out.
 
-    With `Cluster.with_room_for`, this is the paper's oracle: nobody waits for
-    memory or gives any up.
+    With `Cluster.with_room_for`, this is the paper's oracle: no request waits
+    for memory or is preempted.
 
     Parameters
     ----------
+    strict
+        Whether running, swapped and waiting requests form one queue in order of
+        arrival, so that admissions pause while an earlier request is swapped
+        out. False: vLLM 0.6.1's own queues, in which a new request may be
+        admitted past a swapped one that does not fit.
     chunked_prefill
-        vLLM 0.6.1 turns it on by itself for a model of more than 32,768
-        positions, such as the paper's.
+        Whether prompts are cut to fit a step. False needs `strict` to be False:
+        vLLM's whole prompts, whose admissions pause while a request is swapped
+        out. vLLM 0.6.1 turns chunked prefill on by itself above 32,768
+        positions.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
-        512 GiB of CPU memory a GPU.
+        What happens to the KV of a preempted request; None: a swap over PCIe to
+        256 GiB of CPU memory a GPU, the size of the paper's host (III-A).
     max_num_batched_tokens, max_num_seqs, watermark
         As in `vllm_v0`.
     routing
-        Which instance an arrival joins; None: the one that keeps the least KV,
-        as in the paper.
+        Which instance an arrival joins; None: the one with the least KV, as in
+        the paper.
 
     Returns
     -------
     Policy
         The policy.
 
+    Raises
+    ------
+    PolicyError
+        If `strict` is asked for with whole prompts.
+
     Examples
     --------
     >>> fcfs().on_arrival
     pick(min=inst.kv_tokens)
+    >>> fcfs().scheduler.order
+    req.arrival
 
     Notes
     -----
-    Source: the baseline FCFS of Cho et al., "PASCAL" (HPCA 2026), section V-A,
-    which is vLLM 0.6.1's scheduler. The paper has no admissions while KV is
-    spilled; with chunked prefill vLLM 0.6.1 lets requests in all the same where
-    they fit, and so does this.
+    Source: the baseline FCFS of Cho et al., "PASCAL" (HPCA 2026), section V-A:
+    "served strictly in arrival order", and when KV spills to the CPU, "new
+    admissions pause until space frees up". The paper calls it vLLM's default;
+    vLLM 0.6.1 pauses so with whole prompts (``_schedule_default``) and not with
+    chunked ones (``_schedule_chunked_prefill``).
     """
-    base = vllm_v0(
-        chunked_prefill=chunked_prefill,
-        preemption=preemption or Swap.over_pcie(cpu_gib=512),
-        max_num_batched_tokens=max_num_batched_tokens,
+    swap = preemption or Swap.over_pcie(cpu_gib=256)
+    arrive = pick(min=inst.kv_tokens) if routing is None else routing
+    if not strict:
+        base = vllm_v0(
+            chunked_prefill=chunked_prefill,
+            preemption=swap,
+            max_num_batched_tokens=max_num_batched_tokens,
+            max_num_seqs=max_num_seqs,
+            watermark=watermark,
+        )
+        return replace(base, name="fcfs", on_arrival=arrive)
+    if not chunked_prefill:
+        raise PolicyError(
+            "strict of fcfs must be False with whole prompts, was True: "
+            "pass fcfs(strict=False, chunked_prefill=False)"
+        )
+    scheduler = Scheduler(
+        max_num_batched_tokens=512 if max_num_batched_tokens is None else max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
+        stages=chunked_stages(),
+        order=req.arrival,
+        admission="wait",
+        allocation="sequence",
         watermark=watermark,
+        watermark_when_idle=True,
+        preemption=swap,
     )
-    return replace(base, name="fcfs", on_arrival=pick(min=inst.kv_tokens) if routing is None else routing)
+    return Policy(name="fcfs", scheduler=scheduler, on_arrival=arrive)

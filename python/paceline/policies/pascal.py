@@ -1,9 +1,10 @@
-"""PASCAL's scheduler for models that reason."""
+"""PASCAL's phase-aware scheduler for models that reason."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages
 from paceline.policy import Class, Pace, Policy, Quantum, Scheduler, Swap, first_of, inst, pick, req
 from paceline.policy.stages import PcieSwap, Recompute
@@ -31,71 +32,80 @@ def pascal(
     max_num_seqs: int = 256,
     watermark: float = 0.01,
 ) -> Policy:
-    """Schedule by phases: reasoning first and without interruption, answers in turns, just fast enough.
+    """Schedule by phases: reasoning before answering, answers in turns at the pace of their readers.
 
-    A request that arrives goes where the least memory is kept for others, among
-    instances whose answers are on pace (Algorithm 1). When its reasoning ends,
-    it moves to where the fewest reason (Algorithm 2), unless it has room where
-    it is and would have none there. On an instance, those that reason go before
-    those that answer; among each, who has used up fewer quanta goes first.
+    An arrival joins the instance with the least KV, among instances whose
+    answers are on pace (Algorithm 1). When its reasoning ends, the request
+    migrates to the instance with the fewest reasoning requests (Algorithm 2),
+    unless its own instance has room for the answer and the other one has not.
+    On an instance, requests that reason rank before requests that answer. In
+    each of both queues, the request that has used up fewer quanta ranks first.
 
     Parameters
     ----------
     migration
-        ``adaptive``; ``always``, the paper's PASCAL(NonAdaptive), which moves
+        ``adaptive``; ``always``, the paper's PASCAL(NonAdaptive), which migrates
         whether there is room or not; ``never``, its PASCAL(NoMigration).
     quantum
         Tokens of a quantum, in both queues.
     demote_above
-        Tokens above which a request that reasons queues with those that answer.
+        Tokens above which a reasoning request is queued with those that answer.
     demote_by
         What is counted for that: section IV-C says the size of the KV cache, V-A
         reasoning tokens.
     tpot
-        Seconds that a user takes for a token of the answer.
+        Seconds that a reader takes for a token of the answer.
     ttfat
         Seconds after the end of reasoning within which the answer must start for
         its pacer not to run dry.
     turn
-        Who goes first of those with as many quanta: who ``joined`` the queue
-        earlier, or whose ``arrival`` was. Since quanta come first, a request's
-        rank falls as it goes on.
+        Order of requests with equal quanta: by when they ``joined`` the queue, or
+        by ``arrival``.
     recount
-        Whether quanta are counted anew in the queue of answers. A demoted request
-        is in that queue already when its reasoning ends, and keeps its count.
+        Whether quanta are counted anew when the answer begins. A demoted request
+        is in that queue already, and keeps its count.
     admission
-        Whether a running request is put out when its room is needed for one that
-        ranks better (``displace``), and only then, or goes on until memory runs
-        out (``wait``).
+        ``displace``: the worst-ranked running requests are preempted when a
+        better-ranked one needs their blocks. ``wait``: they run on until blocks
+        run out.
     prefill_as
-        Whether prefill counts as ``reasoning`` (footnote 2) or goes ``first``,
+        Whether prefill counts as ``reasoning`` (footnote 2) or ranks ``first``,
         before it.
     room
-        Tokens for which an instance must have memory left, beside what the
-        request holds, to be one where it has room; None: those of its next step.
-        The paper's blocking latencies come out with a quantum's
-        (docs/studies/pascal.md).
+        Tokens of the answer that an instance must be able to hold, above its
+        watermark, to have room for a request; None: one quantum. With 0 it is
+        enough that the request itself leaves the watermark free, which is vLLM's
+        own test for a swap-in.
     on_pace
-        When the answers of an instance are: ``every_buffer``: as long as each of
-        them has something left in its pacer; ``mean_interval``: as long as the
-        recent mean time between its tokens is at most `tpot`.
+        When the answers of an instance are on pace. ``every_buffer``: each of
+        them has tokens left in its pacer. ``mean_interval``: the recent mean time
+        between tokens is at most `tpot`.
     footprint
         What Algorithm 1 compares: KV of ``gpu_and_cpu``, as the paper defines
         it, or the GPU's alone.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
-        512 GiB of CPU memory a GPU, which is more than a replay fills. The paper
-        gives no size. Where memory is lost instead, two prompts longer than
-        `demote_above` can put each other out for ever, which a replay tells.
-    max_num_batched_tokens, max_num_seqs, watermark
-        As vLLM 0.6.1 has them for a model of 131,072 positions: chunked prefill
-        turns itself on above 32,768, and steps then have 512 tokens.
+        What happens to the KV of a preempted request; None: a swap over PCIe to
+        256 GiB of CPU memory a GPU, the size of the paper's host (III-A). If KV
+        is dropped instead, two prompts longer than `demote_above` may preempt
+        each other for ever, which a replay reports.
+    max_num_batched_tokens, max_num_seqs
+        Of a step, as vLLM 0.6.1 sets them with chunked prefill.
+    watermark
+        Share of the blocks that an admission or a swap-in leaves free. vLLM 0.6.1
+        has 0.01, and no option for it. Running requests grow into it, so that
+        free blocks below it are no room: a preempted request could not return
+        to them.
 
     Returns
     -------
     Policy
-        The policy. Its cluster says how fast requests move:
+        The policy. The cluster says how fast requests migrate:
         ``Cluster(instances, links=Links(gbps=100))`` in the paper.
+
+    Raises
+    ------
+    PolicyError
+        If `room` is negative.
 
     Examples
     --------
@@ -105,13 +115,17 @@ def pascal(
     Notes
     -----
     Source: Cho et al., "PASCAL: A Phase-Aware Scheduling Algorithm for Serving
-    Reasoning-based Large Language Models" (HPCA 2026), sections IV and V-A. There
-    is no code of the authors'; where the paper leaves room, the readings are the
-    parameters from `demote_by` to `footprint`. Requests in the queue of reasoning
-    are those of Algorithm 2's r, so demoted ones do not count there. Algorithm 2
-    has a request stay where there is "sufficient memory to handle the answering
-    phase", whose length nobody knows: hence `room`.
+    Reasoning-based Large Language Models" (HPCA 2026), sections IV and V-A. The
+    authors have published no code. Where the paper leaves a choice, it is one of
+    the parameters from `demote_by` to `footprint`. Demoted requests are not in
+    the high-priority queue, so that Algorithm 2's r does not count them. A
+    request stays where there is "sufficient memory to handle the answering
+    phase"; its length is not known, hence `room`. docs/studies/pascal.md says
+    what each choice changes. The watermark is that of ``block_manager_v1.py``
+    (``can_allocate``, ``can_swap_in``) in vLLM 0.6.1.
     """
+    if room is not None and room < 0:
+        raise PolicyError(f"room of pascal must be 0 or more tokens, was {room}")
     high, low = "reasoning", "answering"
     spent = req.kv_tokens if demote_by == "kv_tokens" else req.generated_tokens
     round_robin = Quantum(quantum) if turn == "joined" else Quantum(quantum, then=req.arrival)
@@ -127,10 +141,10 @@ def pascal(
     paced = inst.answering_on_pace if on_pace == "every_buffer" else inst.mean_token_interval <= tpot
     memory = inst.kv_tokens if footprint == "gpu_and_cpu" else inst.gpu_kv_tokens
     fewest = first_of(pick(min=reasoning, where=paced), pick(min=reasoning + inst.fresh_answering_requests))
-    here, there = inst.here.fits(req), inst.there.fits(req)
-    if room is not None:
-        here = inst.here.free_blocks * inst.here.block_tokens >= room
-        there = (inst.there.free_blocks - req.blocks) * inst.there.block_tokens >= room
+    answer = quantum if room is None else room
+    reserved = inst.here.total_blocks * watermark // 1, inst.there.total_blocks * watermark // 1
+    here = (inst.here.free_blocks - reserved[0]) * inst.here.block_tokens >= answer
+    there = (inst.there.free_blocks - reserved[1] - req.blocks) * inst.there.block_tokens >= answer
     moves = {
         "adaptive": fewest.unless(here & ~there),
         "always": fewest,
@@ -148,7 +162,7 @@ def pascal(
             allocation="sequence",
             watermark=watermark,
             watermark_when_idle=True,
-            preemption=preemption or Swap.over_pcie(cpu_gib=512),
+            preemption=preemption or Swap.over_pcie(cpu_gib=256),
         ),
         on_arrival=first_of(pick(min=memory, where=paced), pick(min=memory)),
         on_answering=moves[migration],

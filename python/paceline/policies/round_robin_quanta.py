@@ -18,20 +18,20 @@ def round_robin_quanta(
     watermark: float = 0.01,
     routing: Rule | None = None,
 ) -> Policy:
-    """Take turns of so many tokens, whatever the phase: who has used up fewer quanta goes first.
+    """Take turns of a quantum of tokens, whatever the phase: fewer quanta used up rank first.
 
     Parameters
     ----------
     quantum
         Tokens of a quantum.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
-        512 GiB of CPU memory a GPU.
+        What happens to the KV of a preempted request; None: a swap over PCIe to
+        256 GiB of CPU memory a GPU.
     max_num_batched_tokens, max_num_seqs, watermark
         As in `pascal`.
     routing
-        Which instance an arrival joins; None: the one that keeps the least KV,
-        as in the paper.
+        Which instance an arrival joins; None: the one with the least KV, as in
+        the paper.
 
     Returns
     -------
@@ -46,8 +46,9 @@ def round_robin_quanta(
     Notes
     -----
     Source: the baseline RR of Cho et al., "PASCAL" (HPCA 2026), section V-A. A
-    running request is put out when its room is needed for one that ranks better,
-    as in `pascal`; the paper says only that those who finish a quantum fall back.
+    running request is preempted when a better-ranked one needs its blocks, as in
+    `pascal`; the paper says only that a request that finishes its quantum is
+    deprioritized.
     """
     return Policy(
         name="round-robin-quanta",
@@ -60,7 +61,7 @@ def round_robin_quanta(
             allocation="sequence",
             watermark=watermark,
             watermark_when_idle=True,
-            preemption=preemption or Swap.over_pcie(cpu_gib=512),
+            preemption=preemption or Swap.over_pcie(cpu_gib=256),
         ),
         on_arrival=pick(min=inst.kv_tokens) if routing is None else routing,
     )

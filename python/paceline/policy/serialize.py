@@ -91,13 +91,11 @@ def policy_from_toml(source: str) -> Policy:
         if isinstance(rule, str) and "(" in rule:
             content[moment] = rule_from_text(rule, moment)
         elif moment in content and not isinstance(rule, str):
-            raise PolicyError(f"{moment} must be a string, was {rule!r}")
+            raise PolicyError(f"{moment} must be a string, was {_short(rule)}")
     if "every" in content:
         content["every"] = _monitors(content["every"])
     if "pools" in content:
-        if not isinstance(content["pools"], Mapping):
-            raise PolicyError(f"pools must be a table, was {content['pools']!r}")
-        content["pools"] = Pools(**content["pools"])
+        content["pools"] = Pools(**_table(content["pools"], "pools"))
     for name, cls in (("pace", Pace), ("slo", SLO)):
         if name in content:
             content[name] = build(cls, content[name], name)
@@ -121,14 +119,36 @@ def _monitors(tables: object) -> list[tuple[float, list[object]]]:
     pairs = []
     for table in tables if isinstance(tables, list) else [tables]:
         if not isinstance(table, Mapping) or set(table) != {"seconds", "actions"}:
-            raise PolicyError(f"every must be tables with seconds and actions, was {table!r}")
-        pairs.append((table["seconds"], [_read(action, "every") for action in table["actions"]]))
+            raise PolicyError(f"every must be tables with seconds and actions, was {_short(table)}")
+        actions = table["actions"]
+        if not isinstance(actions, list):
+            raise PolicyError(f"actions of every must be a list of strings, was {_short(actions)}")
+        pairs.append((table["seconds"], [_read(action, "every") for action in actions]))
     return pairs
+
+
+def _table(content: object, what: str) -> Mapping[str, Any]:
+    """Return a table of a policy's file, or refuse what is none."""
+    if not isinstance(content, Mapping):
+        raise PolicyError(f"{what} must be a table, was {_short(content)}")
+    return content
+
+
+def _tables(content: object, what: str) -> list[Mapping[str, Any]]:
+    """Return tables of a policy's file, or refuse what are none."""
+    if not isinstance(content, list | tuple):
+        raise PolicyError(f"{what} must be tables, [[scheduler.{what}]], was {_short(content)}")
+    return [_table(each, f"each of {what}") for each in content]
+
+
+def _short(value: object) -> str:
+    said = repr(value)
+    return said if len(said) <= 80 else f"{said[:77]}..."
 
 
 def _read(source: object, what: str) -> Any:  # noqa: ANN401 - whatever the text stands for
     if not isinstance(source, str):
-        raise PolicyError(f"{what} must be a string, was {source!r}")
+        raise PolicyError(f"{what} must be a string, was {_short(source)}")
     return text.evaluate(source, what, _NAMES, (Chain,))
 
 
@@ -162,12 +182,12 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         If a field is unknown, missing or of the wrong kind.
     """
     try:
-        fields = dict(content)
+        fields = dict(_table(content, "scheduler"))
         if "stages" in fields:
-            fields["stages"] = tuple(_stage(stage) for stage in fields["stages"])
+            fields["stages"] = tuple(_stage(stage) for stage in _tables(fields["stages"], "stages"))
         if "preemption" in fields and not isinstance(fields["preemption"], str):
-            kind = fields["preemption"].get("kind", "recompute")
-            if kind not in _PREEMPTIONS:
+            kind = _table(fields["preemption"], "preemption").get("kind", "recompute")
+            if not isinstance(kind, str) or kind not in _PREEMPTIONS:
                 known = ", ".join(_PREEMPTIONS)
                 raise PolicyError(f"kind of preemption must be one of {known}, was {kind!r}")
             fields["preemption"] = build(_PREEMPTIONS[kind], fields["preemption"], "preemption")
@@ -176,7 +196,7 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         if "order" in fields:
             fields["order"] = _order(fields["order"], "order")
         if "classes" in fields:
-            fields["classes"] = tuple(_class(each) for each in fields["classes"])
+            fields["classes"] = tuple(_class(each) for each in _tables(fields["classes"], "classes"))
         if "refresh" in fields:
             fields["refresh"] = build(Refresh, fields["refresh"], "refresh")
         if isinstance(fields.get("admission"), str) and "(" in fields["admission"]:
@@ -206,7 +226,7 @@ def _class(content: Mapping[str, Any]) -> Class:
 
 def _stage(content: Mapping[str, Any]) -> Stage:
     kind = content.get("kind")
-    if kind not in _STAGES:
+    if not isinstance(kind, str) or kind not in _STAGES:
         raise PolicyError(f"kind of a stage must be one of {', '.join(_STAGES)}, was {kind!r}")
     cls = _STAGES[kind]
     fields = dict(content)

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import polars as pl
 
-from paceline import _core
 from paceline.errors import ResultError
 from paceline.result.columns import SCHEMA, RequestColumns
 from paceline.result.manifest import MANIFEST, check_file, read_manifest
-from paceline.result.outcome import Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.result import Result
 from paceline.result.save import REQUESTS, SKETCH
+from paceline.result.sketch import read_sketch
 from paceline.result.stats import ReplayStats
 
 __all__ = ["load_result"]
+
+
+class _Entry(msgspec.Struct):
+    bytes: int
+    sha256: str
+
+
+class _Body(msgspec.Struct):
+    provenance: dict[str, Any]
+    requests: int
+    stats: dict[str, Any]
+    files: dict[str, _Entry]
 
 
 def load_result(directory: str | os.PathLike[str]) -> Result:
@@ -40,30 +53,38 @@ def load_result(directory: str | os.PathLike[str]) -> Result:
     source = Path(directory)
     manifest = read_manifest(source)
     try:
-        for name, entry in manifest["files"].items():
-            check_file(source, name, entry)
+        body = msgspec.convert(manifest, _Body)
+        missing = [name for name in (REQUESTS, SKETCH) if name not in body.files]
+        if missing:
+            raise ResultError(
+                f"{source / MANIFEST}: files must name {', '.join(missing)}; save the result again"
+            )
+        for name, entry in body.files.items():
+            if Path(name).name != name:
+                raise ResultError(f"{source / MANIFEST}: files must lie beside the manifest, was {name!r}")
+            check_file(source, name, {"bytes": entry.bytes, "sha256": entry.sha256})
         sketch = (source / SKETCH).read_bytes()
-        stats = ReplayStats.from_dict(manifest["stats"])
-        provenance = Provenance(**manifest["provenance"])
-    except (KeyError, TypeError, AttributeError) as error:
+        # The statistics have a field for each of the manifest's, and more may be in it: see `from_dict`.
+        msgspec.convert(body.stats, ReplayStats)
+        stats = ReplayStats.from_dict(body.stats)
+        provenance = msgspec.convert(body.provenance, Provenance)
+    except OSError as error:
+        raise ResultError(f"{source}: could not be read: {error.strerror or error}") from error
+    except (msgspec.ValidationError, KeyError, TypeError) as error:
         raise ResultError(f"{source / MANIFEST}: incomplete: {error}; save the result again") from error
+    itl = read_sketch(sketch, str(source / SKETCH))
     return Result(
-        columns=RequestColumns.from_frame(_read_requests(source / REQUESTS, manifest["requests"])),
+        columns=RequestColumns.from_frame(_read_requests(source / REQUESTS, body.requests)),
         stats=lambda: stats,
-        itl=lambda: read_sketch(sketch),
+        itl=lambda: itl,
         provenance=lambda: provenance,
     )
-
-
-def read_sketch(text: bytes) -> Sketch:
-    """Build the sketch that `Sketch.to_json` wrote."""
-    return _core.Sketch.from_json(text)
 
 
 def _read_requests(path: Path, rows: int) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ResultError(f"{path}: not readable as Parquet: {error}") from error
     if dict(frame.schema) != SCHEMA:
         raise ResultError(f"{path}: columns must be {', '.join(SCHEMA)}, were {', '.join(frame.columns)}")

@@ -61,7 +61,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         raise ResultError(f"{directory}: no {MANIFEST} in it, so not a saved result")
     try:
         whole = json.loads(path.read_bytes())
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise ResultError(f"{path}: not readable as JSON ({error}); save the result again") from error
     if not isinstance(whole, dict) or whole.get("format") != FORMAT:
         was = whole.get("format") if isinstance(whole, dict) else whole

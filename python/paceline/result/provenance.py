@@ -37,6 +37,8 @@ class Provenance:
         length of an output before its end.
     settings
         Arguments of `replay` by name.
+    borrowed_fits
+        Instances whose costs were fitted to another model, GPU or split, each once.
     """
 
     version: str
@@ -47,6 +49,7 @@ class Provenance:
     policy: str
     uses_oracle: bool
     settings: dict[str, Any] = field(default_factory=dict)
+    borrowed_fits: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, trace: Trace, cluster: object, policy: object, settings: Mapping[str, Any]) -> Provenance:
@@ -60,6 +63,7 @@ class Provenance:
             policy=_text(policy),
             uses_oracle=_uses_oracle(policy),
             settings=dict(settings),
+            borrowed_fits=_borrowed_fits(cluster),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,6 +73,12 @@ class Provenance:
 
 def _uses_oracle(policy: object) -> bool:
     return bool(getattr(policy, "uses_oracle", False))
+
+
+def _borrowed_fits(cluster: object) -> list[str]:
+    instances = getattr(cluster, "instances", ())
+    distinct = dict.fromkeys(getattr(instance, "borrowed_fit", None) for instance in dict.fromkeys(instances))
+    return [fit for fit in distinct if fit is not None]
 
 
 def _text(configuration: object) -> str:

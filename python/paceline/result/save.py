@@ -12,8 +12,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
+from paceline._atomic import new_directory
 from paceline.errors import ResultError
-from paceline.result.atomic import new_directory
 from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_manifest
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ def save_result(result: Result, directory: str | os.PathLike[str], *, overwrite:
             write_manifest(draft, body)
     except OSError as error:
         raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
+    except pl.exceptions.PolarsError as error:
+        # polars wraps what the system says in an error of its own.
+        raise ResultError(f"{target}: could not be written: {error}") from error
     return target
 
 
@@ -74,6 +79,6 @@ def _is_saved_result(target: Path) -> bool:
     """Whether `target` holds a result's files and nothing besides."""
     try:
         names = {*read_manifest(target)["files"], MANIFEST}
-    except (ResultError, KeyError):
+    except (ResultError, KeyError, TypeError):
         return False
     return {path.name for path in target.iterdir()} <= names

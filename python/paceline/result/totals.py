@@ -70,6 +70,8 @@ class Totals:
         Cached blocks that were lost to reuse.
     uses_oracle
         Whether the policy looked at what no real scheduler knows.
+    borrowed_fits
+        Instances whose costs were fitted to another model, GPU or split: their times are a guess.
     steps
         Steps run by all instances.
     extrapolated
@@ -129,6 +131,7 @@ class Totals:
     prefix_hit_rate: float
     evictions: int
     uses_oracle: bool
+    borrowed_fits: list[str]
     steps: int
     extrapolated: dict[str, int]
     mean_batch: float
@@ -196,6 +199,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         **counts_of_memory,
         prefix_hit_rate=ratio(counts_of_memory["prefix_hits"], counts_of_memory["prefix_queries"]),
         uses_oracle=provenance.uses_oracle,
+        borrowed_fits=list(provenance.borrowed_fits),
         steps=stats.steps,
         extrapolated=stats.extrapolated,
         mean_batch=ratio(running, end * len(of)),

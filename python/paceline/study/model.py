@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Draw", "Fact", "Facts", "Figure", "Kind", "Page", "Part", "Study", "Table"]
 
-#: How a number of ours came about: fitted to the paper's, predicted without it, or given to us by it.
-Kind: TypeAlias = Literal["fitted", "predicted", "given"]
+#: How a number of ours came about: fitted to the paper's, predicted without it, given to us by it, or read
+#: in the one of several ways that comes nearest to it.
+Kind: TypeAlias = Literal["fitted", "predicted", "given", "chosen to meet it"]
 
 #: Draws data into an empty matplotlib figure.
 Draw: TypeAlias = "Callable[[matplotlib.figure.Figure, pl.DataFrame], None]"
@@ -31,7 +32,7 @@ class Fact:
     ours
         What we came to; ``None`` where there is nothing of ours.
     kind
-        Whether ours was fitted to the paper's, predicted, or taken from it.
+        Whether ours was fitted to the paper's, predicted, taken from it, or read so as to meet it.
     paper
         What the paper says; ``None`` where it says nothing that could be compared.
     unit

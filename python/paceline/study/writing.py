@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from paceline._atomic import new_directory
 from paceline._core import VERSION
 from paceline.errors import ConfigError, ResultError
-from paceline.result.atomic import new_directory
 from paceline.study.model import Fact, Facts, Figure, Page, Study, Table
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline.synthesis.arrivals import Arrivals, Bursts, Gamma, Poisson, Regular
+from paceline.synthesis.arrivals import Arrivals, BenchmarkClient, Bursts, Gamma, Poisson, Regular
 from paceline.synthesis.drawing import synthesize
 from paceline.synthesis.empirical import Empirical, Sample
 from paceline.synthesis.lengths import Constant, Lengths, Lognormal, Quantiles, Uniform
@@ -12,6 +12,7 @@ from paceline.synthesis.workload import Workload
 
 __all__ = [
     "Arrivals",
+    "BenchmarkClient",
     "Bursts",
     "Constant",
     "Empirical",

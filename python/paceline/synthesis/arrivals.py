@@ -18,7 +18,7 @@ from paceline.synthesis.numbers import is_whole
 from paceline.synthesis.stable import Floats, exp, log, normal_quantile
 from paceline.synthesis.streams import PART, Stream
 
-__all__ = ["Arrivals", "Bursts", "Gamma", "Poisson", "Regular"]
+__all__ = ["Arrivals", "BenchmarkClient", "Bursts", "Gamma", "Poisson", "Regular"]
 
 # Below this the exponential of a gap's logarithm is 0 s for every purpose.
 _LEAST_LOG: Final = -600.0
@@ -64,6 +64,50 @@ class Gamma:
         shape = 1.0 / (self.cv * self.cv)
         gaps = _filled(count, _gammas(shape, Stream(seed, "arrival"), Stream(seed, "arrival boost")))
         return _summed(gaps, rate * shape)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkClient:
+    """The arrivals that vLLM's benchmark client sent before 0.11, number for number.
+
+    ``np.random.seed(seed)``, the first request at 0, then a gap of ``np.random.gamma(shape=burstiness,
+    scale=1 / (rate * burstiness))`` before each of the others, not rescaled (``benchmark_serving.py``, which
+    the authors of layered prefill have too: ``benchmarks/benchmark_serving.py``, 427f4416). The client draws
+    nothing else from that generator where its data set needs no shuffle.
+
+    NumPy keeps this generator as it is (NEP 19); its logarithm is the platform's, so the last bit of a time
+    may differ between platforms.
+
+    Attributes
+    ----------
+    seed
+        The client's. The seed of a synthesis moves lengths alone.
+    burstiness
+        1 is Poisson, less is burstier.
+
+    Examples
+    --------
+    >>> BenchmarkClient().times(3, 1.0, seed=7).round(4).tolist()
+    [0.0, 0.7959, 2.0518]
+    """
+
+    seed: int = 0
+    burstiness: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (is_whole(self.seed) and 0 <= self.seed < 2**32):
+            raise ConfigError(f"seed must be a whole number from 0 to 2**32 - 1, was {self.seed!r}")
+        if not (math.isfinite(self.burstiness) and self.burstiness > 0):
+            raise ConfigError(f"burstiness must be a number above 0, was {self.burstiness!r}")
+
+    def times(self, count: int, rate: float, seed: int) -> Floats:
+        """Give the arrival times; `seed` is not looked at."""
+        drawn = np.random.RandomState(self.seed)
+        times = np.zeros(count, dtype=np.float64)
+        if count > 1 and math.isfinite(rate):
+            scale = 1.0 / (rate * self.burstiness)
+            np.cumsum(drawn.gamma(self.burstiness, scale, count - 1), out=times[1:])
+        return times
 
 
 @dataclass(frozen=True, slots=True)

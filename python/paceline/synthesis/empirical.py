@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from paceline.errors import ConfigError, TraceError
+from paceline.limits import Limits
 from paceline.synthesis.lengths import Tokens
 from paceline.synthesis.stable import Floats
 from paceline.trace.columns import Values, tokens
@@ -119,8 +120,9 @@ class Empirical:
             The file has no such columns, or a length is no whole number of at least 0 (1 for prompts).
         """
         path = Path(path)
-        text, columns = header(content(path), str(path))
-        table, rows = read_delimited(text, str(path), columns)
+        limits = Limits.current()
+        text, columns = header(content(path, limits=limits), str(path), limits)
+        table, rows = read_delimited(text, str(path), columns, limits)
         sides = []
         for named, known in ((prompt, _PROMPT), (output, _OUTPUT)):
             wanted = (named,) if named is not None else known

@@ -23,6 +23,7 @@ import json
 import math
 import re
 import tarfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -201,7 +202,10 @@ def _texts(path: Path) -> dict[tuple[int, str], str]:
     if path.is_dir():
         for file in sorted(path.rglob("chunk-*")):
             if match := _FILE.search(file.name):
-                found[int(match[1]), match[2]] = file.read_text(encoding="utf-8")
+                try:
+                    found[int(match[1]), match[2]] = content(file).decode()
+                except UnicodeDecodeError as error:
+                    raise TraceError(f"{file}: must be UTF-8 text: {error}") from error
         return found
     try:
         with tarfile.open(fileobj=io.BytesIO(content(path))) as archive:
@@ -209,14 +213,24 @@ def _texts(path: Path) -> dict[tuple[int, str], str]:
                 data = archive.extractfile(member) if member.isfile() else None
                 if data is not None and (match := _FILE.search(member.name)):
                     found[int(match[1]), match[2]] = data.read().decode("utf-8")
-    except (tarfile.TarError, UnicodeDecodeError) as error:
+    except (tarfile.TarError, EOFError, OverflowError, UnicodeError) as error:
         raise TraceError(f"{path}: must be a folder or a tar file: {error}") from error
     return found
 
 
+def _rows(text: str, where: str) -> Iterator[tuple[int, list[str]]]:
+    """Give each row of CSV with its number."""
+    line = 0
+    try:
+        for line, row in enumerate(csv.reader(io.StringIO(text, newline="")), start=1):
+            yield line, row
+    except csv.Error as error:
+        raise TraceError(f"{where}, after line {line}: is no valid CSV: {error}") from error
+
+
 def _windows(text: str, where: str) -> tuple[_Window, ...]:
     windows = []
-    for line, row in enumerate(csv.reader(io.StringIO(text)), start=1):
+    for line, row in _rows(text, where):
         if not row:
             continue
         try:
@@ -243,7 +257,7 @@ def _lengths(text: str, where: str) -> tuple[tuple[int, dict[str, _Counts]], ...
         for start, quantities in quarters.items():
             counts = {name: _counts(quantities[name]) for name in _QUANTITIES}
             found.append((int(start), counts))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise TraceError(
             f"{where}: must be an object of a window's start and {', '.join(_QUANTITIES)}, each a dictionary "
             f"of values and probabilities: {error}"

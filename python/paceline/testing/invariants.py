@@ -111,7 +111,7 @@ def blocks(rows: Rows) -> Broken:
 
 def work(rows: Rows) -> Broken:
     """INV-10: nobody idles beside work."""
-    arrival, finish = rows.seconds("arrival"), rows.seconds("finish")
+    arrival, finish = rows.seconds("arrival") + rows.frontend_s, rows.seconds("finish")
     # Ranks that step together wait for each other.
     waits = "gather" in rows.result.provenance.policy or "lockstep = true" in rows.result.provenance.cluster
     for index, of in enumerate(rows.instances):
@@ -173,6 +173,8 @@ def latencies(rows: Rows) -> Broken:
 def presence(rows: Rows) -> Broken:
     """INV-13: the time of requests is the time of instances."""
     e2e, queueing, transfer = (rows.seconds(name) for name in ("e2e", "queueing", "transfer"))
+    # A request is with no instance before the front end hands it over.
+    e2e, queueing = e2e - rows.frontend_s, queueing - rows.frontend_s
     for where, here, indices in rows.groups():
         if not all(rows.settled(index) for index in indices):
             continue

@@ -40,6 +40,11 @@ class Rows:
         """Read a result."""
         return cls(result, result.requests, result.stats)
 
+    @property
+    def frontend_s(self) -> float:
+        """Seconds from an arrival to the scheduler."""
+        return float(self.result.provenance.settings.get("frontend_s", 0.0))
+
     def seconds(self, name: str) -> Floats:
         """Return a column of times."""
         return cast(Floats, self.frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy())

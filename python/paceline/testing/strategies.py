@@ -278,6 +278,7 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
             "demote_by": st.sampled_from(["kv_tokens", "generated_tokens"]),
             "on_pace": st.sampled_from(["every_buffer", "mean_interval"]),
             "footprint": st.sampled_from(["gpu_and_cpu", "gpu"]),
+            "room": st.sampled_from([None, 0, 3, 40]),
         },
         "round_robin_quanta": {"quantum": st.sampled_from([1, 3, 10])},
         "srpt": {"grain": st.sampled_from([1, 4])},

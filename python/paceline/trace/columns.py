@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 import polars as pl
 
@@ -17,7 +18,18 @@ from paceline.errors import TraceError
 from paceline.trace.rows import Rows
 from paceline.trace.schema import TOKENS_LIMIT
 
-__all__ = ["Values", "blocks", "complaint", "numbers", "scores", "seconds", "stamps", "tokens", "whole"]
+__all__ = [
+    "Values",
+    "blocks",
+    "complaint",
+    "milliseconds",
+    "numbers",
+    "scores",
+    "seconds",
+    "stamps",
+    "tokens",
+    "whole",
+]
 
 Values: TypeAlias = Sequence[Any] | npt.NDArray[Any] | pl.Series
 
@@ -28,7 +40,7 @@ _STAMP: Final = r"^(19|20|21)\d\d-\d\d-\d\d[ T]\d\d:\d\d:[0-5]\d(\.\d{1,9})?(Z|[
 
 
 def tokens(text: pl.Series, rows: Rows) -> pl.Series:
-    """Read token counts: whole numbers from 0 to 2**31 - 1; 4808.0 is taken for 4808."""
+    """Read token counts: whole numbers from 0 to 2**30 - 1; 4808.0 is taken for 4808."""
     return _whole(text, pl.UInt32(), TOKENS_LIMIT - 1, rows)
 
 
@@ -57,7 +69,7 @@ def scores(text: pl.Series, rows: Rows) -> pl.Series:
 
 
 def stamps(text: pl.Series, rows: Rows) -> pl.Series:
-    """Read dates and times as seconds since the earliest of them, exact to the nanosecond.
+    """Read dates and times as seconds since the earliest of them: the nearest number to each difference.
 
     ``2023-11-16 18:17:03.9799600``, with up to nine digits of fraction and, if at all, with the same
     kind of zone in every row.
@@ -70,8 +82,27 @@ def stamps(text: pl.Series, rows: Rows) -> pl.Series:
     bad = ~good | read.is_null()
     if bad.any():
         raise _refusal(text, bad, rows, "must be a date and time like 2023-11-16 18:17:03.9799600")
-    nanoseconds = read.to_physical()
-    return ((nanoseconds - nanoseconds.min()) / 1e9).alias(text.name)
+    nanoseconds = read.to_physical().to_numpy()
+    return pl.Series(text.name, _divided(nanoseconds - nanoseconds.min(), 10**9))
+
+
+def milliseconds(name: str, values: Sequence[Any]) -> pl.Series:
+    """Make a column of seconds, each the nearest number to a thousandth of the value.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value is no number.
+    """
+    return pl.Series(name, numbers(name, values, pl.Float64()).to_numpy() / 1000)
+
+
+def _divided(whole: npt.NDArray[np.int64], by: int) -> npt.NDArray[np.float64]:
+    """Divide whole numbers. polars would multiply by the reciprocal, which is not the nearest number."""
+    if whole.size and int(whole.max()) >= 2**53:
+        # Too long for a float: 104 days in nanoseconds.
+        return whole // by + (whole % by) / by
+    return whole / by
 
 
 def blocks(text: pl.Series, rows: Rows) -> pl.Series:
@@ -145,5 +176,5 @@ def _broken_rule(value: str) -> str:
     if number < 0:
         return "must not be negative"
     if number >= TOKENS_LIMIT:
-        return "must be below 2**31"
+        return "must be below 2**30"
     return "must be a whole number in plain digits"

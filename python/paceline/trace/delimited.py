@@ -9,19 +9,27 @@ from collections.abc import Iterator
 import polars as pl
 
 from paceline.errors import TraceError
+from paceline.limits import Limits
 from paceline.trace.rows import Rows
 
 __all__ = ["read_delimited"]
 
 
-def read_delimited(text: bytes, name: str, columns: tuple[str, ...]) -> tuple[pl.DataFrame, Rows]:
+def read_delimited(
+    text: bytes, name: str, columns: tuple[str, ...], limits: Limits
+) -> tuple[pl.DataFrame, Rows]:
     """Read UTF-8 CSV with a header into text columns; an empty field is null.
 
     Raises
     ------
     TraceError
-        There are no rows, a row has too many fields, or a quote is not closed.
+        There are no rows, a row has too many fields, a quote is not closed, or there are more fields than
+        `limits` allow.
     """
+    # Every line may be a row of all columns, however short it is: missing fields are null.
+    values = (text.count(b"\n") + 1) * len(columns)
+    if values > limits.values:
+        raise TraceError(f"{name}: lines times columns {limits.over('values', f'{values:,}')}")
     rows = Rows(name, lambda row: f"{name}, line {_line_of(text, row)}")
     try:
         frame = pl.read_csv(io.BytesIO(text), infer_schema=False).rechunk()
@@ -39,7 +47,8 @@ def read_delimited(text: bytes, name: str, columns: tuple[str, ...]) -> tuple[pl
 
 def _records(text: bytes) -> Iterator[tuple[int, list[str]]]:
     """Give each record after the header with the line that it starts on."""
-    reader = csv.reader(io.StringIO(text.decode(), newline=""), strict=True)
+    # A wrapper decodes as it goes: the text as one string would take four times its bytes.
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(text), encoding="utf-8", newline=""), strict=True)
     next(reader)
     start = reader.line_num + 1
     for record in reader:

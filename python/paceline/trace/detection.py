@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from paceline.errors import TraceError
+from paceline.limits import Limits
 from paceline.trace.schema import REQUIRED, missing_columns
 
 __all__ = ["Format", "Recognised", "header", "recognise"]
@@ -43,49 +45,53 @@ class Recognised:
     container: Container
     columns: tuple[str, ...]
     text: bytes
+    limits: Limits
 
 
-def recognise(data: bytes, name: str, wanted: str | None) -> Recognised:
+def recognise(data: bytes, name: str, wanted: str | None, limits: Limits | None = None) -> Recognised:
     """Tell the format of decompressed content, or hold it to the `wanted` one.
 
     Raises
     ------
     TraceError
-        The content is empty, not UTF-8, or has not the columns of any format (of the `wanted` one).
+        The content is empty, not UTF-8, exceeds one of the `limits`, or has not the columns of any format
+        (of the `wanted` one).
     """
+    limits = Limits.current() if limits is None else limits
     if wanted is not None and wanted not in get_args(Format):
         raise TraceError(f"format must be one of {', '.join(get_args(Format))}, was {wanted!r}")
     if data.startswith(b"PAR1"):
         if wanted not in (None, "paceline"):
             raise TraceError(f"{name}: is Parquet, which format {wanted!r} never is")
-        return Recognised("paceline", "parquet", (), data)
-    text, first = _opened(data, name)
-    container, columns = _first_line(first, name)
+        return Recognised("paceline", "parquet", (), data, limits)
+    text, first = _opened(data, name, limits)
+    container, columns = _first_line(first, name, limits)
     format_ = _matching(columns, container, name, wanted)
-    return Recognised(format_, container, columns, text)
+    return Recognised(format_, container, columns, text, limits)
 
 
-def header(data: bytes, name: str) -> tuple[bytes, tuple[str, ...]]:
+def header(data: bytes, name: str, limits: Limits) -> tuple[bytes, tuple[str, ...]]:
     """Give the text and the columns of decompressed content that must be CSV.
 
     Raises
     ------
     TraceError
-        It is not.
+        It is not, or exceeds one of the `limits`.
     """
-    text, first = _opened(data, name)
-    container, columns = _first_line(first, name)
+    text, first = _opened(data, name, limits)
+    container, columns = _first_line(first, name, limits)
     if container != "csv":
         raise TraceError(f"{name}: must be CSV, was {container.upper()}")
     return text, columns
 
 
-def _opened(data: bytes, name: str) -> tuple[bytes, bytes]:
+def _opened(data: bytes, name: str, limits: Limits) -> tuple[bytes, bytes]:
     """Give the text without a byte-order mark and trailing newlines, and its first line."""
     text = data.removeprefix(_BOM).rstrip(b"\r\n")
     if not text.strip():
         raise TraceError(f"{name}: is empty; a trace needs a header or a JSON object a line")
     _check_utf8(text, name)
+    _check_lines(text, name, limits)
     end = text.find(b"\n")
     return text, text if end < 0 else text[:end]
 
@@ -101,12 +107,24 @@ def _check_utf8(text: bytes, name: str) -> None:
         raise TraceError(f"{name}, line {line}: must be UTF-8 text, was byte 0x{byte:02x}") from error
 
 
-def _first_line(first: bytes, name: str) -> tuple[Container, tuple[str, ...]]:
+def _check_lines(text: bytes, name: str, limits: Limits) -> None:
+    """Refuse a line that is too long: look for the last line end within reach of each one before."""
+    most, start = limits.line_bytes, 0
+    while len(text) - start > most:
+        end = text.rfind(b"\n", start, start + most + 1)
+        if end < 0:
+            line = text.count(b"\n", 0, start) + 1
+            raise TraceError(f"{name}, line {line}: bytes of the line {limits.over('line_bytes', 'more')}")
+        start = end + 1
+
+
+def _first_line(first: bytes, name: str, limits: Limits) -> tuple[Container, tuple[str, ...]]:
     if first.lstrip().startswith(b"{"):
         try:
             row = msgspec.json.decode(first, type=dict[str, Any])
         except (msgspec.MsgspecError, RecursionError) as error:
             raise TraceError(f"{name}, line 1: must be one JSON object, {_lowered(error)}") from error
+        _check_columns(len(row), name, limits)
         return "jsonl", tuple(row)
     if first.lstrip().startswith(b"["):
         raise TraceError(f"{name}, line 1: is a JSON array; a trace in JSON has one object a line")
@@ -114,10 +132,16 @@ def _first_line(first: bytes, name: str) -> tuple[Container, tuple[str, ...]]:
         columns = tuple(next(csv.reader([first.decode().rstrip("\r")]), []))
     except csv.Error as error:
         raise TraceError(f"{name}, line 1: is no CSV header: {error}") from error
-    twice = [column for column in columns if columns.count(column) > 1]
-    if twice:
-        raise TraceError(f"{name}, line 1: has the column {_short(twice[0])} more than once")
+    _check_columns(len(columns), name, limits)
+    twice = next((column for column, count in Counter(columns).items() if count > 1), None)
+    if twice is not None:
+        raise TraceError(f"{name}, line 1: has the column {_short(twice)} more than once")
     return "csv", columns
+
+
+def _check_columns(count: int, name: str, limits: Limits) -> None:
+    if count > limits.columns:
+        raise TraceError(f"{name}, line 1: columns {limits.over('columns', f'{count:,}')}")
 
 
 def _matching(columns: tuple[str, ...], container: Container, name: str, wanted: str | None) -> Format:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
@@ -9,6 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from paceline.errors import TraceError
+from paceline.limits import Limits
 from paceline.trace.rows import Rows
 
 __all__ = ["Number", "read_json_lines"]
@@ -20,7 +22,9 @@ Number = int | float
 _PART_BYTES: Final = 1 << 24
 
 
-def read_json_lines(text: bytes, name: str, row: type[Row]) -> tuple[Iterator[list[Row]], Rows]:
+def read_json_lines(
+    text: bytes, name: str, row: type[Row], limits: Limits
+) -> tuple[Iterator[list[Row]], Rows]:
     """Decode one object a line, in parts; blank lines are passed over.
 
     Returns
@@ -29,7 +33,17 @@ def read_json_lines(text: bytes, name: str, row: type[Row]) -> tuple[Iterator[li
         Lists of rows. Reading on raises `TraceError` at a line that is not such an object.
     rows
         Names a row by its line.
+
+    Raises
+    ------
+    TraceError
+        There are more fields and items of lists than `limits` allow.
     """
+    # A line has the fields that its row type has, given or not. Four items of a list take a value's memory,
+    # and a comma follows each item.
+    values = (text.count(b"\n") + 1) * len(row.__struct_fields__) + text.count(b",") // 4
+    if values > limits.values:
+        raise TraceError(f"{name}: lines times fields {limits.over('values', f'{values:,}')}")
     rows = Rows(name, lambda position: f"{name}, line {_line_of(text, position)}")
     return _parts(text, name, msgspec.json.Decoder(row)), rows
 
@@ -79,7 +93,7 @@ def _explained(text: bytes, error: Exception) -> str:
 
 def _line_of(text: bytes, position: int) -> int:
     seen = -1
-    for number, line in enumerate(text.split(b"\n"), start=1):
+    for number, line in enumerate(io.BytesIO(text), start=1):
         seen += bool(line.strip())
         if seen == position:
             return number

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import polars as pl
 
 from paceline.errors import TraceError
+from paceline.limits import Limits
 from paceline.trace.detection import Format, Recognised, recognise
 from paceline.trace.formats.azure import read_azure
 from paceline.trace.formats.burstgpt import read_burstgpt
@@ -37,6 +38,7 @@ def read_trace(
     *,
     format: Format | None = None,
     on_empty_output: Literal["drop", "error"] = "drop",
+    limits: Limits | None = None,
 ) -> Trace:
     """Read a trace whose format is recognised from its content.
 
@@ -51,6 +53,9 @@ def read_trace(
     on_empty_output
         What to do with requests that have no output tokens, as BurstGPT's failed ones: drop them and count
         them in `Trace.dropped`, or refuse the file.
+    limits
+        Bounds on what reading may take: bytes after decompression, values, columns, bytes of a line. None:
+        :meth:`Limits.current <paceline.limits.Limits.current>`, which admits ten million requests.
 
     Returns
     -------
@@ -60,14 +65,15 @@ def read_trace(
     Raises
     ------
     TraceError
-        The file breaks a rule; the message names the file, the line, the rule and the value.
+        The file breaks a rule; the message names the file, the line, the rule and the value. Or it exceeds
+        a limit; the message names the limit.
     FileNotFoundError, PermissionError
         As the system says.
 
     Notes
     -----
-    A Parquet file that `Trace.write` made is checked against its checksum first. In one from another tool,
-    damaged bytes may make polars end the process; see `traces/schema.md`.
+    A Parquet file that `Trace.write` made is checked against its checksum first. One from another tool is
+    parsed in a child process first, as damaged bytes may make polars end the process; see `traces/schema.md`.
 
     Examples
     --------
@@ -79,17 +85,22 @@ def read_trace(
     name = str(path)
     if on_empty_output not in ("drop", "error"):
         raise TraceError(f"on_empty_output must be 'drop' or 'error', was {on_empty_output!r}")
-    found = recognise(content(path), name, format)
+    limits = Limits.current() if limits is None else limits
+    found = recognise(content(path, limits=limits), name, format, limits)
     parsed = _READERS[found.format](found, name)
     frame, rows, dropped = _without_empty(parsed, refuse=on_empty_output == "error")
-    return Trace(
-        frame,
-        name=_stem(path),
-        source=Source(kind=found.format, path=name, detail=parsed.detail),
-        dropped=dropped,
-        prefix_block_tokens=parsed.prefix_block_tokens,
-        _rows=rows,
-    )
+    try:
+        return Trace(
+            frame,
+            name=_stem(path),
+            source=Source(kind=found.format, path=name, detail=parsed.detail),
+            dropped=dropped,
+            prefix_block_tokens=parsed.prefix_block_tokens,
+            _rows=rows,
+        )
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        # Parquet has types that polars cannot convert in every case.
+        raise TraceError(f"{name}: a column cannot be converted to the schema's type: {error}") from error
 
 
 def _without_empty(parsed: Parsed, *, refuse: bool) -> tuple[pl.DataFrame, Rows, dict[str, int]]:

@@ -33,7 +33,8 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
 # rust/core/src/time.rs), 16,140,901.06 s or 186.8 days; an arrival must leave room to be served.
 ARRIVAL_LIMIT_S: Final = 16_140_901.0
 
-TOKENS_LIMIT: Final = 2**31
+# The engine adds up the lengths of a request in 32 bits (LIMIT in rust/core/src/trace.rs).
+TOKENS_LIMIT: Final = 2**30
 
 
 def missing_columns(present: list[str], required: tuple[str, ...]) -> str:
@@ -87,9 +88,12 @@ def checked(frame: pl.DataFrame, *, rows: Rows, prefix_block_tokens: int | None)
 
 def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
     if dtype == pl.UInt32():
-        return _whole(column, pl.UInt32(), "must be a whole number from 0 to 2**31 - 1", rows)
+        return _whole(
+            column, pl.UInt32(), TOKENS_LIMIT - 1, "must be a whole number from 0 to 2**30 - 1", rows
+        )
     if dtype == pl.Int32():
-        return _whole(column, pl.Int32(), "must be a whole number from -2**31 to 2**31 - 1", rows)
+        rule = "must be a whole number from -2**31 to 2**31 - 1"
+        return _whole(column, pl.Int32(), 2**31 - 1, rule, rows)
     if dtype == pl.Float64():
         if not column.dtype.is_numeric():
             raise TraceError(f"{rows.name}: {column.name} must hold numbers, was {column.dtype}")
@@ -108,11 +112,11 @@ def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
     return blocks.fill_null(pl.Series([[]], dtype=dtype))
 
 
-def _whole(column: pl.Series, dtype: pl.DataType, rule: str, rows: Rows) -> pl.Series:
+def _whole(column: pl.Series, dtype: pl.DataType, most: int, rule: str, rows: Rows) -> pl.Series:
     if not column.dtype.is_numeric():
         raise TraceError(f"{rows.name}: {column.name} must hold whole numbers, was {column.dtype}")
     numbers = column if column.dtype == dtype else column.cast(dtype, strict=False)
-    bad = numbers.is_null() | (numbers > TOKENS_LIMIT - 1)
+    bad = numbers.is_null() | (numbers > most)
     if column.dtype.is_float():
         bad |= (column != column.floor()).fill_null(value=True)
     _refuse(column, bad.fill_null(value=True), rule, rows)

@@ -1,8 +1,10 @@
 """A checksum inside a Parquet file.
 
 polars trusts the lengths inside a Parquet file: a flipped byte can make it ask
-for 2**61 bytes, which ends the process and cannot be caught. So the traces that
-we write carry a hash of themselves, checked before anything is decoded.
+for 2**61 bytes, which ends the process and cannot be caught. So the traces and
+profiles that we write carry a hash of themselves, checked before anything is
+decoded. The hash is of damage, not of intent: it has no key. A file without one
+is parsed in another process first (:mod:`paceline._parquet`).
 
 Parquet finds its footer from the end and its pages by offsets from the start;
 between the two there is room that every reader passes over, and there it is.
@@ -13,7 +15,7 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from paceline.errors import TraceError
+from paceline.errors import PacelineError, TraceError
 
 __all__ = ["check_seal", "sealed"]
 
@@ -31,21 +33,20 @@ def sealed(parquet: bytes) -> bytes:
     return parquet[:-footer] + _MARK + digest + parquet[-footer:]
 
 
-def check_seal(data: bytes, name: str) -> None:
-    """Refuse a file that carries a seal and is not what was sealed; one without is let through.
+def check_seal(data: bytes, name: str, *, error: type[PacelineError] = TraceError) -> bool:
+    """Return whether a file carries a seal, and refuse one that is not what was sealed.
 
     Raises
     ------
-    TraceError
-        The file changed after it was written.
+    PacelineError
+        The file changed after it was written; of the type `error`.
     """
     at = data.rfind(_MARK)
     if at < 0:
-        return
+        return False
     start, end = at + len(_MARK), at + len(_MARK) + _DIGEST_BYTES
     digest = hashlib.sha256(data[:at])
     digest.update(data[end:])
     if digest.digest() != data[start:end]:
-        raise TraceError(
-            f"{name}: is no readable Parquet file: it changed after it was written; fetch it again"
-        )
+        raise error(f"{name}: is no readable Parquet file: it changed after it was written; fetch it again")
+    return True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
-import secrets
 from pathlib import Path
 
 import polars as pl
 import zstandard
 
+from paceline._atomic import new_file
 from paceline.errors import TraceError
 from paceline.trace.seal import sealed
 
@@ -41,15 +41,5 @@ def write_frame(frame: pl.DataFrame, path: Path, *, prefix_block_tokens: int | N
         data = gzip.compress(data, mtime=0)
     elif packed == ".zst":
         data = zstandard.ZstdCompressor().compress(data)
-    _replace(path, data)
-
-
-def _replace(path: Path, data: bytes) -> None:
-    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with scratch.open("xb") as file:
-            file.write(data)
-        scratch.replace(path)
-    except BaseException:
-        scratch.unlink(missing_ok=True)
-        raise
+    with new_file(path) as draft:
+        draft.write_bytes(data)

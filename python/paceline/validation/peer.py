@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from pathlib import Path
 
 from paceline.errors import ConfigError
+from paceline.kernels.typed import read_text
 from paceline.validation.comparison import Statistics
 
 __all__ = ["read_peer"]
@@ -33,12 +35,14 @@ def read_peer(path: str | PathLike[str]) -> dict[str, Statistics]:
         If no line is like that, or one that starts with a metric goes on otherwise.
     """
     found: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(read_text(Path(path)).splitlines(), start=1):
         words = line.split()
         if len(words) < 2 or words[0] not in _METRICS:
             continue
         try:
             seconds = float(words[3].replace(",", "")) / 1000
+            if not math.isfinite(seconds):
+                raise ValueError("must be finite")
         except (IndexError, ValueError) as error:
             raise ConfigError(
                 f"{path}, line {number}: must be metric, statistic, measured and simulated ms, was {line!r}"

@@ -10,6 +10,7 @@ from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_names
 from paceline.memory import kv_memory
 from paceline.model import Model, model_names
+from paceline.trace.opening import content
 from paceline.validation.folder import MeasuredRun
 
 __all__ = ["find_gpu", "find_model", "usable_blocks"]
@@ -45,7 +46,7 @@ def find_model(name: str, folder: Path | None = None) -> Model:
     """
     for place in () if folder is None else (folder, folder / "profile"):
         config = place / "config.json"
-        if config.is_file() and "model_type" in config.read_text(encoding="utf-8"):
+        if config.is_file() and b"model_type" in content(config, error=ConfigError):
             return Model.from_hf_config(config, name=name)
     known = {_plain(model): model for model in model_names()}
     if _plain(name) not in known:

@@ -28,6 +28,7 @@ from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.kernels import Curve, read_all_reduce
+from paceline.kernels.typed import Kind, read_csv, without_nulls
 from paceline.model import Model
 from paceline.policies.vllm import vllm
 from paceline.replaying import replay
@@ -38,10 +39,16 @@ __all__ = ["Cell", "RooflineFit", "fit_link", "fit_roofline", "read_splitwise"]
 
 Floats = NDArray[np.float64]
 
-_COLUMNS = (
-    "model", "hardware", "tensor_parallel", "prompt_size", "batch_size", "token_size",
-    "prompt_time", "token_time",
-)  # fmt: skip
+_COLUMNS: dict[str, Kind] = {
+    "model": "text",
+    "hardware": "text",
+    "tensor_parallel": "count",
+    "prompt_size": "count",
+    "batch_size": "count",
+    "token_size": "count",
+    "prompt_time": "number",
+    "token_time": "number",
+}
 _MODEL = ("llama2-70b", "llama-2-70b")
 _GPUS = {"a100-80gb": "a100-80gb", "h100-80gb": "h100-sxm"}
 #: How far apart batches arrive, in seconds: the slowest takes minutes.
@@ -135,13 +142,11 @@ def read_splitwise(path: str | PathLike[str]) -> tuple[Cell, ...]:
     """
     path = Path(path)
     path = path / "perf_model.csv" if path.is_dir() else path
-    frame = pl.read_csv(path)
-    missing = [column for column in _COLUMNS if column not in frame.columns]
-    if missing:
-        raise ConfigError(f"{path} must have the columns {', '.join(_COLUMNS)}, lacked {', '.join(missing)}")
+    frame = read_csv(path, _COLUMNS)
     rows = frame.filter(pl.col("model").is_in(_MODEL) & pl.col("hardware").is_in(list(_GPUS)))
     if rows.is_empty():
         raise ConfigError(f"{path} must have rows of {_MODEL[0]} on {', '.join(_GPUS)}, had none")
+    without_nulls(rows, f"{path}, rows of {_MODEL[0]}", first=1, row="row")
     sizes = sorted(set(rows.select("prompt_size", "batch_size").rows()))
     held_out = {size: bool(i % 2) for i, size in enumerate(sizes)}
     medians = (
@@ -263,14 +268,16 @@ def _base(gpu: Gpu, reductions: str | PathLike[str] | None) -> Efficiency:
     known = gpu.efficiency or Efficiency(
         memory=1.0, matmul=1.0, attention_memory=1.0, attention_matmul=1.0, layer_s=0.0, step_s=0.0
     )
-    ring = {"ring": known.ring, "ring_latency_s": known.ring_latency_s}
+    ring, latency_s = known.ring, known.ring_latency_s
     files = [] if reductions is None else sorted(Path(reductions).glob("h100*all_reduce.csv*"))
     if files:
         curves: dict[int, Curve] = {}
         for file in files:
-            for ranks in pl.read_csv(file)["num_workers"].unique().sort().to_list():
+            for ranks in (
+                read_csv(file, {"num_workers": "count"})["num_workers"].unique().drop_nulls().sort().to_list()
+            ):
                 curves[ranks] = read_all_reduce(file, ranks=ranks)
-        ring["ring"], ring["ring_latency_s"] = fit_link(curves, Gpu.load("h100-sxm").link_bytes_per_s)
+        ring, latency_s = fit_link(curves, Gpu.load("h100-sxm").link_bytes_per_s)
     # An engine without a one-shot kernel never takes less than its ring.
     return replace(
         known,
@@ -278,8 +285,8 @@ def _base(gpu: Gpu, reductions: str | PathLike[str] | None) -> Efficiency:
         attention_request_s=0.0,
         one_shot=1e-6,
         one_shot_latency_s=1.0,
-        ring=ring["ring"],
-        ring_latency_s=ring["ring_latency_s"],
+        ring=ring,
+        ring_latency_s=latency_s,
     )
 
 

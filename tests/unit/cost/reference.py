@@ -56,6 +56,41 @@ def step_ticks(wire: dict[str, Any], shape: Shape) -> int:
     return int(total + _share(shape, prefill_attention_ticks(wire, shape)))
 
 
+def all_reduce_seconds(
+    size: float, ranks: int, *, nvlink: bool, link: float, given: dict[str, float]
+) -> float:
+    """Return the seconds of an all-reduce, from NCCL's and vLLM's rules read a second time.
+
+    ``link`` is the link's bandwidth, ``given`` has an efficiency's ``ring``, ``one_shot`` and
+    ``one_shot_latency_s``. Every way is written out, none is left out, and the least is taken at this size.
+    """
+    us, bus = 1e-6, given["ring"] * link
+    low = min(0.5 * bus, 0.313 * link)
+    hops, around = 2 * (ranks - 1), 2 * (ranks - 1) / ranks
+    if nvlink:
+        times = [
+            (6.6 + 0.6 * hops) * us + around * size / low,
+            (14.0 + 1.9 * hops) * us + around * size / (0.92 * bus),
+            (8.4 + 3.4 * hops) * us + around * size / bus,
+            (6.8 + 0.6 * hops) * us + 2 * size / (0.92 / 3.8 * bus),
+            (14.0 + 1.25 * hops) * us + 2 * size / (0.92 * 7 / 9 * bus),
+            (8.4 + 4.0 * hops) * us + 2 * size / (0.92 * bus),
+        ]
+    else:
+        times = [
+            (6.6 + 1.0 * hops) * us + around * size / low,
+            (8.4 + 5.7 * hops) * us + around * size / bus,
+            (6.8 + 1.0 * hops) * us + 2 * size / (0.92 / 3.8 * bus),
+            (8.4 + 4.0 * hops) * us + 2 * size / (0.92 * bus),
+        ]
+    read, latency = given["one_shot"] * link, given["one_shot_latency_s"]
+    if nvlink or ranks == 2:
+        times.append(latency + (ranks - 1) * size / read)
+    if nvlink and ranks > 2:
+        times.append(2 * latency + around * size / read)
+    return min(times)
+
+
 def _share(shape: Shape, ticks: int) -> int:
     if shape.prefill_layers == shape.layers:
         return ticks

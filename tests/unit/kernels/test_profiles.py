@@ -36,8 +36,8 @@ def test_reductions_of_a_split_model(folder: Path) -> None:
     link = Link(bytes_per_s=1e9, latency_s=1e-6)
     whole = Table(profile=str(folder), shape=SHAPE).to_wire()
     split = Table(profile=str(folder), shape=SHAPE, link=link).to_wire(tensor_parallel=2)
-    # 21 all-reduces of 200 bytes a token: two hops of 1 us and half of the bytes at 1 GB/s.
-    per_token = 21 * (2_000_000 + 2 * 100_000)
+    # 21 all-reduces of 200 bytes a token: two ranks exchange them in one hop of 1 us, at 1 GB/s.
+    per_token = 21 * (1_000_000 + 200_000)
     assert split["tokens"]["ticks"][0] - whole["tokens"]["ticks"][0] == per_token
 
 

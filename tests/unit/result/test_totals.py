@@ -75,11 +75,11 @@ def test_no_time_gives_no_rate() -> None:
 
 
 def test_tokens_add_up_beyond_32_bits() -> None:
-    many = 2**31 - 1
-    requests = [served(0, 0, 1, 2, output=2, prompt=many, generated=many) for _ in range(3)]
+    many = 2**30 - 1
+    requests = [served(0, 0, 1, 2, output=2, prompt=many, generated=many) for _ in range(5)]
     totals = result_of(requests).totals()
-    assert totals.output_tokens == 3 * many
-    assert totals.total_tokens_per_s == 6 * many / 2.0
+    assert totals.output_tokens == 5 * many > 2**32
+    assert totals.total_tokens_per_s == 10 * many / 2.0
 
 
 def test_batch_size_and_kv_use_are_weighted_by_time() -> None:

@@ -1,4 +1,4 @@
-"""The memory that requests ask for, by hand and by brute force, and the policies of the study."""
+"""The memory that requests ask for, by hand and by brute force, and the settings of the policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 from paceline import replay
-from paceline.policies import pascal
 from paceline.policy import Policy
 from paceline.study.pascal.demand import full_step_s, load_of, most_held, rate_of, stretched
 from paceline.study.pascal.hardware import INSTANCES, kv_tokens, pascals_instance
@@ -70,7 +69,7 @@ def test_an_instance_has_vllms_share_of_the_memory_less_weights_and_activations(
 def test_every_policy_of_the_paper_finishes_what_it_is_given_under_pressure(name: str) -> None:
     instance = pascals_instance(share=0.2)
     trace = stretched(drawn(chats("alpacaeval"), requests=400, seed=5), 1.3, instance)
-    result = replay(trace, cluster_of(instance, INSTANCES), scheduler(name, instance))
+    result = replay(trace, cluster_of(instance, INSTANCES), scheduler(name))
     assert result.requests["generated_tokens"].to_list() == trace.frame["output_tokens"].to_list()
 
 
@@ -86,13 +85,11 @@ def _settings(policy: Policy) -> tuple[object, ...]:
 
 
 def test_the_policies_differ_in_their_orders_and_moves_alone() -> None:
-    instance = pascals_instance()
-    assert len({repr(_settings(scheduler(name, instance))) for name in POLICIES}) == 1
+    assert len({repr(_settings(scheduler(name))) for name in POLICIES}) == 1
 
 
-def test_a_reading_of_the_paper_is_a_parameter_of_pascal() -> None:
-    instance = pascals_instance()
-    ours = scheduler("PASCAL", instance, room_tokens=None, readings={"quantum": 250})
-    assert repr(ours.on_answering) == repr(pascal(quantum=250).on_answering)
-    assert repr(ours.scheduler.order) == "Quantum(250)"
-    assert repr(scheduler("PASCAL", instance).on_answering) != repr(ours.on_answering)
+def test_arguments_of_a_variation_reach_the_function_that_they_name() -> None:
+    arguments = {"pascal": {"quantum": 250}, "all": {"watermark": 0.5}}
+    assert repr(scheduler("PASCAL", arguments=arguments).scheduler.order) == "Quantum(250)"
+    assert repr(scheduler("RR", arguments=arguments).scheduler.order) == "Quantum(500)"
+    assert {scheduler(name, arguments=arguments).scheduler.watermark for name in POLICIES} == {0.5}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.synthesis import Arrivals, Bursts, Gamma, Poisson, Regular
+from paceline.synthesis import Arrivals, BenchmarkClient, Bursts, Gamma, Poisson, Regular
 from paceline.synthesis.streams import Stream
 
 COUNT = 200_000
@@ -106,3 +106,31 @@ def test_what_makes_no_sense_is_refused(build: object) -> None:
     assert callable(build)
     with pytest.raises(ConfigError, match="was"):
         build()
+
+
+@pytest.mark.parametrize(("seed", "rate"), [(0, 1.3), (7, 20.0)])
+def test_the_benchmark_client_sends_the_first_at_once_and_draws_gaps_as_numpy_seeded_does(
+    seed: int, rate: float
+) -> None:
+    state = np.random.get_state()
+    try:
+        np.random.seed(seed)
+        gaps = [np.random.gamma(shape=1.0, scale=1.0 / rate) for _ in range(49)]
+    finally:
+        np.random.set_state(state)
+    times = BenchmarkClient(seed=seed).times(50, rate, seed=99)
+    assert times.tolist() == [0.0, *np.cumsum(gaps).tolist()]
+    assert BenchmarkClient(seed=seed).times(50, math.inf, seed=0).tolist() == [0.0] * 50
+    assert BenchmarkClient().times(1, rate, seed=0).tolist() == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seed": -1}, "seed must be a whole number from 0"),
+        ({"burstiness": 0}, "burstiness must be a number above 0"),
+    ],
+)
+def test_a_benchmark_client_out_of_range_is_refused(settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        BenchmarkClient(**settings)

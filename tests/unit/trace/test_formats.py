@@ -23,6 +23,23 @@ def test_stamps_count_from_the_earliest_also_when_it_is_not_the_first(written: W
     assert frame["prompt_tokens"].to_list() == [8, 7, 9]
 
 
+def test_stamps_are_the_nearest_numbers_to_their_differences(written: Written) -> None:
+    rows = [
+        "2023-11-16 00:00:00",
+        "2023-11-16 09:00:00",
+        "2023-11-16 09:00:00.1",
+        "2024-04-30 00:00:00.000000001",
+    ]
+    frame = read_trace(written(AZURE + "".join(f"{stamp},7,1\n" for stamp in rows))).frame
+    # The last is past 2**53 nanoseconds.
+    assert frame["arrival"].to_list() == [0.0, 32400.0, 32400.1, 166 * 86400 + 1e-9]
+
+
+def test_mooncakes_milliseconds_are_the_nearest_numbers(written: Written) -> None:
+    rows = "".join(f'{{"timestamp": {at}, "input_length": 5, "output_length": 3}}\n' for at in range(3000))
+    assert read_trace(written(rows)).frame["arrival"].to_list() == [at / 1000 for at in range(3000)]
+
+
 def test_windows_line_ends_and_a_byte_order_mark_are_passed_over(written: Written) -> None:
     plain = f"{AZURE}2023-11-16 18:00:02,7,1\n2023-11-16 18:00:03,8,2\n"
     windows = b"\xef\xbb\xbf" + plain.replace("\n", "\r\n").encode() + b"\r\n\r\n"

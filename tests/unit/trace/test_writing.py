@@ -26,8 +26,8 @@ def traces(draw: st.DrawFn) -> Trace:
 
     columns: dict[str, list[object]] = {
         "arrival": column(st.floats(0, 16_140_900)),
-        "prompt_tokens": column(st.integers(4, 2**31 - 1)),
-        "output_tokens": column(st.integers(7, 2**31 - 1)),
+        "prompt_tokens": column(st.integers(4, 2**30 - 1)),
+        "output_tokens": column(st.integers(7, 2**30 - 1)),
     }
     optional = {
         "reasoning_tokens": st.integers(0, 7),

@@ -76,10 +76,10 @@ def wire(folder: Path) -> dict[str, Any]:
 
 def test_a_model_split_in_two_reduces_twice_a_layer_and_gathers_its_logits(tmp_path: Path) -> None:
     cost = wire(make_run(tmp_path / "run", DENSE, {"tensor_parallel_size": 2}))
-    # A layer: two norms and six others. An all-reduce of 1,000 numbers of two bytes: there and back over the
-    # link, each 3 us and half of the bytes at 1 GB/s; twice a layer, and once for the embedding.
-    hop = 3 * US + 1_000 * 1_000
-    assert cost["tokens"]["ticks"][0] == 3 * 8 * US + (2 * 3 + 1) * 2 * hop
+    # A layer: two norms and six others. An all-reduce of 1,000 numbers of two bytes: the two ranks exchange
+    # them in one hop of 3 us, at 1 GB/s; twice a layer, and once for the embedding.
+    hop = 3 * US + 2_000 * 1_000
+    assert cost["tokens"]["ticks"][0] == 3 * 8 * US + (2 * 3 + 1) * hop
     # Half of 5,000 logits comes from the other rank, once.
     assert cost["rows"]["ticks"][0] == 7 * US + 3 * US + 5_000 * 1_000
     assert cost["decode"]["ticks"][0] == 3 * US

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -67,6 +68,17 @@ class Rank:
         """What the database says of the GPU."""
         return self.database.system(self.gpu)
 
+    def _figure(self, name: str, default: str | None) -> float:
+        """Return a number that the database says of the GPU."""
+        text = self.system.get(name, default)
+        try:
+            number = float(text or "")
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number) or number < 0 or (number == 0 and default != "0"):
+            raise ConfigError(f"{name} of {self.gpu}.yaml must be a finite number above 0, was {text!r}")
+        return number
+
     @cached_property
     def products(self) -> pl.DataFrame:
         """Matrix multiplications of every type."""
@@ -74,9 +86,9 @@ class Rank:
 
     def traffic(self, numbers: float) -> Curve:
         """Return what it takes to move some 16-bit numbers for each token, past the caches."""
-        scale = float(self.system.get("gpu.mem_bw_empirical_scaling_factor", "1"))
-        bandwidth = float(self.system["gpu.mem_bw"]) * scale
-        latency = float(self.system.get("gpu.mem_empirical_constant_latency", "0"))
+        scale = self._figure("gpu.mem_bw_empirical_scaling_factor", "1")
+        bandwidth = self._figure("gpu.mem_bw", None) * scale
+        latency = self._figure("gpu.mem_empirical_constant_latency", "0")
         size = numbers * self.model.kv_dtype_bytes(self.model.dtype)
         return Curve((1, 8192), (latency + size / bandwidth, latency + 8192 * size / bandwidth))
 

@@ -160,7 +160,10 @@ class _Reader:
                 owner = self.read(inner)
                 if name.startswith("_") or not isinstance(owner, self._owners):
                     raise PolicyError(f"{ast.unparse(inner)} has no {name!r}")
-                return getattr(owner, name)
+                try:
+                    return getattr(owner, name)
+                except AttributeError as error:
+                    raise PolicyError(f"{ast.unparse(inner)} has no {name!r}") from error
             case ast.Call(func=function, args=args, keywords=keywords):
                 if any(isinstance(arg, ast.Starred) for arg in args) or any(k.arg is None for k in keywords):
                     raise PolicyError(f"* and ** are not understood in {ast.unparse(node)}")

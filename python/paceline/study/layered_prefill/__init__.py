@@ -46,9 +46,10 @@ Fitted to the paper: the costs of two H100 under Qwen3-30B-A3B, from its chunked
 Table 2). Predicted: all that concerns layered prefill, other models, other traffic. A number says which it
 is.
 
-Prompts and outputs are drawn from the lengths of the paper's Table 4; arrivals are Poisson. The
-paper replays one trace, whose length and seed it does not give: ours are medians over several drawn traces,
-and the spread between them is part of what a difference may mean.
+Arrivals are those of the authors' client: `numpy.random.gamma` from seed 0, 120 s of each rate, the same in
+every trace. Prompts and outputs are drawn from the lengths of the paper's Table 4. The authors' own lengths
+are not known: ours are medians over several draws, and the spread between them is part of what a difference
+may mean. So is the spread over fits of equal cost, which stands in the notes.
 """
 
 

@@ -14,7 +14,6 @@ __all__ = ["page", "plan"]
 
 _RATES = {ARXIV: (1.1, 1.3, 1.5, 1.7), SHAREGPT: (3.6, 4.0, 4.4, 4.8)}
 _TITLES = {ARXIV: "arXiv", SHAREGPT: "ShareGPT"}
-_SPAN_S = 150
 _TRACES = 6
 _THRESHOLD = 0.9
 _COLUMNS = ["chunked, mJ/tok", "layered, mJ/tok", "change", "chunked attains", "layered attains"]
@@ -22,9 +21,7 @@ _COLUMNS = ["chunked, mJ/tok", "layered, mJ/tok", "change", "chunked attains", "
 
 def _cases(workload: str, rate: float) -> dict[str, Case]:
     return {
-        name: Case(
-            workload=workload, rate=rate, policy=policy, requests=round(rate * _SPAN_S), traces=_TRACES
-        )
+        name: Case(workload=workload, rate=rate, policy=policy, traces=_TRACES)
         for name, policy in (("chunked", chunked()), ("layered", layered(48)))
     }
 

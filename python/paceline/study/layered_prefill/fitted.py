@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from paceline.calibration.candidate import Candidate
+from paceline.calibration import Candidate, Fit
 from paceline.model import Model
 from paceline.study.charts import lines
 from paceline.study.layered_prefill import paper
@@ -43,16 +43,27 @@ def page(runs: Runs) -> Page:
             (
                 "The efficiencies of two H100 under Qwen3-30B-A3B, by `paceline calibrate` from the "
                 "paper's chunked side. Nothing else of this study was fitted but the lengths of Table "
-                "4.\n\nOf Table 2's loads one reading is taken: all three matrices of an expert, on both "
-                "GPUs, prefill and decode together. They are lower than Table 1 would have them: 18 chunks "
-                "a prompt of 512 tokens each, at 98% of 58 GB, are over 1,000 GB before any decode (below: "
-                "the loads with Table 1's coverage). So a chunk of one paper must need fewer experts than "
-                "512 decodes of as many conversations, and how many is fitted."
+                "4. The observations do not determine these numbers: of "
+                f"{fit.starts} fits from other starts {len(fit.equals)} meet them as well (a sum of squares "
+                "at most 1 above the least), with numbers between those in the table. What is predicted "
+                "with each of them is printed beside predictions, as fits of equal cost. experts_matmul is "
+                f"{fit.efficiency.experts_matmul:g}: it is not fitted, since experts are bound by memory in "
+                "all that was observed.\n\nOf Table 2's loads one reading is taken: all three matrices of "
+                "an expert, on both GPUs, prefill and decode together. They are lower than Table 1 would "
+                "have them: 18 chunks a prompt of 512 tokens each, at 98% of 58 GB, are over 1,000 GB "
+                "before any decode (below: the loads with Table 1's coverage). So a chunk of one paper must "
+                "need fewer experts than 512 decodes of as many conversations, and how many is fitted."
             ),
             Table(
                 name="fit",
                 caption="The fitted numbers (fitted)",
-                frame=pl.DataFrame({"number": list(fit.fitted), "value": list(fit.fitted.values())}),
+                frame=pl.DataFrame(
+                    {
+                        "number": list(fit.fitted),
+                        "value": list(fit.fitted.values()),
+                        "fits of equal cost": [_ends(fit, name) for name in fit.fitted],
+                    }
+                ),
                 formats={"value": ".4g"},
             ),
             Facts(
@@ -85,8 +96,9 @@ def page(runs: Runs) -> Page:
                         name="step of 32 decodes at 4,096 tokens",
                         unit="ms",
                         paper=1e3 * paper.OBJECTIVES["qwen", ARXIV][1] / 5,
-                        ours=1e3 * sum(_candidate(runs).kernels(decodes=32, context=4096).values()),
+                        ours=_decode_step_ms(runs.fit),
                         kind="predicted",
+                        note=_decode_steps(runs),
                     ),
                 ),
             ),
@@ -144,7 +156,7 @@ def _table_2(runs: Runs) -> tuple[Fact, ...]:
 def _figure_2(runs: Runs) -> tuple[Table, Figure, Figure]:
     fit = runs.fit
     model = Model.load(fit.model)
-    candidate = _candidate(runs)
+    candidate = _candidate(fit)
     experts = model.experts
     assert experts is not None, "Invariant: Qwen3-30B-A3B is a mixture"
     whole = model.layers * experts.count * 3 * model.hidden_size * experts.intermediate_size * 2
@@ -202,8 +214,21 @@ def _figure_2(runs: Runs) -> tuple[Table, Figure, Figure]:
     )
 
 
-def _candidate(runs: Runs) -> Candidate:
-    fit = runs.fit
+def _ends(fit: Fit, name: str) -> str:
+    values = [of.fitted[name] for of in fit.equals]
+    return f"{min(values):.4g} to {max(values):.4g}" if values else ""
+
+
+def _decode_step_ms(fit: Fit) -> float:
+    return 1e3 * sum(_candidate(fit).kernels(decodes=32, context=4096).values())
+
+
+def _decode_steps(runs: Runs) -> str:
+    values = [_decode_step_ms(fit) for fit in runs.fits]
+    return f"fits of equal cost: {min(values):.3g} to {max(values):.3g}"
+
+
+def _candidate(fit: Fit) -> Candidate:
     return Candidate(
         roofline=fit.roofline(),
         model=Model.load(fit.model),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,14 +22,32 @@ from paceline.result import Result
 from paceline.study.layered_prefill import paper
 from paceline.study.model import Table
 from paceline.study.work import Work
-from paceline.synthesis import Arrivals, Empirical, Workload, preset, synthesize
+from paceline.synthesis import Arrivals, BenchmarkClient, Empirical, Workload, preset, synthesize
 from paceline.trace import Trace
 
-__all__ = ["ARXIV", "FIT", "SHAREGPT", "Case", "Runs", "Served", "between", "chunked", "layered", "middle"]
+__all__ = [
+    "ARXIV",
+    "FIT",
+    "SHAREGPT",
+    "SPAN_S",
+    "Case",
+    "Runs",
+    "Served",
+    "between",
+    "chunked",
+    "layered",
+    "middle",
+]
 
 FIT: Final = "h100-sxm-x2-qwen3-30b-a3b"
 ARXIV: Final = "arxiv-summarization"
 SHAREGPT: Final = "sharegpt"
+#: Seconds of arrivals in a trace: ``benchmarks/benchmark_batch.py`` (427f4416) sends ``int(120 s * rate)``.
+SPAN_S: Final = 120
+#: The authors' entry of their table, by layers: Qwen's 48 are 16 groups of 3, gpt-oss-20b's 24 are 12 of 2.
+#: The dense model has none; its 32 layers are 16 of 2.
+_GROUPS: Final = {48: 16, 24: 12, 32: 16}
+_CLIENT: Final = BenchmarkClient()
 _SHAREGPT_FILE: Final = "sarathi_sharegpt8k_lengths.csv.zst"
 
 
@@ -46,24 +64,31 @@ class Case:
     model
         ``"qwen"`` or ``"gpt"``, the paper's, or ``"dense"``.
     requests, traces
-        Requests of a trace, and how many traces.
+        Requests of a trace (0: as many as the authors send at this rate), and how many traces.
     arrivals
-        The arrival process; by default Poisson.
+        The arrival process; by default the authors' client's, which is the same in every trace.
     table_1
         Whether experts are hit as in the paper's Table 1 also where another curve was fitted.
     split
         Whether the two GPUs are two instances, joined by NVLink, in place of one.
+    equal
+        Which of the fits of equal cost gives the costs, from 1 on; 0: the fit itself.
     """
 
     workload: str
     rate: float
     policy: Policy
     model: str = "qwen"
-    requests: int = 200
+    requests: int = 0
     traces: int = 24
-    arrivals: Arrivals | None = None
+    arrivals: Arrivals = _CLIENT
     table_1: bool = False
     split: bool = False
+    equal: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.requests:
+            object.__setattr__(self, "requests", int(SPAN_S * self.rate))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,8 +116,8 @@ def chunked(tokens: int = 512) -> Policy:
 
 
 def layered(layers: int) -> Policy:
-    """Return layered prefill with its authors' table of groups, at most 16."""
-    return layered_prefill(layers=layers)
+    """Return layered prefill with its authors' table of groups: 16 of 48 layers, 12 of 24."""
+    return layered_prefill(layers=layers, groups=_GROUPS[layers])
 
 
 def middle(values: Sequence[Served], name: str) -> float:
@@ -134,6 +159,25 @@ class Runs:
     def fit(self) -> Fit:
         """The fitted costs."""
         return load_fit(FIT)
+
+    @cached_property
+    def fits(self) -> tuple[Fit, ...]:
+        """The fit, and those of equal cost after it."""
+        return (self.fit, *self.fit.variants())
+
+    def equals(self, *cases: Case) -> list[Case]:
+        """Return the cases under each fit of equal cost."""
+        count = 3 if self.work.quick else len(self.fits)
+        return [
+            replace(case, equal=index) for case in cases for index in range(1, min(count, len(self.fits)))
+        ]
+
+    def range(self, case: Case, figure: Callable[[Case], float], unit: str = "") -> str:
+        """Say between what a figure lies over the fits of equal cost, the fit itself among them."""
+        values = [figure(each) for each in (case, *self.equals(case))]
+        if len(values) == 1:
+            return ""
+        return f"fits of equal cost: {min(values):.3g} to {max(values):.3g}{unit}"
 
     def sized(self, case: Case) -> Case:
         """Return the case at the size of this run."""
@@ -188,7 +232,7 @@ class Runs:
 
     def cluster(self, case: Case) -> Cluster:
         """Return what serves a case."""
-        instance = self.instance(case.model, case.workload, table_1=case.table_1)
+        instance = self.instance(case.model, case.workload, table_1=case.table_1, equal=case.equal)
         if not case.split:
             return Cluster([instance])
         gpu = instance.resolved_gpu
@@ -196,7 +240,7 @@ class Runs:
         gbps = 8 * gpu.link_bytes_per_s / 1e9
         return Cluster(2 * [replace(instance, tensor_parallel=1)], links=Links(gbps=gbps))
 
-    def instance(self, model: str, workload: str, *, table_1: bool = False) -> Instance:
+    def instance(self, model: str, workload: str, *, table_1: bool = False, equal: int = 0) -> Instance:
         """Return two H100 with a model.
 
         Table 1's coverage was measured on ShareGPT, and the fitted one is of arXiv's chunks. Nothing is known
@@ -206,7 +250,7 @@ class Runs:
         if model == "dense":
             made = Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2, max_model_len="auto")
             return replace(made, gpu=self.fit.resolved_gpu())
-        fit = self.fit
+        fit = self.fits[equal]
         coverage: Coverage | None = None
         if model == "qwen":
             coverage = (
@@ -219,6 +263,11 @@ class Runs:
             cost=Roofline(efficiency=fit.efficiency, coverage=coverage),
             max_model_len="auto",
         )
+
+    def borrowed(self, case: Case) -> str:
+        """Say what the costs of a case were fitted to, where that is something else."""
+        fits = dict.fromkeys(instance.borrowed_fit for instance in self.cluster(case).instances)
+        return "; ".join(fit for fit in fits if fit is not None)
 
     def lengths_table(self) -> Table:
         """Return how the lengths that are drawn compare with Table 4."""

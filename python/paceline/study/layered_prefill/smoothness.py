@@ -6,13 +6,13 @@ import polars as pl
 
 from paceline.study.layered_prefill.setting import ARXIV, SHAREGPT, Case, Runs, chunked, layered, middle
 from paceline.study.model import Page, Table
-from paceline.synthesis import Arrivals, Gamma, Poisson
+from paceline.synthesis import Arrivals, BenchmarkClient, Gamma
 
 __all__ = ["page", "plan"]
 
 _RATES = {ARXIV: 1.3, SHAREGPT: 4.0}
 _TITLES = {ARXIV: "arXiv", SHAREGPT: "ShareGPT"}
-_ARRIVALS: dict[str, Arrivals] = {"Poisson": Poisson(), "bursty": Gamma(cv=3.0)}
+_ARRIVALS: dict[str, Arrivals] = {"Poisson": BenchmarkClient(), "bursty": Gamma(cv=3.0)}
 _TRACES = 12
 
 

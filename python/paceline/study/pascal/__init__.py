@@ -1,7 +1,8 @@
 """PASCAL's evaluation (Cho et al., HPCA 2026) done again: phase-aware scheduling, FCFS and round robin.
 
-``paceline study pascal`` runs it. A page for each of the paper's questions; the module of a page says how it
-is set up, and ``workloads.toml`` where the lengths come from that the paper shows but does not publish.
+``paceline study pascal`` runs it. Each of the paper's questions has a page, whose module says how it is set
+up. ``claims`` decides from the rows which claims hold, ``choices`` lists what the paper leaves open, and
+``workloads.toml`` says where the lengths come from, which the paper shows but does not publish.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from paceline.study.model import Page, Study
 from paceline.study.pascal import paper
 from paceline.study.pascal.ablations import adaptivity_page, migration_page
 from paceline.study.pascal.characterization import characterize, characterized
+from paceline.study.pascal.choices import choices_page
+from paceline.study.pascal.claims import claims_page
 from paceline.study.pascal.demand import stretched
+from paceline.study.pascal.elsewhere import elsewhere, elsewhere_page
+from paceline.study.pascal.elsewhere import planned as elsewhere_planned
 from paceline.study.pascal.evaluation import loads_page, ttft_page
 from paceline.study.pascal.hardware import pascals_instance
 from paceline.study.pascal.headline import headline_page, numbers
@@ -25,7 +30,8 @@ from paceline.study.pascal.production import absent_page, production_page, produ
 from paceline.study.pascal.runs import LEVELS, PROMPTS, SEEDS, TIMES, Runs
 from paceline.study.pascal.schedulers import POLICIES
 from paceline.study.pascal.setting import setting_page
-from paceline.study.pascal.variations import VARIATIONS, variations_page, varied
+from paceline.study.pascal.variations import planned as variations_planned
+from paceline.study.pascal.variations import variations_page, varied
 from paceline.study.pascal.workloads import chats
 from paceline.study.work import Work
 from paceline.trace import Trace
@@ -53,7 +59,7 @@ def run(work: Work) -> Study:
         Its pages.
     """
     runs = Runs(work=work)
-    # First, since it is what may be missing.
+    # Read first: the file may be missing.
     served = None if work.data is None else production_trace(work.data, SEEDS[0])
     _plan(work, runs, served)
     phases, slowdowns, others = characterize(work)
@@ -69,9 +75,16 @@ def run(work: Work) -> Study:
         for seed in runs.seeds
     ]
     compared, mixes = (None, None) if work.quick else (varied(runs), mixed(runs))
+    found_elsewhere = None if work.quick else elsewhere(runs, served)
     why = {} if compared is None or mixes is None else notes(compared, mixes, others)
     pages = [
         headline_page(by_seed, slowdowns, why),
+        *(
+            []
+            if compared is None or found_elsewhere is None
+            else [claims_page(pl.concat([compared, found_elsewhere[0]]))]
+        ),
+        choices_page(compared, runs.overflows),
         setting_page(runs),
         phases,
         ttft_page(base, titles),
@@ -81,8 +94,8 @@ def run(work: Work) -> Study:
         heavy_page({policy: frame for (_, _, policy), frame in heavy.items()}, mixes),
         absent_page() if served is None else _production(runs, served),
     ]
-    if compared is not None:
-        pages.append(variations_page(compared))
+    if compared is not None and found_elsewhere is not None:
+        pages += [elsewhere_page(*found_elsewhere), variations_page(compared)]
     return Study(
         name="pascal",
         title="PASCAL: reasoning first, answers paced",
@@ -114,7 +127,7 @@ def _plan(work: Work, runs: Runs, served: Trace | None) -> None:
         work.plan(len(_PRODUCTION) * len(POLICIES) * len(served))
     if not work.quick:
         work.plan(seeds * 3 * len(MIXES) * arena)
-        work.plan(seeds * 5 * sum(one.times for one in VARIATIONS) * PROMPTS["alpacaeval"])
+        work.plan(variations_planned(seeds) + elsewhere_planned(seeds, served))
 
 
 def _production(runs: Runs, served: Trace) -> Page:

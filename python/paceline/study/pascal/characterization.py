@@ -2,7 +2,7 @@
 
 The paper gives 300 requests, a prompt of 128 tokens, 128 to 2,048 tokens drawn at random, Poisson arrivals,
 and a memory that holds all of them at once (the oracle) or half of that. It gives no rate. The rate here is
-the highest at which that is so: that the whole memory of the GPU keeps nobody waiting, found by bisection.
+the highest at which no request waits for memory with the whole memory of the GPU, found by bisection.
 
 Figure 4: reasoning of 128 to 2,048 tokens, then one token of answer. Figure 5: prompts of 128 tokens whose
 every further token is an answer's. There the paper starts with the KV of 128 tokens in place; here these are
@@ -177,7 +177,7 @@ def characterization_page(
         title="One phase alone (Figures 4 and 5)",
         parts=(
             f"One instance, {REQUESTS} requests a seed, {rate:.2f} requests/s: the highest rate at which "
-            f"the GPU's whole memory, {kv_tokens(pascals_instance()):,} tokens, keeps nobody waiting. The "
+            f"no request waits for the GPU's whole memory, {kv_tokens(pascals_instance()):,} tokens. The "
             "oracle has that memory, FCFS and round robin half of it. Averages over all seeds.",
             stacks(
                 "figure-4",
@@ -265,13 +265,13 @@ def _replays(phase: str, rate: float, seeds: range, counts: Sequence[int]) -> di
 def _replay(trace: Trace, policy: str, phase: str) -> pl.DataFrame:
     instance = pascals_instance(share=1.0 if policy == "oracle" else 0.5)
     name = "FCFS" if policy == "oracle" else policy
-    chosen = scheduler(name, instance, first_answer_s=TTFAT_S if phase == "answering" else None)
+    chosen = scheduler(name, first_answer_s=TTFAT_S if phase == "answering" else None)
     result = paceline.replay(trace, cluster_of(instance, 1), chosen)
     return with_paper_metrics(trace, result.requests)
 
 
 def _highest_rate(seeds: range, counts: Sequence[int]) -> float:
-    """Bisect for the highest rate at which the whole memory keeps nobody waiting, to 1%."""
+    """Bisect for the highest rate at which no request waits for the whole memory, to 1%."""
 
     def holds(rate: float) -> bool:
         for seed in seeds:

@@ -1,9 +1,9 @@
 """How much KV memory requests ask for, and the rate at which they ask for so much of it.
 
 The paper gives no arrival rates. Here a load is the most KV that the requests of a trace would hold at once
-if none ever waited, over the memory of the cluster: at 1 the memory is just full at its fullest moment, above
-it somebody has to wait or to be put out, whoever schedules. It is worked out from the lengths, the arrivals
-and the time that a step takes with the memory full, without a replay under any policy.
+if none ever waited, over the memory of the cluster. At 1 the memory is just full at its fullest moment. Above
+1 some request waits or is preempted under any policy. The load follows from the lengths, the arrivals and the
+time that a step takes with the memory full, without a replay.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def most_held(arrival: _Floats, lengths: pl.DataFrame, step_s: float) -> float:
     prompt, output = _sides(lengths)
     end = arrival + output * step_s
     order = np.argsort(end, kind="stable")
-    # What is held grows until somebody ends: it is largest just before that. A request that came at a holds
+    # What is held grows until a request ends, and is largest just before. A request that came at a holds
     # p + (t - a) / step at t; of this, p - a / step is summed over all that came and less all that went.
     fixed = prompt - arrival / step_s
     came = np.searchsorted(arrival, end[order], side="right")

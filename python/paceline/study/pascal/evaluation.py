@@ -137,9 +137,9 @@ def loads_page(frames: Frames, titles: Mapping[str, str]) -> Page:
             ),
             Table(
                 name="loads-table",
-                caption="By workload, load and policy: SLO violations, throughput, who was preempted or "
-                "migrated, the time that KV travelled, and the wait for the first answer token after "
-                "reasoning ended, transfers aside",
+                caption="By workload, load and policy: SLO violations, throughput, the shares of requests "
+                "preempted and migrated, the time of KV transfers, and the wait for the first answer token "
+                "after reasoning ended, transfers aside",
                 frame=rows,
                 formats={
                     "violations": ".2%",

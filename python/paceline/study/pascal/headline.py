@@ -100,11 +100,10 @@ def headline_page(
         name="headline",
         title="The paper's numbers beside ours",
         parts=(
-            "All at the high load; TTFT is to the first token of the answer. Ours are medians over the "
-            "seeds, with the range of all seeds in the notes, and after it why they differ, with what other "
-            "settings give in brackets. The transfers are fitted: the lengths of reasoning were derived from "
-            "them. All else is predicted; between readings of the text, the one was taken that agrees "
-            "better.",
+            "All at the high load. TTFT is to the first token of the answer. Ours are medians over the "
+            "seeds. The notes have the range over the seeds, what the number depends on, and in brackets "
+            "what other settings give. The transfers are fitted: the lengths of reasoning were derived from "
+            "them. All else is predicted.",
             Facts(name="headline-facts", caption="The paper's numbers and ours", facts=tuple(facts)),
         ),
     )

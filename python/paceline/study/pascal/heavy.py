@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -15,6 +14,7 @@ from paceline.study.pascal.evaluation import tail_figure
 from paceline.study.pascal.hardware import pascals_instance
 from paceline.study.pascal.requests import medians, throughput, violations
 from paceline.study.pascal.runs import LEVELS, PROMPTS, TIMES, Runs
+from paceline.study.pascal.schedulers import Arguments
 from paceline.study.pascal.tails import compared, extremes, tails, undemoted
 from paceline.study.pascal.workloads import Chats, chats, half_replaced
 from paceline.synthesis import Lognormal, Quantiles
@@ -30,7 +30,7 @@ class Mix:
 
     what: str
     problems: Chats
-    readings: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Arguments = field(default_factory=dict)
 
 
 _PROBLEMS: Final = chats("problem-solving")
@@ -44,7 +44,7 @@ _HALVED: Final = replace(
 MIXES: Final = (
     Mix(what="as it is", problems=_PROBLEMS),
     Mix(what="problems half as long, at the same ratio", problems=_HALVED),
-    Mix(what="PASCAL never demotes", problems=_PROBLEMS, readings={"demote_above": 10**6}),
+    Mix(what="PASCAL never demotes", problems=_PROBLEMS, arguments={"pascal": {"demote_above": 10**6}}),
 )
 """The study's own mix first."""
 
@@ -66,7 +66,7 @@ def mixed(runs: Runs) -> pl.DataFrame:
             trace = half_replaced(chats("arena-hard"), mix.problems, requests=asked, seed=seed)
             trace = stretched(trace, LEVELS["high"], pascals_instance())
             by_policy = {
-                policy: tails(runs.replay(trace, policy, readings=mix.readings).requests)
+                policy: tails(runs.replay(trace, policy, arguments=mix.arguments).requests)
                 for policy in ("FCFS", "RR", "PASCAL")
             }
             found = {}

@@ -1,4 +1,4 @@
-"""Why our numbers differ from the paper's, with the numbers of this run that show it."""
+"""The notes beside the headline numbers: what each depends on, with this run's numbers."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ __all__ = ["notes"]
 
 _LOADS: Final = ("load 1", "load 1.2", "load 1.3")
 _CHUNKS: Final = "FCFS of vLLM 0.6.1, chunked prefill"
-_FITS: Final = "PASCAL: who fits now stays, whatever comes"
+_FITS: Final = "room: the next step's"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Note:
-    """What is to be said of a number.
+    """The note on a number.
 
     Attributes
     ----------
     text
-        A sentence's worth.
+        What the number depends on.
     column, spec
         Of the comparisons, and how its values are written.
     rows
-        The comparisons that show it.
+        The comparisons that are quoted.
     """
 
     text: str
@@ -36,7 +36,7 @@ class _Note:
 
 _COMPARED: Final = {
     "alpacaeval FCFS cut": _Note(
-        text="depends on the load and on who passes those swapped out",
+        text="depends on the load, and on whether FCFS admits past swapped requests",
         column="cut FCFS",
         spec=".0%",
         rows=(*_LOADS, _CHUNKS),
@@ -45,43 +45,49 @@ _COMPARED: Final = {
         text="grows with load and length of the run, neither given",
         column="cut FCFS (s)",
         spec=".0f",
-        rows=("load 1.3", "each prompt 20 times", "steps half as long again", "steps twice as long"),
+        rows=(
+            "load 1.3",
+            "each prompt 20 times",
+            "steps half as long again",
+            "steps twice as long",
+            "13 ms of host time in a step",
+        ),
     ),
     "alpacaeval FCFS worse": _Note(
-        text="where PASCAL demotes, in longer runs",
+        text="grows with the length of the run",
         column="worse FCFS",
         spec=".0%",
         rows=("each prompt 20 times", _FITS),
     ),
     "alpacaeval RR cut": _Note(
-        text="RR puts out the longest first; grows with load and with answers",
+        text="RR preempts the longest first; grows with load and with longer answers",
         column="cut RR",
         spec=".0%",
         rows=("load 1.2", "load 1.3", "answers twice as long"),
     ),
     "alpacaeval RR cut_s": _Note(
-        text="grows with load and with how long a step takes, neither given",
+        text="grows with load and with the step time, neither given",
         column="cut RR (s)",
         spec=".0f",
         rows=("load 1.2", "answers twice as long", "steps half as long again", "steps twice as long"),
     ),
     "alpacaeval RR worse": _Note(
-        text="depends on when a request stays where it is",
+        text="depends on load and on when a request stays",
         column="worse RR",
         spec=".0%",
         rows=("load 1.2", _FITS),
     ),
     "blocking without": _Note(
         text="grows with step time and load, neither given",
-        column="NoMigration's",
+        column="blocking NoMigration",
         spec=".1f",
         rows=("steps twice as long", "load 1.3", "reasoning half as long at P99, as short below 1,000"),
     ),
     "blocking with": _Note(
-        text="near zero only if who stays needs room to go on",
+        text="depends on the load and on the room that a request needs to stay",
         column="blocking",
         spec=".2f",
-        rows=("load 1", _FITS),
+        rows=("load 1", "load 1.2", "load 1.3", _FITS),
     ),
     "violations always": _Note(
         text="depends on load, answers and the time of copies, none given",
@@ -100,13 +106,13 @@ _COMPARED: Final = {
         rows=("load 1.2", "steps twice as long", "copies at a quarter of PCIe's bandwidth", _FITS),
     ),
     "e2e median": _Note(
-        text="always moving piles answers up on few instances; step time and the order among answers decide",
+        text="always moving gathers answers on few instances; depends on step time and the order of answers",
         column="e2e median",
         spec="+.0%",
         rows=(
             "steps half as long again",
             "steps twice as long",
-            "PASCAL: answers go on until memory runs out",
+            "PASCAL: no displacement",
             "PASCAL: quanta are not counted anew for the answer",
             _FITS,
         ),

@@ -1,8 +1,7 @@
 """The same comparison on a production workload: DeepSeek-R1 as ServeGen describes it.
 
-Its lengths and its bursts are real, its rate is not ours: 73 clients of a far larger deployment. The ten
-minutes that start at 00:00 of the day are drawn, and time is stretched until they fill the memory as the
-other workloads do.
+Lengths and bursts are those of 73 clients of a far larger deployment. The ten minutes that start at 00:00 of
+the day are drawn, and time is stretched until they fill the memory as the other workloads do.
 """
 
 from __future__ import annotations
@@ -92,10 +91,26 @@ def production_page(
         name="production",
         title="The production workload",
         parts=(
-            f"{len(trace):,} requests, of whom {number((reasoning < 1000).mean()):.1%} reason for fewer than "
-            f"1,000 tokens, served at {trace.rate_per_s:.1f} requests/s and replayed at "
-            f"{rates['medium']:.2f} (medium) and {rates['high']:.2f} (high). Arrivals keep their bursts, "
-            "stretched in time.",
+            "Arrivals keep their bursts, stretched in time.",
+            Table(
+                name="production-rates",
+                caption="The trace",
+                frame=pl.DataFrame(
+                    {
+                        "requests": [len(trace)],
+                        "reasoning below 1,000": [number((reasoning < 1000).mean())],
+                        "served (requests/s)": [trace.rate_per_s],
+                        "medium (requests/s)": [rates["medium"]],
+                        "high (requests/s)": [rates["high"]],
+                    }
+                ),
+                formats={
+                    "reasoning below 1,000": ".1%",
+                    "served (requests/s)": ".1f",
+                    "medium (requests/s)": ".2f",
+                    "high (requests/s)": ".2f",
+                },
+            ),
             tail_figure(
                 "production-tails",
                 "Tail TTFT by reasoning tokens, high load",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -12,7 +12,7 @@ from paceline import Instance
 from paceline.study.pascal.demand import stretched
 from paceline.study.pascal.hardware import INSTANCES, pascals_instance
 from paceline.study.pascal.requests import with_paper_metrics
-from paceline.study.pascal.schedulers import cluster_of, scheduler
+from paceline.study.pascal.schedulers import Arguments, cluster_of, scheduler
 from paceline.study.pascal.workloads import chats, drawn, half_replaced
 from paceline.study.work import Work
 from paceline.trace import Trace
@@ -38,18 +38,15 @@ SEEDS: Final = (1, 2, 3, 4, 5)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """What came of a replay.
+    """The outcome of a replay.
 
     Attributes
     ----------
     requests
-        As `with_paper_metrics` has them.
-    swap_overflows
-        Preemptions whose KV found no room in the host's memory.
+        As `with_paper_metrics` returns them.
     """
 
     requests: pl.DataFrame
-    swap_overflows: int
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,10 +56,16 @@ class Runs:
     Parameters
     ----------
     work
-        Who is told of progress.
+        Reports progress.
+
+    Attributes
+    ----------
+    overflows
+        Preemptions, over all replays of the shipped policies, whose KV did not fit into the swap space.
     """
 
     work: Work
+    overflows: int = field(default=0, init=False)
     _done: dict[tuple[str, str, str, int], Run] = field(default_factory=dict, init=False)
     _traces: dict[tuple[str, str, int], Trace] = field(default_factory=dict, init=False)
 
@@ -97,7 +100,7 @@ class Runs:
         policy: str,
         *,
         instance: Instance | None = None,
-        **settings: Any,  # noqa: ANN401 - those of `schedulers.scheduler`
+        arguments: Arguments | None = None,
     ) -> Run:
         """Replay a trace on the paper's cluster.
 
@@ -109,15 +112,16 @@ class Runs:
             One of `schedulers.POLICIES`.
         instance
             What the cluster has eight of; by default the paper's.
-        **settings
-            Further ones of `schedulers.scheduler`.
+        arguments
+            Of the policies' functions, as in `schedulers.scheduler`.
         """
         chosen = pascals_instance() if instance is None else instance
         result = paceline.replay(
             trace,
             cluster_of(chosen, INSTANCES),
-            scheduler(policy, chosen, **settings),
+            scheduler(policy, arguments=arguments),
         )
         self.work.done(f"{trace.name}: {policy}", len(trace))
-        requests = with_paper_metrics(trace, result.requests)
-        return Run(requests=requests, swap_overflows=int(result.instances["swap_overflows"].sum()))
+        if not arguments:
+            self.overflows += int(result.instances["swap_overflows"].sum())
+        return Run(requests=with_paper_metrics(trace, result.requests))

@@ -11,7 +11,7 @@ from paceline import Instance
 from paceline.study.model import Figure, Page, Table
 from paceline.study.pascal.demand import full_step_s, load_of
 from paceline.study.pascal.drawing import curves
-from paceline.study.pascal.hardware import INSTANCES, kv_tokens, pascals_instance
+from paceline.study.pascal.hardware import HOST_STEP_S, INSTANCES, kv_tokens, pascals_instance
 from paceline.study.pascal.runs import LEVELS, PROMPTS, SEEDS, TIMES, Runs
 from paceline.study.pascal.workloads import chats, lengths_of
 
@@ -31,12 +31,11 @@ def setting_page(runs: Runs) -> Page:
         title="What is replayed",
         parts=(
             f"{INSTANCES} instances of DeepSeek-R1-Distill-Qwen-32B, each on one H100 with 96 GB, of which "
-            f"{kv_tokens(instance):,} tokens of KV; 100 Gbps between them, PCIe 5.0 to the host. Step times "
-            "are the roofline's. The paper's lengths are pictures, and neither its rates nor its number of "
-            "requests are given. The lengths are fitted to its text (workloads.toml says how). Each prompt "
-            f"is asked {TIMES} times. The rates are those at which the most KV that requests would hold at "
-            f"once, if none ever waited, is so many times the memory of the cluster: {loads}. Arrivals are "
-            "Poisson.",
+            f"{kv_tokens(instance):,} tokens of KV; 100 Gbps between them, PCIe 5.0 to the host. A step "
+            f"takes the roofline's time and {1e3 * HOST_STEP_S:g} ms of the host. The lengths are fitted to "
+            f"the paper's text (workloads.toml says how). Each prompt is asked {TIMES} times. A load is the "
+            "most KV that requests would hold at once, if none ever waited, over the memory of the cluster: "
+            f"{loads}. Arrivals are Poisson.",
             Table(
                 name="lengths",
                 caption="Lengths in tokens (the paper's Figures 8 and 14, as far as its text gives them)",

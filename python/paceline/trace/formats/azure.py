@@ -19,7 +19,7 @@ __all__ = ["read_azure"]
 
 def read_azure(found: Recognised, name: str) -> Parsed:
     """Read an Azure trace."""
-    table, rows = read_delimited(found.text, name, found.columns)
+    table, rows = read_delimited(found.text, name, found.columns, found.limits)
     frame = pl.DataFrame(
         {
             "arrival": stamps(table.get_column("TIMESTAMP"), rows),

@@ -22,7 +22,7 @@ __all__ = ["read_burstgpt"]
 
 def read_burstgpt(found: Recognised, name: str) -> Parsed:
     """Read a BurstGPT trace in either layout."""
-    table, rows = read_delimited(found.text, name, found.columns)
+    table, rows = read_delimited(found.text, name, found.columns, found.limits)
     columns = {
         "arrival": seconds(table.get_column("Timestamp"), rows),
         "prompt_tokens": tokens(table.get_column("Request tokens"), rows),

@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from paceline.trace.blocks import block_lists
-from paceline.trace.columns import numbers
+from paceline.trace.blocks import BlockLists
+from paceline.trace.columns import milliseconds, numbers
 from paceline.trace.detection import Recognised
 from paceline.trace.jsonlines import Number, read_json_lines
 from paceline.trace.parsed import Parsed
@@ -34,22 +34,24 @@ class _Row(msgspec.Struct):
 
 def read_mooncake(found: Recognised, name: str) -> Parsed:
     """Read a Mooncake trace."""
-    parts, rows = read_json_lines(found.text, name, _Row)
+    parts, rows = read_json_lines(found.text, name, _Row, found.limits)
     stamps: list[Any] = []
     prompt: list[Any] = []
     output: list[Any] = []
-    blocks: list[list[int] | None] = []
+    blocks = BlockLists("hash_ids", rows)
+    bare = True
     for part in parts:
         stamps.extend(row.timestamp for row in part)
         prompt.extend(row.input_length for row in part)
         output.extend(row.output_length for row in part)
-        blocks.extend(row.hash_ids for row in part)
+        bare = bare and all(row.hash_ids is None for row in part)
+        blocks.add([row.hash_ids for row in part])
     columns = [
-        numbers("arrival", stamps, pl.Float64()) / 1000,
+        milliseconds("arrival", stamps),
         numbers("prompt_tokens", prompt, pl.Int64()),
         numbers("output_tokens", output, pl.Int64()),
     ]
-    if all(ids is None for ids in blocks):
+    if bare:
         return Parsed(frame=pl.DataFrame(columns), rows=rows, detail="without prefixes")
-    columns.append(block_lists("hash_ids", blocks, rows))
+    columns.append(blocks.column())
     return Parsed(frame=pl.DataFrame(columns), rows=rows, prefix_block_tokens=_BLOCK_TOKENS)

@@ -7,14 +7,14 @@ plain files have no other place for it.
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import msgspec
 import polars as pl
 
+from paceline._parquet import check_foreign, parse
 from paceline.errors import TraceError
-from paceline.trace.blocks import block_lists
+from paceline.trace.blocks import BlockLists
 from paceline.trace.columns import blocks, numbers, scores, seconds, tokens, whole
 from paceline.trace.delimited import read_delimited
 from paceline.trace.detection import Recognised
@@ -63,7 +63,7 @@ def read_own(found: Recognised, name: str) -> Parsed:
 
 
 def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
-    table, rows = read_delimited(found.text, name, found.columns)
+    table, rows = read_delimited(found.text, name, found.columns, found.limits)
     columns = []
     for column in table.get_columns():
         if column.name == "arrival":
@@ -82,33 +82,33 @@ def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
 
 
 def _from_json_lines(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
-    parts, rows = read_json_lines(found.text, name, _Row)
-    names = [*COLUMNS, _BLOCK_TOKENS]
+    parts, rows = read_json_lines(found.text, name, _Row, found.limits)
+    names = [*(column for column in COLUMNS if column != "prefix"), _BLOCK_TOKENS]
     values: dict[str, list[Any]] = {column: [] for column in names}
+    prefix, bare = BlockLists("prefix", rows), True
     for part in parts:
         for column in names:
             values[column].extend(getattr(row, column) for row in part)
-    columns = []
+        ids = [None if row.prefix is msgspec.UNSET else row.prefix for row in part]
+        bare = bare and all(row.prefix is msgspec.UNSET for row in part)
+        prefix.add(ids)
+    columns = [] if bare else [prefix.column()]
     for column, cells in values.items():
         if all(cell is msgspec.UNSET for cell in cells):
             continue
         cells = [None if cell is msgspec.UNSET else cell for cell in cells]
-        columns.append(_column(column, cells, rows))
+        columns.append(_column(column, cells))
     return pl.DataFrame(columns), rows
 
 
-def _column(name: str, cells: list[Any], rows: Rows) -> pl.Series:
+def _column(name: str, cells: list[Any]) -> pl.Series:
     if name in ("tenant", "session"):
         return pl.Series(name, cells, dtype=pl.String)
-    if name != "prefix":
-        return numbers(name, cells, pl.Float64() if name in ("arrival", "score") else pl.Int64())
-    return block_lists("prefix", cells, rows)
+    return numbers(name, cells, pl.Float64() if name in ("arrival", "score") else pl.Int64())
 
 
 def _from_parquet(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
-    check_seal(found.text, name)
-    try:
-        frame = pl.read_parquet(io.BytesIO(found.text))
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, MemoryError) as error:
-        raise TraceError(f"{name}: is no readable Parquet file: {error}") from error
-    return frame, frame_rows(name)
+    whole = check_seal(found.text, name)
+    if not whole:
+        check_foreign(found.text, name, error=TraceError, limits=found.limits)
+    return parse(found.text, name, error=TraceError), frame_rows(name)

@@ -19,7 +19,7 @@ __all__ = ["read_vidur"]
 
 def read_vidur(found: Recognised, name: str) -> Parsed:
     """Read a Vidur trace."""
-    table, rows = read_delimited(found.text, name, found.columns)
+    table, rows = read_delimited(found.text, name, found.columns, found.limits)
     frame = pl.DataFrame(
         {
             "arrival": seconds(table.get_column("arrived_at"), rows),

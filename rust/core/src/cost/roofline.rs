@@ -14,8 +14,9 @@
 //! - the *routed experts*, of which those are read that a token of the batch is
 //!   routed to ([`Experts`]);
 //! - the *LM head* over the rows that are sampled;
-//! - *all-reduce*, as the cheapest of several straight lines in the tokens:
-//!   one-shot while small, a ring when large;
+//! - *all-reduce*, as the cheapest of several straight lines in the tokens: the
+//!   ways that vLLM's kernel and NCCL choose from by size and ranks, which
+//!   Python writes down (`cost/all_reduce.py`);
 //! - what else crosses links, one straight line each: tokens on their way to
 //!   experts of other ranks and back, activations between pipeline stages. A
 //!   step passes the stages one after another, so that it takes the sum of what

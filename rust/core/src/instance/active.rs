@@ -61,6 +61,11 @@ pub(crate) struct Active {
     pub(crate) joined: u64,
     /// When it gave way, until it is back.
     pub(crate) out_since: Ticks,
+    /// When it came to the instance; kept here where requests are not ranked.
+    pub(crate) came_at: Ticks,
+    /// When it was last admitted, and how long it had been admitted before.
+    pub(crate) admitted_at: Ticks,
+    pub(crate) attained: Ticks,
     /// When its latest token came, while not decoding.
     pub(crate) last_token: Ticks,
     pub(crate) max_gap: Ticks,
@@ -109,6 +114,9 @@ impl ActiveTable {
             offset: 0,
             joined: 0,
             out_since: Ticks::MAX,
+            came_at: 0,
+            admitted_at: 0,
+            attained: 0,
             last_token: 0,
             max_gap: 0,
         };

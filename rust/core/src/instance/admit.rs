@@ -69,9 +69,7 @@ impl Instance {
         world: &mut World,
     ) {
         self.sort_waiting(world);
-        while forming.left > 0
-            && forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs
-        {
+        while forming.left > 0 && self.seats_taken(forming) < self.scheduler.max_num_seqs {
             let Some(waiter) = self.waiting.front() else { break };
             if let Some(slot) = waiter.slot
                 && self.table[slot].phase == Phase::Landed
@@ -201,6 +199,8 @@ impl Instance {
             world.columns.cached[row] = hit;
             let (prompt, output) = (world.trace.prompt_tokens[row], world.trace.output_tokens[row]);
             let slot = self.table.insert(waiter.request, prompt, output);
+            let active = &mut self.table[slot];
+            (active.came_at, active.admitted_at) = (world.trace.arrival[row], now);
             self.open_track(slot, world);
             slot
         };
@@ -220,7 +220,7 @@ impl Instance {
         forming: &mut Forming,
         world: &World,
     ) {
-        let joins = tokens == 1 && forming.decoded && forming.count_decodes && !self.scheduler.decodes_first;
+        let joins = tokens == 1 && forming.decoded && forming.charged && !self.scheduler.decodes_first;
         if !joins {
             let active = &mut self.table[slot];
             active.phase = Phase::Stalled;

@@ -43,6 +43,11 @@ impl Ahead {
         self.arrived.len() as u64
     }
 
+    /// The requests that came, in order.
+    pub(super) fn waiters(&self) -> impl Iterator<Item = Waiter> + '_ {
+        self.arrived.iter().map(|&(_, waiter)| waiter)
+    }
+
     /// Whether memory came free that the step being decided does not know of.
     #[inline]
     pub(super) fn holds_memory(&self) -> bool {

@@ -22,12 +22,12 @@ impl Instance {
         world: &World,
     ) -> bool {
         let Admission::Displace { most, .. } = self.scheduler.admission else { return false };
-        let admitted = self.admitted();
+        let taken = self.seats_taken(forming);
         let Some(ranks) = self.ranks.as_mut().filter(|_| self.may_displace) else { return false };
         let rank = ranks.entry(slot).rank;
         let mut room = self.memory.free();
         let mut released = Released::default();
-        let mut seats = forming.seats(admitted, self.chunks.len());
+        let mut seats = taken;
         let mut victims = std::mem::take(&mut self.victims);
         let mut enough = false;
         for victim in ranks.worse_than(rank) {
@@ -45,7 +45,8 @@ impl Instance {
                 _ => active.count,
             };
             room += self.memory.freed_by(&active.held, held, &mut released);
-            seats -= u64::from(forming.count_decodes || self.chunks.iter().any(|chunk| chunk.slot == victim));
+            let runs = self.chunks.iter().any(|chunk| chunk.slot == victim);
+            seats -= u64::from(forming.seats(active.phase, runs));
             // Blocks that the request hits are taken from the free ones, too.
             let wanted = blocks + self.memory.unheld_after(hits, &released);
             enough = room >= wanted && seats < self.scheduler.max_num_seqs;

@@ -19,6 +19,7 @@ use crate::trace::Trace;
 
 /// A step in the making.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is what one stage tells the later ones")]
 pub(super) struct Forming {
     /// Tokens that are left.
     pub(super) left: u64,
@@ -30,6 +31,11 @@ pub(super) struct Forming {
     pub(super) displaced: u64,
     /// Whether the decode set has its tokens and its blocks.
     pub(super) decoded: bool,
+    /// Whether decodes use up the step's tokens.
+    pub(super) charged: bool,
+    /// Whether the batch that goes through the groups of layers was formed in
+    /// this step.
+    pub(super) new_batch: bool,
     /// Whether seats are counted with the decodes.
     pub(super) count_decodes: bool,
     /// When to look again though nothing happens.
@@ -37,10 +43,11 @@ pub(super) struct Forming {
 }
 
 impl Forming {
-    /// Seats that are taken, of `admitted` requests and `chunks` of this step.
+    /// Whether a request takes a seat: one that is admitted, or only one whose
+    /// prefill runs in this step.
     #[inline]
-    pub(super) fn seats(&self, admitted: u64, chunks: usize) -> u64 {
-        if self.count_decodes { admitted } else { chunks as u64 }
+    pub(super) fn seats(&self, phase: Phase, runs: bool) -> bool {
+        self.count_decodes || phase == Phase::Prefilling && runs
     }
 }
 
@@ -97,7 +104,7 @@ impl Instance {
         };
         let lost = !self.landed.is_empty() && self.shelve(now, world);
         if self.scheduler.decodes_first {
-            self.put_decodes_first();
+            self.put_decodes_first(decodes);
         }
         self.usage.peak_running = self.usage.peak_running.max(self.running());
         self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
@@ -126,6 +133,20 @@ impl Instance {
         !self.chunks.is_empty() || !self.layers.batch.is_empty()
     }
 
+    /// Seats that are taken in the step that is formed.
+    #[inline]
+    pub(super) fn seats_taken(&self, forming: &Forming) -> u64 {
+        if forming.count_decodes { self.admitted() } else { self.prefills() }
+    }
+
+    /// Prefills that run in the step that is formed, beside the batch between two
+    /// groups of layers.
+    #[inline(never)]
+    fn prefills(&self) -> u64 {
+        let prefills = |chunk: &&Chunk| self.table[chunk.slot].phase == Phase::Prefilling;
+        self.chunks.iter().filter(prefills).count() as u64
+    }
+
     /// Whether the step that is formed has decodes.
     pub(super) fn runs_decodes(&self, forming: &Forming) -> bool {
         let decodes = |chunk: &Chunk| self.table[chunk.slot].phase == Phase::Stalled;
@@ -151,7 +172,8 @@ impl Instance {
         // A lone request starves nobody, so its chunks have no limit.
         let limit = self.scheduler.long_prefill_token_threshold;
         let ranked = self.ranks.as_deref().map_or(0, Ranks::waiting);
-        let alone = self.admitted() + self.waiting.len() + ranked <= 1;
+        let out = ranked + self.swapped.len() as u64;
+        let alone = self.admitted() + self.waiting.len() + out <= 1;
         let lone = alone && !self.scheduler.threshold_when_alone;
         Forming {
             left: self.scheduler.max_num_batched_tokens,
@@ -159,6 +181,8 @@ impl Instance {
             preempted: false,
             displaced: 0,
             decoded: false,
+            charged: true,
+            new_batch: false,
             count_decodes: true,
             wake: None,
         }
@@ -305,9 +329,7 @@ impl Instance {
     /// bring somebody in at the next.
     #[inline(never)]
     fn may_come_in(&mut self, forming: &Forming, world: &World) -> bool {
-        if forming.seats(self.admitted(), self.chunks.len()) >= self.scheduler.max_num_seqs
-            && self.ranks.is_none()
-        {
+        if self.seats_taken(forming) >= self.scheduler.max_num_seqs && self.ranks.is_none() {
             return false;
         }
         // Looked at more closely only where it is common: without a prefix

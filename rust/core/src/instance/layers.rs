@@ -92,6 +92,7 @@ impl Instance {
             return;
         }
         // Decodes do not use up the tokens of the batch.
+        forming.charged = false;
         forming.left = self.scheduler.max_num_batched_tokens;
         self.continue_prefills(forming);
         self.admit_waiting(true, forming, now, world);
@@ -104,6 +105,7 @@ impl Instance {
             && !under_way.batch.is_empty()
         {
             under_way.group = Some(0);
+            forming.new_batch = true;
             under_way.groups = groups.groups(under_way.tokens());
             under_way.depth = *layers;
         }

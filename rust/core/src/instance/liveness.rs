@@ -92,14 +92,8 @@ fn longest_spans(ranking: &Ranking) -> (Ticks, u64) {
 /// divided by.
 fn longest_span(expr: &Expr, test: &dyn Fn(ReqField) -> bool) -> f64 {
     match expr {
-        Expr::Op(op, _) if op.jumps() => {
-            if expr.looks_at_request(test) {
-                largest_constant(expr)
-            } else {
-                0.0
-            }
-        }
-        Expr::Op(_, arguments) => {
+        Expr::Op(op, _) if op.jumps() && expr.looks_at_request(test) => largest_constant(expr),
+        Expr::Op(op, arguments) if !op.jumps() => {
             arguments.iter().map(|argument| longest_span(argument, test)).fold(0.0, f64::max)
         }
         _ => 0.0,

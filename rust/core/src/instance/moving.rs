@@ -118,7 +118,9 @@ impl Instance {
     /// [`Self::sent`].
     #[inline(never)]
     pub(crate) fn depart(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Parcel {
-        let attained = self.ranks.as_ref().map_or(0, |ranks| {
+        let active = &self.table[slot];
+        let unranked = active.attained + (now - active.admitted_at);
+        let attained = self.ranks.as_ref().map_or(unranked, |ranks| {
             let entry = ranks.entry(slot);
             entry.attained + if entry.list == List::Running { now - entry.since } else { 0 }
         });
@@ -189,6 +191,7 @@ impl Instance {
         active.count = count;
         active.answering = world.is_answering(parcel.request, parcel.generated);
         active.out_since = now;
+        (active.came_at, active.attained) = (now, parcel.attained);
         self.cpu_kv += u64::from(parcel.kv_tokens);
         self.outstanding_tokens += u64::from(prompt) + u64::from(parcel.generated);
         self.answering += u64::from(world.is_answering(parcel.request, parcel.generated));

@@ -297,8 +297,8 @@ impl Instance {
             InstField::BlockTokens => f64::from(self.block_tokens),
             InstField::FreeCpuBlocks => whole(self.swap_space.capacity() - self.swap_space.used()),
             InstField::KvUsage => {
-                let free = self.free_blocks(now);
-                1.0 - whole(free) / whole(self.memory.capacity())
+                let capacity = self.memory.capacity();
+                whole(capacity - self.free_blocks(now)) / whole(capacity)
             }
             InstField::Fits => asking.map_or(0.0, |asking| f64::from(u8::from(self.fits(asking, now)))),
             InstField::Running => whole(self.running()),
@@ -423,7 +423,9 @@ impl Instance {
             queued.filter(|&slot| !self.table[slot].is_admitted()).map(of).sum()
         } else {
             let queued = self.waiting.iter().map(|waiter| self.waiter_blocks(waiter, now, trace));
-            queued.sum::<u64>() + self.swapped.iter().map(|&slot| of(slot)).sum::<u64>()
+            let aside = self.ahead.waiters().map(|waiter| self.waiter_blocks(waiter, now, trace));
+            let swapped = self.swapped.iter().map(|&slot| of(slot));
+            queued.sum::<u64>() + aside.sum::<u64>() + swapped.sum::<u64>()
         }
     }
 
@@ -431,17 +433,18 @@ impl Instance {
         if let Some(ranks) = &self.ranks {
             return ranks.front().map_or(0, |slot| self.view(slot, now).blocks);
         }
-        match self.swapped.first() {
-            Some(&slot) => self.view(slot, now).blocks,
-            None => self.waiting.front().map_or(0, |waiter| self.waiter_blocks(waiter, now, trace)),
+        if let Some(&slot) = self.swapped.first() {
+            return self.view(slot, now).blocks;
         }
+        let head = self.waiting.front().or_else(|| self.ahead.waiters().next());
+        head.map_or(0, |waiter| self.waiter_blocks(waiter, now, trace))
     }
 
     /// Blocks that somebody in the queue needs to come in.
     fn waiter_blocks(&self, waiter: super::queue::Waiter, now: Ticks, trace: &Trace) -> u64 {
         match waiter.slot {
             Some(slot) => self.view(slot, now).blocks,
-            None => self.blocks(trace.prompt_tokens[waiter.request as usize]),
+            None => self.blocks(self.first_chunk(trace.prompt_tokens[waiter.request as usize])),
         }
     }
 }

@@ -65,6 +65,7 @@ impl Instance {
         let active = &mut self.table[slot];
         active.preemptions += 1;
         active.out_since = now;
+        active.attained += now - active.admitted_at;
         let request = active.request;
         let ranked = self.ranks.is_some();
         // By rank, only what has been computed is copied, not what was to be.
@@ -116,10 +117,12 @@ impl Instance {
             let cut = lacking > self.scheduler.max_num_batched_tokens;
             let tokens = if cut { lacking.min(forming.left) } else { lacking };
             let count = active.count;
-            let room = count + u64::from(self.scheduler.spare_block) + self.watermark();
             let grown = self.blocks(active.computed + tokens as u32).max(count);
+            // The spare block may be the one that a decode's next token fills.
+            let spare = u64::from(self.scheduler.spare_block);
+            let room = if decoding { grown.max(count + spare) } else { grown + spare } + self.watermark();
             let apart = self.scheduler.exclusive_prefill && !decoding && self.runs_decodes(forming);
-            if room.max(grown) > self.memory.free()
+            if room > self.memory.free()
                 || apart
                 || tokens == 0
                 || tokens > forming.left
@@ -149,6 +152,7 @@ impl Instance {
     /// that this is its first step.
     pub(super) fn readmitted(&mut self, slot: Slot, now: Ticks, world: &mut World) {
         let active = &mut self.table[slot];
+        active.admitted_at = now;
         let row = active.request as usize;
         let columns = &mut world.columns;
         // Whoever has a token has run before.

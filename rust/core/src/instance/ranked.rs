@@ -319,7 +319,7 @@ impl Instance {
             }
             let mut hits = std::mem::take(&mut self.hits);
             let offer = self.offer(slot, chunked, forming, &mut hits);
-            let seated = forming.seats(self.admitted(), self.chunks.len()) < self.scheduler.max_num_seqs;
+            let seated = self.seats_taken(forming) < self.scheduler.max_num_seqs;
             let fits = offer.whole
                 && (seated && offer.blocks <= self.memory.free()
                     || self.make_room(slot, offer.blocks, &hits, forming, now, world));

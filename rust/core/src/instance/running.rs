@@ -31,7 +31,7 @@ impl Instance {
         if !world.leap || !self.all_go_on(walk, forming, now, world) {
             self.walk(walk, forming, now, world);
         }
-        forming.decoded = true;
+        (forming.decoded, forming.charged) = (true, walk.charged);
     }
 
     /// The short cut: true if it did.
@@ -240,7 +240,7 @@ impl Instance {
             let active = &mut self.table[slot];
             self.partial_kv -= u64::from(active.computed + tokens);
             active.computed += if known { tokens } else { 0 };
-            let free_of_charge = of_batch || part == Part::Decode && !charged;
+            let free_of_charge = of_batch && !forming.new_batch || part == Part::Decode && !charged;
             if free_of_charge { 0 } else { u64::from(tokens) }
         };
         if self.scheduler.refund {
@@ -275,17 +275,20 @@ impl Instance {
     /// decodes first: those whom the tokens did not reach, then who was swapped
     /// in, decodes, prefills, and who was admitted.
     #[inline(never)]
-    pub(super) fn put_decodes_first(&mut self) {
-        let Self { table, order, chunks, .. } = self;
-        let trivial =
-            chunks.iter().all(|chunk| chunk.part == Part::Admitted) && self.partials.len() == chunks.len();
+    pub(super) fn put_decodes_first(&mut self, decodes: bool) {
+        let Self { table, order, chunks, layers, .. } = self;
+        let scheduled = || chunks.iter().chain(&layers.batch);
+        let trivial = (decodes || self.decode.len() == 0)
+            && scheduled().all(|chunk| chunk.part == Part::Admitted)
+            && self.partials.len() == scheduled().count();
         if trivial {
             return;
         }
         order.retain(|&(turn, slot)| table.holds(turn, slot));
         let rank = |slot: u32| match table[slot].phase {
-            Phase::Decoding => 3,
-            _ => match chunks.iter().find(|chunk| chunk.slot == slot) {
+            Phase::Decoding if decodes => 3,
+            Phase::Decoding => 0,
+            _ => match scheduled().find(|chunk| chunk.slot == slot) {
                 None => 0,
                 Some(Chunk { part: Part::SwappedInDecode | Part::Landed, .. }) => 1,
                 Some(Chunk { part: Part::SwappedInChunk, .. }) => 2,

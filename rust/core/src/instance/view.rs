@@ -200,6 +200,10 @@ impl Instance {
             prefill: if self.predicts { self.predicted_prefill(active.prompt) } else { 0 },
             ..RequestView::default()
         };
+        if self.ranks.is_none() {
+            view.since = if view.running { active.admitted_at } else { active.out_since.min(now) };
+            (view.attained, view.joined) = (active.attained, active.came_at);
+        }
         if let Some(ranks) = &self.ranks {
             let entry = ranks.entry(slot);
             view.since = entry.since;
@@ -223,12 +227,16 @@ impl Instance {
                 self.blocks(computed + u32::from(under_way))
             }
             Phase::Swapped(_) | Phase::Landed => self.blocks(computed + 1).max(active.count),
-            Phase::Preempted if self.scheduler.allocation == Allocation::Chunk => {
-                let chunk = u64::from(active.target()).min(self.scheduler.max_num_batched_tokens);
-                self.blocks(chunk as u32)
-            }
-            Phase::Preempted => self.blocks(active.target()),
+            Phase::Preempted => self.blocks(self.first_chunk(active.target())),
             _ => active.count,
+        }
+    }
+
+    /// Of so many tokens, those for which an admission takes blocks.
+    pub(super) fn first_chunk(&self, tokens: u32) -> u32 {
+        match self.scheduler.allocation {
+            Allocation::Chunk => u64::from(tokens).min(self.scheduler.max_num_batched_tokens) as u32,
+            Allocation::ChunkIfAllFits | Allocation::Sequence => tokens,
         }
     }
 

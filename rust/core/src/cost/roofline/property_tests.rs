@@ -19,7 +19,7 @@ prop_compose! {
         lm_head in linear(),
         decode in (0_u64..1 << 34, 0_u64..1 << 17, 0_u64..1 << 17),
         prefill in (0_u64..1 << 20, 0_u64..1 << 17, 0_u64..1 << 30),
-        lines in prop::collection::vec((0_u64..1 << 40, 0_u64..1 << 24), 0..3),
+        lines in prop::collection::vec((0_u64..1 << 40, 0_u64..1 << 24), 0..9),
     ) -> Roofline {
         Roofline {
             step: fixed.0,

@@ -1,0 +1,252 @@
+"""Files and directories that appear whole or not at all.
+
+What is written goes into a hidden sibling, a draft, which is flushed to the disk and renamed into place.
+One rename makes a new file or directory, or replaces a file; replacing a directory takes two, with the old
+one put back if the second fails.
+
+A process that is killed leaves its draft behind. Its writer holds a lock (``flock``) on a draft as long as
+it lives, and the system gives the lock up when the process ends, however it ends. So a draft without a lock
+has no writer: the next run that writes to the same place removes it, and `leftovers` finds all in a folder.
+A draft is never removed while its lock is held, or where the file system has no locks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["abandon_unfinished", "leftovers", "new_directory", "new_file", "remove_leftovers"]
+
+_TRIES: Final = 100
+_NAME: Final = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{12}\.(?P<kind>partial|replaced)", re.DOTALL)
+
+_UNFINISHED: set[Path] = set()
+
+
+@contextlib.contextmanager
+def new_directory(target: Path) -> Iterator[Path]:
+    """Yield an empty directory that becomes `target` when the block ends well.
+
+    Whatever ends the block otherwise, an interrupt included, removes what was
+    written and leaves `target` as it was. What killed processes left of the
+    same target is removed first.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(target.parent, target.name)
+    with _draft(target, directory=True) as draft:
+        yield draft
+        for path in (*draft.iterdir(), draft):
+            _flush(path)
+        _put(draft, target)
+        _flush(target.parent)
+
+
+@contextlib.contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """Yield the path of an empty file that becomes `target` when the block ends well; see `new_directory`.
+
+    A target that is no regular file, such as a pipe or a terminal, is yielded itself. A link's target is
+    replaced, and not the link.
+    """
+    target = Path(os.path.realpath(target))
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    remove_leftovers(target.parent, target.name)
+    with _draft(target, directory=False) as draft:
+        yield draft
+        if target.exists():
+            draft.chmod(target.stat().st_mode & 0o777)
+        _flush(draft)
+        draft.replace(target)
+        _flush(target.parent)
+
+
+def abandon_unfinished() -> None:
+    """Remove what other threads have begun to write: for a process about to end."""
+    for draft in tuple(_UNFINISHED):
+        # A writer may still add a file between the listing and the removal.
+        for _ in range(3):
+            _remove(draft)
+
+
+def leftovers(folder: Path, name: str | None = None) -> tuple[Path, ...]:
+    """Return the drafts in a folder whose writers have ended.
+
+    Parameters
+    ----------
+    folder
+        Where to look, not below.
+    name
+        Only drafts of this file or directory.
+    """
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return ()
+    found = []
+    for entry in entries:
+        match = _NAME.fullmatch(entry.name)
+        if match and name in (None, match["target"]) and not entry.is_symlink():
+            with _lock(entry) as mine:
+                if mine and not _is_being_replaced(entry, match["target"]):
+                    found.append(entry)
+    return tuple(found)
+
+
+def remove_leftovers(folder: Path, name: str | None = None) -> tuple[Path, ...]:
+    """Remove the drafts in a folder whose writers have ended, and put back what a killed one had moved away.
+
+    Parameters
+    ----------
+    folder
+        Where to look, not below.
+    name
+        Only drafts of this file or directory.
+
+    Returns
+    -------
+    tuple of Path
+        Those that are gone.
+    """
+    gone = []
+    for entry in leftovers(folder, name):
+        match = _NAME.fullmatch(entry.name)
+        assert match is not None, "Invariant: leftovers have such names"
+        # The lock is held over the removal, so that no other process takes the draft for its own meanwhile.
+        with _lock(entry) as mine:
+            if not mine:
+                continue
+            target = entry.with_name(match["target"])
+            if match["kind"] == "replaced" and not target.exists():
+                # The writer was killed between its two renames.
+                with contextlib.suppress(OSError):
+                    entry.rename(target)
+            else:
+                _remove(entry)
+        if not entry.exists():
+            gone.append(entry)
+    return tuple(gone)
+
+
+@contextlib.contextmanager
+def _draft(target: Path, *, directory: bool) -> Iterator[Path]:
+    """Yield a new draft, locked; remove it where it still is one in the end."""
+    draft, descriptor = _locked_draft(target, directory=directory)
+    _UNFINISHED.add(draft)
+    try:
+        yield draft
+    finally:
+        _remove(draft)
+        _UNFINISHED.discard(draft)
+        os.close(descriptor)
+
+
+def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
+    for _ in range(_TRIES):
+        draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+        try:
+            if directory:
+                draft.mkdir()
+            else:
+                draft.touch(exist_ok=False)
+            descriptor = os.open(draft, os.O_RDONLY)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            # Between its making and its lock the draft looked left behind, and another process removed it.
+            if not target.parent.is_dir():
+                raise
+            continue
+        try:
+            free = _try_lock(descriptor) is not False
+            if free and draft.stat().st_ino == os.fstat(descriptor).st_ino:
+                return draft, descriptor
+        except FileNotFoundError:
+            pass
+        os.close(descriptor)
+        _remove(draft)
+    raise FileExistsError(errno.EEXIST, "no free name for a draft", str(target))
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Lock an open file or directory; return whether that was possible, None where there are no locks."""
+    if sys.platform == "win32":
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file or directory, and yield whether it was free."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        yield False
+        return
+    try:
+        yield _try_lock(descriptor) is True
+    finally:
+        os.close(descriptor)
+
+
+def _is_being_replaced(entry: Path, target: str) -> bool:
+    """Whether a writer that lives moved a directory away: its draft, or what became of it, is locked."""
+    if not entry.name.endswith(".replaced"):
+        return False
+    for place in (entry.with_suffix(".partial"), entry.with_name(target)):
+        if place.exists():
+            with _lock(place) as free:
+                if not free:
+                    return True
+    return False
+
+
+def _put(draft: Path, target: Path) -> None:
+    """Rename `draft` to `target`, in place of what is there."""
+    if not target.exists():
+        draft.rename(target)
+        return
+    old = draft.with_suffix(".replaced")
+    target.rename(old)
+    try:
+        draft.rename(target)
+    except BaseException:
+        old.rename(target)
+        raise
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or directory, if it is there and that is allowed."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Wait until a file, or a directory's entries, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

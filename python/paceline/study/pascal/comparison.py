@@ -1,0 +1,81 @@
+"""The numbers by which one comparison of the five policies is summed up, and how tables print them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import polars as pl
+
+from paceline.study.pascal.ablations import end_to_end
+from paceline.study.pascal.requests import p99, throughput, violations
+from paceline.study.pascal.tails import compared, extremes, tails
+
+__all__ = ["CAPTION", "FORMATS", "summary"]
+
+FORMATS: Final[Mapping[str, str]] = {
+    "cut FCFS": ".0%",
+    "cut FCFS (s)": ".0f",
+    "cut RR": ".0%",
+    "cut RR (s)": ".0f",
+    "worse FCFS": ".0%",
+    "worse RR": ".0%",
+    "violations": ".2%",
+    "FCFS's": ".2%",
+    "RR's": ".2%",
+    "NoMigration's": ".2%",
+    "NonAdaptive's": ".2%",
+    "blocking": ".2f",
+    "blocking NoMigration": ".2f",
+    "transfer": ".3f",
+    "e2e median": "+.0%",
+    "e2e tail": "+.0%",
+    "throughput": "+.1%",
+}
+"""The columns of `summary`, in its order, and how they are printed."""
+
+CAPTION: Final = (
+    "PASCAL's tail TTFT against FCFS's and RR's (the largest cut and the largest increase over the bins); "
+    "SLO violations of PASCAL, the baselines and its variants; P99 blocking with and without migration, and "
+    "P99 transfer, in seconds; median and P99 end to end, NonAdaptive's over PASCAL's less 1; PASCAL's "
+    "throughput over the baseline's that differs more, less 1"
+)
+
+
+def summary(frames: Mapping[str, pl.DataFrame]) -> dict[str, float]:
+    """Return the numbers of one comparison, from requests by policy.
+
+    Parameters
+    ----------
+    frames
+        Of all five policies, as `requests.with_paper_metrics` returns them.
+
+    Returns
+    -------
+    dict
+        The columns of `FORMATS`; `CAPTION` says what they are.
+    """
+    by_policy = {policy: tails(frames[policy]) for policy in ("FCFS", "RR", "PASCAL")}
+    found = {each: extremes(compared(by_policy, "PASCAL", each)) for each in ("FCFS", "RR")}
+    pascal = frames["PASCAL"]
+    ratios = [throughput(pascal) / throughput(frames[each]) - 1 for each in ("FCFS", "RR")]
+    ours, always = (end_to_end(frames[each]) for each in ("PASCAL", "PASCAL(NonAdaptive)"))
+    return {
+        "cut FCFS": found["FCFS"]["cut"],
+        "cut FCFS (s)": found["FCFS"]["cut_s"],
+        "cut RR": found["RR"]["cut"],
+        "cut RR (s)": found["RR"]["cut_s"],
+        "worse FCFS": found["FCFS"]["worse"],
+        "worse RR": found["RR"]["worse"],
+        "violations": violations(pascal),
+        "FCFS's": violations(frames["FCFS"]),
+        "RR's": violations(frames["RR"]),
+        "NoMigration's": violations(frames["PASCAL(NoMigration)"]),
+        "NonAdaptive's": violations(frames["PASCAL(NonAdaptive)"]),
+        "blocking": p99(pascal["blocking"]),
+        "blocking NoMigration": p99(frames["PASCAL(NoMigration)"]["blocking"]),
+        "transfer": p99(pascal.filter(pl.col("migrations") > 0)["transfer"]),
+        "e2e median": always["P50"] / ours["P50"] - 1,
+        "e2e tail": always["P99"] / ours["P99"] - 1,
+        "throughput": max(ratios, key=abs),
+    }
