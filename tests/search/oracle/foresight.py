@@ -46,10 +46,13 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
             return
         first = stop.at
     ends = [one.column("finish_ticks")[row] for one in (replayed, other) for row in changed]
-    untils = [one.case.config["until"] for one in (replayed, other)]
-    first = min([first, *ends, *(until for until in untils if until is not None)])
+    cuts = [until for one in (replayed, other) if (until := one.case.config["until"]) is not None]
+    first = min([first, *ends, *cuts])
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):
         before = [[step for step in log if step["start"] < first] for log in (ours, theirs)]
+        if cuts and abs(len(ours) - len(theirs)) == 1:
+            # The step that the end of the time cuts off may be in neither log or in one.
+            before = [steps[: min(map(len, before))] for steps in before]
         if before[0] != before[1]:
             at = next(
                 (i for i, (one, two) in enumerate(zip(*before, strict=False)) if one != two),
