@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 
 from paceline.errors import PacelineError
 from search import guard
 from search.case import Case
-from search.mechanisms import drawn, exercised
-from search.oracle import foresight, invariants, leaping, reference, steps
+from search.mechanisms import drawn, exercised, telling
+from search.oracle import api, foresight, invariants, leaping, progress, reference, steps
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
+
+LOOKED_AT = 6
+"""Of so many cases, one is looked at for which of its mechanisms make a difference."""
 
 
 @dataclass(slots=True)
@@ -24,17 +28,85 @@ class Verdict:
         The first is what the others mostly come from.
     refused : str or None
         Why the engine refused it.
+    stopped : str or None
+        How it makes no progress, where it makes none.
     drawn, exercised : set of str
         Mechanisms that it has, and that were seen at work.
+    asked : Counter of str
+        What was asked of it: of the engine's replay, the reference, the public API.
+    telling : set of str or None
+        Mechanisms without which it comes out otherwise; None where that was not looked at.
     """
 
     failures: list[Failure] = field(default_factory=list)
     refused: str | None = None
+    stopped: str | None = None
     drawn: set[str] = field(default_factory=set)
     exercised: set[str] = field(default_factory=set)
+    asked: Counter[str] = field(default_factory=Counter)
+    telling: set[str] | None = None
 
 
-def check(case: Case, *, number: int = 0, all_of_it: bool = True, seconds: float = 2.0) -> Verdict:
+@dataclass(slots=True)
+class _Checks:
+    """The checks of one case, and which is under way."""
+
+    case: Case
+    number: int
+    verdict: Verdict
+    where: str = "stepping"
+
+    def run(self) -> list[Failure]:
+        case, verdict = self.case, self.verdict
+        stepped, stop = progress.replayed(case, leap=False, record=True)
+        self.where = "leaping"
+        leapt, other = progress.replayed(case, leap=True, record=True)
+        found = progress.same(stop, other)
+        if found:
+            return found
+        if stop is not None:
+            verdict.stopped = stop.kind
+            verdict.asked["makes no progress"] += 1
+            case = progress.before(case, stop)
+            self.where = "stepping to where it stops"
+            stepped = Replayed(case, leap=False, record=True)
+            self.where = "leaping to where it stops"
+            leapt = Replayed(case, leap=True, record=True)
+        assert stepped is not None
+        assert leapt is not None
+        self.where = "leaping unrecorded"
+        plain = Replayed(case, leap=True, record=False)
+        verdict.exercised = exercised(stepped)
+        found += [
+            *invariants.broken(stepped),
+            *steps.broken(stepped),
+            *leaping.same("INV-5 leap", stepped, leapt),
+            *leaping.same("INV-6 record", leapt, plain),
+        ]
+        self.where = "through the public API"
+        found += api.broken(plain, verdict.asked)
+        if foresight.covers(case):
+            self.where = "other outputs"
+            verdict.asked["other outputs"] += 1
+            found += foresight.broken(leapt, self.number)
+        found += self._reference(leapt)
+        if self.number % LOOKED_AT == 0 and not found:
+            self.where = "without a mechanism"
+            verdict.telling = telling(plain)
+        return found
+
+    def _reference(self, leapt: Replayed) -> list[Failure]:
+        if not reference.covers(leapt.case):
+            return []
+        self.where = "reference"
+        self.verdict.asked["reference"] += 1
+        try:
+            return list(reference.broken(leapt))
+        except (AssertionError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
+            return [Failure(f"reference: {type(error).__name__}", repr(error))]
+
+
+def check(case: Case, *, number: int = 0, seconds: float = 4.0) -> Verdict:
     """Replay a case in all ways, and look at what must hold.
 
     Parameters
@@ -43,59 +115,33 @@ def check(case: Case, *, number: int = 0, all_of_it: bool = True, seconds: float
         What is replayed.
     number
         Seeds what is changed about a case.
-    all_of_it
-        Whether what takes long is checked too; otherwise only by every fourth number.
     seconds
-        Processor time after which a replay hangs.
+        Processor time after which a case hangs.
     """
     verdict = Verdict(drawn=drawn(case))
-    more = all_of_it or number % 4 == 0
-    where = "stepping"
+    checks = _Checks(case, number, verdict)
     try:
         with guard.limit(seconds):
-            stepped = Replayed(case, leap=False, record=True)
-            where = "leaping"
-            leapt = Replayed(case, leap=True, record=True)
-            where = "leaping unrecorded"
-            plain = Replayed(case, leap=True, record=False)
-            found = [
-                *invariants.broken(stepped),
-                *steps.broken(stepped),
-                *leaping.same("INV-5 leap", stepped, leapt),
-                *leaping.same("INV-6 record", leapt, plain),
-            ]
-            if more and foresight.covers(case):
-                where = "other outputs"
-                found += foresight.broken(leapt, number)
+            verdict.failures = checks.run()
     except PacelineError as error:
         text = str(error)
-        if where == "stepping":
-            verdict.refused = _plain(text)
-            return verdict
-        verdict.failures = [Failure(f"refused {where} only", text)]
-        return verdict
+        if checks.where == "stepping":
+            verdict.refused = plain(text)
+            verdict.failures = api.accepted(case, text)
+        else:
+            verdict.failures = [Failure(f"refused {checks.where} only", text)]
     except guard.Hang:
-        verdict.failures = [Failure(f"hang: {where}", "the limit of time")]
-        return verdict
+        verdict.failures = [Failure(f"hang: {checks.where}", "the limit of time")]
     except MemoryError as error:
-        verdict.failures = [Failure(f"memory: {where}", str(error))]
-        return verdict
+        verdict.failures = [Failure(f"memory: {checks.where}", str(error))]
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        kind = f"{type(error).__name__}: {_plain(str(error))}{guard.last_panic()}"
-        verdict.failures = [Failure(kind, f"{where}: {error}")]
-        return verdict
-    if more:
-        try:
-            found += reference.broken(leapt)
-        except AssertionError as error:
-            found.append(Failure("reference: asserts", repr(error)))
-    verdict.failures = found
-    verdict.exercised = exercised(stepped)
+        kind = f"{type(error).__name__}: {plain(str(error))}{guard.last_panic()}"
+        verdict.failures = [Failure(kind, f"{checks.where}: {error}")]
     return verdict
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Leave out of a message what differs from case to case."""
     return re.sub(r"\d+(\.\d+)?", "N", " ".join(text.split()))[:200]

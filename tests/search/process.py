@@ -35,6 +35,7 @@ class Worker:
 
     def ask(self, **asked: Any) -> None:
         if self._process is None or self._process.poll() is not None:
+            self.stop()
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "search.worker"],
                 stdin=subprocess.PIPE,
@@ -69,8 +70,8 @@ class Worker:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            with self._process as process:
+                process.kill()
             self._process = None
 
     def __enter__(self) -> Worker:

@@ -10,12 +10,12 @@ import base64
 import json
 import sys
 import time
-from collections import Counter
 from typing import Any
 
 from search import guard, mechanisms
 from search.case import Case, draw
 from search.check import Verdict, check
+from search.counts import Counts
 
 
 def main() -> None:
@@ -33,44 +33,24 @@ def main() -> None:
 def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, avoid: list[str]) -> None:
     """Check every so-many-th case until the time is up."""
     deadline = time.monotonic() + seconds
-    drawn: Counter[str] = Counter()
-    exercised: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    number, cases, last = start, 0, time.monotonic()
+    counts, number, last = Counts(), start, 0.0
     while (now := time.monotonic()) < deadline:
         if now - last > 1.0:
-            _tell(answers, number, cases, drawn, exercised, refused)
-            cases, last = 0, now
+            _say(answers, next=number, counts=counts.given())
+            counts, last = Counts(), now
         case = draw(seed, number)
         if avoid and not mechanisms.drawn(case).isdisjoint(avoid):
             number += stride
             continue
         answers.write(f'{{"at":{number}}}\n')
         answers.flush()
-        verdict = check(case, number=number, all_of_it=False, seconds=0.3)
-        cases += 1
-        if verdict.refused:
-            refused[verdict.refused] += 1
-        else:
-            drawn.update(verdict.drawn)
-            exercised.update(verdict.exercised)
+        verdict = check(case, number=number, seconds=1.0)
+        counts.add(verdict)
         if verdict.failures:
             _say(answers, number=number, **_shown(verdict))
         number += stride
-    _tell(answers, number, cases, drawn, exercised, refused)
+    _say(answers, next=number, counts=counts.given())
     _say(answers, done=True, next=number)
-
-
-def _tell(answers: Any, number: int, cases: int, *counters: Counter[str]) -> None:
-    names = ("drawn", "exercised", "refused")
-    _say(
-        answers,
-        next=number,
-        cases=cases,
-        **{name: dict(one) for name, one in zip(names, counters, strict=True)},
-    )
-    for counter in counters:
-        counter.clear()
 
 
 def _shown(verdict: Verdict) -> dict[str, Any]:

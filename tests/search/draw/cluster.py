@@ -18,7 +18,7 @@ def cluster(source: Source) -> Wire:
     alike = source.chance(0.5)
     fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
     moves = count > 1 and source.chance(0.5)
-    watched = count > 1 and source.chance(0.35)
+    watched = count > 1 and source.chance(0.4)
     return {
         "instances": fleet,
         "routing": {
@@ -29,7 +29,7 @@ def cluster(source: Source) -> Wire:
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
         "links": source.maybe(0.5, lambda: links(source)),
-        "pace": source.maybe(0.4, lambda: pace(source)),
+        "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
     }

@@ -12,14 +12,14 @@ LONGEST = 25 + 40
 def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
     block_tokens = block_tokens or source.pick((1, 1, 2, 3, 4, 8, 16))
     scheduler = ranked_scheduler(source) if ranked else unranked_scheduler(source)
-    room = source.pick((1, 1, 1, 2, 3, 8))
+    room = source.pick((1, 1, 1, 1, 1, 2) if source.pressed else (1, 2, 3, 8))
     tokens = source.whole(30, LONGEST) if source.chance(0.15) else room * source.whole(LONGEST, 80)
     blocks = max(1, tokens // block_tokens) if source.chance(0.95) else source.whole(1, 4)
     scheduler["watermark_blocks"] = min(scheduler["watermark_blocks"], blocks - 1)
     return {
         "blocks": blocks,
         "block_tokens": block_tokens,
-        "max_model_len": source.pick((None, None, None, 60)),
+        "max_model_len": source.pick((None, None, None, None, 60, 40)),
         "kv_bytes_per_token": source.pick((0, 1, 1, 3)),
         "cost": costs.cost(source),
         "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
@@ -29,12 +29,12 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
 
 def limits(source: Source, *, chunked: bool) -> Wire:
     """Draw what bounds a step; where prompts are not cut the budget mostly holds the longest."""
-    small = source.pick((1, 2, 3, 4, 5, 8, 17, 32, 64))
-    large = LONGEST + source.whole(5, 40) if source.chance(0.85) else source.whole(8, LONGEST)
+    small = source.pick((3, 8, 17, 32, 64) if source.pressed else (1, 2, 3, 4, 5, 8, 17, 32, 64))
+    large = LONGEST + source.whole(5, 40) if source.chance(0.7) else source.whole(8, LONGEST)
     threshold = source.pick((0, 0, 0, 1, 3, 10))
     return {
         "max_num_batched_tokens": small if chunked else large,
-        "max_num_seqs": source.pick((1, 2, 3, 4, 16, 16)),
+        "max_num_seqs": source.pick((3, 4, 16, 16) if source.pressed else (1, 2, 3, 4, 16)),
         "long_prefill_token_threshold": threshold,
         "threshold_when_alone": source.chance(0.5),
     }
@@ -54,7 +54,7 @@ def flags(source: Source) -> Wire:
 
 def ranked_scheduler(source: Source) -> Wire:
     several = stages.ranked(source)
-    cached = source.chance(0.25)
+    cached = source.chance(0.4)
     allocations = ("chunk", "chunk_if_all_fits") if cached else ("chunk", "chunk_if_all_fits", "sequence")
     return {
         **limits(source, chunked=_cuts(several)),
@@ -75,15 +75,15 @@ def ranked_scheduler(source: Source) -> Wire:
 def unranked_scheduler(source: Source) -> Wire:
     swaps = source.chance(0.35)
     several = stages.unranked(source, swaps=swaps)
-    exclusive = stages.decodes_last(several) and source.chance(0.7)
+    exclusive = stages.may_exclude(several) and source.chance(0.85)
     layered = stages.has(several, "layered")
     apart = stages.has(several, "prefills")
     if layered or (apart and not exclusive):
         allocation = "sequence"
     elif apart:
-        allocation = source.pick(("sequence", "chunk_if_all_fits"))
+        allocation = source.pick(("sequence", "chunk_if_all_fits", "chunk_if_all_fits"))
     else:
-        allocation = source.pick(("chunk", "chunk_if_all_fits", "sequence"))
+        allocation = source.pick(("chunk", "chunk", "chunk_if_all_fits", "sequence"))
     cached = not swaps and allocation != "sequence" and source.chance(0.45)
     return {
         **limits(source, chunked=_cuts(several)),
@@ -93,11 +93,11 @@ def unranked_scheduler(source: Source) -> Wire:
         "order": ranking.unranked(source, cached=cached),
         "admission": {"kind": "wait"},
         "allocation": allocation,
-        "decodes_first": source.chance(0.2),
+        "decodes_first": source.chance(0.3),
         "preemption": preemption.preemption(source, swaps=swaps),
-        "requeue_late": source.chance(0.25),
+        "requeue_late": source.chance(0.4),
         "prefix_cache": _cache(source) if cached else None,
-        "schedule_ahead": source.chance(0.2),
+        "schedule_ahead": source.chance(0.35),
     }
 
 

@@ -33,8 +33,8 @@ def migrate(source: Source) -> Wire:
             "where": source.maybe(0.35, lambda: condition(source, OF_REQUEST)),
             "within": None,
         },
-        "when": source.maybe(0.3, lambda: condition(source, subject(OF_INSTANCE, "here", "there"))),
+        "when": source.maybe(0.6, lambda: condition(source, subject(OF_INSTANCE, "here", "there"))),
         "live": source.maybe(
-            0.5, lambda: {"stages": source.whole(0, 3), "last_blocks": source.pick((0, 0, 1, 4))}
+            0.5, lambda: {"stages": source.pick((1, 1, 2, 2, 3)), "last_blocks": source.pick((0, 0, 1, 4))}
         ),
     }

@@ -27,7 +27,7 @@ def pick(source: Source, of_request: Fields, *, total: bool) -> Wire:
     def may() -> Wire:
         if source.chance(0.25):
             return over_holds(source, subject(OF_INSTANCE, "inst"))
-        return condition(source, {**OF_CANDIDATE, **of_request} if source.chance(0.5) else OF_CANDIDATE)
+        return condition(source, source.pick((OF_CANDIDATE, of_request, {**OF_CANDIDATE, **of_request})))
 
     least = source.some(1, 2, lambda: number(source, OF_CANDIDATE))
     drawn: Wire = {"rule": "pick", "min": least, "where": None, "accept": None, "within": None}
@@ -38,12 +38,20 @@ def pick(source: Source, of_request: Fields, *, total: bool) -> Wire:
     return drawn
 
 
+def partial(source: Source, of_request: Fields) -> Wire:
+    """Draw a rule that mostly may give no instance, so that the next one is asked."""
+    drawn = pick(source, of_request, total=False)
+    if drawn["where"] is None and drawn["accept"] is None and source.chance(0.9):
+        drawn["where"] = condition(source, {**OF_CANDIDATE, **of_request})
+    return drawn
+
+
 def on_arrival(source: Source) -> Wire:
     """Draw a rule that gives every arrival an instance."""
     last = (
         {"rule": source.pick(BY_NAME)} if source.chance(0.55) else pick(source, KNOWN_OF_ARRIVALS, total=True)
     )
-    before = source.some(0, source.pick((0, 1, 2)), lambda: pick(source, KNOWN_OF_ARRIVALS, total=False))
+    before = source.some(0, source.pick((0, 1, 2)), lambda: partial(source, KNOWN_OF_ARRIVALS))
     return {"rule": "first_of", "rules": [*before, last]} if before else last
 
 
@@ -52,9 +60,9 @@ def later(source: Source) -> Wire | None:
     here = {**subject(OF_INSTANCE, "here"), **OF_REQUEST}
 
     def part() -> Wire:
-        match source.pick(("pick", "total", "unless", "stay", "name")):
+        match source.pick(("pick", "total", "unless", "unless", "stay", "stay", "name")):
             case "pick":
-                return pick(source, OF_REQUEST, total=False)
+                return partial(source, OF_REQUEST)
             case "total":
                 return pick(source, OF_REQUEST, total=True)
             case "unless":
@@ -68,4 +76,16 @@ def later(source: Source) -> Wire | None:
     parts = source.some(0, 3, part)
     if not parts:
         return None
+    # A rule that always gives an instance is mostly the last: none after it would be asked.
+    if source.chance(0.9):
+        parts.sort(key=_always)
+        final = [at for at, part in enumerate(parts) if _always(part)]
+        parts = parts[: final[0] + 1] if final else parts
     return parts[0] if len(parts) == 1 else {"rule": "first_of", "rules": parts}
+
+
+def _always(rule: Wire) -> bool:
+    """Whether a rule gives an instance whatever the instances are like."""
+    if rule["rule"] == "pick":
+        return not (rule["where"] or rule["accept"] or rule["within"])
+    return rule["rule"] in BY_NAME or rule == {"rule": "stay", "when": None}

@@ -19,11 +19,14 @@ class Source:
     ----------
     unit : int
         Ticks; all spans drawn are whole multiples of it.
+    pressed : bool
+        Whether many requests come at once where there is memory for few, so that some are preempted.
     """
 
     def __init__(self, seed: str) -> None:
         self._random = random.Random(seed)
         self.unit = self.pick((1, 1, 10**6, 10**9))
+        self.pressed = self.chance(0.6)
 
     def pick(self, values: Sequence[T]) -> T:
         """Return one of some values; a value given twice is twice as likely."""

@@ -28,8 +28,8 @@ def admit(source: Source, *, chunked: bool | None = None, gathers: bool = True) 
         "kind": "admit",
         "chunked": source.chance(0.6) if chunked is None else chunked,
         "unless_preempted": source.chance(0.35),
-        "unless_swapped": gathers and source.chance(0.3),
-        "count_decodes": source.chance(0.65),
+        "unless_swapped": gathers and source.chance(0.4),
+        "count_decodes": source.chance(0.6),
         "gather": gather if gathers and source.chance(0.25) else None,
     }
 
@@ -57,13 +57,21 @@ def ranked(source: Source) -> list[Wire]:
 
 def unranked(source: Source, *, swaps: bool) -> list[Wire]:
     """Draw the stages of any other queue."""
-    kind = source.pick(("running", "running", "apart", "apart", "decodes", "layered", "layered"))
+    kind = source.pick(
+        (
+            *("running", "running", "running", "apart", "apart", "decodes", "layered", "layered"),
+            "last",
+            "last",
+        )
+    )
     if kind == "layered" and not swaps:
         return source.shuffled([decodes(source), layered(source)])
     if kind == "running" or kind == "layered":
         parts = [RUNNING, admit(source)]
     elif kind == "apart":
         parts = [decodes(source), PREFILLS, admit(source)]
+    elif kind == "last":
+        return _decodes_last(source, swaps=swaps)
     else:
         parts = [decodes(source), admit(source, chunked=False)]
     if swaps:
@@ -72,6 +80,15 @@ def unranked(source: Source, *, swaps: bool) -> list[Wire]:
         # As engines have them: those who run, those who come back, those who come in.
         return sorted(parts, key=lambda stage: stage["kind"] in ("swap_in", "admit"))
     return source.shuffled(parts)
+
+
+def _decodes_last(source: Source, *, swaps: bool) -> list[Wire]:
+    """Draw stages that run decodes after all prefills, so that prefills may exclude them."""
+    chunked = source.chance(0.5)
+    before = [admit(source, chunked=chunked)]
+    if chunked or source.chance(0.3):
+        before.append(PREFILLS)
+    return [*source.shuffled(before), decodes(source), *([swap_in(source)] if swaps else [])]
 
 
 def malformed(source: Source) -> list[Wire]:
@@ -91,10 +108,10 @@ def has(stages: list[Wire], *kinds: str) -> bool:
     return any(stage["kind"] in kinds for stage in stages)
 
 
-def decodes_last(stages: list[Wire]) -> bool:
-    """Whether those who decode go on after all prefills."""
+def may_exclude(stages: list[Wire]) -> bool:
+    """Whether prefills can exclude decodes: these come after all that run prefills or bring some back."""
     kinds = [stage["kind"] for stage in stages]
     if "decodes" not in kinds or "admit" not in kinds:
         return False
-    others = [kinds.index(kind) for kind in ("admit", "prefills") if kind in kinds]
-    return kinds.index("decodes") > max(others)
+    after = kinds[kinds.index("decodes") :]
+    return not {"admit", "prefills"} & set(after) and ("swap_in" not in kinds or "swap_in" in after)

@@ -12,9 +12,11 @@ Row = dict[str, Any]
 def requests(source: Source, instances: int) -> list[Row]:
     """Draw rows, in the order of their arrival."""
     at = 0
-    gap = source.pick((0, 0, 12, 12, 60))
+    gap = source.pick((0, 3, 12, 30) if source.pressed else (0, 0, 12, 12, 60))
     count = source.whole(1, 6) if source.chance(0.5) else source.whole(1, 8 * instances)
-    longest_output = source.pick((1, 3, 20, 40, 40))
+    if source.pressed:
+        count = source.whole(3 + instances, 6 * instances + 2)
+    longest_output = source.pick((20, 40, 40) if source.pressed else (1, 3, 20, 40, 40))
     longest_prompt = source.pick((3, 25, 25))
     rows = []
     for _ in range(count):

@@ -1,4 +1,8 @@
-"""INV-9: decisions do not see what has not happened."""
+"""INV-9: decisions do not see what has not happened.
+
+Outputs are changed so that every instance refuses the same requests, for the same reasons: a request is
+refused as it arrives by its true length (DESIGN.md), because it could never finish.
+"""
 
 from __future__ import annotations
 
@@ -7,53 +11,48 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from paceline.testing.reference.policy_sim.settings import Settings
+from paceline.testing.reference.refusal import refuse
+from paceline.testing.reference.request import Request
 from search.case import Case
+from search.oracle import progress
 from search.oracle.failure import Failure
-from search.oracle.replayed import NEVER, REJECTED, Replayed
+from search.oracle.replayed import NEVER, Replayed
 
 MOST = 40
+Row = dict[str, Any]
 
 
 def covers(case: Case) -> bool:
     """Whether nothing in a case is told what outputs will be: no oracle, no turns that quote answers."""
-    if "oracle." in str(case.config) or any("session" in row for row in case.requests):
-        return False
-    # Where a request may go depends on which instances could hold all of it: here all can, or one is all.
-    longest = max(max(row["output_tokens"], MOST) + row["prompt_tokens"] for row in case.requests)
-    fleet = case.config["instances"]
-    return len(fleet) == 1 or all(_holds(one, longest) for one in fleet)
-
-
-def _holds(instance: dict[str, Any], tokens: int) -> bool:
-    scheduler = instance["scheduler"]
-    room = (instance["blocks"] - scheduler["watermark_blocks"] - 1) * instance["block_tokens"]
-    cut = all(stage.get("chunked", True) for stage in scheduler["stages"])
-    in_a_step = cut or tokens <= scheduler["max_num_batched_tokens"]
-    return in_a_step and tokens <= min(room, instance["max_model_len"] or room)
+    return "oracle." not in str(case.config) and not any("session" in row for row in case.requests)
 
 
 def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     """Change some outputs, and yield decisions that differ before the first of those completions."""
-    case, chosen = replayed.case, random.Random(seed)
-    changed: list[int] = []
-    requests = []
-    for row, request in enumerate(case.requests):
-        output = chosen.randint(1, MOST)
-        if chosen.random() < 0.5 and min(output, request["output_tokens"]) > request.get(
-            "reasoning_tokens", 0
-        ):
-            request = {**request, "output_tokens": output}
-            changed.append(row)
-        requests.append(request)
+    case = replayed.case
+    requests, changed = _changed(case, random.Random(seed))
     if not changed:
         return
-    other = Replayed(replace(case, requests=requests), leap=replayed.leap, record=True)
-    if REJECTED in replayed.column("status") or REJECTED in other.column("status"):
-        return
+    changed_case = replace(case, requests=requests)
+    other, stop = progress.replayed(changed_case, leap=replayed.leap, record=True)
+    first = NEVER
+    if other is None:
+        assert stop is not None
+        # The error itself is when no token comes any more, which nothing decides on.
+        other, again = progress.replayed(progress.before(changed_case, stop), leap=replayed.leap, record=True)
+        if other is None:
+            yield Failure("progress: stops before its moment", f"{stop}, then {again}")
+            return
+        first = stop.at
     ends = [one.column("finish_ticks")[row] for one in (replayed, other) for row in changed]
-    first = min(ends, default=NEVER)
+    cuts = [until for one in (replayed, other) if (until := one.case.config["until"]) is not None]
+    first = min([first, *ends, *cuts])
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):
         before = [[step for step in log if step["start"] < first] for log in (ours, theirs)]
+        if cuts and abs(len(ours) - len(theirs)) == 1:
+            # The step that the end of the time cuts off may be in neither log or in one.
+            before = [steps[: min(map(len, before))] for steps in before]
         if before[0] != before[1]:
             at = next(
                 (i for i, (one, two) in enumerate(zip(*before, strict=False)) if one != two),
@@ -65,3 +64,40 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
                 f"outputs of rows {changed} changed, instance {index}, step {at}, before {first}: {shown}",
             )
             return
+
+
+def _changed(case: Case, chosen: random.Random) -> tuple[list[Row], list[int]]:
+    """Return rows of which some have other outputs, and which these are."""
+    requests, changed = [], []
+    for row, request in enumerate(case.requests):
+        other = {**request, "output_tokens": chosen.randint(1, MOST)}
+        reasons = request.get("reasoning_tokens", 0)
+        shortest = min(other["output_tokens"], request["output_tokens"])
+        if (
+            chosen.random() < 0.5
+            and shortest > reasons
+            and _refusals(case, other) == _refusals(case, request)
+        ):
+            changed.append(row)
+            requests.append(other)
+        else:
+            requests.append(request)
+    return requests, changed
+
+
+def _refusals(case: Case, row: Row) -> list[str | None]:
+    """Return why each instance refuses a request; None where it does not."""
+    asked = Request(row["arrival"], row["prompt_tokens"], row["output_tokens"])
+    found: list[str | None] = []
+    for instance in case.config["instances"]:
+        settings = Settings.of(instance)
+        found.append(
+            refuse(
+                asked,
+                max_model_len=instance["max_model_len"],
+                block_size=instance["block_tokens"],
+                blocks=instance["blocks"] - settings.reserve,
+                largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
+            )
+        )
+    return found

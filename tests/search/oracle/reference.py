@@ -5,85 +5,68 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from paceline.testing.reference import policy_sim
 from search.case import Case
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
-MOST_STEPS = 3000
-PLAIN_ADMIT = {"kind": "admit", "unless_swapped": False, "count_decodes": True, "gather": None}
-PLAIN = {
-    "long_prefill_token_threshold": 0,
-    "exclusive_prefill": False,
-    "watermark_blocks": 0,
-    "spare_block": False,
-    "decodes_first": False,
-    "refund": True,
-    "stop_at_own_preemption": False,
-    "requeue_late": False,
-    "prefix_cache": None,
-    "schedule_ahead": False,
-}
+MOST_STEPS = 1500
 
 
 def covers(case: Case) -> bool:
     """Whether the reference simulator can replay a case."""
-    if case.config["lockstep"] is not None or not case.config["roles"]:
-        return False
-    if "prefix_tokens" in str(case.config["routing"]):
-        return False
-    if not all("reasoning_tokens" in row for row in case.requests):
-        return False
-    return all(_covers(one) for one in case.config["instances"])
+    return policy_sim.covers(case.config)
 
 
-def _covers(instance: dict[str, Any]) -> bool:
-    scheduler = instance["scheduler"]
-    kinds = [stage["kind"] for stage in scheduler["stages"]]
-    if kinds != ["running", "admit"] or scheduler["order"]["kind"] != "ranked":
-        return False
-    if instance["cost"]["kind"] != "affine" or instance["traffic"] is not None:
-        return False
-    admit = scheduler["stages"][1]
-    return PLAIN.items() <= scheduler.items() and PLAIN_ADMIT.items() <= admit.items()
-
-
-def reference(case: Case) -> Any | None:
-    """Replay a case through the reference; None where it does not cover it, or finds no end."""
-    from paceline.testing.reference.wire import WireRequest, replay_wire
-
-    if not covers(case):
-        return None
+def replay(case: Case) -> policy_sim.Outcome | None:
+    """Replay a case through the reference; None where that finds no end."""
     rows = [
-        WireRequest(
+        policy_sim.TraceRequest(
             row["arrival"],
             row["prompt_tokens"],
             row["output_tokens"],
             row["priority"],
-            reasoning_tokens=row["reasoning_tokens"],
+            tuple(row.get("prefix", ())),
+            reasoning_tokens=row.get("reasoning_tokens", 0),
             score=row["score"],
             tenant=row["tenant"],
+            session=row.get("session"),
         )
         for row in case.requests
     ]
+    config = {**case.config, "roles": case.config["roles"] or [0] * len(case.config["instances"])}
+    size = case.prefix_block_tokens or None
     try:
-        return replay_wire(case.config, rows, most_steps=MOST_STEPS)
+        return policy_sim.replay(config, rows, prefix_block_tokens=size, most_steps=2 * MOST_STEPS)
     except RuntimeError:
         return None
 
 
 def broken(replayed: Replayed) -> Iterator[Failure]:
     """Yield where the engine and the reference are not of one mind."""
-    expected = reference(replayed.case)
-    if expected is None:
+    if replayed.stats["steps"] > MOST_STEPS:
         return
-    from differential.test_policies import decisions, rows_of_engine, rows_of_reference
+    expected = replay(replayed.case)
+    if expected is None:
+        yield Failure("reference: finds no end", f"the engine's took {replayed.stats['steps']} steps")
+        return
+    yield from _decisions(replayed, expected)
+    yield from _requests(replayed, expected)
+    yield from _usage(replayed, expected)
 
+
+def _decisions(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
+    from differential.test_policies import decisions
+
+    # A step that the end of the time cuts off is in neither log or in one.
+    until = replayed.case.config["until"]
     for index, replica in enumerate(expected.replicas):
-        ours = decisions(replayed.outcome, index)
-        # The reference leaves out a last step that the end of the time cut off, and so may the engine.
-        theirs = replica.steps
-        until = replayed.case.config["until"]
-        if until is None and ours != theirs:
+        ours, theirs = decisions(replayed.outcome, index), replica.steps
+        if until is not None:
+            shortest = min(len(ours), len(theirs))
+            if abs(len(ours) - len(theirs)) <= 1:
+                ours, theirs = ours[:shortest], theirs[:shortest]
+        if ours != theirs:
             at = next(
                 (i for i, (one, two) in enumerate(zip(ours, theirs, strict=False)) if one != two),
                 min(len(ours), len(theirs)),
@@ -91,31 +74,53 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
             shown = [steps[at] if at < len(steps) else None for steps in (ours, theirs)]
             yield Failure("reference: decisions", f"instance {index}, step {at}: {shown}")
             return
+
+
+def _requests(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
+    from differential.test_policies import rows_of_engine, rows_of_reference
+
     wanted = rows_of_reference(expected)
     found = rows_of_engine(replayed.outcome, wanted)
     for row, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if one != other:
-            yield Failure("reference: requests", f"row {row}: {one} and {other}")
+            names = [name for name in one.__slots__ if getattr(one, name) != getattr(other, name)]
+            shown = ", ".join(f"{name} {getattr(one, name)!r} and {getattr(other, name)!r}" for name in names)
+            yield Failure("reference: requests", f"row {row}: {shown}")
             return
+    if any(one["scheduler"]["prefix_cache"] for one in replayed.case.config["instances"]):
+        hits = [request.hit_tokens for request in expected.requests]
+        if hits != replayed.column("cached_tokens"):
+            yield Failure("reference: hits", f"{replayed.column('cached_tokens')} and {hits}")
+
+
+def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
     stats = replayed.stats
     if stats["end_ticks"] != expected.end:
         yield Failure("reference: end", f"{stats['end_ticks']} and {expected.end}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
-        usage = replica.usage
-        counters = {
-            "steps": usage.steps,
-            "busy_ticks": usage.busy,
-            "preemptions": usage.preemptions,
-            "finished": usage.finished,
-            "running_ticks": usage.running_time,
-            "waiting_ticks": usage.waiting_time,
-            "kv_token_ticks": usage.kv_token_time,
-            "peak_running": usage.peak_running,
-            "peak_waiting": usage.peak_waiting,
-            "peak_blocks": usage.peak_blocks,
-            "swap_overflows": replica.scheduler.swap_overflows,
-        }
-        differ = {name: (used[name], value) for name, value in counters.items() if used[name] != value}
+        wanted = _counters(replica)
+        if replayed.case.config["until"] is not None:
+            # The engine counts what a step computes as it starts, the reference as it ends.
+            del wanted["prefill_tokens"], wanted["decode_tokens"]
+        differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}
         if differ:
             yield Failure("reference: usage", f"instance {index}: {differ}")
             return
+
+
+def _counters(replica: Any) -> dict[str, int]:
+    usage, counts = replica.usage, replica.counts
+    return {
+        **{name: getattr(counts, name) for name in counts.__dataclass_fields__},
+        "steps": usage.steps,
+        "busy_ticks": usage.busy,
+        "preemptions": usage.preemptions,
+        "finished": usage.finished,
+        "running_ticks": usage.running_time,
+        "waiting_ticks": usage.waiting_time,
+        "kv_token_ticks": usage.kv_token_time,
+        "peak_running": usage.peak_running,
+        "peak_waiting": usage.peak_waiting,
+        "peak_blocks": usage.peak_blocks,
+        "swap_overflows": replica.scheduler.memory.swap_overflows,
+    }

@@ -1,0 +1,168 @@
+"""Requests that move: transfers over links, periodic migrations, and live ones in stages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from paceline.testing.reference.blocks import blocks_for
+from paceline.testing.reference.policy_sim.expression import Expr, holds, values
+from paceline.testing.reference.policy_sim.links import Links
+from paceline.testing.reference.policy_sim.replica import Replica
+from paceline.testing.reference.policy_sim.request import Request, Transfer
+from paceline.testing.reference.policy_sim.scope import Pace, View
+
+
+@dataclass(slots=True)
+class Move:
+    """A request on its way, and the blocks that it still has at its source."""
+
+    request: Request
+    source: int
+    target: int
+    blocks: list[int]
+    ends: int
+
+
+@dataclass(slots=True)
+class Copy:
+    """A stage of a live migration: KV that is copied while the request runs on.
+
+    Attributes
+    ----------
+    tokens : int
+        Tokens of KV that are at the target once the stage ends.
+    stages : int
+        Stages so far, this one included.
+    preemptions : int
+        How often the request had lost its place when the migration began.
+    moves : int
+        How often it had moved by then.
+    """
+
+    request: Request
+    source: int
+    target: int
+    tokens: int
+    ends: int
+    most_stages: int
+    last_blocks: int
+    preemptions: int
+    moves: int
+    stages: int = 1
+
+
+@dataclass(slots=True)
+class Traffic:
+    """All that is on its way between instances."""
+
+    replicas: list[Replica]
+    links: Links
+    pace: Pace | None
+    moves: list[Move] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+
+    @property
+    def ends(self) -> list[int]:
+        """When each transfer under way ends."""
+        return [one.ends for one in self.moves] + [copy.ends for copy in self.copies]
+
+    def leave(self, request: Request, target: int, now: int, already: int = 0) -> None:
+        """Send a request to another instance, where ``already`` tokens of its KV are."""
+        assert request.where is not None
+        source = request.where
+        blocks = self.replicas[source].leave(request, now)
+        ends = self._send(source, target, request.computed - already, now)
+        self.moves.append(Move(request, source, target, blocks, ends))
+        request.transfers.append(Transfer(now, ends))
+
+    def land(self, now: int) -> None:
+        """End the transfers that end now: requests join their instances, and stages follow stages."""
+        while ended := [one for one in self.copies if one.ends == now]:
+            for copy in ended:
+                self.copies.remove(copy)
+                self._end_stage(copy, now)
+        for move in [one for one in self.moves if one.ends == now]:
+            self.moves.remove(move)
+            self.replicas[move.source].take_back(move.blocks)
+            self.replicas[move.target].arrive(move.request, now)
+
+    def act(self, action: dict[str, Any], now: int) -> None:
+        """Take an action of a monitor: pair instances, and have a request of each pair migrate."""
+        sources, targets = (self._sorted(action[side], now) for side in ("source", "target"))
+        for source, target in zip(sources, targets, strict=False):
+            between = View(now, self.replicas, self.pace, here=source, there=target)
+            if source is target or not holds(action["when"], between):
+                continue
+            request = self._choose(action["choose"], source, target, now)
+            if request is None:
+                continue
+            if action["live"] is None:
+                self._leave_soon(request, source, target.index, now)
+                continue
+            ends = self._send(source.index, target.index, request.computed, now)
+            live = action["live"]
+            self.copies.append(
+                Copy(
+                    request,
+                    source.index,
+                    target.index,
+                    request.computed,
+                    ends,
+                    most_stages=live["stages"],
+                    last_blocks=live["last_blocks"],
+                    preemptions=request.preemptions,
+                    moves=len(request.transfers),
+                )
+            )
+
+    # -- their parts ----------------------------------------------------------------------
+
+    def _send(self, source: int, target: int, tokens: int, now: int) -> int:
+        return self.links.send(source, target, tokens * self.replicas[source].kv_bytes, now)
+
+    def _end_stage(self, copy: Copy, now: int) -> None:
+        request, source = copy.request, self.replicas[copy.source]
+        moved = request.where != copy.source or len(request.transfers) != copy.moves
+        if moved or request.preemptions != copy.preemptions:
+            return  # it finished, moved or gave way meanwhile: what was copied is of no use
+        since = request.computed - copy.tokens
+        if copy.stages >= copy.most_stages or blocks_for(since, source.block_tokens) <= copy.last_blocks:
+            self._leave_soon(request, source, copy.target, now, copy.tokens)
+            return
+        ends = self._send(copy.source, copy.target, since, now)
+        self.copies.append(replace(copy, tokens=request.computed, ends=ends, stages=copy.stages + 1))
+
+    def _leave_soon(self, request: Request, source: Replica, target: int, now: int, already: int = 0) -> None:
+        """Have a request leave at the end of the step under way, or now if there is none."""
+        if source.step is None:
+            self.leave(request, target, now, already)
+        else:
+            source.leaving[request] = target, already
+
+    def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
+        within: list[int] | None = side["within"]
+        able = [
+            one.view(now)
+            for one in self.replicas
+            if (within is None or one.role in within) and holds(side["where"], one.view(now))
+        ]
+        able.sort(key=lambda view: values(side["min"], view))
+        return [view.inst for view in able if view.inst]
+
+    def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
+        """Choose the request that migrates: one that decodes, and is not about to leave already."""
+        busy = {copy.request for copy in self.copies} | set(source.leaving)
+        able = [
+            request
+            for request in source.requests
+            if request.running
+            and request.decoding
+            and request not in busy
+            and target.refusal(request.spec) is None
+        ]
+        able = [request for request in able if holds(choose["where"], source.view(now, request))]
+        keys: list[Expr] = choose["min"]
+        return min(
+            able, key=lambda request: (values(keys, source.view(now, request)), request.index), default=None
+        )

@@ -1,0 +1,61 @@
+"""Routing rules, as the engine's configuration spells them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from paceline.testing.reference.policy_sim.expression import holds, values
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.scope import View
+
+
+class Rule:
+    """A rule with the memory that some have.
+
+    Round robin goes on after the instance that it picked last; all else is worked out anew.
+    """
+
+    def __init__(self, wire: dict[str, Any]) -> None:
+        self._wire = wire
+        self._parts = [Rule(one) for one in wire.get("rules", [])]
+        self._parts += [Rule(wire["of"])] if "of" in wire else []
+        self._next = 0
+
+    def pick(self, view: View, able: list[int]) -> int | None:
+        """Pick one of the instances that are ``able`` to serve the request, or nobody."""
+        kind = self._wire["rule"]
+        if kind == "first_of":
+            picks = (part.pick(view, able) for part in self._parts)
+            return next((picked for picked in picks if picked is not None), None)
+        if kind == "stay":
+            stays = view.here is not None and holds(self._wire["when"], view)
+            return view.here.index if view.here and stays else None
+        if kind == "unless":
+            picked = self._parts[0].pick(view, able)
+            if picked is None or holds(self._wire["when"], replace(view, there=view.replicas[picked])):
+                return None
+            return picked
+        if kind == "pick":
+            return self._pick(view, able)
+        picked = min(able, key=lambda index: self._load(kind, view, index), default=None)
+        if kind == "round_robin" and picked is not None:
+            self._next = (picked + 1) % len(view.replicas)
+        return picked
+
+    def _pick(self, view: View, able: list[int]) -> int | None:
+        of_each = {
+            one.inst.index: one
+            for one in view.each(self._wire["within"])
+            if one.inst and one.inst.index in able and holds(self._wire["where"], one)
+        }
+        picked = min(of_each, key=lambda index: values(self._wire["min"], of_each[index]), default=None)
+        return picked if picked is not None and holds(self._wire["accept"], of_each[picked]) else None
+
+    def _load(self, kind: str, view: View, index: int) -> int:
+        requests: list[Request] = view.replicas[index].requests
+        if kind == "fewest_requests":
+            return len(requests)
+        if kind == "fewest_tokens":
+            return sum(request.tokens for request in requests)
+        return (index - self._next) % len(view.replicas)

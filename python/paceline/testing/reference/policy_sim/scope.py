@@ -1,0 +1,55 @@
+"""What an expression may speak of: a moment, a request, and instances."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paceline.testing.reference.policy_sim.instance_fields import instance_field
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.request_fields import request_field
+
+if TYPE_CHECKING:
+    from paceline.testing.reference.policy_sim.replica import Replica
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast readers read, and how soon they expect to start; in ticks."""
+
+    interval: int
+    first: int
+    ttft: int | None = None
+
+
+@dataclass(slots=True)
+class View:
+    """A moment, and the request and the instances that an expression may speak of.
+
+    Its fields are worked out anew each time that one is asked for.
+    """
+
+    now: int
+    replicas: list[Replica]
+    pace: Pace | None = None
+    request: Request | None = None
+    inst: Replica | None = None
+    here: Replica | None = None
+    there: Replica | None = None
+
+    def each(self, within: list[int] | None) -> Iterator[View]:
+        """Go over the instances of some roles, each in turn as the candidate."""
+        for replica in self.replicas:
+            if within is None or replica.role in within:
+                yield View(self.now, self.replicas, self.pace, self.request, replica, self.here, self.there)
+
+    def field(self, name: str, position: int | None) -> float:
+        """Return a field by its name."""
+        subject, _, rest = name.partition(".")
+        if subject in ("req", "oracle"):
+            assert self.request is not None, name
+            return request_field(rest, self.request, self)
+        replica = {"inst": self.inst, "here": self.here, "there": self.there}[subject]
+        assert replica is not None, name
+        return instance_field(rest, replica, self, position)

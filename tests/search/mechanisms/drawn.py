@@ -1,0 +1,161 @@
+"""The mechanisms that a case has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from search.case import Case
+
+Wire = dict[str, Any]
+FLAGS = (
+    *("threshold_when_alone", "exclusive_prefill", "watermark_when_idle", "spare_block", "decodes_first"),
+    *("refund", "stop_at_own_preemption", "requeue_late", "schedule_ahead"),
+)
+
+
+def drawn(case: Case) -> set[str]:
+    """Return the mechanisms that a case has."""
+    found: set[str] = set()
+    config = case.config
+    for instance in config["instances"]:
+        found |= set(_of_instance(instance))
+    routing = config["routing"]
+    for name in ("on_arrival", "on_prefilled", "on_answering"):
+        found |= set(_of_rule(name, routing[name]))
+    for monitor in routing["every"]:
+        found.add("monitor")
+        for action in monitor["actions"]:
+            live = action["live"]
+            found.add("migrate: live" if live and live["stages"] else "migrate: at once")
+            for part in ("source", "target", "choose", "when"):
+                found |= set(_fields("monitor", action[part]))
+    for name in ("links", "pace", "lockstep"):
+        if config[name] is not None:
+            found.add(name)
+    if config["until"] is not None:
+        found.add("until")
+    if any(config["roles"]):
+        found.add("roles")
+    found.add(f"instances: {len(config['instances'])}")
+    found |= set(_of_requests(case))
+    return found
+
+
+def _of_instance(instance: Wire) -> Iterator[str]:
+    scheduler = instance["scheduler"]
+    kinds = [stage["kind"] for stage in scheduler["stages"]]
+    yield from _orders(kinds)
+    for stage in scheduler["stages"]:
+        for name, value in stage.items():
+            if name == "gather" and value:
+                yield "admit: gather"
+            elif isinstance(value, bool) and value:
+                yield f"{stage['kind']}: {name}"
+    for name in FLAGS:
+        if scheduler[name]:
+            yield f"flag: {name}"
+    if not scheduler["refund"]:
+        yield "flag: not refund"
+    if scheduler["watermark_blocks"]:
+        yield "flag: watermark"
+    if scheduler["long_prefill_token_threshold"]:
+        yield "flag: long_prefill_token_threshold"
+    yield f"victim: {scheduler['victim']}"
+    yield f"allocation: {scheduler['allocation']}"
+    yield f"preemption: {scheduler['preemption']['kind']}"
+    if scheduler["preemption"].get("overlapped"):
+        yield "preemption: overlapped copies"
+    if scheduler["prefix_cache"]:
+        first = "unknown first" if scheduler["prefix_cache"]["unknown_first"] else "queued alike"
+        yield f"prefix cache: {first}"
+    order = scheduler["order"]
+    yield f"order: {order['kind']}"
+    if order["kind"] == "ranked":
+        yield from _of_ranking(order)
+        yield f"admission: {scheduler['admission']['kind']}"
+        if scheduler["admission"].get("most"):
+            yield "displace: most"
+        if scheduler["admission"].get("when"):
+            yield "displace: when"
+        yield from _fields("displace", scheduler["admission"].get("when"))
+    yield f"cost: {instance['cost']['kind']}"
+    if instance["traffic"]:
+        yield "traffic"
+    if scheduler["max_num_batched_tokens"] <= 8:
+        yield "budget: 1 to 8"
+    if instance["max_model_len"]:
+        yield "max_model_len"
+
+
+def _orders(kinds: list[str]) -> Iterator[str]:
+    """Yield the order of the stages: of four, of which there are many orders, pair by pair."""
+    if len(kinds) < 4:
+        yield "stages: " + ", ".join(kinds)
+    for at, kind in enumerate(kinds):
+        yield f"stage: {kind}"
+        for after in kinds[at + 1 :]:
+            yield f"order: {kind} before {after}"
+
+
+def _of_ranking(order: Wire) -> Iterator[str]:
+    yield f"classes: {len(order['classes'])}"
+    if order["quantum"]:
+        yield "quantum"
+    for name, value in order["refresh"].items():
+        if value:
+            yield f"refresh: {name}"
+    for one in order["classes"]:
+        if one["hold"]:
+            yield "hold"
+        yield from _fields("class", one["when"])
+        for key in one["keys"]:
+            yield from _fields("key", key)
+
+
+def _of_rule(where: str, rule: Wire | None) -> Iterator[str]:
+    if rule is None:
+        return
+    yield f"{where}: {rule['rule']}"
+    for part in rule.get("rules", ()):
+        yield from _of_rule(where, part)
+    if rule.get("of"):
+        yield from _of_rule(where, rule["of"])
+    for name in ("min", "where", "accept", "when"):
+        if rule.get(name):
+            yield f"rule: {name}"
+            yield from _fields("rule", rule[name])
+    if rule.get("within"):
+        yield "rule: within"
+
+
+def _fields(where: str, part: Any) -> Iterator[str]:
+    """Yield the fields and operations anywhere in a part of a configuration."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _fields(where, one)
+    elif isinstance(part, dict):
+        if "field" in part:
+            space, _, name = part["field"].partition(".")
+            # Two instances are looked at together seldom: rules and monitors count as one there.
+            yield f"pair: {name}" if space in ("here", "there") else f"{where}: {part['field']}"
+        if "op" in part:
+            yield f"op: {part['op']}"
+        if "over" in part:
+            yield f"over: {part['over']}"
+        for value in part.values():
+            yield from _fields(where, value)
+
+
+def _of_requests(case: Case) -> Iterator[str]:
+    rows = case.requests
+    if len({row["arrival"] for row in rows}) < len(rows):
+        yield "equal arrivals"
+    if any(row["output_tokens"] == 1 for row in rows):
+        yield "one-token outputs"
+    if any(row.get("reasoning_tokens") for row in rows):
+        yield "reasoning"
+    if case.prefix_block_tokens:
+        yield "prefix ids"
+    if any("session" in row for row in rows):
+        yield "sessions"

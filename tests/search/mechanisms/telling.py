@@ -1,0 +1,93 @@
+"""Which mechanisms make a difference: without it, something comes out otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from paceline.errors import PacelineError
+from search.brief import SIMPLE
+from search.oracle.replayed import Replayed
+
+Wire = dict[str, Any]
+IN_SCHEDULER = (
+    *("long_prefill_token_threshold", "threshold_when_alone", "exclusive_prefill", "victim", "allocation"),
+    *("watermark_blocks", "watermark_when_idle", "spare_block", "decodes_first", "refund"),
+    *("stop_at_own_preemption", "preemption", "requeue_late", "prefix_cache", "schedule_ahead", "admission"),
+)
+IN_STAGES = (
+    *("unless_preempted", "unless_swapped", "count_decodes", "gather", "chunked"),
+    *("charged", "seated", "over_prefills"),
+)
+IN_ORDER: Wire = {"quantum": 0, "refresh": {"steps": 0, "ticks": 0}}
+IN_CONFIG = ("roles", "links", "pace", "lockstep", "until")
+
+
+def telling(replayed: Replayed) -> set[str]:
+    """Return the mechanisms of a case without which its columns would be others."""
+    return {name for name, config in _without(replayed.case.config) if _differs(replayed, config)}
+
+
+def _differs(replayed: Replayed, config: Wire) -> bool:
+    try:
+        other = Replayed(replace(replayed.case, config=config), leap=True, record=False)
+    except PacelineError:
+        # Some mechanisms ask for one another: without it alone there is nothing to compare.
+        return False
+    return other.bytes_of_columns != replayed.bytes_of_columns
+
+
+def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
+    """Yield configurations that lack one mechanism each, and its name."""
+    for name in IN_SCHEDULER:
+        yield from _changed(config, name, lambda one, name=name: {**one, name: SIMPLE[name]})
+    for name in IN_STAGES:
+        yield from _changed(config, f"stage: {name}", lambda one, name=name: _plain_stages(one, name))
+    for name, value in IN_ORDER.items():
+        yield from _changed(config, name, lambda one, name=name, value=value: _in_order(one, name, value))
+    yield from _changed(config, "hold", _no_holds)
+    yield from _changed(config, "classes", _one_class)
+    yield from _changed(config, "displace: most", lambda one: _in_admission(one, "most", 0))
+    yield from _changed(config, "displace: when", lambda one: _in_admission(one, "when", None))
+    yield from _changed(config, "prefix cache: unknown first", _queued_alike)
+    for name in IN_CONFIG:
+        if config[name] != SIMPLE[name]:
+            yield name, {**config, name: SIMPLE[name]}
+    for name in ("on_prefilled", "on_answering", "every"):
+        if config["routing"][name]:
+            yield name, {**config, "routing": {**config["routing"], name: SIMPLE[name]}}
+
+
+def _changed(config: Wire, name: str, change: Callable[[Wire], Wire]) -> Iterator[tuple[str, Wire]]:
+    several = [{**one, "scheduler": change(one["scheduler"])} for one in config["instances"]]
+    if several != config["instances"]:
+        yield name, {**config, "instances": several}
+
+
+def _plain_stages(scheduler: Wire, name: str) -> Wire:
+    stages = [{**one, name: SIMPLE[name]} if name in one else one for one in scheduler["stages"]]
+    return {**scheduler, "stages": stages}
+
+
+def _in_order(scheduler: Wire, name: str, value: Any) -> Wire:
+    order = scheduler["order"]
+    return {**scheduler, "order": {**order, name: value}} if name in order else scheduler
+
+
+def _no_holds(scheduler: Wire) -> Wire:
+    classes = [{**one, "hold": 0} for one in scheduler["order"].get("classes", ())]
+    return _in_order(scheduler, "classes", classes)
+
+
+def _one_class(scheduler: Wire) -> Wire:
+    return _in_order(scheduler, "classes", scheduler["order"].get("classes", ())[-1:])
+
+
+def _in_admission(scheduler: Wire, name: str, value: Any) -> Wire:
+    admission = scheduler["admission"]
+    return {**scheduler, "admission": {**admission, name: value}} if name in admission else scheduler
+
+
+def _queued_alike(scheduler: Wire) -> Wire:
+    return {**scheduler, "prefix_cache": scheduler["prefix_cache"] and {"unknown_first": False}}

@@ -1,0 +1,101 @@
+"""The public API and the engine take the same compositions, and mean the same by them.
+
+Each scheduler and routing is spelled out with the classes of `paceline.policy`, and what these tell the
+engine is replayed. Python may refuse more than the engine does (a key that drifts without a refresh, a rule
+that is never reached); it must refuse all that the engine refuses, and say nothing else than was said.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from paceline.errors import PacelineError, PolicyError
+from paceline.policy import Scheduler
+from paceline.policy.wire import routing_to_wire
+from search.case import Case
+from search.oracle import leaping
+from search.oracle.failure import Failure
+from search.oracle.replayed import Replayed
+from search.spelled import rules, scheduler
+from search.spelled.expressions import NAMES
+
+DEFAULTS = (1, 1)
+Wire = dict[str, Any]
+
+
+def broken(replayed: Replayed, asked: Counter[str]) -> Iterator[Failure]:
+    """Replay a case as the public API spells it, and yield what differs."""
+    config = replayed.case.config
+    spelled = {**config, "instances": [_instance(one, asked) for one in config["instances"]]}
+    spelled.update(_routing(config, asked))
+    if spelled == config:
+        return
+    try:
+        again = Replayed(replace(replayed.case, config=spelled), leap=replayed.leap, record=replayed.record)
+    except PacelineError as error:
+        yield Failure("API: Python builds what the engine refuses", str(error))
+        return
+    for failure in leaping.same("API: means the same", replayed, again):
+        names = [name for name in config if config[name] != spelled[name]]
+        yield replace(failure, detail=f"{failure.detail}; spelled {names}")
+
+
+def accepted(case: Case, refusal: str) -> list[Failure]:
+    """Tell what Python builds although the engine refused it with these words."""
+    place = re.match(r"instances\[(\d+)\]\.scheduler\.", refusal)
+    config = case.config
+    if place is not None:
+        instance = config["instances"][int(place[1])]
+        if not scheduler.sayable(instance["scheduler"]):
+            return []
+        try:
+            built = scheduler.spell(instance["scheduler"], instance["blocks"])
+        except PolicyError:
+            return []
+        return [Failure("API: Python builds what the engine refuses", f"{refusal}: {built!r}")]
+    if refusal.startswith("routing") and rules.sayable(config):
+        try:
+            policy = rules.spell(config, Scheduler())
+        except PolicyError:
+            return []
+        return [Failure("API: Python builds what the engine refuses", f"{refusal}: {policy!r}")]
+    return []
+
+
+def _instance(instance: Wire, asked: Counter[str]) -> Wire:
+    wire, blocks = instance["scheduler"], instance["blocks"]
+    if not scheduler.sayable(wire):
+        return instance
+    try:
+        built = scheduler.spell(wire, blocks)
+    except PolicyError as error:
+        asked[f"API: Python refuses a scheduler: {_rule(error)}"] += 1
+        return instance
+    asked["API: a scheduler is spelled out"] += 1
+    told = built.to_wire(num_blocks=blocks, defaults=DEFAULTS, ticks_per_s=scheduler.TICKS_PER_S, names=NAMES)
+    return {**instance, "scheduler": told}
+
+
+def _routing(config: Wire, asked: Counter[str]) -> Wire:
+    if not rules.sayable(config):
+        return {}
+    try:
+        policy = rules.spell(config, Scheduler())
+    except PolicyError as error:
+        asked[f"API: Python refuses a routing: {_rule(error)}"] += 1
+        return {}
+    asked["API: a routing is spelled out"] += 1
+    told: Wire = {"routing": routing_to_wire(policy, NAMES, scheduler.TICKS_PER_S)}
+    if policy.pace is not None:
+        told["pace"] = policy.pace.to_wire(scheduler.TICKS_PER_S)
+    return told
+
+
+def _rule(error: PolicyError) -> str:
+    """Return what rule an error tells of, without its values."""
+    text = re.sub(r"\d+(\.\d+)?(e-?\d+)?", "N", str(error))
+    return re.sub(r"(, was|, were|, had| in | of first_of|: ).*", "", text)[:90]

@@ -1,0 +1,103 @@
+"""Check random cases for some time, in one process or several."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from search.counts import Counts
+from search.process import Worker
+
+
+@dataclass
+class Found:
+    """What a search came to.
+
+    Attributes
+    ----------
+    seed : int
+    seconds : float
+        How long it took.
+    counts : Counts
+    kinds : dict of str to list of int
+        Numbers of the cases that fail, by the first promise that each breaks.
+    details : dict
+        What was found of a kind and a case.
+    """
+
+    seed: int
+    seconds: float = 0.0
+    counts: Counts = field(default_factory=Counts)
+    kinds: dict[str, list[int]] = field(default_factory=dict)
+    details: dict[tuple[str, int], str] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def failed(self, number: int, kind: str, detail: str) -> None:
+        """Note that a case fails."""
+        self.kinds.setdefault(kind, []).append(number)
+        self.details[kind, number] = detail
+
+
+def search(
+    seed: int, seconds: float, workers: int, package: Path | None = None, avoid: Sequence[str] = ()
+) -> Found:
+    """Check random cases for some time.
+
+    Parameters
+    ----------
+    seed
+        Another seed draws other cases.
+    seconds
+        How long.
+    workers
+        Processes.
+    package
+        Folder with the package ``paceline`` to check; None: this tree's.
+    avoid
+        Mechanisms, as the report names them: cases that have one are left out.
+    """
+    found = Found(seed)
+    started = time.monotonic()
+    threads = [
+        threading.Thread(target=_work, args=(found, index, workers, started + seconds, package, avoid))
+        for index in range(workers)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found.seconds = time.monotonic() - started
+    return found
+
+
+def _work(
+    found: Found, start: int, stride: int, deadline: float, package: Path | None, avoid: Sequence[str]
+) -> None:
+    number = start
+    with Worker(package) as worker:
+        while (left := deadline - time.monotonic()) > 0:
+            worker.ask(seed=found.seed, start=number, stride=stride, seconds=left, avoid=list(avoid))
+            for said in worker.answers():
+                with found.lock:
+                    number = _hear(found, said, number, stride)
+
+
+def _hear(found: Found, said: dict[str, Any], number: int, stride: int) -> int:
+    """Take in what a worker says; return the number that it is at."""
+    if "at" in said:
+        return int(said["at"])
+    if "died" in said:
+        found.counts.cases += 1
+        found.failed(number, said["died"], "")
+        return number + stride
+    if said.get("failures"):
+        (kind, detail), *others = said["failures"]
+        also = "".join(f"; {other}" for other in sorted({one for one, _ in others} - {kind}))
+        found.failed(said["number"], kind, detail + also)
+    if "counts" in said:
+        found.counts.take(said["counts"])
+    return int(said.get("next", number))

@@ -1,0 +1,82 @@
+"""A `Policy` of the public API from the routing that the engine reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.policy import Live, Pace, Policy, Pools, Scheduler, first_of, migrate, pick, stay
+from paceline.policy.monitors import Migrate
+from paceline.policy.rules import Pick, Rule
+from search.spelled.expressions import NAMES, condition, number, pools
+from search.spelled.scheduler import TICKS_PER_S
+
+Wire = dict[str, Any]
+
+
+def spell(config: Wire, scheduler: Scheduler) -> Policy:
+    """Return the policy.
+
+    Raises
+    ------
+    PolicyError
+        If the public API refuses it.
+    """
+    routing, pace = config["routing"], config["pace"]
+    every: dict[float, list[Migrate]] = {}
+    for monitor in routing["every"]:
+        every.setdefault(monitor["period"] / TICKS_PER_S, []).extend(map(_migrate, monitor["actions"]))
+    return Policy(
+        name="drawn",
+        scheduler=scheduler,
+        on_arrival=_rule(routing["on_arrival"]),
+        on_prefilled=routing["on_prefilled"] and _rule(routing["on_prefilled"]),
+        on_answering=routing["on_answering"] and _rule(routing["on_answering"]),
+        every=every,
+        pools=Pools(**dict.fromkeys(NAMES.pools, 1)),
+        pace=None if pace is None else _pace(pace),
+    )
+
+
+def sayable(config: Wire) -> bool:
+    """Whether the public API has words for a routing: each period has one list of actions there."""
+    periods = [monitor["period"] for monitor in config["routing"]["every"]]
+    return len(set(periods)) == len(periods) and "class_requests" not in str(config["routing"])
+
+
+def _pace(wire: Wire) -> Pace:
+    ttft = wire["ttft"]
+    return Pace(
+        tpot=wire["interval"] / TICKS_PER_S,
+        first=wire["first"] / TICKS_PER_S,
+        ttft=None if ttft is None else ttft / TICKS_PER_S,
+    )
+
+
+def _rule(wire: Wire) -> Rule:
+    match wire["rule"]:
+        case "pick":
+            return _pick(wire)
+        case "first_of":
+            return first_of(*map(_rule, wire["rules"]))
+        case "unless":
+            return _rule(wire["of"]).unless(condition(wire["when"]))  # type: ignore[union-attr]
+        case "stay":
+            return stay(when=None if wire["when"] is None else condition(wire["when"]))
+    name: Rule = wire["rule"]
+    return name
+
+
+def _pick(wire: Wire) -> Pick:
+    parts = {name: None if wire.get(name) is None else condition(wire[name]) for name in ("where", "accept")}
+    return pick(min=list(map(number, wire["min"])), within=pools(wire["within"]), **parts)
+
+
+def _migrate(wire: Wire) -> Migrate:
+    live = wire["live"]
+    return migrate(
+        source=_pick(wire["source"]),
+        target=_pick(wire["target"]),
+        choose=_pick(wire["choose"]),
+        when=None if wire["when"] is None else condition(wire["when"]),
+        live=None if live is None else Live(**live),
+    )

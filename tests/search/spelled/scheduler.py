@@ -1,0 +1,119 @@
+"""A `Scheduler` of the public API from the one that the engine reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.policy import Class, Displace, Quantum, Refresh, Scheduler
+from paceline.policy.expressions.tree import Const
+from paceline.policy.stages import (
+    Admit,
+    Decodes,
+    Gather,
+    Groups,
+    Layered,
+    Prefills,
+    PrefixCache,
+    Recompute,
+    Running,
+    Stage,
+    Swap,
+    SwapIn,
+)
+from search.spelled.expressions import CLASSES, condition, number
+
+Wire = dict[str, Any]
+TICKS_PER_S = 1e9
+"""In which spans are spelled out, so that a span of a few ticks is one that the API takes."""
+LONGEST_SORTED = 128
+
+ALIKE = (
+    *("max_num_batched_tokens", "max_num_seqs", "long_prefill_token_threshold", "threshold_when_alone"),
+    *("exclusive_prefill", "allocation", "watermark_when_idle", "spare_block", "decodes_first"),
+    *("refund", "stop_at_own_preemption", "requeue_late", "schedule_ahead"),
+)
+
+
+def spell(wire: Wire, blocks: int) -> Scheduler:
+    """Return the scheduler.
+
+    Raises
+    ------
+    PolicyError
+        If the public API refuses it.
+    """
+    return Scheduler(
+        **{name: wire[name] for name in ALIKE},
+        stages=tuple(map(_stage, wire["stages"])),
+        **_order(wire["order"]),
+        # Ranks say which request gives way: the public API takes no victim beside them.
+        victim="latest" if wire["order"]["kind"] == "ranked" else wire["victim"],
+        admission=_admission(wire["admission"]),
+        watermark=(wire["watermark_blocks"] + 0.5) / blocks if wire["watermark_blocks"] else 0.0,
+        preemption=_preemption(wire["preemption"]),
+        prefix_cache=wire["prefix_cache"] and PrefixCache(**wire["prefix_cache"]),
+    )
+
+
+def sayable(wire: Wire) -> bool:
+    """Whether the public API can say it: how long a queue that is sorted may be is a constant there."""
+    return bool(wire["order"].get("most", LONGEST_SORTED) == LONGEST_SORTED)
+
+
+def _stage(wire: Wire) -> Stage:
+    given = {name: value for name, value in wire.items() if name != "kind"}
+    match wire["kind"]:
+        case "running":
+            return Running()
+        case "prefills":
+            return Prefills()
+        case "decodes":
+            return Decodes(**given)
+        case "swap_in":
+            return SwapIn(**given)
+        case "admit":
+            gather = given.pop("gather")
+            if gather is not None:
+                gather = Gather(size=gather["size"], wait_s=gather["wait"] / TICKS_PER_S)
+            return Admit(**given, gather=gather)
+    return Layered(layers=given["layers"], groups=Groups(**given["groups"]))
+
+
+def _preemption(wire: Wire) -> Recompute | Swap:
+    if wire["kind"] == "recompute":
+        return Recompute()
+    return Swap(
+        cpu_blocks=wire["blocks"],
+        out_s=wire["out"] / TICKS_PER_S,
+        in_s=wire["back"] / TICKS_PER_S,
+        overlapped=wire["overlapped"],
+    )
+
+
+def _admission(wire: Wire) -> Any:
+    if wire["kind"] == "wait":
+        return "wait"
+    when = None if wire["when"] is None else condition(wire["when"])
+    return Displace(when=when, most=wire["most"] or None)
+
+
+def _order(wire: Wire) -> dict[str, Any]:
+    if wire["kind"] != "ranked":
+        return {"order": wire["kind"]}
+    refresh, quantum = wire["refresh"], wire["quantum"]
+    rarely = None
+    if refresh["steps"] or refresh["ticks"]:
+        seconds = refresh["ticks"] / TICKS_PER_S
+        rarely = Refresh(steps=refresh["steps"] or None, seconds=seconds or None)
+    classes = [
+        Class(
+            name,
+            when=None if each["when"] is None else condition(each["when"]),
+            hold=each["hold"],
+            # The order of arrival is what decides last: any constant stands for it.
+            order=tuple(map(number, each["keys"])) or (Const(0),),
+        )
+        for name, each in zip(CLASSES, wire["classes"], strict=False)
+    ]
+    # Each class has an order of its own, so that the scheduler's says only what a quantum is.
+    return {"order": Quantum(quantum) if quantum else "arrival", "classes": classes, "refresh": rarely}
