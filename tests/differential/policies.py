@@ -26,14 +26,14 @@ from differential.expressions import (
 )
 from differential.strategies import BUDGETS, CAPACITY, OUTPUTS, PROMPTS
 from differential.wire import Wire, const, field, op
-from paceline.testing.reference.wire import WireRequest
+from paceline.testing.reference.policy_sim import TraceRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireCase:
     """A workload and the cluster and policy it meets; times in ticks."""
 
-    requests: list[WireRequest]
+    requests: list[TraceRequest]
     config: Wire
 
 
@@ -208,7 +208,7 @@ def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
 
 @cache
 @st.composite
-def requests(draw: st.DrawFn, least: int, most: int) -> list[WireRequest]:
+def requests(draw: st.DrawFn, least: int, most: int) -> list[TraceRequest]:
     """Draw requests sorted by arrival; some reason from start to end, some not at all."""
     gaps = st.sampled_from([st.just(0), st.integers(0, 12), st.integers(0, 12), st.integers(0, 60)]).flatmap(
         lambda one: one
@@ -219,7 +219,7 @@ def requests(draw: st.DrawFn, least: int, most: int) -> list[WireRequest]:
     shapes = draw(st.lists(shape, min_size=least, max_size=most))
     arrivals = accumulate(gap for gap, *_ in shapes)
     return [
-        WireRequest(
+        TraceRequest(
             at,
             prompt,
             output,

@@ -15,13 +15,13 @@ from differential import wire
 from differential.engine import NEVER, NOWHERE, REASON, STATUS, gaps
 from differential.policies import WireCase, policies
 from paceline import _core
-from paceline.testing.reference.wire import (
-    Job,
-    WireOutcome,
-    WireRequest,
+from paceline.testing.reference.policy_sim import (
+    Request,
+    Outcome,
+    TraceRequest,
     qoe,
     qoe_answering,
-    replay_wire,
+    replay,
     split,
 )
 
@@ -34,11 +34,11 @@ def engine(case: WireCase, *, leap: bool, record: bool) -> _core.Outcome:
     return _core.replay(msgspec.json.encode(config), wire.columns(case.requests), None)
 
 
-def reference(case: WireCase) -> WireOutcome:
+def reference(case: WireCase) -> Outcome:
     """Replay a case through the reference; drop it where nobody ever gets anywhere."""
     try:
-        replay_wire({**case.config, "until": None}, case.requests, most_steps=3000)
-        return replay_wire(case.config, case.requests, most_steps=3000)
+        replay({**case.config, "until": None}, case.requests, most_steps=3000)
+        return replay(case.config, case.requests, most_steps=3000)
     except RuntimeError:
         reject()
 
@@ -66,28 +66,28 @@ class Row:
     preempted_answering: int | None
 
 
-def rows_of_reference(outcome: WireOutcome) -> list[Row]:
-    return [_row(outcome, job) for job in outcome.jobs]
+def rows_of_reference(outcome: Outcome) -> list[Row]:
+    return [_row(outcome, request) for request in outcome.requests]
 
 
-def _row(outcome: WireOutcome, job: Job) -> Row:
-    times, starts, reasoned = job.token_times, job.token_starts, job.request.reasoning_tokens
-    parts = split(job) if job.done else None
+def _row(outcome: Outcome, request: Request) -> Row:
+    times, starts, reasoned = request.token_times, request.token_starts, request.spec.reasoning_tokens
+    parts = split(request) if request.done else None
     return Row(
-        status=outcome.status(job.index),
-        reason=outcome.rejected[job.index],
-        instance=outcome.instance[job.index],
-        generated=job.generated,
-        preemptions=job.preemptions,
-        scheduled=job.scheduled,
+        status=outcome.status(request.index),
+        reason=outcome.rejected[request.index],
+        instance=outcome.instance[request.index],
+        generated=request.generated,
+        preemptions=request.preemptions,
+        scheduled=request.scheduled,
         first_token=times[0] if times else None,
-        reasoning_end=job.reasoning_end,
+        reasoning_end=request.reasoning_end,
         first_answer=times[reasoned] if reasoned < len(times) else None,
         answer_started=starts[reasoned] if reasoned < len(times) else None,
-        finish=times[-1] if job.done else None,
+        finish=times[-1] if request.done else None,
         longest_gap=max(gaps(times), default=None),
-        last_instance=job.last if parts else None,
-        migrations=len(job.transfers) if parts else None,
+        last_instance=request.last if parts else None,
+        migrations=len(request.transfers) if parts else None,
         transfer=parts.transfer if parts else None,
         preempted=parts.preempted if parts else None,
         preempted_answering=parts.preempted_answering if parts else None,
@@ -148,19 +148,19 @@ def decisions(outcome: _core.Outcome, index: int) -> list[list[Any]]:
     ]
 
 
-def agree_on_decisions(case: WireCase, expected: WireOutcome, *, leap: bool) -> None:
+def agree_on_decisions(case: WireCase, expected: Outcome, *, leap: bool) -> None:
     outcome = engine(case, leap=leap, record=True)
     for index, replica in enumerate(expected.replicas):
         assert decisions(outcome, index) == replica.steps
 
 
-def agree_on_requests(case: WireCase, expected: WireOutcome, *, leap: bool) -> None:
+def agree_on_requests(case: WireCase, expected: Outcome, *, leap: bool) -> None:
     rows = rows_of_reference(expected)
     outcome = engine(case, leap=leap, record=False)
     assert rows_of_engine(outcome, rows) == rows
 
 
-def agree_on_usage(case: WireCase, expected: WireOutcome, *, leap: bool) -> None:
+def agree_on_usage(case: WireCase, expected: Outcome, *, leap: bool) -> None:
     stats = json.loads(engine(case, leap=leap, record=False).stats)
     assert stats["end_ticks"] == expected.end
     for found, replica in zip(stats["instances"], expected.replicas, strict=True):
@@ -176,7 +176,7 @@ def agree_on_usage(case: WireCase, expected: WireOutcome, *, leap: bool) -> None
             "peak_running": usage.peak_running,
             "peak_waiting": usage.peak_waiting,
             "peak_blocks": usage.peak_blocks,
-            "swap_overflows": replica.scheduler.swap_overflows,
+            "swap_overflows": replica.scheduler.memory.swap_overflows,
         }
         assert {name: found[name] for name in wanted} == wanted
 
@@ -213,12 +213,12 @@ def test_quality_of_experience_is_that_of_the_timeline(
 ) -> None:
     pace = {"interval": interval, "first": 2 * interval, "ttft": ttft}
     case = replace(case, config={**case.config, "pace": pace})
-    jobs = reference(case).jobs
+    requests = reference(case).requests
     outcome = engine(case, leap=leap, record=False)
-    for row, job in enumerate(jobs):
-        if job.done and job.answer_times:
-            answering = qoe_answering(job.answer_times, interval)
-            whole = qoe(job.answer_times, interval, job.request.arrival + ttft)
+    for row, request in enumerate(requests):
+        if request.done and request.answer_times:
+            answering = qoe_answering(request.answer_times, interval)
+            whole = qoe(request.answer_times, interval, request.spec.arrival + ttft)
             assert outcome.qoe_answering[row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
             assert outcome.qoe[row] == pytest.approx(whole, rel=1e-12, abs=1e-12)
 
@@ -239,10 +239,10 @@ def test_the_queue_is_counted_once_a_step_is_decided(leap: bool) -> None:
     second = wire.op("eq", wire.field("inst.index"), wire.const(1))
     case = WireCase(
         requests=[
-            WireRequest(0, 2, 4, 1),
-            WireRequest(0, 3, 4, 2),
-            WireRequest(15, 3, 1, 0),
-            WireRequest(15, 3, 1, 0),
+            TraceRequest(0, 2, 4, 1),
+            TraceRequest(0, 3, 4, 2),
+            TraceRequest(15, 3, 1, 0),
+            TraceRequest(15, 3, 1, 0),
         ],
         config=wire.cluster(
             small,

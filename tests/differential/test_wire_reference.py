@@ -11,13 +11,13 @@ from differential import wire
 from differential.policies import WireCase, policies
 from differential.strategies import Case, cases
 from paceline.testing.reference import VllmV1Config, replay_cluster
-from paceline.testing.reference.wire import WireOutcome, WireRequest, replay_wire, split
+from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay, split
 
 
-def replayed(case: WireCase) -> WireOutcome:
+def replayed(case: WireCase) -> Outcome:
     """Replay a case; drop those in which nobody ever gets anywhere."""
     try:
-        return replay_wire(case.config, case.requests, most_steps=3000)
+        return replay(case.config, case.requests, most_steps=3000)
     except RuntimeError:
         reject()
 
@@ -25,24 +25,24 @@ def replayed(case: WireCase) -> WireOutcome:
 @given(case=policies())
 def test_everybody_gets_all_tokens_and_leaves_nothing_behind(case: WireCase) -> None:
     outcome = replayed(case)
-    for row, job in enumerate(outcome.jobs):
+    for row, request in enumerate(outcome.requests):
         assert outcome.status(row) in ("finished", "rejected")
-        if job.done:
-            assert len(job.token_times) == job.request.output_tokens
-            assert job.token_times == sorted(set(job.token_times))
+        if request.done:
+            assert len(request.token_times) == request.spec.output_tokens
+            assert request.token_times == sorted(set(request.token_times))
     for replica in outcome.replicas:
         scheduler = replica.scheduler
-        assert [*replica.jobs, *replica.leaving, *scheduler.queue, *scheduler.running] == []
-        assert scheduler.pool.held == scheduler.cpu_pool.held == 0
+        assert [*replica.requests, *replica.leaving, *scheduler.queue, *scheduler.running] == []
+        assert scheduler.memory.pool.held == scheduler.memory.cpu_pool.held == 0
 
 
 @given(case=policies())
 def test_latencies_split_into_parts_that_are_there(case: WireCase) -> None:
-    for job in replayed(case).jobs:
-        if job.done:
-            parts = split(job)
+    for request in replayed(case).requests:
+        if request.done:
+            parts = split(request)
             assert min(part for part in astuple(parts) if part is not None) >= 0
-            steps = {end - start for start, end in zip(job.token_starts, job.token_times, strict=True)}
+            steps = {end - start for start, end in zip(request.token_starts, request.token_times, strict=True)}
             assert parts.executed >= min(steps)
 
 
@@ -72,9 +72,9 @@ def test_ranked_by_row_it_is_first_come_first_served(case: Case) -> None:
         expected = replay_cluster(case.requests, plain, case.routing)
     except RuntimeError:
         reject()
-    requests = [WireRequest(*astuple(request)[:4]) for request in case.requests]
-    outcome = replay_wire(wire.cluster(*fleet, on_arrival={"rule": case.routing}), requests)
-    assert [job.token_times for job in outcome.jobs] == [one.token_times for one in expected.sequences]
+    requests = [TraceRequest(*astuple(request)[:4]) for request in case.requests]
+    outcome = replay(wire.cluster(*fleet, on_arrival={"rule": case.routing}), requests)
+    assert [request.token_times for request in outcome.requests] == [one.token_times for one in expected.sequences]
     for replica, instance in zip(outcome.replicas, expected.instances, strict=True):
         assert replica.usage == instance.usage
         assert [[row[0], row[1], sorted(row[2]), row[4]] for row in replica.steps] == instance.steps
@@ -97,22 +97,22 @@ def test_the_cases_reach_what_they_are_for() -> None:
     @given(case=policies())
     def look(case: WireCase) -> None:
         try:
-            outcome = replay_wire(case.config, case.requests, most_steps=3000)
+            outcome = replay(case.config, case.requests, most_steps=3000)
         except RuntimeError:
             seen["unfinished"] += 1
             return
         steps = [row for replica in outcome.replicas for row in replica.steps]
-        seen["finished"] += any(job.done for job in outcome.jobs)
-        seen["preempted"] += any(job.preemptions for job in outcome.jobs)
+        seen["finished"] += any(request.done for request in outcome.requests)
+        seen["preempted"] += any(request.preemptions for request in outcome.requests)
         seen["displaced"] += any(displaces(replica.steps) for replica in outcome.replicas)
         seen["copied"] += any(sum(row[3]) for row in steps)
-        seen["overflowed"] += any(one.scheduler.swap_overflows for one in outcome.replicas)
-        seen["moved"] += any(job.transfers for job in outcome.jobs)
+        seen["overflowed"] += any(one.scheduler.memory.swap_overflows for one in outcome.replicas)
+        seen["moved"] += any(request.transfers for request in outcome.requests)
         seen["queued"] += any(
             later.left < earlier.landed
-            for job in outcome.jobs
-            for earlier in job.transfers
-            for other in outcome.jobs
+            for request in outcome.requests
+            for earlier in request.transfers
+            for other in outcome.requests
             for later in other.transfers
             if earlier.left < later.left
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline.testing.reference.wire import WireRequest
+from paceline.testing.reference.policy_sim import TraceRequest
 
 Wire = dict[str, Any]
 
@@ -165,7 +165,7 @@ def cluster(
     }
 
 
-def columns(requests: Sequence[WireRequest]) -> dict[str, Any]:
+def columns(requests: Sequence[TraceRequest]) -> dict[str, Any]:
     """Give requests as the columns that the engine takes."""
     kinds = {
         "arrival": np.uint64,

@@ -21,29 +21,29 @@ time  what happens                                runs then
 from __future__ import annotations
 
 from differential.wire import WAIT, Wire, a_class, cluster, displace, field, instance, order, swap
-from paceline.testing.reference.wire import WireOutcome, WireRequest, replay_wire
+from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay
 
-REQUESTS = [WireRequest(0, 1, 8), WireRequest(1, 1, 8), WireRequest(2, 1, 6)]
+REQUESTS = [TraceRequest(0, 1, 8), TraceRequest(1, 1, 8), TraceRequest(2, 1, 6)]
 QUANTUM = order(a_class(field("req.quanta"), field("req.joined_s")), quantum=4)
 
 
-def replay(ranks: Wire | None, admission: Wire) -> WireOutcome:
+def replayed(ranks: Wire | None, admission: Wire) -> Outcome:
     one = instance(seats=2, order=ranks, admission=admission, preemption=swap(100), chunked=False)
-    return replay_wire(cluster(one), REQUESTS)
+    return replay(cluster(one), REQUESTS)
 
 
 def test_first_come_first_served_gives_c_a_ttft_of_7() -> None:
-    outcome = replay(None, WAIT)
-    assert [job.token_times[0] - job.request.arrival for job in outcome.jobs] == [1, 1, 7]
-    assert outcome.jobs[2].scheduled == 8
-    assert not any(job.preemptions for job in outcome.jobs)
+    outcome = replayed(None, WAIT)
+    assert [request.token_times[0] - request.spec.arrival for request in outcome.requests] == [1, 1, 7]
+    assert outcome.requests[2].scheduled == 8
+    assert not any(request.preemptions for request in outcome.requests)
 
 
 def test_round_robin_lets_c_in_at_4() -> None:
-    outcome = replay(QUANTUM, displace())
-    a, b, c = outcome.jobs
+    outcome = replayed(QUANTUM, displace())
+    a, b, c = outcome.requests
     assert c.scheduled == 4
-    assert c.token_times[0] - c.request.arrival == 3
+    assert c.token_times[0] - c.spec.arrival == 3
     assert a.token_times == [1, 2, 3, 4, 6, 7, 8, 9]
     assert b.token_times == [2, 3, 4, 5, 9, 10, 11, 12]
     assert c.token_times == [5, 6, 7, 8, 10, 11]

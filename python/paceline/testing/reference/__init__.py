@@ -5,7 +5,7 @@ block by name, and shares no code with the engine. Each generation of scheduler 
 :mod:`~paceline.testing.reference.vllm_v1`, :mod:`~paceline.testing.reference.vllm_v0` and
 :mod:`~paceline.testing.reference.layered`; they share the pool of blocks and the clock.
 Policies (ranked queues, routing rules, moves between instances, pacing) are in
-:mod:`~paceline.testing.reference.wire`, which reads the engine's own configuration.
+:mod:`~paceline.testing.reference.policy_sim`, which reads the engine's own configuration.
 """
 
 from __future__ import annotations

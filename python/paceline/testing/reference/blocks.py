@@ -3,7 +3,8 @@
 Follows the block pool of vLLM 0.33.0 (``vllm/v1/core/block_pool.py``):
 
 * a block leaves from the front of the free queue, and only then forgets what it held;
-* freed blocks whose content is known go to the back, the others to the front;
+* freed blocks whose content is known go to the back, the others to the front (in 0.11.0 they go to
+  the back too);
 * a hit on a free block takes it out of the middle of the queue;
 * blocks with equal contents are all kept, and the one registered first is the one found.
 
@@ -14,11 +15,17 @@ prefix cache use the same pool and register nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 
 class BlockPool:
     """Blocks ``0 .. count - 1``, all free to begin with.
+
+    Parameters
+    ----------
+    count : int
+    unknown_first : bool
+        Whether freed blocks without known content go to the front of the free queue.
 
     Examples
     --------
@@ -35,11 +42,13 @@ class BlockPool:
     0
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, unknown_first: bool = True) -> None:
+        self.evictions = 0  # known contents that were lost to reuse
+        self._unknown_first = unknown_first
         self._queue: OrderedDict[int, None] = OrderedDict.fromkeys(range(count))
         self._references = [0] * count
-        self._content: dict[int, int] = {}
-        self._blocks_with: dict[int, list[int]] = {}
+        self._content: dict[int, Hashable] = {}
+        self._blocks_with: dict[Hashable, list[int]] = {}
 
     @property
     def free(self) -> int:
@@ -54,6 +63,10 @@ class BlockPool:
     def is_free(self, block: int) -> bool:
         """Whether no sequence holds the block."""
         return self._references[block] == 0
+
+    def references(self, block: int) -> int:
+        """How many sequences hold the block."""
+        return self._references[block]
 
     def take(self, count: int) -> list[int]:
         """Take ``count`` blocks from the front of the queue; their old contents are gone."""
@@ -79,19 +92,20 @@ class BlockPool:
         for block in blocks:
             self._references[block] -= 1
             if self._references[block] == 0:
-                (known if block in self._content else unknown).append(block)
+                behind = block in self._content or not self._unknown_first
+                (known if behind else unknown).append(block)
         for block in reversed(unknown):
             self._queue[block] = None
             self._queue.move_to_end(block, last=False)
         for block in known:
             self._queue[block] = None
 
-    def find(self, content: int) -> int | None:
+    def find(self, content: Hashable) -> int | None:
         """Return the block that has held ``content`` for longest, or None."""
         blocks = self._blocks_with.get(content)
         return blocks[0] if blocks else None
 
-    def register(self, block: int, content: int) -> None:
+    def register(self, block: int, content: Hashable) -> None:
         """Make ``block`` a hit for ``content`` from now on."""
         self._content[block] = content
         self._blocks_with.setdefault(content, []).append(block)
@@ -100,6 +114,7 @@ class BlockPool:
         content = self._content.pop(block, None)
         if content is not None:
             self._blocks_with[content].remove(block)
+            self.evictions += 1
 
 
 def blocks_for(tokens: int, block_size: int) -> int:

@@ -6,7 +6,7 @@ A step takes a tick, a token of KV has one byte, and links carry a byte a tick u
 from __future__ import annotations
 
 from differential.wire import Wire, cluster, const, field, instance, migrate, op, pick, side, swap
-from paceline.testing.reference.wire import WireOutcome, WireRequest, replay_wire, split
+from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay, split
 
 A_BYTE_A_TICK = 1e12
 
@@ -21,7 +21,7 @@ BY_PRIORITY = pick(field("inst.index"), where=op("eq", field("inst.index"), fiel
 FROM_0_TO_1 = (side(where=at(0)), side(where=at(1)), side(field("req.kv_tokens")))
 
 
-def moved(requests: list[WireRequest], *, latency: int = 3, until: int | None = None) -> WireOutcome:
+def moved(requests: list[TraceRequest], *, latency: int = 3, until: int | None = None) -> Outcome:
     config = cluster(
         instance(),
         instance(),
@@ -30,24 +30,24 @@ def moved(requests: list[WireRequest], *, latency: int = 3, until: int | None = 
         links=(A_BYTE_A_TICK, latency),
         until=until,
     )
-    return replay_wire(config, requests)
+    return replay(config, requests)
 
 
 def test_a_request_that_moves_takes_its_kv_along() -> None:
     """It reasons until 2, when it has 5 tokens of KV; they take 5 ticks and a latency of 3."""
-    outcome = moved([WireRequest(0, 4, 5, reasoning_tokens=2)])
-    (job,) = outcome.jobs
-    assert job.token_times == [1, 2, 11, 12, 13]
-    assert (outcome.instance, job.last) == ([0], 1)
-    parts = split(job)
+    outcome = moved([TraceRequest(0, 4, 5, reasoning_tokens=2)])
+    (request,) = outcome.requests
+    assert request.token_times == [1, 2, 11, 12, 13]
+    assert (outcome.instance, request.last) == ([0], 1)
+    parts = split(request)
     assert (parts.transfer, parts.blocking, parts.preempted, parts.executed) == (8, 0, 0, 5)
     assert parts.answer_started == 10
 
 
 def test_transfers_queue_for_the_port() -> None:
     """Three leave at 2 with 5 tokens each: the port is theirs from 2, 7 and 12."""
-    requests = [WireRequest(0, 4, 5, reasoning_tokens=2) for _ in range(3)]
-    assert [job.token_times[2:] for job in moved(requests).jobs] == [
+    requests = [TraceRequest(0, 4, 5, reasoning_tokens=2) for _ in range(3)]
+    assert [request.token_times[2:] for request in moved(requests).requests] == [
         [11, 12, 13],
         [16, 17, 18],
         [21, 22, 23],
@@ -55,12 +55,12 @@ def test_transfers_queue_for_the_port() -> None:
 
 
 def test_blocks_stay_taken_at_the_source_until_the_transfer_ends() -> None:
-    requests = [WireRequest(0, 4, 5, reasoning_tokens=2) for _ in range(3)]
-    held = [moved(requests, until=end).replicas[0].scheduler.pool.held for end in (9, 10, 14, 15, 19, 20)]
+    requests = [TraceRequest(0, 4, 5, reasoning_tokens=2) for _ in range(3)]
+    held = [moved(requests, until=end).replicas[0].scheduler.memory.pool.held for end in (9, 10, 14, 15, 19, 20)]
     assert held == [15, 10, 10, 5, 5, 0]
 
 
-def landing_on_a_busy_instance(preemption: Wire | None) -> WireOutcome:
+def landing_on_a_busy_instance(preemption: Wire | None) -> Outcome:
     """The second lands at 2 on an instance whose one seat is taken until 20, with 5 tokens of KV."""
     config = cluster(
         instance(),
@@ -68,26 +68,26 @@ def landing_on_a_busy_instance(preemption: Wire | None) -> WireOutcome:
         on_arrival=BY_PRIORITY,
         on_answering=TO_1,
     )
-    requests = [WireRequest(0, 1, 20, priority=1), WireRequest(0, 4, 5, priority=0, reasoning_tokens=2)]
-    return replay_wire(config, requests)
+    requests = [TraceRequest(0, 1, 20, priority=1), TraceRequest(0, 4, 5, priority=0, reasoning_tokens=2)]
+    return replay(config, requests)
 
 
 def test_who_cannot_come_in_on_landing_waits_in_the_cpus_memory() -> None:
     """Its 5 blocks are copied back when it comes in at 20, at 2 ticks each; they were never copied out."""
     outcome = landing_on_a_busy_instance(swap(100, out=7, back=2))
-    assert outcome.jobs[1].token_times == [1, 2, 31, 32, 33]
-    parts = split(outcome.jobs[1])
+    assert outcome.requests[1].token_times == [1, 2, 31, 32, 33]
+    parts = split(outcome.requests[1])
     assert (parts.blocking, parts.transfer, parts.preempted, parts.executed) == (18, 0, 0, 15)
 
 
 def test_without_swap_who_landed_comes_in_at_no_charge() -> None:
-    assert landing_on_a_busy_instance(None).jobs[1].token_times == [1, 2, 21, 22, 23]
+    assert landing_on_a_busy_instance(None).requests[1].token_times == [1, 2, 21, 22, 23]
 
 
 def test_who_landed_and_finds_the_cpus_memory_full_is_computed_again() -> None:
     outcome = landing_on_a_busy_instance(swap(4, out=7, back=2))
-    assert outcome.jobs[1].token_times == [1, 2, 21, 22, 23]
-    assert outcome.replicas[1].scheduler.swap_overflows == 1
+    assert outcome.requests[1].token_times == [1, 2, 21, 22, 23]
+    assert outcome.replicas[1].scheduler.memory.swap_overflows == 1
     assert outcome.replicas[1].steps[-3][1] == [[1, 6, 0]]
 
 
@@ -100,8 +100,8 @@ def test_a_monitors_choice_leaves_at_the_end_of_the_step() -> None:
         every=[(5, migrate(*FROM_0_TO_1))],
         links=(A_BYTE_A_TICK, 0),
     )
-    (job,) = replay_wire(config, [WireRequest(0, 10, 5)]).jobs
-    assert job.token_times == [2, 4, 6, 20, 22]
+    (request,) = replay(config, [TraceRequest(0, 10, 5)]).requests
+    assert request.token_times == [2, 4, 6, 20, 22]
 
 
 def test_a_live_migration_copies_while_the_request_runs() -> None:
@@ -117,9 +117,9 @@ def test_a_live_migration_copies_while_the_request_runs() -> None:
         every=[(5, migrate(*FROM_0_TO_1, live=live))],
         links=(2 * A_BYTE_A_TICK, 0),
     )
-    (job,) = replay_wire(config, [WireRequest(0, 10, 100)]).jobs
-    assert job.token_times == [*range(1, 19), *range(20, 102)]
-    assert [(move.left, move.landed) for move in job.transfers] == [(18, 19)]
+    (request,) = replay(config, [TraceRequest(0, 10, 100)]).requests
+    assert request.token_times == [*range(1, 19), *range(20, 102)]
+    assert [(move.left, move.landed) for move in request.transfers] == [(18, 19)]
 
 
 def test_a_live_migration_leaves_once_little_is_left() -> None:
@@ -132,8 +132,8 @@ def test_a_live_migration_leaves_once_little_is_left() -> None:
         every=[(5, migrate(*FROM_0_TO_1, live=live))],
         links=(2 * A_BYTE_A_TICK, 0),
     )
-    (job,) = replay_wire(config, [WireRequest(0, 10, 100)]).jobs
-    assert [(move.left, move.landed) for move in job.transfers] == [(16, 18)]
+    (request,) = replay(config, [TraceRequest(0, 10, 100)]).requests
+    assert [(move.left, move.landed) for move in request.transfers] == [(16, 18)]
 
 
 def test_a_live_migration_of_who_finishes_meanwhile_is_dropped() -> None:
@@ -146,7 +146,7 @@ def test_a_live_migration_of_who_finishes_meanwhile_is_dropped() -> None:
         every=[(5, migrate(*FROM_0_TO_1, live=live))],
         links=(A_BYTE_A_TICK, 0),
     )
-    outcome = replay_wire(config, [WireRequest(0, 10, 12)])
-    assert outcome.jobs[0].token_times == list(range(1, 13))
-    assert outcome.jobs[0].transfers == []
+    outcome = replay(config, [TraceRequest(0, 10, 12)])
+    assert outcome.requests[0].token_times == list(range(1, 13))
+    assert outcome.requests[0].transfers == []
     assert outcome.end == 12

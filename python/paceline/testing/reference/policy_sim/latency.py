@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from paceline.testing.reference.wire.request import ANSWERING, Job
+from paceline.testing.reference.policy_sim.request import ANSWERING, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,29 +42,29 @@ class Split:
         return self.preempted_reasoning + self.preempted_answering
 
 
-def split(job: Job) -> Split:
+def split(request: Request) -> Split:
     """Split the latency of a finished request."""
-    assert job.scheduled is not None
-    answer = job.request.reasoning_tokens
-    answer_started = job.token_starts[answer] if answer < len(job.token_starts) else None
+    assert request.scheduled is not None
+    answer = request.spec.reasoning_tokens
+    answer_started = request.token_starts[answer] if answer < len(request.token_starts) else None
     change = (-1, -1)  # the time between the phases, where there is one
-    if job.changes_phase:
-        assert job.reasoning_end is not None
+    if request.changes_phase:
+        assert request.reasoning_end is not None
         assert answer_started is not None
-        change = (job.reasoning_end, answer_started)
+        change = (request.reasoning_end, answer_started)
     out = [0, 0]
-    for spell in job.spells:
+    for spell in request.spells:
         assert spell.end is not None
         if not (change[0] <= spell.start and spell.end <= change[1]):
             out[spell.phase == ANSWERING] += spell.end - spell.start
-    transfer = sum(move.landed - move.left for move in job.transfers)
+    transfer = sum(move.landed - move.left for move in request.transfers)
     within = sum(
         move.landed - move.left
-        for move in job.transfers
+        for move in request.transfers
         if change[0] <= move.left and move.landed <= change[1]
     )
-    blocked = job.scheduled - job.request.arrival
+    blocked = request.scheduled - request.spec.arrival
     blocking = change[1] - change[0] - within
-    total = job.token_times[-1] - job.request.arrival
+    total = request.token_times[-1] - request.spec.arrival
     executed = total - blocked - sum(out) - blocking - transfer
     return Split(blocked, out[0], out[1], blocking, transfer, executed, answer_started)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from paceline.testing.reference.wire import qoe, qoe_answering, read_times
-from paceline.testing.reference.wire.pacing import slack
+from paceline.testing.reference.policy_sim import qoe, qoe_answering, read_times
+from paceline.testing.reference.policy_sim.pacing import slack
 
 
 def test_a_stall_in_the_middle_costs_its_area() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from paceline.testing.reference.wire.expression import holds, values
-from paceline.testing.reference.wire.request import Job
-from paceline.testing.reference.wire.scope import View
+from paceline.testing.reference.policy_sim.expression import holds, values
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.scope import View
 
 
 class Rule:
@@ -53,9 +53,9 @@ class Rule:
         return picked if picked is not None and holds(self._wire["accept"], of_each[picked]) else None
 
     def _load(self, kind: str, view: View, index: int) -> int:
-        jobs: list[Job] = view.replicas[index].jobs
+        requests: list[Request] = view.replicas[index].requests
         if kind == "fewest_requests":
-            return len(jobs)
+            return len(requests)
         if kind == "fewest_tokens":
-            return sum(job.tokens for job in jobs)
+            return sum(request.tokens for request in requests)
         return (index - self._next) % len(view.replicas)

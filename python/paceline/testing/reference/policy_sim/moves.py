@@ -6,18 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from paceline.testing.reference.blocks import blocks_for
-from paceline.testing.reference.wire.expression import Expr, holds, values
-from paceline.testing.reference.wire.links import Links
-from paceline.testing.reference.wire.replica import Replica
-from paceline.testing.reference.wire.request import Job, Transfer
-from paceline.testing.reference.wire.scope import Pace, View
+from paceline.testing.reference.policy_sim.expression import Expr, holds, values
+from paceline.testing.reference.policy_sim.links import Links
+from paceline.testing.reference.policy_sim.replica import Replica
+from paceline.testing.reference.policy_sim.request import Request, Transfer
+from paceline.testing.reference.policy_sim.scope import Pace, View
 
 
 @dataclass(slots=True)
 class Move:
     """A request on its way, and the blocks that it still has at its source."""
 
-    job: Job
+    request: Request
     source: int
     target: int
     blocks: list[int]
@@ -40,7 +40,7 @@ class Copy:
         How often it had moved by then.
     """
 
-    job: Job
+    request: Request
     source: int
     target: int
     tokens: int
@@ -67,14 +67,14 @@ class Traffic:
         """When each transfer under way ends."""
         return [one.ends for one in self.moves] + [copy.ends for copy in self.copies]
 
-    def leave(self, job: Job, target: int, now: int, already: int = 0) -> None:
+    def leave(self, request: Request, target: int, now: int, already: int = 0) -> None:
         """Send a request to another instance, where ``already`` tokens of its KV are."""
-        assert job.where is not None
-        source = job.where
-        blocks = self.replicas[source].leave(job, now)
-        ends = self._send(source, target, job.computed - already, now)
-        self.moves.append(Move(job, source, target, blocks, ends))
-        job.transfers.append(Transfer(now, ends))
+        assert request.where is not None
+        source = request.where
+        blocks = self.replicas[source].leave(request, now)
+        ends = self._send(source, target, request.computed - already, now)
+        self.moves.append(Move(request, source, target, blocks, ends))
+        request.transfers.append(Transfer(now, ends))
 
     def land(self, now: int) -> None:
         """End the transfers that end now: requests join their instances, and stages follow stages."""
@@ -85,7 +85,7 @@ class Traffic:
         for move in [one for one in self.moves if one.ends == now]:
             self.moves.remove(move)
             self.replicas[move.source].take_back(move.blocks)
-            self.replicas[move.target].arrive(move.job, now)
+            self.replicas[move.target].arrive(move.request, now)
 
     def act(self, action: dict[str, Any], now: int) -> None:
         """Take an action of a monitor: pair instances, and have a request of each pair migrate."""
@@ -94,25 +94,25 @@ class Traffic:
             between = View(now, self.replicas, self.pace, here=source, there=target)
             if source is target or not holds(action["when"], between):
                 continue
-            job = self._choose(action["choose"], source, target, now)
-            if job is None:
+            request = self._choose(action["choose"], source, target, now)
+            if request is None:
                 continue
             if action["live"] is None:
-                self._leave_soon(job, source, target.index, now)
+                self._leave_soon(request, source, target.index, now)
                 continue
-            ends = self._send(source.index, target.index, job.computed, now)
+            ends = self._send(source.index, target.index, request.computed, now)
             live = action["live"]
             self.copies.append(
                 Copy(
-                    job,
+                    request,
                     source.index,
                     target.index,
-                    job.computed,
+                    request.computed,
                     ends,
                     most_stages=live["stages"],
                     last_blocks=live["last_blocks"],
-                    preemptions=job.preemptions,
-                    moves=len(job.transfers),
+                    preemptions=request.preemptions,
+                    moves=len(request.transfers),
                 )
             )
 
@@ -122,23 +122,23 @@ class Traffic:
         return self.links.send(source, target, tokens * self.replicas[source].kv_bytes, now)
 
     def _end_stage(self, copy: Copy, now: int) -> None:
-        job, source = copy.job, self.replicas[copy.source]
-        moved = job.where != copy.source or len(job.transfers) != copy.moves
-        if moved or job.preemptions != copy.preemptions:
+        request, source = copy.request, self.replicas[copy.source]
+        moved = request.where != copy.source or len(request.transfers) != copy.moves
+        if moved or request.preemptions != copy.preemptions:
             return  # it finished, moved or gave way meanwhile: what was copied is of no use
-        since = job.computed - copy.tokens
+        since = request.computed - copy.tokens
         if copy.stages >= copy.most_stages or blocks_for(since, source.block_tokens) <= copy.last_blocks:
-            self._leave_soon(job, source, copy.target, now, copy.tokens)
+            self._leave_soon(request, source, copy.target, now, copy.tokens)
             return
         ends = self._send(copy.source, copy.target, since, now)
-        self.copies.append(replace(copy, tokens=job.computed, ends=ends, stages=copy.stages + 1))
+        self.copies.append(replace(copy, tokens=request.computed, ends=ends, stages=copy.stages + 1))
 
-    def _leave_soon(self, job: Job, source: Replica, target: int, now: int, already: int = 0) -> None:
+    def _leave_soon(self, request: Request, source: Replica, target: int, now: int, already: int = 0) -> None:
         """Have a request leave at the end of the step under way, or now if there is none."""
         if source.step is None:
-            self.leave(job, target, now, already)
+            self.leave(request, target, now, already)
         else:
-            source.leaving[job] = target, already
+            source.leaving[request] = target, already
 
     def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
         everyone = View(now, self.replicas, self.pace)
@@ -147,14 +147,14 @@ class Traffic:
         able.sort(key=lambda view: values(side["min"], view))
         return [view.inst for view in able if view.inst]
 
-    def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Job | None:
+    def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
         """Choose the request that migrates: one that decodes, and is not about to leave already."""
-        busy = {copy.job for copy in self.copies} | set(source.leaving)
+        busy = {copy.request for copy in self.copies} | set(source.leaving)
         able = [
-            job
-            for job in source.jobs
-            if job.running and job.decoding and job not in busy and target.refusal(job.request) is None
+            request
+            for request in source.requests
+            if request.running and request.decoding and request not in busy and target.refusal(request.spec) is None
         ]
-        able = [job for job in able if holds(choose["where"], source.view(now, job))]
+        able = [request for request in able if holds(choose["where"], source.view(now, request))]
         keys: list[Expr] = choose["min"]
-        return min(able, key=lambda job: (values(keys, source.view(now, job)), job.index), default=None)
+        return min(able, key=lambda request: (values(keys, source.view(now, request)), request.index), default=None)

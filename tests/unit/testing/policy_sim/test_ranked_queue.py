@@ -14,20 +14,20 @@ from differential.wire import (
     order,
     swap,
 )
-from paceline.testing.reference.wire import WireOutcome, WireRequest, replay_wire
+from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay
 
 TICK_S = 1e-12
 PLENTY = swap(1000)
 
 
-def replay(
-    requests: list[WireRequest], *, until: int | None = None, **settings: Wire | int | bool
-) -> WireOutcome:
-    return replay_wire(cluster(instance(**settings), until=until), requests)  # type: ignore[arg-type]
+def replayed(
+    requests: list[TraceRequest], *, until: int | None = None, **settings: Wire | int | bool
+) -> Outcome:
+    return replay(cluster(instance(**settings), until=until), requests)  # type: ignore[arg-type]
 
 
-def tokens(outcome: WireOutcome) -> list[list[int]]:
-    return [job.token_times for job in outcome.jobs]
+def tokens(outcome: Outcome) -> list[list[int]]:
+    return [request.token_times for request in outcome.requests]
 
 
 def below(name: str, limit: float) -> Wire:
@@ -37,15 +37,15 @@ def below(name: str, limit: float) -> Wire:
 def test_who_falls_into_a_worse_class_gives_way_to_who_waits() -> None:
     """One seat. A leaves the first class at 7 tokens of context, at 3; B has waited since 2."""
     ranks = order(a_class(when=below("req.context_tokens", 7)), a_class())
-    outcome = replay(
-        [WireRequest(0, 4, 6), WireRequest(2, 4, 2)],
+    outcome = replayed(
+        [TraceRequest(0, 4, 6), TraceRequest(2, 4, 2)],
         seats=1,
         order=ranks,
         admission=displace(),
         preemption=PLENTY,
     )
     assert tokens(outcome) == [[1, 2, 3, 6, 7, 8], [4, 5]]
-    assert [job.preemptions for job in outcome.jobs] == [1, 0]
+    assert [request.preemptions for request in outcome.requests] == [1, 0]
 
 
 def test_quanta_are_counted_from_when_a_class_was_entered() -> None:
@@ -53,9 +53,9 @@ def test_quanta_are_counted_from_when_a_class_was_entered() -> None:
     ranks = order(a_class(when=below("req.phase", 2)), a_class(), quantum=2)
     seen = []
     for until in range(1, 6):
-        outcome = replay([WireRequest(0, 4, 8, reasoning_tokens=3)], order=ranks, until=until)
-        (job,) = outcome.jobs
-        seen.append((job.position, outcome.replicas[0].scheduler.ranking.quanta(job), job.joined))
+        outcome = replayed([TraceRequest(0, 4, 8, reasoning_tokens=3)], order=ranks, until=until)
+        (request,) = outcome.requests
+        seen.append((request.position, outcome.replicas[0].scheduler.ranking.quanta(request), request.joined))
     assert seen == [(0, 0, 0), (0, 1, 0), (1, 0, 3), (1, 0, 3), (1, 1, 3)]
 
 
@@ -63,8 +63,8 @@ def test_a_class_that_holds_keeps_a_request_for_its_tokens() -> None:
     """One seat. Who has waited 3 ticks goes first for 2 tokens, then the lower score does again."""
     waited = op("ge", field("req.waiting_s"), const(3 * TICK_S))
     ranks = order(a_class(when=waited, hold=2), a_class(field("req.score")))
-    outcome = replay(
-        [WireRequest(0, 1, 7, score=0.0), WireRequest(0, 1, 4, score=5.0)],
+    outcome = replayed(
+        [TraceRequest(0, 1, 7, score=0.0), TraceRequest(0, 1, 4, score=5.0)],
         seats=1,
         order=ranks,
         admission=displace(),
@@ -76,8 +76,8 @@ def test_a_class_that_holds_keeps_a_request_for_its_tokens() -> None:
 def test_keys_that_drift_are_looked_at_when_they_are_refreshed() -> None:
     """One seat for the least time attained, looked at every four steps; ties go to the earlier row."""
     ranks = order(a_class(field("req.attained_s")), steps=4)
-    outcome = replay(
-        [WireRequest(0, 1, 8), WireRequest(0, 1, 8)],
+    outcome = replayed(
+        [TraceRequest(0, 1, 8), TraceRequest(0, 1, 8)],
         seats=1,
         order=ranks,
         admission=displace(),
@@ -89,8 +89,8 @@ def test_keys_that_drift_are_looked_at_when_they_are_refreshed() -> None:
 def test_refreshes_by_time_come_with_the_first_step_at_or_after_each_multiple() -> None:
     """Steps start at 0, 3, 6, 9, ...: multiples of 4 are seen at 0, 6, 9 and 12."""
     ranks = order(a_class(field("req.attained_s")), ticks=4)
-    outcome = replay(
-        [WireRequest(0, 1, 3), WireRequest(0, 1, 3)],
+    outcome = replayed(
+        [TraceRequest(0, 1, 3), TraceRequest(0, 1, 3)],
         seats=1,
         step=3,
         order=ranks,
@@ -102,10 +102,10 @@ def test_refreshes_by_time_come_with_the_first_step_at_or_after_each_multiple() 
 
 
 WORSE_TWICE = [
-    WireRequest(0, 2, 9, priority=5),
-    WireRequest(0, 2, 9, priority=5),
-    WireRequest(0, 2, 9, priority=5),
-    WireRequest(1, 5, 1, priority=0),
+    TraceRequest(0, 2, 9, priority=5),
+    TraceRequest(0, 2, 9, priority=5),
+    TraceRequest(0, 2, 9, priority=5),
+    TraceRequest(1, 5, 1, priority=0),
 ]
 
 
@@ -115,30 +115,30 @@ def test_as_many_of_the_worse_give_way_as_a_better_one_needs() -> None:
     The worst gives way, then the second worst, and of each the 2 blocks it held before are copied.
     """
     ranks = order(a_class(field("req.priority")))
-    outcome = replay(WORSE_TWICE, blocks=10, order=ranks, admission=displace(), preemption=swap(100, out=10))
+    outcome = replayed(WORSE_TWICE, blocks=10, order=ranks, admission=displace(), preemption=swap(100, out=10))
     assert outcome.replicas[0].steps[1] == [1, [[0, 1, 2], [3, 5, 0]], [2, 1], [4, 0], 2]
-    assert outcome.jobs[3].token_times == [1 + 40 + 1]
-    assert outcome.jobs[0].token_times[:2] == [1, 42]
+    assert outcome.requests[3].token_times == [1 + 40 + 1]
+    assert outcome.requests[0].token_times[:2] == [1, 42]
 
 
 def test_more_than_a_step_may_displace_lets_nobody_in() -> None:
     ranks = order(a_class(field("req.priority")))
-    outcome = replay(WORSE_TWICE, blocks=10, order=ranks, admission=displace(most=1), preemption=PLENTY)
+    outcome = replayed(WORSE_TWICE, blocks=10, order=ranks, admission=displace(most=1), preemption=PLENTY)
     assert outcome.replicas[0].steps[1][1:4] == [[[0, 1, 2], [1, 1, 2], [2, 1, 2]], [], [0, 0]]
 
 
 def test_nobody_is_displaced_while_its_condition_does_not_hold() -> None:
     ranks = order(a_class(field("req.priority")))
     crowded = op("ge", field("inst.running"), const(4))
-    outcome = replay(WORSE_TWICE, blocks=10, order=ranks, admission=displace(crowded), preemption=PLENTY)
+    outcome = replayed(WORSE_TWICE, blocks=10, order=ranks, admission=displace(crowded), preemption=PLENTY)
     assert outcome.replicas[0].steps[1][2] == []
 
 
 def test_where_blocks_lack_the_worst_gives_way_wherever_it_stands() -> None:
     """Two of 3 blocks each fill 6. At the next step both need another: the first is the worse one."""
     ranks = order(a_class(field("req.priority")))
-    outcome = replay(
-        [WireRequest(0, 3, 4, priority=9), WireRequest(0, 3, 2, priority=1)],
+    outcome = replayed(
+        [TraceRequest(0, 3, 4, priority=9), TraceRequest(0, 3, 2, priority=1)],
         blocks=6,
         order=ranks,
         preemption=swap(100, out=5, back=5),
@@ -152,20 +152,20 @@ def test_where_blocks_lack_the_worst_gives_way_wherever_it_stands() -> None:
 
 def test_who_does_not_fit_in_the_cpus_memory_is_computed_again() -> None:
     ranks = order(a_class(field("req.priority")))
-    outcome = replay(
-        [WireRequest(0, 3, 4, priority=9), WireRequest(0, 3, 2, priority=1)],
+    outcome = replayed(
+        [TraceRequest(0, 3, 4, priority=9), TraceRequest(0, 3, 2, priority=1)],
         blocks=6,
         order=ranks,
         preemption=swap(2, out=5, back=5),
     )
-    assert outcome.replicas[0].scheduler.swap_overflows == 1
+    assert outcome.replicas[0].scheduler.memory.swap_overflows == 1
     assert outcome.replicas[0].steps[2] == [2, [[0, 4, 0]], [], [0, 0], 2]
     assert tokens(outcome) == [[1, 3, 4, 5], [1, 2]]
 
 
 def test_a_chunk_takes_what_is_left_of_the_tokens() -> None:
     """4 tokens a step: A's prompt of 3 and one of B's 5; A's next and 3 of B's; then B's last."""
-    outcome = replay([WireRequest(0, 3, 3), WireRequest(0, 5, 1)], budget=4, allocation="chunk")
+    outcome = replayed([TraceRequest(0, 3, 3), TraceRequest(0, 5, 1)], budget=4, allocation="chunk")
     assert [row[1] for row in outcome.replicas[0].steps] == [
         [[0, 3, 0], [1, 1, 0]],
         [[0, 1, 3], [1, 3, 1]],
@@ -174,5 +174,5 @@ def test_a_chunk_takes_what_is_left_of_the_tokens() -> None:
 
 
 def test_a_whole_prompt_waits_for_a_step_with_room_for_it() -> None:
-    outcome = replay([WireRequest(0, 3, 2), WireRequest(0, 4, 1)], budget=5, chunked=False)
+    outcome = replayed([TraceRequest(0, 3, 2), TraceRequest(0, 4, 1)], budget=5, chunked=False)
     assert tokens(outcome) == [[1, 2], [2]]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from differential.wire import const, field, op
-from paceline.testing.reference.wire.expression import apply, over, timely
+from paceline.testing.reference.policy_sim.expression import apply, over, timely
 
 
 @pytest.mark.parametrize(

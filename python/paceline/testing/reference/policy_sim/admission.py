@@ -1,0 +1,191 @@
+"""Stages that admit requests: from the queue, and from the CPU's memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.testing.reference.policy_sim.preemption import preempt
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Part, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a request would take if it came in now.
+
+    Attributes
+    ----------
+    tokens : int
+        Computed in this step.
+    room : int
+        Tokens that it gets blocks for.
+    new : int
+        Blocks that must be free for it, beside those of its known prefix that no request holds.
+    hits : list of int
+        The blocks of its known prefix.
+    whole : bool
+        Whether it gets as many tokens as it must have in this step.
+    part : str
+    """
+
+    tokens: int
+    room: int
+    new: int
+    hits: list[int]
+    whole: bool
+    part: Part
+
+
+def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer:
+    """Say what a request would take if it came in now."""
+    memory, settings = state.memory, state.settings
+    if request.memory is not None:
+        # It brings its KV along. A half-done prefill may be cut, the one token of a decode may not.
+        wanted = request.lacking if request.decoding or not chunked else step.cut(request.lacking)
+        tokens = wanted if request.decoding or not chunked else min(wanted, step.left)
+        room = request.computed + tokens
+        new = max(memory.blocks_for(room), len(request.blocks)) + state.watermark
+        if state.ranking is not None:
+            new += state.spare
+        part: Part = "landed" if request.memory == "host" else "swapped_in_chunk"
+        if request.memory == "cpu" and request.decoding:
+            part = "swapped_in_decode"
+        return Offer(tokens, room, new, [], tokens <= step.left, part)
+    hits = memory.hits(request, request.tokens)
+    hit = len(hits) * settings.block_tokens
+    wanted = step.cut(request.tokens - hit) if chunked else request.tokens - hit
+    tokens = min(wanted, step.left)
+    reserved = hit + tokens if settings.allocation == "chunk" else request.tokens
+    new = memory.blocks_for(reserved) - len(hits) + state.watermark
+    room = request.tokens if settings.allocation == "sequence" else hit + tokens
+    return Offer(tokens, room, new, hits, chunked or tokens == wanted, "admitted")
+
+
+def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = False) -> None:
+    """Admit requests, in the queue's order, until one does not fit.
+
+    Where requests are ranked and may be displaced, a better one that waits takes the room of worse ones
+    that run.
+    """
+    chunked: bool = stage["chunked"]
+    seats: bool = stage["count_decodes"]
+    displaced = 0
+    state.queue.sort()
+    while step.left > 0:
+        request = state.queue.first
+        if request is None or (state.ranking is not None and request in step.preempted):
+            return
+        if not chunked and request.lacking > state.settings.max_num_batched_tokens:
+            _drop(state, request)
+            continue
+        offered = offer(state, request, step, chunked=chunked)
+        victims = _in_the_way(state, request, offered, step, count_decodes=seats)
+        if victims is None or not offered.whole:
+            return
+        if victims:
+            displaced += len(victims)
+            most = state.settings.admission.get("most", 0)
+            if not displaces or 0 < most < displaced:
+                return
+            for victim in victims:
+                preempt(state, victim, step)
+        let_in(state, request, offered, step)
+
+
+def _in_the_way(
+    state: State, request: Request, offered: Offer, step: Step, *, count_decodes: bool
+) -> list[Request] | None:
+    """Say which requests must give way for one to come in, the worst first; None: that is not enough.
+
+    Nobody is displaced in the step in which it came in.
+    """
+    ranking = state.ranking
+    worse: list[Request] = []
+    if ranking is not None:
+        worse = [
+            one
+            for one in state.running
+            if ranking.rank(one) > ranking.rank(request) and one not in step.admitted
+        ]
+        worse.sort(key=ranking.rank, reverse=True)
+    for count in range(len(worse) + 1):
+        free, unheld = state.memory.left_by(worse[:count], offered.hits)
+        seats = state.seats_taken(step, count_decodes=count_decodes, without=worse[:count])
+        if offered.new + unheld <= free and seats < state.settings.max_num_seqs:
+            return worse[:count]
+    return None
+
+
+def let_in(state: State, request: Request, offered: Offer, step: Step) -> None:
+    """Give a request its place at the end of the order of admission, its blocks and its tokens."""
+    memory = state.memory
+    state.queue.remove(request)
+    state.running.append(request)
+    if request.memory is not None:
+        state.copied_in += memory.bring_back(request, offered.room)
+    else:
+        memory.adopt(request, offered.hits)
+        request.computed = len(offered.hits) * state.settings.block_tokens
+        if request.scheduled is None:
+            request.hit_tokens = request.computed
+        memory.grow(request, offered.room)
+        request.memory = "gpu"
+    memory.learn(request, request.computed + offered.tokens)
+    request.place = "running"
+    request.admitted_at = step.start
+    if request.scheduled is None:
+        request.scheduled = step.start
+    else:
+        request.spells[-1].end = step.start
+    step.add(request, offered.tokens, offered.part)
+    step.admitted.append(request)
+    state.rank(request, step.start)
+
+
+def _drop(state: State, request: Request) -> None:
+    """Let a request go that has outgrown the tokens of a step, where prompts are not cut."""
+    state.queue.remove(request)
+    request.rejected = "max_num_batched_tokens"
+    request.place = "gone"
+    state.dropped.append(request)
+
+
+def has_gathered(state: State, gather: dict[str, int], now: int) -> bool:
+    """Whether a batch may start: nothing runs, and enough requests wait or the first has waited enough.
+
+    One that was in a batch before does not wait for others again.
+    """
+    first = state.queue.first
+    if state.admitted > 0 or first is None:
+        return False
+    deadline = first.spec.arrival + gather["wait"]
+    if len(state.queue.waiting) >= gather["size"] or deadline <= now or first.scheduled is not None:
+        return True
+    state.wakes = deadline
+    return False
+
+
+def swap_in(state: State, step: Step) -> None:
+    """Bring swapped-out requests back, in order, until one does not fit.
+
+    A half-done prefill comes back for all that it lacks; it is cut only where it lacks more than any
+    step has. Where a step has either prefills or decodes, none joins the decodes.
+    """
+    settings, memory = state.settings, state.memory
+    while state.queue.swapped:
+        request = state.queue.swapped[0]
+        if settings.exclusive_prefill and not request.decoding and step.decodes_reached and step.decodes:
+            return
+        wanted = request.lacking
+        tokens = min(wanted, step.left) if wanted > settings.max_num_batched_tokens else wanted
+        if not 0 < tokens <= step.left or state.admitted >= settings.max_num_seqs:
+            return
+        held, grown = len(request.blocks), memory.blocks_for(request.computed + tokens)
+        # The block to spare may be the one that the token of a decode fills.
+        needed = max(held + state.spare, grown) if request.decoding else max(held, grown) + state.spare
+        if needed + state.watermark > memory.free:
+            return
+        part: Part = "swapped_in_decode" if request.decoding else "swapped_in_chunk"
+        let_in(state, request, Offer(tokens, request.computed + tokens, needed, [], True, part), step)

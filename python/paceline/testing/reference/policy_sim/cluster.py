@@ -1,0 +1,208 @@
+"""The clock of a cluster under a policy, from the configuration that the engine reads.
+
+What happens at one moment happens in this order: steps end, instance by instance; those that
+yielded a first token or reasoned their last, and those told to migrate, are decided on; transfers
+end; monitors look; requests arrive; steps start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.links import Links
+from paceline.testing.reference.policy_sim.lockstep import ticks_together
+from paceline.testing.reference.policy_sim.moves import Traffic
+from paceline.testing.reference.policy_sim.outcome import Outcome
+from paceline.testing.reference.policy_sim.replica import Replica
+from paceline.testing.reference.policy_sim.request import Request, TraceRequest
+from paceline.testing.reference.policy_sim.rules import Rule
+from paceline.testing.reference.policy_sim.scope import Pace, View
+
+
+class Cluster:
+    """A cluster in the middle of a replay."""
+
+    def __init__(
+        self, config: dict[str, Any], requests: Sequence[TraceRequest], prefix_block_tokens: int | None
+    ) -> None:
+        pace = Pace(**config["pace"]) if config.get("pace") else None
+        roles = config.get("roles") or [0] * len(config["instances"])
+        replicas: list[Replica] = []
+        for index, (instance, role) in enumerate(zip(config["instances"], roles, strict=True)):
+            contents = None
+            if instance["scheduler"]["prefix_cache"]:
+                size = instance["block_tokens"]
+                contents = Contents(requests, size, prefix_block_tokens or size)
+            replicas.append(Replica(index, instance, role, replicas, pace, contents))
+        routing = config["routing"]
+        self.rules = {
+            name: Rule(routing[name])
+            for name in ("on_arrival", "on_prefilled", "on_answering")
+            if routing[name]
+        }
+        self.monitors: list[dict[str, Any]] = routing["every"]
+        self.lockstep: dict[str, Any] | None = config.get("lockstep")
+        self.pace = pace
+        self.replicas = replicas
+        self.traffic = Traffic(replicas, Links(**(config.get("links") or {})), pace)
+        self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
+        self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is anything left to do."""
+        return bool(self.to_come or self.traffic.moves or any(one.requests for one in self.replicas))
+
+    def next_moment(self) -> int:
+        """When the next thing happens."""
+        times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
+        times += [one.wakes for one in self.replicas if one.step is None and one.wakes is not None]
+        times += [request.spec.arrival for request in self.to_come[:1]]
+        if not times:
+            raise RuntimeError(f"at {self.outcome.end}: requests wait and none can run")
+        after = self.outcome.end
+        times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
+        return min(times)
+
+    def advance(self, now: int) -> None:
+        """Let everything happen that happens at a moment."""
+        self._end_steps(now)
+        self.traffic.land(now)
+        if self.unfinished:
+            for monitor in self.monitors:
+                if now > 0 and now % monitor["period"] == 0:
+                    for action in monitor["actions"]:
+                        self.traffic.act(action, now)
+            self.traffic.land(now)
+        while self.to_come and self.to_come[0].spec.arrival == now:
+            self._arrive(self.to_come.pop(0), now)
+        self._start_steps(now)
+
+    def pass_time(self, moment: int) -> None:
+        """Account for the time until a moment, in which nothing changes."""
+        for replica in self.replicas:
+            replica.pass_time(moment - self.outcome.end)
+        self.outcome.end = moment
+
+    # -- their parts ----------------------------------------------------------------------
+
+    def _end_steps(self, now: int) -> None:
+        ended = [replica for replica in self.replicas if replica.ends == now]
+        yielded = {request for replica in ended for request in replica.end(now)}
+        for replica in ended:
+            for request in replica.scheduler.running.copy():
+                if request in replica.leaving:
+                    target, already = replica.leaving[request]
+                    self.traffic.leave(request, target, now, already)
+                elif request in yielded:
+                    self._decide(request, replica, now)
+
+    def _decide(self, request: Request, replica: Replica, now: int) -> None:
+        """Ask the rules about a request that has just yielded a token."""
+        answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
+        for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
+            if not asked or name not in self.rules:
+                continue
+            able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
+            view = View(now, self.replicas, self.pace, request, here=replica)
+            target = self.rules[name].pick(view, able)
+            if target is not None and target != replica.index:
+                self.traffic.leave(request, target, now)
+                return
+
+    def _arrive(self, request: Request, now: int) -> None:
+        refusals = [replica.refusal(request.spec) for replica in self.replicas]
+        able = [index for index, refusal in enumerate(refusals) if refusal is None]
+        if not able:
+            # Where the sequence is too long for some, and too big for others, say the latter.
+            others = (one for one in refusals if one and one != "max_model_len")
+            request.rejected = next(others, "max_model_len")
+            return
+        request.joined = now
+        picked = self.rules["on_arrival"].pick(View(now, self.replicas, self.pace, request), able)
+        assert picked is not None, "the last of the rules on arrival picks an instance"
+        self.outcome.instance[request.index] = picked
+        self.replicas[picked].arrive(request, now)
+
+    def _start_steps(self, now: int) -> None:
+        if self.lockstep is None:
+            for replica in self.replicas:
+                replica.form(now)
+                replica.begin(now)
+        elif not any(replica.step for replica in self.replicas):
+            for replica in self.replicas:
+                replica.form(now)
+            ticks = ticks_together(self.lockstep, self.replicas)
+            for replica in self.replicas:
+                replica.begin(now, ticks)
+
+
+def replay(
+    config: dict[str, Any],
+    requests: Sequence[TraceRequest],
+    *,
+    prefix_block_tokens: int | None = None,
+    most_steps: int = 100_000,
+) -> Outcome:
+    """Replay requests through a cluster under a policy, one step at a time.
+
+    Parameters
+    ----------
+    config : dict
+        What the engine reads (see ``rust/core/src/config.rs``), of a composition that is covered
+        (:func:`~paceline.testing.reference.policy_sim.covers`); ``leap`` and ``record_decisions`` make
+        no difference.
+    requests : sequence of TraceRequest
+        Sorted by arrival.
+    prefix_block_tokens : int, optional
+        Tokens in a block of the requests' ``prefix``; by default as many as in each instance's.
+    most_steps : int
+        Steps after which to give up: policies can be written under which no request ever finishes.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    RuntimeError
+        Where requests wait that nothing can ever wake, or the steps do not end.
+
+    Examples
+    --------
+    >>> instance = {
+    ...     "blocks": 8, "block_tokens": 16, "max_model_len": None,
+    ...     "cost": {"kind": "affine", "step": 10, "token": 1, "kv_token": 0},
+    ...     "scheduler": {
+    ...         "max_num_batched_tokens": 64, "max_num_seqs": 4, "long_prefill_token_threshold": 0,
+    ...         "threshold_when_alone": False, "exclusive_prefill": False, "order": {"kind": "arrival"},
+    ...         "stages": [
+    ...             {"kind": "running"},
+    ...             {"kind": "admit", "chunked": True, "unless_preempted": True, "unless_swapped": False,
+    ...              "count_decodes": True, "gather": None},
+    ...         ],
+    ...         "victim": "latest", "allocation": "chunk", "watermark_blocks": 0,
+    ...         "watermark_when_idle": False, "spare_block": False, "decodes_first": False, "refund": True,
+    ...         "stop_at_own_preemption": False, "preemption": {"kind": "recompute"},
+    ...         "requeue_late": False, "prefix_cache": None, "schedule_ahead": False,
+    ...     },
+    ... }
+    >>> rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
+    >>> outcome = replay({"instances": [instance], "routing": rules, "until": None}, [TraceRequest(0, 20, 3)])
+    >>> outcome.requests[0].token_times
+    [30, 41, 52]
+    """
+    cluster = Cluster(config, requests, prefix_block_tokens)
+    until = config["until"]
+    while cluster.unfinished:
+        now = cluster.next_moment()
+        if until is not None and now > until:
+            cluster.pass_time(until)
+            break
+        cluster.pass_time(now)
+        cluster.advance(now)
+        if sum(replica.usage.steps for replica in cluster.replicas) > most_steps:
+            raise RuntimeError(f"no end in sight after {most_steps} steps")
+    return cluster.outcome

@@ -1,0 +1,51 @@
+"""Prefills that run one group of layers a step, while decodes run all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.testing.reference.blocks import blocks_for
+from paceline.testing.reference.policy_sim.admission import admit
+from paceline.testing.reference.policy_sim.resume import resume_prefills
+from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Step
+
+_ADMIT = {"chunked": True, "count_decodes": True}
+
+
+def groups_for(rule: dict[str, Any], tokens: int) -> int:
+    """Say in how many groups of layers a batch of ``tokens`` tokens runs.
+
+    Examples
+    --------
+    >>> rule = {"limits": [[512, 1], [1024, 2]], "tokens_per_group": 500, "most": 4}
+    >>> [groups_for(rule, tokens) for tokens in (512, 513, 1025, 9000)]
+    [1, 2, 3, 4]
+    """
+    per_group = rule["tokens_per_group"]
+    beyond = blocks_for(tokens, per_group) if per_group else rule["most"]
+    groups = next((groups for limit, groups in rule["limits"] if tokens <= limit), beyond)
+    return max(1, min(groups, rule["most"]))
+
+
+def advance_layers(state: State, step: Step, stage: dict[str, Any]) -> None:
+    """Run the batch under way through its next group of layers, or form a new one.
+
+    Only prefills belong to the batch; nothing joins it on its way. A request that comes in and decodes
+    runs all layers. Decodes use up none of the batch's tokens.
+    """
+    if state.batch:
+        state.group += 1
+        for request, tokens in state.batch.items():
+            step.add(request, tokens, "chunk", charged=False)
+    else:
+        step.left = state.settings.max_num_batched_tokens
+        resume_prefills(state, step)
+        admit(state, step, _ADMIT)
+        state.batch = {request: step.tokens[request] for request in step.prefills}
+        state.group, state.groups = 0, groups_for(stage["groups"], sum(state.batch.values()))
+    if state.batch:
+        depth: int = stage["layers"]
+        step.group = state.group, state.groups
+        # The first groups take the layers that cannot be shared out evenly.
+        step.layers = depth // state.groups + (state.group < depth % state.groups), depth

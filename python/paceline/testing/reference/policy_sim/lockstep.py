@@ -1,0 +1,42 @@
+"""Instances that start their steps together, and share a part of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.testing.reference.policy_sim.replica import Replica
+
+
+def on_curve(curve: dict[str, list[int]], at: int) -> int:
+    """Return the value of the line through points, rounded down, never below 0; of nothing it is 0.
+
+    Before the first point it is as there; past the last one the last stretch goes on.
+
+    Examples
+    --------
+    >>> curve = {"at": [2, 3, 7], "ticks": [10, 20, 22]}
+    >>> [on_curve(curve, at) for at in (0, 1, 2, 3, 4, 7, 9, 10)]
+    [0, 10, 10, 20, 20, 22, 23, 23]
+    """
+    x, y = curve["at"], curve["ticks"]
+    if at == 0:
+        return 0
+    if at <= x[0] or len(x) == 1:
+        return max(y[0], 0)
+    left = max(i for i in range(len(x) - 1) if x[i] <= at)
+    return max(y[left] + (y[left + 1] - y[left]) * (at - x[left]) // (x[left + 1] - x[left]), 0)
+
+
+def ticks_together(config: dict[str, Any], replicas: list[Replica]) -> int | None:
+    """How long the step takes that all have just formed; None where no instance has work.
+
+    It takes as long as the slowest part, and what the tokens of all take beside it. An instance without
+    work takes part with one token. Up to ``padded`` tokens, all compute as many as the one with most.
+    """
+    steps = [replica.step for replica in replicas]
+    if not any(steps):
+        return None
+    tokens = [1 if step is None else sum(step.tokens.values()) for step in steps]
+    computed = max(tokens) * len(tokens) if max(tokens) <= config["padded"] else sum(tokens)
+    slowest = max(replica.ticks for replica in replicas if replica.step is not None)
+    return slowest + on_curve(config["shared"], computed)

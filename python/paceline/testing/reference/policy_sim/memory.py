@@ -1,0 +1,125 @@
+"""The KV memory of one instance: blocks on the GPU, blocks of the CPU, and the prefix cache."""
+
+from __future__ import annotations
+
+from paceline.testing.reference.blocks import BlockPool, blocks_for
+from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.settings import Settings
+
+
+class Memory:
+    """Gives blocks to requests and takes them back.
+
+    Parameters
+    ----------
+    blocks : int
+        Of the GPU.
+    settings : Settings
+    contents : Contents or None
+        What the blocks of the trace's requests hold; None where prefixes are not cached.
+    """
+
+    def __init__(self, blocks: int, settings: Settings, contents: Contents | None) -> None:
+        cache = settings.prefix_cache
+        self.pool = BlockPool(blocks, unknown_first=cache is None or cache["unknown_first"])
+        self.cpu_pool = BlockPool(settings.swap["blocks"] if settings.swap else 0)
+        self.swap_overflows = 0
+        self._swaps = settings.swap is not None
+        self._block_tokens = settings.block_tokens
+        self._contents = contents
+
+    @property
+    def free(self) -> int:
+        """Blocks of the GPU that no request holds."""
+        return self.pool.free
+
+    def blocks_for(self, tokens: int) -> int:
+        """Blocks that ``tokens`` tokens fill, the last one perhaps in part."""
+        return blocks_for(tokens, self._block_tokens)
+
+    def lacking(self, request: Request, tokens: int) -> int:
+        """Blocks that a request lacks for ``tokens`` tokens in all."""
+        return max(self.blocks_for(tokens) - len(request.blocks), 0)
+
+    def grow(self, request: Request, tokens: int) -> None:
+        """Give a request the blocks that it lacks for ``tokens`` tokens in all."""
+        request.blocks += self.pool.take(self.lacking(request, tokens))
+
+    # -- prefix cache ---------------------------------------------------------------------
+
+    def hits(self, request: Request, tokens: int) -> list[int]:
+        """Blocks of the longest known prefix of a request's first ``tokens`` tokens, all but the last."""
+        found: list[int] = []
+        if self._contents is not None:
+            for position in range((tokens - 1) // self._block_tokens):
+                block = self.pool.find(self._contents.name(request.index, position))
+                if block is None:
+                    break
+                found.append(block)
+        return found
+
+    def adopt(self, request: Request, hits: list[int]) -> None:
+        """Give a request that holds nothing the blocks of its known prefix."""
+        self.pool.touch(hits)
+        request.blocks = hits.copy()
+        request.known = len(hits)
+
+    def learn(self, request: Request, tokens: int) -> None:
+        """Make the full blocks known that hold a request's first ``tokens`` tokens."""
+        if self._contents is None:
+            return
+        full = tokens // self._block_tokens
+        for position in range(request.known, full):
+            self.pool.register(request.blocks[position], self._contents.name(request.index, position))
+        request.known = max(request.known, full)
+
+    def leave_set(self, request: Request) -> None:
+        """Learn what a member of the decode set has generated, as it leaves the set."""
+        if request.in_set:
+            request.in_set = False
+            self.learn(request, request.computed)
+
+    # -- taking back ----------------------------------------------------------------------
+
+    def give_up(self, request: Request) -> list[int]:
+        """Take a request's blocks away without freeing them; the last one first, as they are to be freed."""
+        self.leave_set(request)
+        blocks, request.blocks, request.known = request.blocks[::-1], [], 0
+        return blocks
+
+    def release(self, request: Request) -> None:
+        """Free what a request holds on the GPU; the end of its chain is reused before its start."""
+        self.pool.release(self.give_up(request))
+        request.memory = None
+
+    def lose(self, request: Request) -> None:
+        """Forget what a request has computed, of which nothing is held any more."""
+        request.computed, request.memory, request.decoding = 0, None, False
+
+    def put_up(self, request: Request, blocks: int) -> bool:
+        """Keep a request's KV in the CPU's memory; where there is no room for it, it is lost."""
+        if self._swaps and blocks <= self.cpu_pool.free:
+            request.blocks, request.memory = self.cpu_pool.take(blocks), "cpu"
+            return True
+        self.swap_overflows += self._swaps
+        self.lose(request)
+        return False
+
+    def bring_back(self, request: Request, tokens: int) -> int:
+        """Move a request's KV to the GPU, with room for ``tokens`` tokens; return the blocks copied.
+
+        What has just landed from another instance is in no memory of this one, and costs nothing.
+        """
+        held = len(request.blocks)
+        self.cpu_pool.release(request.blocks)
+        request.blocks = self.pool.take(max(self.blocks_for(tokens), held))
+        request.memory = "gpu"
+        return held
+
+    def left_by(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
+        """Free blocks once some requests have given theirs up, and how many of ``hits`` are among them."""
+        given = [block for victim in victims for block in victim.blocks]
+        left = {block: self.pool.references(block) - given.count(block) for block in {*given, *hits}}
+        freed = sum(left[block] == 0 for block in set(given))
+        return self.free + freed, sum(left[block] == 0 for block in hits)

@@ -1,0 +1,87 @@
+"""The order of a ranked queue: classes, keys within them, and when they are looked at anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from paceline.testing.reference.policy_sim.expression import holds, timely, values
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.scope import View
+
+
+class Ranking:
+    """Ranks requests by (class, keys, row of the trace); the smaller goes first.
+
+    Parameters
+    ----------
+    order : dict
+        ``classes`` (``when``, ``hold``, ``keys``), ``quantum`` and ``refresh``, as configured.
+    """
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.classes: list[dict[str, Any]] = order["classes"]
+        refresh: dict[str, int] = order.get("refresh", {})
+        self.quantum: int = order.get("quantum", 0)
+        self.every_steps = refresh.get("steps", 0)
+        self.every_ticks = refresh.get("ticks", 0)
+        self._refreshes = self.every_steps > 0 or self.every_ticks > 0
+        self._last_start = -1
+        self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
+
+    def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
+        """Return what a request is ordered by; two are never equal."""
+        return request.position, request.keys, request.index
+
+    def quanta(self, request: Request) -> int:
+        """Quanta of tokens that a request has used up in its class."""
+        return (request.generated - request.joined_tokens) // self.quantum if self.quantum else 0
+
+    def enter(self, request: Request, view: View) -> None:
+        """Rank a request that arrives or lands."""
+        request.position = None
+        self.place(request, view)
+        self.look(request, view)
+
+    def place(self, request: Request, view: View) -> bool:
+        """Find a request's class anew; return whether it changed."""
+        if request.position is not None and request.position < len(self.classes):
+            hold = self.classes[request.position].get("hold", 0)
+            if hold and request.generated - request.joined_tokens < hold:
+                return False
+        last = len(self.classes)
+        position = next((i for i in range(last) if holds(self.classes[i].get("when"), view)), last)
+        if position == request.position:
+            return False
+        request.position = position
+        request.joined, request.joined_tokens = view.now, request.generated
+        return True
+
+    def look(self, request: Request, view: View) -> None:
+        """Evaluate a request's keys."""
+        request.keys = values(self._keys(request), view)
+
+    def moved(self, request: Request, view: View) -> None:
+        """Rank a request that was admitted or preempted."""
+        self.place(request, view)
+        self.look(request, view)
+
+    def ran(self, request: Request, view: View) -> None:
+        """Rank a request at the end of a step that ran it."""
+        if self.place(request, view) or not self._refreshes:
+            self.look(request, view)
+
+    def start(self, views: list[tuple[Request, View]], now: int, steps: int) -> None:
+        """Rank all requests at the start of a step, before which the instance took ``steps``."""
+        refresh = self.every_steps > 0 and steps % self.every_steps == 0
+        if self.every_ticks > 0:
+            refresh |= now // self.every_ticks > self._last_start // self.every_ticks
+        self._last_start = now
+        for request, view in views:
+            changed = self._class_is_timely and self.place(request, view)
+            drifts = not self._refreshes and any(timely(key) for key in self._keys(request))
+            if changed or drifts or refresh:
+                self.look(request, view)
+
+    def _keys(self, request: Request) -> list[dict[str, Any]]:
+        assert request.position is not None
+        return self.classes[request.position]["keys"] if request.position < len(self.classes) else []

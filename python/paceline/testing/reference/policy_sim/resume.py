@@ -1,0 +1,96 @@
+"""Stages that have admitted requests go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paceline.testing.reference.policy_sim.preemption import choose_victim, preempt
+from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRules:
+    """Which requests a stage has go on.
+
+    Attributes
+    ----------
+    prefills : bool
+        Prefills under way too, or only requests that decode.
+    over_prefills : bool
+        Whether prefills can be preempted for them.
+    charged : bool
+        Whether decodes use up the step's tokens.
+    most : int or None
+        The most that go on; None: no limit.
+    """
+
+    prefills: bool = True
+    over_prefills: bool = True
+    charged: bool = True
+    most: int | None = None
+
+
+def resume(state: State, step: Step, rules: ResumeRules) -> None:
+    """Have requests go on in the order of admission, as far as tokens and blocks allow.
+
+    One that has its tokens in this step already is passed over.
+    """
+    position, resumed = 0, 0
+    while position < len(state.running) and (rules.most is None or resumed < rules.most):
+        if step.left <= 0 and (rules.charged or rules.prefills):
+            break
+        request = state.running[position]
+        if request in step.tokens or not (request.decoding or rules.prefills):
+            position += 1
+            continue
+        tokens = 1 if request.decoding else min(step.cut(request.lacking), step.left)
+        needed = max(state.memory.lacking(request, request.computed + tokens), state.spare)
+        stops = False
+        while request.running and state.memory.free < needed:
+            victim = choose_victim(state, prefills=rules.over_prefills)
+            if victim is None:
+                stops = True
+                break
+            if state.running.index(victim) < position:
+                position -= 1
+                resumed -= victim in step.tokens
+            preempt(state, victim, step)
+            stops = victim is request and state.settings.stop_at_own_preemption
+        if stops:
+            break
+        if not request.running:
+            continue
+        state.memory.grow(request, request.computed + tokens)
+        if not request.in_set:
+            state.memory.learn(request, request.computed + tokens)
+        step.add(
+            request,
+            tokens,
+            "decode" if request.decoding else "chunk",
+            charged=rules.charged or not request.decoding,
+        )
+        resumed += 1
+        position += 1
+    # The decode set is for requests that decode at every step.
+    for request in state.running[position:]:
+        if request not in step.tokens:
+            state.memory.leave_set(request)
+
+
+def resume_prefills(state: State, step: Step) -> None:
+    """Give prefills under way what is left of the tokens, in the order of admission.
+
+    One that lacks blocks sits the step out.
+    """
+    for request in state.running:
+        tokens = min(step.cut(request.lacking), step.left)
+        if request.decoding or request in step.tokens:
+            continue
+        if tokens <= 0:
+            break
+        if state.memory.lacking(request, request.computed + tokens) > state.memory.free:
+            continue
+        state.memory.grow(request, request.computed + tokens)
+        state.memory.learn(request, request.computed + tokens)
+        step.add(request, tokens, "chunk")

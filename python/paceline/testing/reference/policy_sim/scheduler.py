@@ -1,0 +1,233 @@
+"""An instance's scheduler: a list of stages that form a step, one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
+from paceline.testing.reference.policy_sim.ahead import catch_up, free_lingering, learn
+from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.expression import holds
+from paceline.testing.reference.policy_sim.layers import advance_layers
+from paceline.testing.reference.policy_sim.memory import Memory
+from paceline.testing.reference.policy_sim.preemption import put_back_late
+from paceline.testing.reference.policy_sim.queue import Queue
+from paceline.testing.reference.policy_sim.ranking import Ranking
+from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
+from paceline.testing.reference.policy_sim.scope import View
+from paceline.testing.reference.policy_sim.settings import Settings
+from paceline.testing.reference.policy_sim.state import State
+from paceline.testing.reference.policy_sim.step import Step
+
+_MOST_ROUNDS = 1000  # each one preempts requests that ran: a batch of a small case has far fewer
+
+
+class Scheduler:
+    """The scheduler of one instance, and all its requests.
+
+    Parameters
+    ----------
+    config : dict
+        The instance, as the engine's configuration spells it.
+    view : callable
+        Gives what an expression sees of the instance and of a request, at a moment.
+    contents : Contents or None
+        What the blocks of the trace's requests hold, where prefixes are cached.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        view: Callable[[int, Request | None], View],
+        contents: Contents | None = None,
+    ) -> None:
+        self.settings = settings = Settings.of(config)
+        self.memory = Memory(config["blocks"], settings, contents)
+        self.ranking = Ranking(settings.order) if settings.ranked else None
+        self.state = State(
+            settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, view
+        )
+        self._started: int | None = None  # when the latest step did; None: nothing is decided ahead
+
+    @property
+    def running(self) -> list[Request]:
+        """Requests that have a place, in the order of admission."""
+        return self.state.running
+
+    @property
+    def queue(self) -> list[Request]:
+        """Requests that have none."""
+        return self.state.queue.everyone
+
+    @property
+    def formed(self) -> int:
+        """Steps that it has decided."""
+        return self.state.formed
+
+    def quanta(self, request: Request) -> int:
+        """Quanta of tokens that a request has used up in its class."""
+        return self.ranking.quanta(request) if self.ranking else 0
+
+    # -- what the instance calls ----------------------------------------------------------
+
+    def add(self, request: Request, now: int) -> None:
+        """Queue a request that arrives or lands."""
+        self.state.enqueue(request, now)
+        arrives = request.memory is None
+        queue = self.state.queue
+        (queue.unknown if arrives and self.settings.schedule_ahead else queue.waiting).append(request)
+        request.joined = now
+        if self.ranking is not None:
+            self.ranking.enter(request, self.state.view(now, request))
+
+    def form(self, now: int) -> Step | None:
+        """Decide the next step; None where nothing can run."""
+        state, ahead = self.state, self.settings.schedule_ahead
+        state.wakes = None
+        if ahead and self._started is not None:
+            learn(state, self._started)
+        for _ in range(_MOST_ROUNDS):
+            step = self._open(now)
+            self._run_stages(step)
+            put_back_late(state, step)
+            if step.tokens:
+                return self._settle(step)
+            # All that ran were preempted: that takes no time, and what it freed is there for the next.
+            if not step.preempted and not (ahead and self._catch_up()):
+                return None
+        raise RuntimeError(f"at {now}: requests are preempted over and over, and none runs")
+
+    def finish(self, step: Step, now: int) -> list[Request]:
+        """End a step: return the requests that yielded a token, in the order of admission."""
+        state = self.state
+        self._started = step.start
+        if step.last_group:
+            state.batch = {}
+        yielded = []
+        for request in [one for one in state.running if one in step.tokens and one not in state.batch]:
+            request.computed += step.tokens[request]
+            if request.lacking:
+                continue
+            request.generated += 1
+            request.decoding = request.in_set = True
+            request.token_times.append(now)
+            request.token_starts.append(step.start)
+            yielded.append(request)
+            if request.done:
+                request.place = "gone"
+                state.running.remove(request)
+                if self.settings.schedule_ahead:
+                    state.lingering.append(request)
+                else:
+                    self.memory.release(request)
+        for request in state.running:
+            if self.ranking is not None and request in step.tokens and request not in state.batch:
+                self.ranking.ran(request, state.view(now, request))
+        return yielded
+
+    def leave(self, request: Request, now: int) -> list[int]:
+        """Let a request go to another instance; its blocks stay taken until they are released."""
+        self.running.remove(request)
+        request.attained += now - request.admitted_at
+        request.place = "moving"
+        request.memory = "host"
+        return self.memory.give_up(request)
+
+    def blocks_of(self, request: Request) -> int:
+        """Blocks a request holds if it runs, and else those it needs to come in."""
+        if request.running:
+            return len(request.blocks)
+        if request.memory:
+            return max(len(request.blocks), self.memory.blocks_for(request.computed + 1))
+        by_chunk = self.settings.allocation == "chunk"
+        most = self.settings.max_num_batched_tokens if by_chunk else request.tokens
+        return self.memory.blocks_for(min(request.tokens, most))
+
+    @property
+    def head(self) -> Request | None:
+        """The request that comes in first of those that have no place."""
+        return next(iter(self.state.queue.swapped), None) or self.state.queue.first
+
+    # -- forming a step -------------------------------------------------------------------
+
+    def _open(self, now: int) -> Step:
+        state, settings = self.state, self.settings
+        if self.ranking is not None:
+            everyone = [(one, state.view(now, one)) for one in self.running + state.queue.waiting]
+            self.ranking.start(everyone, now, state.formed)
+        # A lone request starves no other, so its chunks have no limit.
+        queued = len(state.queue.waiting) + len(state.queue.swapped)
+        alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
+        longest = settings.long_prefill_token_threshold
+        return Step(now, settings.max_num_batched_tokens, None if alone or longest == 0 else longest)
+
+    def _run_stages(self, step: Step) -> None:
+        state, settings = self.state, self.settings
+        displaces = settings.admission["kind"] == "displace" and holds(
+            settings.admission.get("when"), state.view(step.start, None)
+        )
+        for stage in settings.stages:
+            kind = stage["kind"]
+            if kind == "running":
+                step.decodes_reached = True
+                resume(state, step, ResumeRules())
+            elif kind == "decodes":
+                step.decodes_reached = True
+                if settings.exclusive_prefill and step.prefills:
+                    return
+                seated = len(step.tokens) if stage["seated"] else 0
+                most = max(settings.max_num_seqs - seated, 0)
+                resume(state, step, ResumeRules(False, stage["over_prefills"], stage["charged"], most))
+            elif kind == "prefills":
+                resume_prefills(state, step)
+            elif kind == "swap_in":
+                if not (stage["unless_preempted"] and step.preempted):
+                    swap_in(state, step)
+            elif kind == "admit":
+                if self._admits(stage, step):
+                    admit(state, step, stage, displaces=displaces)
+            else:
+                advance_layers(state, step, stage)
+
+    def _admits(self, stage: dict[str, Any], step: Step) -> bool:
+        if stage["unless_preempted"] and step.preempted:
+            return False
+        if stage["unless_swapped"] and self.state.queue.swapped:
+            return False
+        return stage["gather"] is None or has_gathered(self.state, stage["gather"], step.start)
+
+    def _catch_up(self) -> bool:
+        self._started = None
+        return catch_up(self.state)
+
+    def _settle(self, step: Step) -> Step:
+        """Do what is due once a step is decided."""
+        state = self.state
+        self._put_up_landed(step.start)
+        if self.settings.decodes_first:
+            state.running.sort(key=lambda request: _place(request, step))
+        state.formed += 1
+        step.held_blocks = self.memory.pool.held
+        free_lingering(state)
+        step.free_blocks = self.memory.free
+        step.blocks_out, state.copied_out = state.copied_out, 0
+        step.blocks_in, state.copied_in = state.copied_in, 0
+        return step
+
+    def _put_up_landed(self, now: int) -> None:
+        """Move what landed, and did not come in at the first step, to the CPU's memory, if there is room."""
+        if self.ranking is None or self.settings.swap is None:
+            return
+        for request in self.state.queue.waiting:
+            if request.memory == "host":
+                blocks = self.memory.blocks_for(request.computed)
+                if not self.memory.put_up(request, blocks):
+                    self.state.rank(request, now)
+
+
+def _place(request: Request, step: Step) -> int:
+    """Where a request stands after a step, where decodes stand before prefills."""
+    parts = {"swapped_in_decode": 1, "landed": 1, "swapped_in_chunk": 2, "decode": 3, "chunk": 4, "admitted": 5}
+    return parts[step.parts[request]] if request in step.parts else 0

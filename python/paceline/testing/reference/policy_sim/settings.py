@@ -1,0 +1,60 @@
+"""How an instance forms its steps, read from the engine's configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The scheduler of one instance, its fields as ``rust/core/src/config.rs`` names them."""
+
+    block_tokens: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    long_prefill_token_threshold: int
+    threshold_when_alone: bool
+    stages: list[dict[str, Any]]
+    exclusive_prefill: bool
+    order: dict[str, Any]
+    admission: dict[str, Any]
+    victim: str
+    allocation: str
+    watermark_blocks: int
+    watermark_when_idle: bool
+    spare_block: bool
+    decodes_first: bool
+    refund: bool
+    stop_at_own_preemption: bool
+    preemption: dict[str, Any]
+    requeue_late: bool
+    prefix_cache: dict[str, Any] | None
+    schedule_ahead: bool
+
+    @classmethod
+    def of(cls, instance: dict[str, Any]) -> Settings:
+        """Read an instance's configuration."""
+        return cls(
+            block_tokens=instance["block_tokens"], **{"admission": {"kind": "wait"}, **instance["scheduler"]}
+        )
+
+    @property
+    def ranked(self) -> bool:
+        """Whether one order ranks requests that run and requests that wait."""
+        return bool(self.order["kind"] == "ranked")
+
+    @property
+    def swap(self) -> dict[str, Any] | None:
+        """How memory is copied to the CPU; None: it is recomputed."""
+        return self.preemption if self.preemption["kind"] == "swap" else None
+
+    @property
+    def cuts_prompts(self) -> bool:
+        """Whether prompts are cut into chunks."""
+        return all(stage.get("chunked", True) for stage in self.stages)
+
+    @property
+    def reserve(self) -> int:
+        """Blocks that even the only request on the instance must leave free."""
+        return int(self.spare_block) + (self.watermark_blocks if self.watermark_when_idle else 0)

@@ -1,0 +1,106 @@
+"""A step: in the making, then decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from paceline.testing.reference.policy_sim.request import Request
+
+Part = Literal["decode", "chunk", "admitted", "swapped_in_decode", "swapped_in_chunk", "landed"]
+
+
+@dataclass(slots=True)
+class Step:
+    """What one step runs, and which requests were preempted for it.
+
+    Attributes
+    ----------
+    start : int
+    left : int
+        Tokens that are left of its budget.
+    longest_chunk : int or None
+        Most tokens of one prefill; None: no limit.
+    tokens : dict of Request to int
+        What each of its requests computes.
+    parts : dict of Request to str
+        How each of them came to run.
+    charges : dict of Request to int
+        What each of them took of the budget.
+    admitted : list of Request
+        Those that came in from the queue.
+    preempted : list of Request
+        In order.
+    late : list of Request
+        Those of them that are queued again once the step is formed.
+    blocks_out, blocks_in : int
+        Copied to the CPU's memory and back.
+    decodes_reached : bool
+        Whether the stage that runs decodes was come to.
+    group : tuple of int or None
+        The group of layers that its prefills run in, and how many groups there are; None: all layers.
+    layers : tuple of int
+        Layers that run its prefills, and layers in all.
+    free_blocks, held_blocks : int
+        Once it was decided.
+    """
+
+    start: int
+    left: int
+    longest_chunk: int | None = None
+    tokens: dict[Request, int] = field(default_factory=dict)
+    parts: dict[Request, Part] = field(default_factory=dict)
+    charges: dict[Request, int] = field(default_factory=dict)
+    admitted: list[Request] = field(default_factory=list)
+    preempted: list[Request] = field(default_factory=list)
+    late: list[Request] = field(default_factory=list)
+    blocks_out: int = 0
+    blocks_in: int = 0
+    decodes_reached: bool = False
+    group: tuple[int, int] | None = None
+    layers: tuple[int, int] = (1, 1)
+    free_blocks: int = 0
+    held_blocks: int = 0
+
+    @property
+    def prefills(self) -> list[Request]:
+        """Requests that compute a prompt, or what was lost of a sequence."""
+        return [request for request in self.tokens if not request.decoding]
+
+    @property
+    def decodes(self) -> list[Request]:
+        """Requests that compute their latest token and yield the next one."""
+        return [request for request in self.tokens if request.decoding]
+
+    @property
+    def last_group(self) -> bool:
+        """Whether its prefills come out of the last layer."""
+        return self.group is None or self.group[0] + 1 == self.group[1]
+
+    def cut(self, tokens: int) -> int:
+        """Cut what a prefill asks for to the longest chunk."""
+        return tokens if self.longest_chunk is None else min(tokens, self.longest_chunk)
+
+    def add(self, request: Request, tokens: int, part: Part, *, charged: bool = True) -> None:
+        """Have a request compute ``tokens``."""
+        self.tokens[request] = tokens
+        self.parts[request] = part
+        self.charges[request] = tokens if charged else 0
+        self.left -= self.charges[request]
+
+    def drop(self, request: Request, *, refund: bool) -> int:
+        """Take a request out again and return the tokens it was to compute."""
+        charge = self.charges.pop(request, 0)
+        self.left += charge if refund else 0
+        self.parts.pop(request, None)
+        return self.tokens.pop(request, 0)
+
+    def row(self, order: list[Request]) -> list[Any]:
+        """Return the step as a row of decisions, its requests in the order of admission."""
+        return [
+            self.start,
+            [[one.index, self.tokens[one], one.computed] for one in order if one in self.tokens],
+            [request.index for request in self.preempted],
+            [self.blocks_out, self.blocks_in],
+            self.free_blocks,
+        ]
