@@ -10,6 +10,7 @@ import numpy as np
 from paceline.testing.reference.policy_sim import TraceRequest
 
 Wire = dict[str, Any]
+NO_SESSION = 2**32 - 1
 
 
 def const(value: float) -> Wire:
@@ -165,8 +166,8 @@ def cluster(
     }
 
 
-def columns(requests: Sequence[TraceRequest]) -> dict[str, Any]:
-    """Give requests as the columns that the engine takes."""
+def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = None) -> dict[str, Any]:
+    """Give requests as the columns that the engine takes; what they share only where a block size is given."""
     kinds = {
         "arrival": np.uint64,
         "prompt_tokens": np.uint32,
@@ -180,4 +181,14 @@ def columns(requests: Sequence[TraceRequest]) -> dict[str, Any]:
         name: np.array([getattr(one, name) for one in requests], dtype=kind) for name, kind in kinds.items()
     }
     given["arrival_ticks"] = given.pop("arrival")
+    if prefix_block_tokens is None:
+        return given
+    if any(one.prefix for one in requests):
+        given["prefix_ends"] = np.cumsum([len(one.prefix) for one in requests], dtype=np.uint64)
+        given["prefix_ids"] = np.array([part for one in requests for part in one.prefix], dtype=np.uint64)
+        given["prefix_block_tokens"] = prefix_block_tokens
+    elif any(one.session is not None for one in requests):
+        given["session"] = np.array(
+            [NO_SESSION if one.session is None else one.session for one in requests], dtype=np.uint32
+        )
     return given
