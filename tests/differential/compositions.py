@@ -78,6 +78,8 @@ def unranked(draw: st.DrawFn, *, moves_layers: bool | None = None) -> Wire:
     if swaps:
         stages.append({"kind": "swap_in", "unless_preempted": draw(FLAG)})
     stages = draw(st.permutations(stages))
+    if exclusive:  # it is known only then whether the step has prefills
+        stages.sort(key=lambda stage: stage["kind"] == "swap_in")
     run = decodes(draw) if split else {"kind": "running"}
     first = 1 + max(i for i, one in enumerate(stages) if one["kind"] != "swap_in") if exclusive else 0
     stages.insert(draw(st.integers(first, len(stages))), run)

@@ -19,6 +19,7 @@ from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.rules import Rule
 from paceline.testing.reference.policy_sim.scope import Pace, View
+from paceline.testing.reference.refusal import Reason
 
 
 class Cluster:
@@ -116,9 +117,9 @@ class Cluster:
         refusals = [replica.refusal(request.spec) for replica in self.replicas]
         able = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not able:
-            # Where the sequence is too long for some, and too big for others, say the latter.
-            others = (one for one in refusals if one and one != "max_model_len")
-            request.rejected = next(others, "max_model_len")
+            # The reason of the instance that was the nearest to taking it.
+            reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len")
+            request.rejected = next(reason for reason in reasons if reason in refusals)
             return
         request.joined = now
         picked = self.rules["on_arrival"].pick(View(now, self.replicas, self.pace, request), able)

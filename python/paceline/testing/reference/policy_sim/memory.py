@@ -25,6 +25,7 @@ class Memory:
         self.pool = BlockPool(blocks, unknown_first=cache is None or cache["unknown_first"])
         self.cpu_pool = BlockPool(settings.swap["blocks"] if settings.swap else 0)
         self.swap_overflows = 0
+        self.queried_tokens, self.hit_tokens = 0, 0  # of the prefix cache, once an admission
         self._swaps = settings.swap is not None
         self._block_tokens = settings.block_tokens
         self._contents = contents
@@ -61,6 +62,9 @@ class Memory:
 
     def adopt(self, request: Request, hits: list[int]) -> None:
         """Give a request that holds nothing the blocks of its known prefix."""
+        if self._contents is not None:
+            self.queried_tokens += request.tokens
+            self.hit_tokens += len(hits) * self._block_tokens
         self.pool.touch(hits)
         request.blocks = hits.copy()
         request.known = len(hits)

@@ -81,7 +81,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
 def resume_prefills(state: State, step: Step) -> None:
     """Give prefills under way what is left of the tokens, in the order of admission.
 
-    One that lacks blocks sits the step out.
+    None is preempted for them: one that lacks blocks waits for them to come free, as do those behind it.
     """
     for request in state.running:
         tokens = min(step.cut(request.lacking), step.left)
@@ -90,7 +90,7 @@ def resume_prefills(state: State, step: Step) -> None:
         if tokens <= 0:
             break
         if state.memory.lacking(request, request.computed + tokens) > state.memory.free:
-            continue
+            break
         state.memory.grow(request, request.computed + tokens)
         state.memory.learn(request, request.computed + tokens)
         step.add(request, tokens, "chunk")

@@ -177,8 +177,9 @@ class Scheduler:
                 step.decodes_reached = True
                 if settings.exclusive_prefill and step.prefills:
                     return
-                seated = len(step.tokens) if stage["seated"] else 0
-                most = max(settings.max_num_seqs - seated, 0)
+                # Prefills on their way through the layers are in the step, wherever their stage stands.
+                others = {*step.tokens, *state.batch} if stage["seated"] else ()
+                most = max(settings.max_num_seqs - len(others), 0)
                 resume(state, step, ResumeRules(False, stage["over_prefills"], stage["charged"], most))
             elif kind == "prefills":
                 resume_prefills(state, step)
