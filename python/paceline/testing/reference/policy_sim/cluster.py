@@ -59,7 +59,7 @@ class Cluster:
     def next_moment(self) -> int:
         """When the next thing happens."""
         times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
-        times += [one.wakes for one in self.replicas if one.step is None and one.wakes is not None]
+        times += [one.wakes for one in self.replicas if one.wakes is not None]
         times += [request.spec.arrival for request in self.to_come[:1]]
         if not times:
             raise RuntimeError(f"at {self.outcome.end}: requests wait and none can run")
@@ -79,6 +79,8 @@ class Cluster:
             self.traffic.land(now)
         while self.to_come and self.to_come[0].spec.arrival == now:
             self._arrive(self.to_come.pop(0), now)
+        for replica in self.replicas:
+            replica.wake(now)
         self._start_steps(now)
 
     def pass_time(self, moment: int) -> None:

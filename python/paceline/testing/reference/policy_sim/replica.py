@@ -121,7 +121,13 @@ class Replica:
     def take_back(self, blocks: list[int]) -> None:
         """Free blocks whose content another instance has by now."""
         self._stirred = True
-        self.scheduler.memory.pool.release(blocks)
+        self.scheduler.take_back(blocks)
+
+    def wake(self, now: int) -> None:
+        """Note that it is time to try again to form a step, if it is."""
+        if self.wakes == now:
+            self.scheduler.state.wakes = None
+            self._stirred = True
 
     def leave(self, request: Request, now: int) -> list[int]:
         """Let a request go; return its blocks, which are still taken."""
@@ -141,7 +147,7 @@ class Replica:
 
         Return the requests that were dropped, as they can never be admitted again.
         """
-        if self.step is not None or not (self._stirred or self.wakes == now):
+        if self.step is not None or not self._stirred:
             return []
         self._stirred = False
         scheduler, usage = self.scheduler, self.usage

@@ -75,10 +75,9 @@ class Scheduler:
     def add(self, request: Request, now: int) -> None:
         """Queue a request that arrives or lands."""
         self.state.enqueue(request, now)
-        arrives = request.memory is None
         queue = self.state.queue
-        (queue.unknown if arrives and self.settings.schedule_ahead else queue.waiting).append(request)
-        request.joined = now
+        (queue.unknown if self.settings.schedule_ahead else queue.waiting).append(request)
+        request.position, request.joined = None, now
         if self.ranking is not None:
             self.ranking.enter(request, self.state.view(now, request))
 
@@ -134,6 +133,13 @@ class Scheduler:
         request.place = "moving"
         request.memory = "host"
         return self.memory.give_up(request)
+
+    def take_back(self, blocks: list[int]) -> None:
+        """Free blocks whose content another instance has by now."""
+        if self.settings.schedule_ahead:
+            self.state.sent.append(blocks)
+        else:
+            self.memory.pool.release(blocks)
 
     def blocks_of(self, request: Request) -> int:
         """Blocks a request holds if it runs, and else those it needs to come in."""

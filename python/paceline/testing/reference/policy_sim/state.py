@@ -40,6 +40,8 @@ class State:
         The group that the batch came to last, and how many there are.
     lingering : list of Request
         Requests that are done, whose memory the next decision still counts as taken.
+    sent : list of list of int
+        Blocks that another instance has read, which the next decision still counts as taken.
     dropped : list of Request
         Requests that can never be admitted again, since the instance last asked.
     wakes : int or None
@@ -59,6 +61,7 @@ class State:
     group: int = 0
     groups: int = 1
     lingering: list[Request] = field(default_factory=list)
+    sent: list[list[int]] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
     wakes: int | None = None
 
