@@ -183,7 +183,7 @@ def sharing(draw: st.DrawFn, least: int, most: int) -> tuple[list[TraceRequest],
 @cache
 @st.composite
 def compositions(draw: st.DrawFn, *, kind: str = "any", moves: bool = False) -> Composed:
-    """Draw a cluster of one or two instances; ``kind`` is ``ranked``, ``unranked``, ``layered`` or ``any``."""
+    """Draw one or two instances; ``kind`` is ``ranked``, ``unranked``, ``layered`` or ``any``."""
     drawn = {
         "ranked": ranked(),
         "unranked": unranked(moves_layers=False),
@@ -197,7 +197,11 @@ def compositions(draw: st.DrawFn, *, kind: str = "any", moves: bool = False) -> 
     for one in fleet:
         if caches and any(request.prefix for request in workload):
             # One of the block sizes divides the other.
-            size = one["block_tokens"] if max(size, one["block_tokens"]) % min(size, one["block_tokens"]) else size
+            size = (
+                one["block_tokens"]
+                if max(size, one["block_tokens"]) % min(size, one["block_tokens"])
+                else size
+            )
     config = wire.cluster(
         *fleet,
         on_arrival=draw(arrival_rules()),

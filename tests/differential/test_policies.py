@@ -16,8 +16,8 @@ from differential.engine import NEVER, NOWHERE, REASON, STATUS, gaps
 from differential.policies import WireCase, policies
 from paceline import _core
 from paceline.testing.reference.policy_sim import (
-    Request,
     Outcome,
+    Request,
     TraceRequest,
     qoe,
     qoe_answering,

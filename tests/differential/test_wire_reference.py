@@ -42,7 +42,9 @@ def test_latencies_split_into_parts_that_are_there(case: WireCase) -> None:
         if request.done:
             parts = split(request)
             assert min(part for part in astuple(parts) if part is not None) >= 0
-            steps = {end - start for start, end in zip(request.token_starts, request.token_times, strict=True)}
+            steps = {
+                end - start for start, end in zip(request.token_starts, request.token_times, strict=True)
+            }
             assert parts.executed >= min(steps)
 
 
@@ -74,7 +76,9 @@ def test_ranked_by_row_it_is_first_come_first_served(case: Case) -> None:
         reject()
     requests = [TraceRequest(*astuple(request)[:4]) for request in case.requests]
     outcome = replay(wire.cluster(*fleet, on_arrival={"rule": case.routing}), requests)
-    assert [request.token_times for request in outcome.requests] == [one.token_times for one in expected.sequences]
+    assert [request.token_times for request in outcome.requests] == [
+        one.token_times for one in expected.sequences
+    ]
     for replica, instance in zip(outcome.replicas, expected.instances, strict=True):
         assert replica.usage == instance.usage
         assert [[row[0], row[1], sorted(row[2]), row[4]] for row in replica.steps] == instance.steps

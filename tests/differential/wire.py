@@ -167,7 +167,7 @@ def cluster(
 
 
 def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = None) -> dict[str, Any]:
-    """Give requests as the columns that the engine takes; what they share only where a block size is given."""
+    """Give requests as the columns that the engine takes; what they share where a block size is given."""
     kinds = {
         "arrival": np.uint64,
         "prompt_tokens": np.uint32,

@@ -56,7 +56,9 @@ def test_transfers_queue_for_the_port() -> None:
 
 def test_blocks_stay_taken_at_the_source_until_the_transfer_ends() -> None:
     requests = [TraceRequest(0, 4, 5, reasoning_tokens=2) for _ in range(3)]
-    held = [moved(requests, until=end).replicas[0].scheduler.memory.pool.held for end in (9, 10, 14, 15, 19, 20)]
+    held = [
+        moved(requests, until=end).replicas[0].scheduler.memory.pool.held for end in (9, 10, 14, 15, 19, 20)
+    ]
     assert held == [15, 10, 10, 5, 5, 0]
 
 

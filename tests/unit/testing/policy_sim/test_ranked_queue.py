@@ -115,7 +115,9 @@ def test_as_many_of_the_worse_give_way_as_a_better_one_needs() -> None:
     The worst gives way, then the second worst, and of each the 2 blocks it held before are copied.
     """
     ranks = order(a_class(field("req.priority")))
-    outcome = replayed(WORSE_TWICE, blocks=10, order=ranks, admission=displace(), preemption=swap(100, out=10))
+    outcome = replayed(
+        WORSE_TWICE, blocks=10, order=ranks, admission=displace(), preemption=swap(100, out=10)
+    )
     assert outcome.replicas[0].steps[1] == [1, [[0, 1, 2], [3, 5, 0]], [2, 1], [4, 0], 2]
     assert outcome.requests[3].token_times == [1 + 40 + 1]
     assert outcome.requests[0].token_times[:2] == [1, 42]

@@ -192,7 +192,8 @@ def replay(
     ...         "requeue_late": False, "prefix_cache": None, "schedule_ahead": False,
     ...     },
     ... }
-    >>> rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
+    >>> rules = {"on_prefilled": None, "on_answering": None, "every": []}
+    >>> rules["on_arrival"] = {"rule": "round_robin"}
     >>> outcome = replay({"instances": [instance], "routing": rules, "until": None}, [TraceRequest(0, 20, 3)])
     >>> outcome.requests[0].token_times
     [30, 41, 52]

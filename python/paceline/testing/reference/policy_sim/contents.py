@@ -32,9 +32,7 @@ class Contents:
     [True, True, False, False]
     """
 
-    def __init__(
-        self, requests: Sequence[TraceRequest], block_tokens: int, trace_block_tokens: int
-    ) -> None:
+    def __init__(self, requests: Sequence[TraceRequest], block_tokens: int, trace_block_tokens: int) -> None:
         self._requests = requests
         self._block_tokens = block_tokens
         self._trace_block_tokens = trace_block_tokens

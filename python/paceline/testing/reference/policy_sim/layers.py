@@ -22,10 +22,11 @@ def groups_for(rule: dict[str, Any], tokens: int) -> int:
     >>> [groups_for(rule, tokens) for tokens in (512, 513, 1025, 9000)]
     [1, 2, 3, 4]
     """
-    per_group = rule["tokens_per_group"]
-    beyond = blocks_for(tokens, per_group) if per_group else rule["most"]
-    groups = next((groups for limit, groups in rule["limits"] if tokens <= limit), beyond)
-    return max(1, min(groups, rule["most"]))
+    most: int = rule["most"]
+    per_group: int = rule["tokens_per_group"]
+    beyond = blocks_for(tokens, per_group) if per_group else most
+    groups: int = next((groups for limit, groups in rule["limits"] if tokens <= limit), beyond)
+    return max(1, min(groups, most))
 
 
 def advance_layers(state: State, step: Step, stage: dict[str, Any]) -> None:

@@ -141,9 +141,12 @@ class Traffic:
             source.leaving[request] = target, already
 
     def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
-        everyone = View(now, self.replicas, self.pace)
-        views = [replace(view, here=view.inst) for view in everyone.each(side["within"])]
-        able = [view for view in views if holds(side["where"], view)]
+        within: list[int] | None = side["within"]
+        able = [
+            one.view(now)
+            for one in self.replicas
+            if (within is None or one.role in within) and holds(side["where"], one.view(now))
+        ]
         able.sort(key=lambda view: values(side["min"], view))
         return [view.inst for view in able if view.inst]
 
@@ -153,8 +156,13 @@ class Traffic:
         able = [
             request
             for request in source.requests
-            if request.running and request.decoding and request not in busy and target.refusal(request.spec) is None
+            if request.running
+            and request.decoding
+            and request not in busy
+            and target.refusal(request.spec) is None
         ]
         able = [request for request in able if holds(choose["where"], source.view(now, request))]
         keys: list[Expr] = choose["min"]
-        return min(able, key=lambda request: (values(keys, source.view(now, request)), request.index), default=None)
+        return min(
+            able, key=lambda request: (values(keys, source.view(now, request)), request.index), default=None
+        )

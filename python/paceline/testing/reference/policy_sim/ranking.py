@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from paceline.testing.reference.policy_sim.expression import holds, timely, values
@@ -70,17 +71,19 @@ class Ranking:
         if self.place(request, view) or not self._refreshes:
             self.look(request, view)
 
-    def start(self, views: list[tuple[Request, View]], now: int, steps: int) -> None:
+    def start(
+        self, requests: list[Request], view_of: Callable[[int, Request], View], now: int, steps: int
+    ) -> None:
         """Rank all requests at the start of a step, before which the instance took ``steps``."""
         refresh = self.every_steps > 0 and steps % self.every_steps == 0
         if self.every_ticks > 0:
             refresh |= now // self.every_ticks > self._last_start // self.every_ticks
         self._last_start = now
-        for request, view in views:
-            changed = self._class_is_timely and self.place(request, view)
+        for request in requests:
+            changed = self._class_is_timely and self.place(request, view_of(now, request))
             drifts = not self._refreshes and any(timely(key) for key in self._keys(request))
             if changed or drifts or refresh:
-                self.look(request, view)
+                self.look(request, view_of(now, request))
 
     def _keys(self, request: Request) -> list[dict[str, Any]]:
         assert request.position is not None

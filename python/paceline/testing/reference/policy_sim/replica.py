@@ -52,12 +52,12 @@ class Replica:
         pace: Pace | None,
         contents: Contents | None = None,
     ) -> None:
-        self.index = index
-        self.role = role
+        self.index: int = index
+        self.role: int = role
         self.blocks: int = config["blocks"]
         self.block_tokens: int = config["block_tokens"]
         self.kv_bytes: int = config.get("kv_bytes_per_token", 0)
-        self.scheduler = Scheduler(config, self.view, contents)
+        self.scheduler: Scheduler = Scheduler(config, self.view, contents)
         self.requests: list[Request] = []  # unfinished ones that are here
         self.leaving: dict[Request, tuple[int, int]] = {}  # where to, and the tokens that are there already
         self.step: Step | None = None

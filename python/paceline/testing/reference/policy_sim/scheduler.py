@@ -44,7 +44,7 @@ class Scheduler:
         contents: Contents | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
-        self.memory = Memory(config["blocks"], settings, contents)
+        self.memory: Memory = Memory(config["blocks"], settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
         self.state = State(
             settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, view
@@ -161,8 +161,7 @@ class Scheduler:
     def _open(self, now: int) -> Step:
         state, settings = self.state, self.settings
         if self.ranking is not None:
-            everyone = [(one, state.view(now, one)) for one in self.running + state.queue.waiting]
-            self.ranking.start(everyone, now, state.formed)
+            self.ranking.start(self.running + state.queue.waiting, state.view, now, state.formed)
         # A lone request starves no other, so its chunks have no limit.
         queued = len(state.queue.waiting) + len(state.queue.swapped)
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
@@ -236,5 +235,12 @@ class Scheduler:
 
 def _place(request: Request, step: Step) -> int:
     """Where a request stands after a step, where decodes stand before prefills."""
-    parts = {"swapped_in_decode": 1, "landed": 1, "swapped_in_chunk": 2, "decode": 3, "chunk": 4, "admitted": 5}
+    parts = {
+        "swapped_in_decode": 1,
+        "landed": 1,
+        "swapped_in_chunk": 2,
+        "decode": 3,
+        "chunk": 4,
+        "admitted": 5,
+    }
     return parts[step.parts[request]] if request in step.parts else 0

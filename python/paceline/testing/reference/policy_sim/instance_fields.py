@@ -1,0 +1,108 @@
+"""What a policy sees of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from paceline.testing.reference.policy_sim.request import ANSWERING, Request
+from paceline.testing.reference.policy_sim.request_fields import seconds, slack_ticks
+
+if TYPE_CHECKING:
+    from paceline.testing.reference.policy_sim.replica import Replica
+    from paceline.testing.reference.policy_sim.scope import Pace, View
+
+_LATEST = 64  # steps whose mean interval is taken
+
+
+def instance_field(name: str, replica: Replica, view: View, position: int | None) -> float:
+    """Return what a policy sees of an instance, times in seconds; ``position`` is a class."""
+    if name in _ALONE:
+        return _ALONE[name](replica)
+    if name == "answering_on_pace":
+        return on_pace(replica, view.pace, view.now)
+    if name == "class_requests":
+        return sum(request.position == position for request in replica.requests)
+    assert view.request is not None, name
+    return _OF_A_REQUEST[name](replica, view.request)
+
+
+def on_pace(replica: Replica, pace: Pace | None, now: int) -> bool:
+    """Whether no answering request of an instance keeps its reader waiting."""
+    if pace is None:
+        return True
+    left = [slack_ticks(request, pace, now) for request in replica.requests]
+    return all(ticks > 0 for ticks in left if ticks is not None)
+
+
+def _count(condition: Callable[[Request], bool]) -> Callable[[Replica], int]:
+    return lambda at: sum(condition(request) for request in at.requests)
+
+
+def _kv(*memories: str) -> Callable[[Replica], int]:
+    return lambda at: sum(request.computed for request in at.requests if request.memory in memories)
+
+
+def _kv_usage(at: Replica) -> float:
+    return (at.blocks - at.scheduler.memory.free) / at.blocks
+
+
+def _mean_token_interval(at: Replica) -> float:
+    gaps = at.decode_gaps[-_LATEST:]
+    return seconds(sum(gaps)) / len(gaps) if gaps else 0.0
+
+
+def _prefill_delay(at: Replica) -> float:
+    return seconds(sum(at.prefill_ticks(request.spec) for request in at.requests if request.generated == 0))
+
+
+def _fresh(at: Replica) -> int:
+    return sum(request.phase == ANSWERING and at.scheduler.quanta(request) == 0 for request in at.requests)
+
+
+def _head_blocks(at: Replica) -> int:
+    head = at.scheduler.head
+    return at.scheduler.blocks_of(head) if head else 0
+
+
+def _fits(at: Replica, request: Request) -> bool:
+    memory = at.scheduler.memory
+    held = len(request.blocks) if request.running and request.where == at.index else 0
+    return memory.blocks_for(request.tokens) - held <= memory.free
+
+
+def _prefix_tokens(at: Replica, request: Request) -> int:
+    return len(at.scheduler.memory.hits(request, request.spec.prompt_tokens)) * at.block_tokens
+
+
+_ALONE: dict[str, Callable[[Replica], float]] = {
+    "kv_tokens": lambda at: sum(request.computed for request in at.requests),
+    "gpu_kv_tokens": _kv("gpu"),
+    "cpu_kv_tokens": _kv("cpu", "host"),
+    "free_blocks": lambda at: at.scheduler.memory.free,
+    "total_blocks": lambda at: at.blocks,
+    "block_tokens": lambda at: at.block_tokens,
+    "free_cpu_blocks": lambda at: at.scheduler.memory.cpu_pool.free,
+    "kv_usage": _kv_usage,
+    "running": _count(lambda request: request.running),
+    "waiting": _count(lambda request: request.place == "queued" and request.memory != "cpu"),
+    "swapped": _count(lambda request: request.place == "queued" and request.memory == "cpu"),
+    "requests": lambda at: len(at.requests),
+    "reasoning_requests": _count(lambda request: request.phase != ANSWERING),
+    "answering_requests": _count(lambda request: request.phase == ANSWERING),
+    "fresh_answering_requests": _fresh,
+    "running_tokens": lambda at: sum(request.tokens for request in at.requests if request.running),
+    "outstanding_tokens": lambda at: sum(request.tokens for request in at.requests),
+    "mean_token_interval_s": _mean_token_interval,
+    "prefill_delay_s": _prefill_delay,
+    "waiting_blocks": lambda at: sum(at.scheduler.blocks_of(request) for request in at.scheduler.queue),
+    "head_blocks": _head_blocks,
+    "role": lambda at: at.role,
+    "index": lambda at: at.index,
+}
+
+_OF_A_REQUEST: dict[str, Callable[[Replica, Request], float]] = {
+    "fits": _fits,
+    "prefill_s": lambda at, request: seconds(at.prefill_ticks(request.spec)),
+    "prefix_tokens": _prefix_tokens,
+}

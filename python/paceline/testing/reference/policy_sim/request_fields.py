@@ -1,0 +1,77 @@
+"""What a policy sees of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from paceline.testing.reference.policy_sim.pacing import slack
+from paceline.testing.reference.policy_sim.request import ANSWERING, Request
+
+if TYPE_CHECKING:
+    from paceline.testing.reference.policy_sim.replica import Replica
+    from paceline.testing.reference.policy_sim.scope import Pace, View
+
+TICKS_PER_SECOND = 10**12
+FOREVER = 1e18  # seconds of slack where nothing paces
+
+
+def seconds(ticks: int) -> float:
+    """Return a span of ticks in seconds."""
+    return ticks / TICKS_PER_SECOND
+
+
+def slack_ticks(request: Request, pace: Pace, now: int) -> int | None:
+    """How long an answering request's reader has something to read; None where it isn't answering."""
+    if request.phase != ANSWERING:
+        return None
+    if request.answer_times:
+        return slack(request.answer_times, pace.interval, now)
+    assert request.reasoning_end is not None
+    return request.reasoning_end + pace.first - now
+
+
+def request_field(name: str, request: Request, view: View) -> float:
+    """Return what a policy sees of a request, times in seconds."""
+    if name in _ALONE:
+        return _ALONE[name](request)
+    if name in _TIMED:
+        return _TIMED[name](request, view.now)
+    if name == "slack_s":
+        ticks = slack_ticks(request, view.pace, view.now) if view.pace else None
+        return FOREVER if ticks is None else seconds(ticks)
+    at = view.inst or view.here
+    assert at is not None, name
+    return _ON_INSTANCE[name](request, at)
+
+
+_ALONE: dict[str, Callable[[Request], float]] = {
+    "arrival_s": lambda one: seconds(one.spec.arrival),
+    "joined_s": lambda one: seconds(one.joined),
+    "prompt_tokens": lambda one: one.spec.prompt_tokens,
+    "generated_tokens": lambda one: one.generated,
+    "context_tokens": lambda one: one.tokens,
+    "kv_tokens": lambda one: one.computed,
+    "phase": lambda one: one.phase,
+    "priority": lambda one: one.spec.priority,
+    "score": lambda one: one.spec.score,
+    "tenant": lambda one: one.spec.tenant,
+    "preemptions": lambda one: one.preemptions,
+    "running": lambda one: one.running,
+    "output_tokens": lambda one: one.spec.output_tokens,
+    "remaining_tokens": lambda one: one.spec.output_tokens - one.generated,
+    "reasoning_tokens": lambda one: one.spec.reasoning_tokens,
+}
+
+_TIMED: dict[str, Callable[[Request, int], float]] = {
+    "age_s": lambda one, now: seconds(now - one.spec.arrival),
+    "waiting_s": lambda one, now: seconds(now - one.queued_at) if one.place == "queued" else 0.0,
+    "attained_s": lambda one, now: seconds(one.attained + (now - one.admitted_at if one.running else 0)),
+}
+
+_ON_INSTANCE: dict[str, Callable[[Request, Replica], float]] = {
+    "prefill_s": lambda one, at: seconds(at.prefill_ticks(one.spec)),
+    "blocks": lambda one, at: at.scheduler.blocks_of(one),
+    "idle_steps": lambda one, at: at.formed - one.idle_from if one.place == "queued" else 0,
+    "quanta": lambda one, at: at.scheduler.quanta(one),
+}
