@@ -51,6 +51,7 @@ class Row:
     reason: str | None
     instance: int | None
     generated: int
+    cached: int
     preemptions: int
     scheduled: int | None
     first_token: int | None
@@ -78,6 +79,7 @@ def _row(outcome: Outcome, request: Request) -> Row:
         reason=outcome.rejected[request.index],
         instance=outcome.instance[request.index],
         generated=request.generated,
+        cached=request.hit_tokens,
         preemptions=request.preemptions,
         scheduled=request.scheduled,
         first_token=times[0] if times else None,
@@ -114,6 +116,7 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 reason=REASON[outcome.reason[index]],
                 instance=at("instance", index, "instance"),
                 generated=int(outcome.generated_tokens[index]),
+                cached=int(outcome.cached_tokens[index]),
                 preemptions=int(outcome.preemptions[index]),
                 scheduled=at("scheduled_ticks", index, "scheduled"),
                 first_token=at("first_token_ticks", index, "first_token"),

@@ -10,63 +10,31 @@ from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
 MOST_STEPS = 3000
-PLAIN_ADMIT = {"kind": "admit", "unless_swapped": False, "count_decodes": True, "gather": None}
-PLAIN = {
-    "long_prefill_token_threshold": 0,
-    "exclusive_prefill": False,
-    "watermark_blocks": 0,
-    "spare_block": False,
-    "decodes_first": False,
-    "refund": True,
-    "stop_at_own_preemption": False,
-    "requeue_late": False,
-    "prefix_cache": None,
-    "schedule_ahead": False,
-}
-
-
-def covers(case: Case) -> bool:
-    """Whether the reference simulator can replay a case."""
-    if case.config["lockstep"] is not None or not case.config["roles"]:
-        return False
-    if "prefix_tokens" in str(case.config["routing"]):
-        return False
-    if not all("reasoning_tokens" in row for row in case.requests):
-        return False
-    return all(_covers(one) for one in case.config["instances"])
-
-
-def _covers(instance: dict[str, Any]) -> bool:
-    scheduler = instance["scheduler"]
-    kinds = [stage["kind"] for stage in scheduler["stages"]]
-    if kinds != ["running", "admit"] or scheduler["order"]["kind"] != "ranked":
-        return False
-    if instance["cost"]["kind"] != "affine" or instance["traffic"] is not None:
-        return False
-    admit = scheduler["stages"][1]
-    return PLAIN.items() <= scheduler.items() and PLAIN_ADMIT.items() <= admit.items()
 
 
 def reference(case: Case) -> Any | None:
     """Replay a case through the reference; None where it does not cover it, or finds no end."""
-    from paceline.testing.reference.wire import WireRequest, replay_wire
+    from paceline.testing.reference.policy_sim import TraceRequest, covers, replay
 
-    if not covers(case):
+    if not covers(case.config):
         return None
     rows = [
-        WireRequest(
+        TraceRequest(
             row["arrival"],
             row["prompt_tokens"],
             row["output_tokens"],
             row["priority"],
-            reasoning_tokens=row["reasoning_tokens"],
+            tuple(row.get("prefix", ())),
+            reasoning_tokens=row.get("reasoning_tokens", 0),
             score=row["score"],
             tenant=row["tenant"],
+            session=row.get("session"),
         )
         for row in case.requests
     ]
+    size = case.prefix_block_tokens or None
     try:
-        return replay_wire(case.config, rows, most_steps=MOST_STEPS)
+        return replay(case.config, rows, prefix_block_tokens=size, most_steps=MOST_STEPS)
     except RuntimeError:
         return None
 
@@ -113,8 +81,20 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
             "peak_running": usage.peak_running,
             "peak_waiting": usage.peak_waiting,
             "peak_blocks": usage.peak_blocks,
-            "swap_overflows": replica.scheduler.swap_overflows,
+            "sent": replica.counts.sent,
+            "landed": replica.counts.landed,
+            "swap_overflows": replica.scheduler.memory.swap_overflows,
+            "prefix_queries": replica.scheduler.memory.queried_tokens,
+            "prefix_hits": replica.scheduler.memory.hit_tokens,
+            "evictions": replica.scheduler.memory.pool.evictions,
         }
+        if replayed.case.config["until"] is None:
+            counters |= {
+                "prefill_tokens": replica.counts.prefill_tokens,
+                "decode_tokens": replica.counts.decode_tokens,
+                "swapped_out_blocks": replica.counts.swapped_out_blocks,
+                "swapped_in_blocks": replica.counts.swapped_in_blocks,
+            }
         differ = {name: (used[name], value) for name, value in counters.items() if used[name] != value}
         if differ:
             yield Failure("reference: usage", f"instance {index}: {differ}")

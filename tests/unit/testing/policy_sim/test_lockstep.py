@@ -1,0 +1,31 @@
+"""Instances that step together, in the reference, worked out by hand."""
+
+from __future__ import annotations
+
+from differential.wire import cluster, instance
+from paceline.testing.reference.policy_sim import TraceRequest, replay
+
+
+def test_all_steps_last_as_long_as_the_slowest_and_what_they_share() -> None:
+    """Parts take 10 + 1 a token; what is shared takes 2 ticks a token. The first step has 4 and 8 tokens.
+
+    Row 2 arrives at 3 on an instance that idles until all steps have ended.
+    """
+    parts = [instance(step=10, token=1) for _ in range(3)]
+    shared = {"at": [1, 2], "ticks": [2, 4]}
+    config = {**cluster(*parts), "lockstep": {"shared": shared, "padded": 0}}
+    requests = [TraceRequest(0, 4, 2), TraceRequest(0, 8, 1), TraceRequest(3, 1, 1)]
+    outcome = replay(config, requests)
+    first = 18 + 2 * (4 + 8 + 1)  # the instance without work takes part with a token
+    assert outcome.requests[0].token_times[0] == outcome.requests[1].token_times[0] == first
+    assert outcome.requests[2].scheduled == first
+    second = first + 11 + 2 * 3
+    assert outcome.requests[0].token_times[1] == outcome.requests[2].token_times[0] == second
+
+
+def test_small_steps_are_padded_to_the_one_with_most_tokens() -> None:
+    parts = [instance(step=10) for _ in range(2)]
+    shared = {"at": [1, 2], "ticks": [2, 4]}
+    config = {**cluster(*parts), "lockstep": {"shared": shared, "padded": 8}}
+    outcome = replay(config, [TraceRequest(0, 8, 1)])
+    assert outcome.requests[0].token_times == [10 + 2 * 16]

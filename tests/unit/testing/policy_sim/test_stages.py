@@ -1,0 +1,215 @@
+"""Stages and the rules that they share, in the reference, worked out by hand.
+
+A step takes a tick and a block holds a token unless said otherwise. A step's row is its start, its
+requests as [row, tokens, computed before], the rows of its victims, the blocks copied, and free blocks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from differential.wire import Wire, cluster, instance, swap
+from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay
+
+RUNNING: Wire = {"kind": "running"}
+PREFILLS: Wire = {"kind": "prefills"}
+
+
+def admit(**fields: Any) -> Wire:  # noqa: ANN401 - any field of the stage
+    plain = {"chunked": True, "unless_preempted": False, "unless_swapped": False, "count_decodes": True}
+    return {"kind": "admit", **plain, "gather": None, **fields}
+
+
+def decodes(**fields: bool) -> Wire:
+    return {"kind": "decodes", "charged": True, "seated": False, "over_prefills": True, **fields}
+
+
+def swap_in(*, unless_preempted: bool = False) -> Wire:
+    return {"kind": "swap_in", "unless_preempted": unless_preempted}
+
+
+def layered(layers: int, groups: int) -> Wire:
+    rule = {"limits": [], "tokens_per_group": 0, "most": groups}
+    return {"kind": "layered", "layers": layers, "groups": rule}
+
+
+def replayed(
+    requests: list[TraceRequest],
+    *stages: Wire,
+    blocks: int = 1000,
+    budget: int = 1000,
+    seats: int = 1000,
+    step: int = 1,
+    allocation: str = "sequence",
+    **rules: Any,  # noqa: ANN401 - any field of the scheduler
+) -> Outcome:
+    one = instance(blocks, budget=budget, seats=seats, step=step, allocation=allocation)
+    one["scheduler"] |= {"stages": list(stages), "order": {"kind": "arrival"}, "victim": "latest", **rules}
+    return replay(cluster(one), requests)
+
+
+def rows(outcome: Outcome) -> list[list[Any]]:
+    return outcome.replicas[0].steps
+
+
+def tokens(outcome: Outcome) -> list[list[int]]:
+    return [request.token_times for request in outcome.requests]
+
+
+def test_a_request_that_has_its_tokens_is_passed_over_by_later_stages() -> None:
+    outcome = replayed([TraceRequest(0, 20, 2)], admit(), RUNNING, budget=8, allocation="chunk")
+    assert [row[1] for row in rows(outcome)] == [[[0, 8, 0]], [[0, 8, 8]], [[0, 4, 16]], [[0, 1, 20]]]
+
+
+def test_a_step_with_prefills_has_no_decodes_where_they_exclude_each_other() -> None:
+    """Row 1 arrives at 1 with a prompt of two steps, in which row 0 sits."""
+    outcome = replayed(
+        [TraceRequest(0, 4, 3), TraceRequest(1, 14, 1)],
+        PREFILLS,
+        admit(),
+        decodes(),
+        budget=8,
+        exclusive_prefill=True,
+    )
+    assert tokens(outcome) == [[1, 4, 5], [3]]
+
+
+def test_a_half_done_prefill_is_not_swapped_in_beside_decodes_that_exclude_it() -> None:
+    """Of 16 blocks, rows 0, 1 and 2 hold 2, 8 and 6 at 3: row 2 lacks two for its prompt, and waits.
+
+    So rows 0 and 1 decode, and row 2 gives way. There would be room for it again from 5 on, when row 1
+    is done. Row 0 decodes until 14.
+    """
+    outcome = replayed(
+        [TraceRequest(0, 2, 12), TraceRequest(0, 8, 3), TraceRequest(0, 8, 1)],
+        PREFILLS,
+        admit(),
+        decodes(),
+        swap_in(),
+        blocks=16,
+        budget=8,
+        allocation="chunk_if_all_fits",
+        exclusive_prefill=True,
+        long_prefill_token_threshold=3,
+        preemption=swap(100),
+    )
+    assert rows(outcome)[3] == [3, [[0, 1, 2], [1, 1, 8]], [2], [6, 0], 4]
+    assert tokens(outcome) == [[1, *range(4, 15)], [3, 4, 5], [15]]
+
+
+def test_a_swapped_prefill_needs_blocks_for_all_that_it_computes() -> None:
+    """Of 16 blocks, rows 0, 1 and 2 hold 3, 5 and 8 at 2, and row 2 gives way with 8 of its 12 tokens.
+
+    At 3 row 1 is done and 11 blocks are free: room for what row 2 had, not for what it has to compute.
+    It comes back at 10, when row 0 is done.
+    """
+    outcome = replayed(
+        [TraceRequest(0, 2, 10), TraceRequest(0, 4, 3), TraceRequest(0, 12, 1)],
+        RUNNING,
+        swap_in(),
+        admit(unless_swapped=True),
+        blocks=16,
+        budget=8,
+        allocation="chunk",
+        preemption=swap(100),
+    )
+    assert rows(outcome)[2] == [2, [[0, 1, 3], [1, 1, 5]], [2], [8, 0], 6]
+    assert rows(outcome)[3] == [3, [[0, 1, 4]], [], [0, 0], 11]
+    assert rows(outcome)[-1] == [10, [[2, 4, 8]], [], [0, 8], 4]
+
+
+def test_copies_are_charged_to_the_step_that_is_formed_where_all_gave_way() -> None:
+    """Both need a block at 1 and none is free: row 1 gives way, then row 0 finds two free.
+
+    Each block out takes 10 ticks; the two of row 1 are copied before the step at 1.
+    """
+    outcome = replayed(
+        [TraceRequest(0, 2, 3), TraceRequest(0, 2, 2)],
+        RUNNING,
+        swap_in(unless_preempted=True),
+        admit(),
+        blocks=4,
+        preemption=swap(100, out=10),
+    )
+    assert rows(outcome)[1] == [1, [[0, 1, 2]], [1], [2, 0], 1]
+    assert outcome.requests[0].token_times == [1, 1 + 20 + 1, 23]
+
+
+def test_a_batch_is_gathered_until_it_is_full_or_the_first_has_waited() -> None:
+    gather = {"size": 3, "wait": 10}
+    requests = [TraceRequest(at, 2, 1) for at in (0, 4, 20, 21, 22, 23)]
+    outcome = replayed(requests, RUNNING, admit(gather=gather))
+    # Rows 0 and 1 start as row 0 has waited 10; three are there at 22; row 5 waits until 33.
+    assert tokens(outcome) == [[11], [11], [23], [23], [23], [34]]
+
+
+def test_decodes_that_lost_their_turn_stand_before_those_that_ran() -> None:
+    """Decodes first in the order: the prompt of row 1 goes on behind row 0, admitted after it."""
+    outcome = replayed(
+        [TraceRequest(0, 9, 2), TraceRequest(0, 2, 6)],
+        admit(),
+        RUNNING,
+        budget=6,
+        decodes_first=True,
+        long_prefill_token_threshold=4,
+    )
+    # At 1 row 1 decodes; from then on it stands before the prefill of row 0.
+    assert [[entry[0] for entry in row[1]] for row in rows(outcome)][:3] == [[0, 1], [1, 0], [1, 0]]
+
+
+def test_a_victim_may_come_back_in_its_step_unless_it_is_queued_late() -> None:
+    """Of 5 blocks rows 0 and 1 hold 4 at 1. Row 0 takes the fifth, and row 1 finds none: it gives way."""
+    requests = [TraceRequest(0, 2, 2), TraceRequest(0, 2, 2), TraceRequest(1, 1, 1)]
+    soon, late = (
+        replayed(requests, RUNNING, admit(), blocks=5, allocation="chunk", requeue_late=late)
+        for late in (False, True)
+    )
+    assert rows(soon)[1] == [1, [[0, 1, 2]], [1], [0, 0], 2]
+    # Its place at the head of the queue is only taken once row 2 is in.
+    assert rows(late)[1] == [1, [[0, 1, 2], [2, 1, 0]], [1], [0, 0], 1]
+
+
+def test_requests_behind_one_that_gave_way_to_itself_sit_the_step_out() -> None:
+    """A block holds two tokens; at 2 row 0 needs one, and the worst by priority is itself."""
+    requests = [TraceRequest(0, 3, 4, priority=1), TraceRequest(0, 2, 4)]
+    rules: dict[str, Any] = {"victim": "worst", "blocks": 6, "allocation": "chunk"}
+    goes_on = replayed(requests, RUNNING, admit(unless_preempted=True), **rules)
+    stops = replayed(
+        requests, RUNNING, admit(unless_preempted=True), stop_at_own_preemption=True, **rules
+    )
+    own = next(i for i, row in enumerate(rows(goes_on)) if row[2] == [0])
+    assert [entry[0] for entry in rows(goes_on)[own][1]] == [1]
+    # Nobody is left to run in it, so that it is formed again, with what came free.
+    assert rows(stops)[own][1][0][0] == 1
+
+
+def test_prefills_go_through_groups_of_layers_beside_decodes() -> None:
+    """Five layers in two groups, of three and two: a prompt of ten tokens takes 6 ticks, then 4, on its own."""
+    one = instance(1000, step=0, token=1, allocation="sequence")
+    stages = [decodes(charged=False), layered(5, 2)]
+    one["scheduler"] |= {"stages": stages, "order": {"kind": "arrival"}, "victim": "latest"}
+    outcome = replay(cluster(one), [TraceRequest(0, 10, 2), TraceRequest(7, 10, 1)])
+    # Row 1 comes in at 10, beside row 0's last token: 1 + 6, and 4.
+    assert tokens(outcome) == [[10, 17], [21]]
+    assert [step.group for step in outcome.replicas[0].formed_steps] == [(0, 2), (1, 2), (0, 2), (1, 2)]
+    assert outcome.replicas[0].counts.prefill_tokens == 20
+
+
+def test_a_newcomer_waits_for_the_step_that_is_decided_already() -> None:
+    """Steps of 10: row 1 arrives at 5, after the step from 0 has started; it comes in at 20, not at 10."""
+    requests = [TraceRequest(0, 2, 5), TraceRequest(5, 2, 1)]
+    plain, ahead = (
+        replayed(requests, RUNNING, admit(), step=10, schedule_ahead=ahead) for ahead in (False, True)
+    )
+    assert tokens(plain)[1] == [20]
+    assert tokens(ahead)[1] == [30]
+
+
+def test_memory_of_a_request_that_is_done_counts_from_the_step_after_the_next() -> None:
+    """Row 1 fits only without row 0, which is done at 10; the step at 10 is decided already, and empty."""
+    requests = [TraceRequest(0, 4, 1), TraceRequest(0, 4, 1), TraceRequest(0, 1, 3)]
+    outcome = replayed(requests, RUNNING, admit(), blocks=8, step=10, schedule_ahead=True)
+    assert tokens(outcome)[0] == [10]
+    again = replayed(requests[:2], RUNNING, admit(), blocks=7, step=10, schedule_ahead=True)
+    # With no other request there is nothing to run at 10, so that all is known at once.
+    assert tokens(again) == [[10], [20]]
