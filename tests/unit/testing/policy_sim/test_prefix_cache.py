@@ -11,7 +11,7 @@ from paceline.testing.reference.policy_sim.contents import Contents
 CACHED = {"unknown_first": True}
 
 
-def replayed(requests: list[TraceRequest], *, blocks: int, block_tokens: int = 1, **rules: Any) -> Outcome:  # noqa: ANN401
+def replayed(requests: list[TraceRequest], *, blocks: int, block_tokens: int = 1, **rules: Any) -> Outcome:
     ranks: Wire = rules.pop("order", {"kind": "arrival"})
     one = instance(blocks, block_tokens=block_tokens, allocation="chunk", order=ranks)
     one["scheduler"] |= {"prefix_cache": CACHED, "victim": "latest", **rules}

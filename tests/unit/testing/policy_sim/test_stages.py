@@ -15,7 +15,7 @@ RUNNING: Wire = {"kind": "running"}
 PREFILLS: Wire = {"kind": "prefills"}
 
 
-def admit(**fields: Any) -> Wire:  # noqa: ANN401 - any field of the stage
+def admit(**fields: Any) -> Wire:
     plain = {"chunked": True, "unless_preempted": False, "unless_swapped": False, "count_decodes": True}
     return {"kind": "admit", **plain, "gather": None, **fields}
 
@@ -41,7 +41,7 @@ def replayed(
     seats: int = 1000,
     step: int = 1,
     allocation: str = "sequence",
-    **rules: Any,  # noqa: ANN401 - any field of the scheduler
+    **rules: Any,
 ) -> Outcome:
     one = instance(blocks, budget=budget, seats=seats, step=step, allocation=allocation)
     one["scheduler"] |= {"stages": list(stages), "order": {"kind": "arrival"}, "victim": "latest", **rules}
@@ -174,9 +174,7 @@ def test_requests_behind_one_that_gave_way_to_itself_sit_the_step_out() -> None:
     requests = [TraceRequest(0, 3, 4, priority=1), TraceRequest(0, 2, 4)]
     rules: dict[str, Any] = {"victim": "worst", "blocks": 6, "allocation": "chunk"}
     goes_on = replayed(requests, RUNNING, admit(unless_preempted=True), **rules)
-    stops = replayed(
-        requests, RUNNING, admit(unless_preempted=True), stop_at_own_preemption=True, **rules
-    )
+    stops = replayed(requests, RUNNING, admit(unless_preempted=True), stop_at_own_preemption=True, **rules)
     own = next(i for i, row in enumerate(rows(goes_on)) if row[2] == [0])
     assert [entry[0] for entry in rows(goes_on)[own][1]] == [1]
     # Nobody is left to run in it, so that it is formed again, with what came free.

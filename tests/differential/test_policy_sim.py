@@ -1,30 +1,35 @@
-"""The reference for policies against itself, and against the reference for vLLM where they must agree."""
+"""The simulator for policies against itself, and against the code-shaped references where they must agree."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, replace
 from typing import Any
 
+import pytest
 from hypothesis import given, reject
+from hypothesis import strategies as st
 
 from differential import wire
+from differential.compositions import Composed, compositions
+from differential.engine import _instance as as_wire
 from differential.policies import WireCase, policies
-from differential.strategies import Case, cases
+from differential.strategies import KINDS, Case, Kind, cases
 from paceline.testing.reference import VllmV1Config, replay_cluster
 from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay, split
+from paceline.testing.reference.policy_sim.ahead import free_lingering
 
 
 def replayed(case: WireCase) -> Outcome:
     """Replay a case; drop those in which nobody ever gets anywhere."""
+    size = case.prefix_block_tokens if isinstance(case, Composed) else None
     try:
-        return replay(case.config, case.requests, most_steps=3000)
+        return replay(case.config, case.requests, prefix_block_tokens=size, most_steps=3000)
     except RuntimeError:
         reject()
 
 
-@given(case=policies())
-def test_everybody_gets_all_tokens_and_leaves_nothing_behind(case: WireCase) -> None:
-    outcome = replayed(case)
+def ends_well(outcome: Outcome) -> None:
+    """Check that every request got all its tokens, and holds nothing any more."""
     for row, request in enumerate(outcome.requests):
         assert outcome.status(row) in ("finished", "rejected")
         if request.done:
@@ -32,8 +37,14 @@ def test_everybody_gets_all_tokens_and_leaves_nothing_behind(case: WireCase) -> 
             assert request.token_times == sorted(set(request.token_times))
     for replica in outcome.replicas:
         scheduler = replica.scheduler
+        free_lingering(scheduler.state)
         assert [*replica.requests, *replica.leaving, *scheduler.queue, *scheduler.running] == []
         assert scheduler.memory.pool.held == scheduler.memory.cpu_pool.held == 0
+
+
+@given(case=policies())
+def test_everybody_gets_all_tokens_and_leaves_nothing_behind(case: WireCase) -> None:
+    ends_well(replayed(case))
 
 
 @given(case=policies())
@@ -46,6 +57,38 @@ def test_latencies_split_into_parts_that_are_there(case: WireCase) -> None:
                 end - start for start, end in zip(request.token_starts, request.token_times, strict=True)
             }
             assert parts.executed >= min(steps)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+def test_given_a_schedulers_policy_it_is_that_scheduler(data: st.DataObject, kind: Kind) -> None:
+    """Each scheduler's own code, followed line by line, against the composition that stands for it."""
+    case = data.draw(cases(kind))
+    try:
+        expected = replay_cluster(case.requests, case.instances, case.routing)
+    except RuntimeError:
+        reject()
+    fleet = [as_wire(case, index) for index in range(len(case.instances))]
+    requests = [TraceRequest(*astuple(request)) for request in case.requests]
+    outcome = replay(wire.cluster(*fleet, on_arrival={"rule": case.routing}), requests)
+    assert [one.token_times for one in outcome.requests] == [one.token_times for one in expected.sequences]
+    assert outcome.rejected == expected.rejected
+    assert outcome.instance == expected.instance
+    assert [one.preemptions for one in outcome.requests] == [one.preemptions for one in expected.sequences]
+    assert [one.hit_tokens for one in outcome.requests] == [one.hit_tokens for one in expected.sequences]
+    for replica, instance in zip(outcome.replicas, expected.instances, strict=True):
+        assert replica.usage == instance.usage
+        assert [row[-1] for row in replica.steps] == [row[-1] for row in instance.steps]
+
+
+@given(case=compositions())
+def test_under_any_composition_everybody_gets_all_tokens_and_leaves_nothing_behind(case: Composed) -> None:
+    ends_well(replayed(case))
+
+
+@given(case=compositions(moves=True))
+def test_likewise_where_requests_move(case: Composed) -> None:
+    ends_well(replayed(case))
 
 
 @given(case=cases("vllm"))
