@@ -182,7 +182,7 @@ def test_requests_behind_one_that_gave_way_to_itself_sit_the_step_out() -> None:
 
 
 def test_prefills_go_through_groups_of_layers_beside_decodes() -> None:
-    """Five layers in two groups, of three and two: a prompt of ten tokens takes 6 ticks, then 4, on its own."""
+    """Five layers in two groups, of three and two: a prompt of ten tokens takes 6 ticks, then 4."""
     one = instance(1000, step=0, token=1, allocation="sequence")
     stages = [decodes(charged=False), layered(5, 2)]
     one["scheduler"] |= {"stages": stages, "order": {"kind": "arrival"}, "victim": "latest"}
