@@ -4,8 +4,9 @@ Written to be read beside the schedulers it follows, and slow. It leaps over not
 block by name, and shares no code with the engine. Each generation of scheduler is one file,
 :mod:`~paceline.testing.reference.vllm_v1`, :mod:`~paceline.testing.reference.vllm_v0` and
 :mod:`~paceline.testing.reference.layered`; they share the pool of blocks and the clock.
-Policies (ranked queues, routing rules, moves between instances, pacing) are in
-:mod:`~paceline.testing.reference.policy_sim`, which reads the engine's own configuration.
+Policies are in :mod:`~paceline.testing.reference.policy_sim`, which reads the engine's own
+configuration: any composition of stages and rules, ranked queues, prefix caching, routing, moves
+between instances and pacing. Given the policies of those schedulers, it decides as their files do.
 """
 
 from __future__ import annotations

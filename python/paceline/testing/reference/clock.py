@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from paceline.testing.reference.cost import AffineCost
 from paceline.testing.reference.instance import Config, Instance
@@ -64,6 +64,85 @@ class Outcome:
         return "waiting" if sequence in queued else "running"
 
 
+class Clocked(Protocol):
+    """What moves from moment to moment."""
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is anything left to do."""
+        ...
+
+    def next_moment(self) -> int:
+        """When the next thing happens."""
+        ...
+
+    def pass_time(self, moment: int) -> None:
+        """Account for the time until a moment, in which nothing changes."""
+        ...
+
+    def advance(self, now: int) -> None:
+        """Let everything happen that happens at a moment."""
+        ...
+
+
+def run(clocked: Clocked, until: int | None) -> None:
+    """Run a clock until there is nothing left to do, or until ``until``: what happens then still happens."""
+    while clocked.unfinished:
+        now = clocked.next_moment()
+        if until is not None and now > until:
+            clocked.pass_time(until)
+            return
+        clocked.pass_time(now)
+        clocked.advance(now)
+
+
+class Fleet:
+    """Instances behind a router, in the middle of a replay."""
+
+    def __init__(self, instances: list[Instance], requests: Iterable[Request], routing: Routing) -> None:
+        sequences = [Sequence(index, request) for index, request in enumerate(requests)]
+        self.outcome = Outcome(sequences, [None] * len(sequences), [None] * len(sequences), instances)
+        self._to_come = sequences.copy()
+        self._router = Router(routing, instances)
+
+    @property
+    def _times(self) -> list[int]:
+        ends = [instance.ends for instance in self.outcome.instances if instance.ends is not None]
+        return ends + [sequence.request.arrival for sequence in self._to_come[:1]]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether there is anything left to do."""
+        return bool(self._times)
+
+    def next_moment(self) -> int:
+        """When the next thing happens."""
+        return min(self._times)
+
+    def pass_time(self, moment: int) -> None:
+        """Account for the time until a moment, in which nothing changes."""
+        for instance in self.outcome.instances:
+            instance.pass_time(moment - self.outcome.end)
+        self.outcome.end = moment
+
+    def advance(self, now: int) -> None:
+        """End the steps that end now, route the requests that arrive now, and start steps."""
+        instances = self.outcome.instances
+        for instance in instances:
+            if instance.ends == now:
+                instance.end(now)
+        while self._to_come and self._to_come[0].request.arrival == now:
+            sequence = self._to_come.pop(0)
+            picked = self._router.pick(sequence.request)
+            if isinstance(picked, str):
+                self.outcome.rejected[sequence.index] = picked
+            else:
+                self.outcome.instance[sequence.index] = picked
+                instances[picked].arrive(sequence)
+        for instance in instances:
+            instance.start(now)
+
+
 def replay_cluster(
     requests: Iterable[Request],
     instances: Iterable[tuple[Config, AffineCost]],
@@ -106,37 +185,11 @@ def replay_cluster(
     >>> outcome.first_token, outcome.finish, outcome.rejected
     ([10, 15, None], [30, 15, None], [None, None, 'blocks'])
     """
-    fleet = [Instance(config, cost, config.scheduler()) for config, cost in instances]
-    router = Router(routing, fleet)
-    sequences = [Sequence(index, request) for index, request in enumerate(requests)]
-    outcome = Outcome(sequences, [None] * len(sequences), [None] * len(sequences), fleet)
-    to_come = sequences.copy()
-    while True:
-        times = [instance.ends for instance in fleet if instance.ends is not None]
-        times += [sequence.request.arrival for sequence in to_come[:1]]
-        if not times:
-            return outcome
-        now = min(times)
-        stops = until is not None and now > until
-        moment = until if stops and until is not None else now
-        for instance in fleet:
-            instance.pass_time(moment - outcome.end)
-        outcome.end = moment
-        if stops:
-            return outcome
-        for instance in fleet:
-            if instance.ends == now:
-                instance.end(now)
-        while to_come and to_come[0].request.arrival == now:
-            sequence = to_come.pop(0)
-            picked = router.pick(sequence.request)
-            if isinstance(picked, str):
-                outcome.rejected[sequence.index] = picked
-            else:
-                outcome.instance[sequence.index] = picked
-                fleet[picked].arrive(sequence)
-        for instance in fleet:
-            instance.start(now)
+    fleet = Fleet(
+        [Instance(config, cost, config.scheduler()) for config, cost in instances], requests, routing
+    )
+    run(fleet, until)
+    return fleet.outcome
 
 
 def replay(requests: Iterable[Request], config: Config, cost: AffineCost) -> dict[str, list[Any]]:

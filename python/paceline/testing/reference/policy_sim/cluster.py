@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import ticks_together
@@ -26,7 +27,11 @@ class Cluster:
     """A cluster in the middle of a replay."""
 
     def __init__(
-        self, config: dict[str, Any], requests: Sequence[TraceRequest], prefix_block_tokens: int | None
+        self,
+        config: dict[str, Any],
+        requests: Sequence[TraceRequest],
+        prefix_block_tokens: int | None = None,
+        most_steps: int = 100_000,
     ) -> None:
         pace = Pace(**config["pace"]) if config.get("pace") else None
         roles = config.get("roles") or [0] * len(config["instances"])
@@ -48,6 +53,7 @@ class Cluster:
         self.pace = pace
         self.replicas = replicas
         self.traffic = Traffic(replicas, Links(**(config.get("links") or {})), pace)
+        self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas)
 
@@ -69,6 +75,8 @@ class Cluster:
 
     def advance(self, now: int) -> None:
         """Let everything happen that happens at a moment."""
+        if sum(replica.usage.steps for replica in self.replicas) > self._most_steps:
+            raise RuntimeError(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
         self.traffic.land(now)
         if self.unfinished:
@@ -198,15 +206,6 @@ def replay(
     >>> outcome.requests[0].token_times
     [30, 41, 52]
     """
-    cluster = Cluster(config, requests, prefix_block_tokens)
-    until = config["until"]
-    while cluster.unfinished:
-        now = cluster.next_moment()
-        if until is not None and now > until:
-            cluster.pass_time(until)
-            break
-        cluster.pass_time(now)
-        cluster.advance(now)
-        if sum(replica.usage.steps for replica in cluster.replicas) > most_steps:
-            raise RuntimeError(f"no end in sight after {most_steps} steps")
+    cluster = Cluster(config, requests, prefix_block_tokens, most_steps)
+    run(cluster, config["until"])
     return cluster.outcome
