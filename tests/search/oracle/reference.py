@@ -14,7 +14,7 @@ MOST_STEPS = 3000
 
 def reference(case: Case) -> Any | None:
     """Replay a case through the reference; None where it does not cover it, or finds no end."""
-    from paceline.testing.reference.policy_sim import TraceRequest, covers, replay
+    from paceline.testing.reference.policy_sim import NoEnd, TraceRequest, covers, replay
 
     if not covers(case.config):
         return None
@@ -35,16 +35,22 @@ def reference(case: Case) -> Any | None:
     size = case.prefix_block_tokens or None
     try:
         return replay(case.config, rows, prefix_block_tokens=size, most_steps=MOST_STEPS)
-    except RuntimeError:
+    except NoEnd:
         return None
 
 
 def broken(replayed: Replayed) -> Iterator[Failure]:
     """Yield where the engine and the reference are not of one mind."""
-    expected = reference(replayed.case)
+    from differential.test_policies import decisions, rows_of_engine, rows_of_reference
+    from paceline.testing.reference.policy_sim import Stuck
+
+    try:
+        expected = reference(replayed.case)
+    except Stuck as error:
+        yield Failure("reference: stuck", f"{error}, and the engine came to an end")
+        return
     if expected is None:
         return
-    from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 
     for index, replica in enumerate(expected.replicas):
         ours = decisions(replayed.outcome, index)
