@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given, reject, settings
+from hypothesis import given, reject, settings
 
 from differential import wire
 from differential.compositions import Composed, compositions
@@ -18,30 +17,6 @@ from paceline.testing.reference.policy_sim import Outcome, covers, replay
 
 LEAP = pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
 KIND = pytest.mark.parametrize("kind", ["ranked", "unranked", "layered"])
-# What a request under an unranked scheduler has of these is not settled between engine and reference.
-UNRANKED_FIELDS = ("attained_s", "waiting_s", "idle_steps", "joined_s", "waiting_blocks", "head_blocks")
-
-
-def unsettled(config: dict[str, Any]) -> bool:
-    """Whether engine and reference are known to differ on a rule of a composition."""
-    fields = str(config["routing"])
-    return "kv_usage" in fields or any(_unsettled(one["scheduler"], fields) for one in config["instances"])
-
-
-def _unsettled(scheduler: dict[str, Any], fields: str) -> bool:
-    kinds = [stage["kind"] for stage in scheduler["stages"]]
-    if scheduler["order"]["kind"] != "ranked" and any(name in fields for name in UNRANKED_FIELDS):
-        return True
-    swaps = scheduler["preemption"]["kind"] == "swap" and "swap_in" in kinds
-    reserves = scheduler["watermark_blocks"] > 0 or scheduler["spare_block"]
-    return (
-        any(stage.get("count_decodes") is False for stage in scheduler["stages"])
-        or ("layered" in kinds and scheduler["decodes_first"])
-        or ("layered" in kinds and kinds[0] == "layered" and scheduler["refund"])
-        or (scheduler["exclusive_prefill"] and scheduler["decodes_first"])
-        or (swaps and (reserves or scheduler["victim"] != "latest"))
-        or (swaps and scheduler["long_prefill_token_threshold"] > 0 and not scheduler["threshold_when_alone"])
-    )
 
 
 def reference(case: Composed) -> Outcome:
@@ -66,7 +41,6 @@ def engine(case: Composed, *, leap: bool) -> _core.Outcome:
 
 def agree(case: Composed, *, leap: bool) -> None:
     assert covers(case.config)
-    assume(not unsettled(case.config))
     expected = reference(case)
     found = engine(case, leap=leap)
     for index, replica in enumerate(expected.replicas):
