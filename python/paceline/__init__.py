@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from paceline.errors import (
         ClockError,
         ConfigError,
+        ForkError,
+        InternalError,
         InvariantViolation,
         PacelineError,
         PolicyError,
@@ -40,8 +42,10 @@ __all__ = [
     "Cluster",
     "ConfigError",
     "Energy",
+    "ForkError",
     "Gpu",
     "Instance",
+    "InternalError",
     "InvariantViolation",
     "Links",
     "Model",
@@ -74,6 +78,8 @@ _HOMES = {
     "errors": (
         "ClockError",
         "ConfigError",
+        "ForkError",
+        "InternalError",
         "InvariantViolation",
         "PacelineError",
         "PolicyError",

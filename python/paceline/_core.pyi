@@ -18,6 +18,7 @@ __all__ = [
     "Progress",
     "RequestSight",
     "Sketch",
+    "fail",
     "replay",
 ]
 
@@ -125,6 +126,7 @@ class Outcome:
     def stats(self) -> bytes: ...
     def decisions(self, instance: int) -> bytes: ...
 
+def fail(message: str, *, detached: bool = False) -> None: ...
 def replay(
     config: bytes,
     columns: Mapping[str, object],

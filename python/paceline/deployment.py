@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "Instance", "Links"]
 
 _GIB = 2**30
+# What the engine takes: rust/core/src/config/limits.rs. Its blocks are without vLLM's null block.
+_MOST_BLOCK_TOKENS = 2**20
+_MOST_BLOCKS = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +49,10 @@ class Instance:
         but vLLM keeps up to as many batches in flight as there are stages, so that a loaded server reaches up
         to that many times the throughput given here. That is not modelled.
     block_tokens
-        Tokens in a KV block.
+        Tokens in a KV block, at most 2**20.
     num_blocks
-        KV blocks as vLLM counts and logs them. Block 0 is its null block, so one fewer holds tokens. By
-        default worked out from the memory (:func:`paceline.memory.kv_memory`).
+        KV blocks as vLLM counts and logs them, at most 2**32 - 1. Block 0 is its null block, so one fewer
+        holds tokens. By default worked out from the memory (:func:`paceline.memory.kv_memory`).
     gpu_memory_utilization
         Share of the GPU's memory that the engine may use; 0.92 is vLLM 0.33's default.
     max_model_len
@@ -92,10 +95,21 @@ class Instance:
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
         _check.count("pipeline_parallel of an Instance", self.pipeline_parallel)
-        _check.count("block_tokens of an Instance", self.block_tokens)
+        _check.count(
+            "block_tokens of an Instance",
+            self.block_tokens,
+            most=_MOST_BLOCK_TOKENS,
+            why="the engine keeps a counter for each token of a block",
+        )
         _check.fraction("gpu_memory_utilization of an Instance", self.gpu_memory_utilization)
         if self.num_blocks is not None:
-            _check.count("num_blocks of an Instance", self.num_blocks, least=2)
+            _check.count(
+                "num_blocks of an Instance",
+                self.num_blocks,
+                least=2,
+                most=_MOST_BLOCKS,
+                why="the engine numbers blocks in 32 bits",
+            )
         if self.max_model_len not in (None, "auto"):
             _check.count("max_model_len of an Instance", self.max_model_len)
         if self.kv_dtype != "auto" and self.kv_dtype not in DTYPE_BYTES:

@@ -11,7 +11,8 @@ import polars as pl
 
 from paceline import _core
 from paceline._build import warn_of_debug_build
-from paceline.errors import PolicyError
+from paceline._fork import use
+from paceline.errors import InternalError, PolicyError
 from paceline.policy.policy import Policy
 from paceline.policy.shown import showing
 from paceline.trace import Trace
@@ -67,7 +68,13 @@ def run(
     -------
     _core.Outcome
         What happened.
+
+    Raises
+    ------
+    InternalError
+        If a bug is found in the engine; it has the configuration.
     """
+    use()
     if isinstance(routing, str):
         routing = {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []}
     config = {
@@ -81,9 +88,12 @@ def run(
         "leap": leap,
         "record_decisions": record_decisions,
     }
-    return _core.replay(
-        msgspec.json.encode(config), columns, progress, [showing(call) for call in calls] or None
-    )
+    text = msgspec.json.encode(config)
+    try:
+        return _core.replay(text, columns, progress, [showing(call) for call in calls] or None)
+    except InternalError as error:
+        error.configuration.setdefault("engine.json", text.decode())
+        raise
 
 
 def columns(trace: Trace, policy: Policy) -> dict[str, Any]:

@@ -6,9 +6,14 @@ and what would be right.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Final
+
 __all__ = [
     "ClockError",
     "ConfigError",
+    "ForkError",
+    "InternalError",
     "InvariantViolation",
     "NoProgressError",
     "PacelineError",
@@ -53,3 +58,80 @@ class ResultError(PacelineError, ValueError):
 
 class InvariantViolation(PacelineError, AssertionError):
     """A promise of the engine did not hold: a bug in Paceline, not in the input."""
+
+
+class ForkError(PacelineError, RuntimeError):
+    """A process was forked after Paceline had been used, and uses it too."""
+
+
+_REPORT_AT: Final = "https://github.com/paceline/paceline/issues"
+
+
+class InternalError(PacelineError, RuntimeError):
+    """A bug in Paceline: its native engine reached a state that cannot be.
+
+    Parameters
+    ----------
+    problem
+        What was found, and the line of the engine's source that found it.
+
+    Attributes
+    ----------
+    problem : str
+        As given.
+    configuration : dict
+        What the engine was given, as texts by the name of a file: the policy and
+        the cluster in TOML (or as they are printed, where TOML cannot hold
+        them), and `engine.json`, as the engine read it. The trace is named in it
+        and not contained.
+    saved : Path or None
+        Where `save` wrote the configuration.
+    """
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.configuration: dict[str, str] = {}
+        self.saved: Path | None = None
+
+    def __str__(self) -> str:
+        from paceline._core import VERSION
+
+        attached = "this message"
+        if self.saved is not None:
+            attached += f" and the configuration, which is saved in {self.saved}"
+        elif self.configuration:
+            attached += " and the configuration, which save(directory) of this exception writes"
+        return (
+            f"a bug in Paceline {VERSION}, not in what it was given: {self.problem}. "
+            f"Please report it at {_REPORT_AT} with {attached}"
+        )
+
+    def save(self, directory: str | Path) -> Path:
+        """Write the configuration, and this message, into a new directory.
+
+        Parameters
+        ----------
+        directory
+            What to call it; where that exists, a number is added to the name.
+
+        Returns
+        -------
+        Path
+            The directory.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        wanted = Path(directory)
+        target, number = wanted, 1
+        while target.exists():
+            number += 1
+            target = wanted.with_name(f"{wanted.name}-{number}")
+        target.mkdir(parents=True)
+        for name, text in {**self.configuration, "problem.txt": f"{self.problem}\n"}.items():
+            (target / name).write_text(text, encoding="utf-8")
+        self.saved = target
+        return target

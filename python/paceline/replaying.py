@@ -10,12 +10,12 @@ import numpy as np
 
 from paceline import engine
 from paceline.deployment import Cluster, Instance
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, InternalError
 from paceline.kernels.table import Table
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.policy.expressions.wire import Names
-from paceline.result import Result
+from paceline.result import Provenance, Result
 from paceline.trace import Trace
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def replay(
         or its pools need another number of instances.
     ClockError
         If the simulated time runs past 186 days.
+    InternalError
+        If a bug is found in the engine. It has the configuration, to report it with.
 
     Examples
     --------
@@ -104,22 +106,26 @@ def replay(
     if pace is not None:
         rules["pace"] = pace.to_wire()
     lockstep = _lockstep(cluster, distinct, policy)
-    outcome = engine.run(
-        [distinct[instance] for instance in cluster.instances],
-        columns,
-        **rules,
-        links=None if cluster.links is None else cluster.links.to_wire(),
-        lockstep=lockstep,
-        calls=policy.calls,
-        until_ticks=_ticks("until", until),
-        leap=leap,
-        progress=progress,
-    )
     settings: dict[str, Any] = {"until": until, "leap": leap}
     if frontend:
         settings["frontend_s"] = frontend_s
     if pace is not None:
         settings["pace"] = repr(pace)
+    try:
+        outcome = engine.run(
+            [distinct[instance] for instance in cluster.instances],
+            columns,
+            **rules,
+            links=None if cluster.links is None else cluster.links.to_wire(),
+            lockstep=lockstep,
+            calls=policy.calls,
+            until_ticks=_ticks("until", until),
+            leap=leap,
+            progress=progress,
+        )
+    except InternalError as error:
+        error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
+        raise
     return Result.from_outcome(
         trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings
     )

@@ -11,7 +11,7 @@ import pytest
 import paceline as package
 from cli.running import ON_ONE_H100, Run
 
-COMMANDS = ("replay", "trace", "synthesize", "conformance", "models", "gpus", "policies")
+COMMANDS = ("replay", "trace", "synthesize", "conformance", "models", "gpus", "policies", "clean")
 
 
 def test_help_names_every_command(paceline: Run) -> None:

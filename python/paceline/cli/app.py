@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from paceline.cli.output import complain
-from paceline.errors import PacelineError
+from paceline.errors import InternalError, PacelineError
 
 __all__ = ["FAILED", "USAGE", "app", "run"]
 
@@ -72,6 +72,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except CycloptsError as error:
         complain(f"{_one_line(str(error))} (paceline {_help_words(words)}--help)")
         return USAGE
+    except InternalError as error:
+        complain(_one_line(_reported(error, words)))
+        return FAILED
     except PacelineError as error:
         complain(_one_line(str(error)))
         return USAGE
@@ -98,6 +101,19 @@ def _discard_output() -> None:
     except OSError:
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _reported(bug: InternalError, words: Sequence[str]) -> str:
+    """Save what a bug is reported with beside the output that was asked for, and say where."""
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    out = bound.arguments.get("out")
+    if out is None:
+        return f"{bug}; the same command with --out DIR saves it" if bug.configuration else str(bug)
+    try:
+        bug.save(out.with_name(f"{out.name}.bug"))
+    except OSError as error:
+        return f"{bug}; it could not be saved beside {out}: {error.strerror or error}"
+    return str(bug)
 
 
 def _help_words(words: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from paceline import _check
+from paceline._fork import use
 from paceline._toml import build
 from paceline.cost import ticks
 from paceline.errors import ConfigError
@@ -124,6 +125,7 @@ class Table:
         ConfigError
             If there is no such profile, or it is of operators and there is no model.
         """
+        use()
         where = locate(self.profile)
         if isinstance(where, Path):
             return _read(str(where), _touched(where))

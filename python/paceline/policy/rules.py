@@ -10,6 +10,7 @@ from paceline.errors import PolicyError
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
+from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
 from paceline.policy.value import Value, shown
 
 __all__ = ["FirstOf", "Pick", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "stay"]
@@ -84,6 +85,9 @@ class FirstOf(Chain):
 
     rules: tuple[Rule, ...]
 
+    def __post_init__(self) -> None:
+        _bounded(self)
+
     def __repr__(self) -> str:
         return f"first_of({', '.join(shown(rule) for rule in self.rules)})"
 
@@ -94,6 +98,9 @@ class Unless(Chain):
 
     of: Rule
     when: Expr
+
+    def __post_init__(self) -> None:
+        _bounded(self)
 
     def __repr__(self) -> str:
         return f"{shown(self.of)}.unless({self.when!r})"
@@ -232,13 +239,29 @@ def is_rule(rule: object, what: str) -> None:
 def each(rule: object) -> Iterator[object]:
     """Yield a rule and all within it."""
     yield rule
-    inner: tuple[object, ...] = ()
-    if isinstance(rule, FirstOf):
-        inner = rule.rules
-    elif isinstance(rule, Unless):
-        inner = (rule.of,)
-    for part in inner:
+    for part in _inner(rule):
         yield from each(part)
+
+
+def _inner(rule: object) -> tuple[object, ...]:
+    if isinstance(rule, FirstOf):
+        return rule.rules
+    return (rule.of,) if isinstance(rule, Unless) else ()
+
+
+def _bounded(rule: object) -> None:
+    """Refuse a rule of too many rules, or nested too deeply; those within it are bounded."""
+    many = sum(1 for _ in each(rule))
+    if many > MOST_RULES:
+        raise PolicyError(
+            f"a rule must be made of at most {MOST_RULES} rules (each counted wherever it stands), was {many}"
+        )
+    if (levels := _levels(rule)) > MOST_RULE_LEVELS:
+        raise PolicyError(f"a rule must be nested in at most {MOST_RULE_LEVELS} levels, was {levels}")
+
+
+def _levels(rule: object) -> int:
+    return 1 + max(map(_levels, _inner(rule)), default=0)
 
 
 def check(rule: object, what: str, *, arrival: bool) -> None:

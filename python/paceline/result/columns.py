@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from paceline._fork import use
 from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, TICKS_PER_SECOND, Outcome
 
 __all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns"]
@@ -157,10 +158,12 @@ class RequestColumns:
 
     def __len__(self) -> int:
         """Return the number of requests."""
+        use()
         return len(self._made["prompt_tokens"])
 
     def __getitem__(self, name: str) -> pl.Series:
         """Return one column of `COLUMNS`."""
+        use()
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from paceline._fork import use
 from paceline.errors import ResultError
 from paceline.result.columns import SCHEMA, RequestColumns
 from paceline.result.manifest import MANIFEST, check_file, read_manifest
@@ -50,6 +51,7 @@ def load_result(directory: str | os.PathLike[str]) -> Result:
         If the directory is no saved result, is of another format version, or a
         file in it is missing or was changed; the message says which.
     """
+    use()
     source = Path(directory)
     manifest = read_manifest(source)
     try:

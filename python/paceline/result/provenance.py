@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,15 @@ class Provenance:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
         return asdict(self)
+
+    def to_files(self) -> dict[str, str]:
+        """Return the fields as texts by the name of a file, for the report of a bug."""
+        rest = {name: value for name, value in self.to_dict().items() if name not in ("cluster", "policy")}
+        return {
+            "cluster.toml": self.cluster,
+            "policy.toml": self.policy,
+            "replay.json": json.dumps(rest, indent=2, ensure_ascii=False) + "\n",
+        }
 
 
 def _uses_oracle(policy: object) -> bool:

@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from paceline._fork import use
 from paceline.errors import ConfigError, TraceError
 from paceline.synthesis.arrivals import Gamma
 from paceline.synthesis.numbers import is_whole
@@ -134,6 +135,7 @@ class ServeGen:
         TraceError
             If no client sends anything then.
         """
+        use()
         self._check(start_s, span_s, seed)
         parts = [
             _drawn(number, client, window, seed).with_columns(pl.col("arrival") + (window.start_s - start_s))

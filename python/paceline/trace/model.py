@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from paceline._fork import use
 from paceline.errors import TraceError
 from paceline.trace.columns import Values, numbers
 from paceline.trace.combining import concatenated
@@ -63,7 +64,7 @@ class Trace:
     (2, 0.5, [300, 7])
     """
 
-    __slots__ = ("_dropped", "_frame", "_name", "_prefix_block_tokens", "_sha256", "_source")
+    __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table")
 
     def __init__(
         self,
@@ -75,8 +76,9 @@ class Trace:
         prefix_block_tokens: int | None = None,
         _rows: Rows | None = None,
     ) -> None:
+        use()
         rows = frame_rows(name) if _rows is None else _rows
-        self._frame = checked(frame, rows=rows, prefix_block_tokens=prefix_block_tokens)
+        self._table = checked(frame, rows=rows, prefix_block_tokens=prefix_block_tokens)
         self._name = name
         self._source = Source(kind="columns") if source is None else source
         self._dropped = MappingProxyType(dict(dropped or {}))
@@ -120,6 +122,7 @@ class Trace:
         >>> trace.rate_per_s
         0.6666666666666666
         """
+        use()
         required = {"arrival": arrival, "prompt_tokens": prompt_tokens, "output_tokens": output_tokens}
         try:
             series = [_series(column, values) for column, values in (required | optional).items()]
@@ -127,6 +130,11 @@ class Trace:
         except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{name}: {error}") from error
         return cls(frame, name=name, prefix_block_tokens=prefix_block_tokens)
+
+    @property
+    def _frame(self) -> pl.DataFrame:
+        use()
+        return self._table
 
     @property
     def frame(self) -> pl.DataFrame:

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from paceline._fork import use
 from paceline.errors import TraceError
 from paceline.limits import Limits
 from paceline.trace.detection import Format, Recognised, recognise
@@ -81,6 +82,7 @@ def read_trace(
     >>> len(trace), trace.source.kind
     (1000, 'paceline')
     """
+    use()
     path = Path(path)
     name = str(path)
     if on_empty_output not in ("drop", "error"):

@@ -2,6 +2,8 @@
 //! defaults: every field is given, and an unknown one is an error.
 
 mod composition;
+mod limits;
+mod nesting;
 
 use serde::Deserialize;
 
@@ -12,10 +14,6 @@ use crate::engine::Lockstep;
 use crate::error::Error;
 use crate::policy::{Action, Expr, Routing};
 use crate::time::Ticks;
-
-/// The most tokens of a block. An instance keeps a count for each place in a
-/// block, and no engine has blocks as large as a long sequence.
-const MOST_BLOCK_TOKENS: u64 = 1 << 20;
 
 /// Everything but the trace.
 #[derive(Debug, Clone, Deserialize)]
@@ -372,8 +370,15 @@ impl Config {
     ///
     /// Names the field that is missing, unknown, or out of range.
     pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
-        let config: Self = serde_json::from_slice(bytes)
-            .map_err(|error| Error::config("configuration", error.to_string()))?;
+        let levels = nesting::levels(bytes);
+        if levels > nesting::MOST_LEVELS {
+            let rule = format!("must be nested in at most {} levels, was in {levels}", nesting::MOST_LEVELS);
+            return Err(Error::config("configuration", rule));
+        }
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        reader.disable_recursion_limit();
+        let config = Self::deserialize(&mut reader).and_then(|config| reader.end().map(|()| config));
+        let config = config.map_err(|error| Error::config("configuration", error.to_string()))?;
         config.validate()?;
         Ok(config)
     }
@@ -382,20 +387,8 @@ impl Config {
         if self.instances.is_empty() {
             return Err(Error::config("instances", "a cluster has at least 1 instance, had 0"));
         }
+        self.check_limits()?;
         for (i, instance) in self.instances.iter().enumerate() {
-            let positive = [
-                ("blocks", instance.blocks),
-                ("block_tokens", u64::from(instance.block_tokens)),
-                ("max_num_batched_tokens", instance.scheduler.max_num_batched_tokens),
-                ("max_num_seqs", instance.scheduler.max_num_seqs),
-            ];
-            for (field, value) in positive {
-                let most = if field == "block_tokens" { MOST_BLOCK_TOKENS } else { u64::from(u32::MAX - 1) };
-                if value == 0 || value > most {
-                    let rule = format!("must be 1 to {most}, was {value}");
-                    return Err(Error::config(format!("instances[{i}].{field}"), rule));
-                }
-            }
             instance
                 .scheduler
                 .check_composition()

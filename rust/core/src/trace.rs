@@ -66,37 +66,53 @@ impl Trace {
     ///
     /// Names the first row that breaks a rule.
     pub fn validate(&self) -> Result<(), Error> {
+        self.check_lengths()?;
         let n = self.len();
-        if n > i32::MAX as usize {
-            return Err(Error::trace(n, "a trace holds at most 2147483647 requests"));
-        }
-        if self.prompt_tokens.len() != n || self.output_tokens.len() != n {
-            return Err(Error::trace(n, "all columns have the same length"));
-        }
-        if self.priority.as_ref().is_some_and(|column| column.len() != n)
-            || self.reasoning_tokens.as_ref().is_some_and(|column| column.len() != n)
-            || self.session.as_ref().is_some_and(|column| column.len() != n)
-            || self.prefix.as_ref().is_some_and(|prefix| prefix.ends.len() != n)
-        {
-            return Err(Error::trace(n, "all columns have the same length"));
-        }
         if let Some(prefix) = &self.prefix {
-            let ordered =
-                prefix.ends.is_sorted() && prefix.ends.last().is_none_or(|&end| end == prefix.ids.len());
-            if !ordered || prefix.block_tokens == 0 {
+            let falls = (1..n).find(|&row| prefix.ends[row] < prefix.ends[row - 1]);
+            if let Some(row) = falls {
+                let (was, before) = (prefix.ends[row], prefix.ends[row - 1]);
                 return Err(Error::trace(
-                    n,
-                    "prefix ids are one list a request, of blocks of 1 token or more",
+                    row,
+                    format!("prefix_ends must not fall, was {was} after {before}"),
                 ));
             }
+            let (ids, end) = (prefix.ids.len(), prefix.ends.last().copied().unwrap_or(0));
+            if end != ids {
+                let rule = format!("prefix_ends must end at the {ids} of prefix_ids, was {end}");
+                return Err(Error::trace(n.saturating_sub(1), rule));
+            }
+            if prefix.block_tokens == 0 {
+                return Err(Error::config("prefix_block_tokens", "must be 1 or more, was 0"));
+            }
+        }
+        if let Some(session) = &self.session
+            && let Some(row) = session.iter().position(|&s| s != u32::MAX && s as usize >= n)
+        {
+            // Memory is taken for as many sessions as the largest number says.
+            let rule = format!(
+                "session must be below the {n} requests of the trace, or {}: none; was {}",
+                u32::MAX,
+                session[row]
+            );
+            return Err(Error::trace(row, rule));
+        }
+        if let Some(reasoning) = &self.reasoning_tokens
+            && let Some(row) = (0..n).find(|&row| reasoning[row] > self.output_tokens[row])
+        {
+            let (part, whole) = (reasoning[row], self.output_tokens[row]);
+            let rule = format!("reasoning_tokens is at most the {whole} of output_tokens, was {part}");
+            return Err(Error::trace(row, rule));
         }
         let mut before = 0;
         for (row, &arrival) in self.arrival.iter().enumerate() {
             if arrival < before {
-                return Err(Error::trace(row, "arrivals are in order of time"));
+                let rule = format!("arrivals are in order of time, was {arrival} ticks after {before}");
+                return Err(Error::trace(row, rule));
             }
             if arrival > HORIZON {
-                return Err(Error::trace(row, "arrivals lie within 186 days"));
+                let rule = format!("arrivals lie within 186 days, {HORIZON} ticks, was {arrival}");
+                return Err(Error::trace(row, rule));
             }
             before = arrival;
         }
@@ -107,5 +123,91 @@ impl Trace {
             }
         }
         Ok(())
+    }
+
+    /// Checks that every column has a value for every request.
+    fn check_lengths(&self) -> Result<(), Error> {
+        let n = self.len();
+        if n > i32::MAX as usize {
+            return Err(Error::trace(n, "a trace holds at most 2147483647 requests"));
+        }
+        let columns = [
+            ("prompt_tokens", Some(self.prompt_tokens.len())),
+            ("output_tokens", Some(self.output_tokens.len())),
+            ("reasoning_tokens", self.reasoning_tokens.as_ref().map(Vec::len)),
+            ("priority", self.priority.as_ref().map(Vec::len)),
+            ("score", self.score.as_ref().map(Vec::len)),
+            ("tenant", self.tenant.as_ref().map(Vec::len)),
+            ("session", self.session.as_ref().map(Vec::len)),
+            ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
+        ];
+        for (name, length) in columns {
+            if let Some(length) = length.filter(|&length| length != n) {
+                let rule = format!("{name} must have a value for each of {n} arrivals, had {length}");
+                return Err(Error::trace(n.min(length), rule));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two() -> Trace {
+        Trace {
+            arrival: vec![0, 1],
+            prompt_tokens: vec![8, 8],
+            output_tokens: vec![2, 2],
+            ..Trace::default()
+        }
+    }
+
+    fn said(trace: &Trace) -> String {
+        trace.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_column_has_a_value_for_every_request() {
+        assert_eq!(two().validate(), Ok(()));
+        let short = [
+            ("prompt_tokens", Trace { prompt_tokens: vec![8], ..two() }),
+            ("output_tokens", Trace { output_tokens: vec![], ..two() }),
+            ("reasoning_tokens", Trace { reasoning_tokens: Some(vec![0]), ..two() }),
+            ("priority", Trace { priority: Some(vec![0; 3]), ..two() }),
+            ("score", Trace { score: Some(vec![]), ..two() }),
+            ("tenant", Trace { tenant: Some(vec![0]), ..two() }),
+            ("session", Trace { session: Some(vec![0]), ..two() }),
+            (
+                "prefix_ends",
+                Trace { prefix: Some(PrefixIds { ends: vec![0], ids: vec![], block_tokens: 1 }), ..two() },
+            ),
+        ];
+        for (name, trace) in short {
+            let rule = format!("{name} must have a value for each of 2 arrivals, had");
+            assert!(said(&trace).contains(&rule), "{name}: {}", said(&trace));
+        }
+    }
+
+    #[test]
+    fn rows_that_break_a_rule_are_named() {
+        let prefix = |ends, block_tokens| {
+            let prefix = PrefixIds { ends, ids: vec![4, 5], block_tokens };
+            said(&Trace { prefix: Some(prefix), ..two() })
+        };
+        assert!(prefix(vec![2, 1], 1).contains("row 1 of the trace: prefix_ends must not fall"));
+        assert!(prefix(vec![0, 1], 1).contains("must end at the 2 of prefix_ids, was 1"));
+        assert!(prefix(vec![0, 2], 0).contains("prefix_block_tokens: must be 1 or more"));
+        let cases = [
+            (Trace { arrival: vec![1, 0], ..two() }, "was 0 ticks after 1"),
+            (Trace { arrival: vec![0, Ticks::MAX], ..two() }, "within 186 days"),
+            (Trace { output_tokens: vec![1, 0], ..two() }, "output_tokens is 1 to 1073741823, was 0"),
+            (Trace { session: Some(vec![u32::MAX, 2]), ..two() }, "session must be below the 2 requests"),
+            (Trace { reasoning_tokens: Some(vec![0, 3]), ..two() }, "at most the 2 of output_tokens, was 3"),
+        ];
+        for (trace, rule) in cases {
+            assert!(said(&trace).contains(rule), "{}", said(&trace));
+        }
     }
 }

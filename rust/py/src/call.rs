@@ -6,6 +6,8 @@ use paceline_core::{Decide, Error, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, Seen};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 
+use crate::guard::guarded;
+
 /// What a router raised, on its way past the core.
 #[derive(Clone, Default)]
 pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
@@ -57,7 +59,7 @@ fn value(names: impl Iterator<Item = &'static str>, values: &[f64], name: &str, 
 impl RequestSight {
     /// One of its fields, by the engine's name of it.
     fn value(&self, name: &str) -> PyResult<f64> {
-        value(SEEN_OF_REQUEST.iter().map(|(name, _)| *name), &self.values, name, "a request")
+        guarded(|| value(SEEN_OF_REQUEST.iter().map(|(name, _)| *name), &self.values, name, "a request"))
     }
 }
 
@@ -65,7 +67,7 @@ impl RequestSight {
 impl InstanceSight {
     /// One of its fields, by the engine's name of it.
     fn value(&self, name: &str) -> PyResult<f64> {
-        value(SEEN_OF_INSTANCE.iter().map(|(name, _)| *name), &self.values, name, "an instance")
+        guarded(|| value(SEEN_OF_INSTANCE.iter().map(|(name, _)| *name), &self.values, name, "an instance"))
     }
 }
 

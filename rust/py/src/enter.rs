@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 
 use crate::call::{Raised, Routers};
 use crate::error::raise;
+use crate::guard::guarded;
 use crate::outcome::Outcome;
 
 /// How long the engine runs between two looks at pending signals.
@@ -92,6 +93,16 @@ impl Columns<'_> {
 #[pyfunction]
 #[pyo3(signature = (config, columns, progress=None, routers=None))]
 pub(crate) fn replay(
+    py: Python<'_>,
+    config: &[u8],
+    columns: Columns<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    routers: Option<Vec<Py<PyAny>>>,
+) -> PyResult<Outcome> {
+    guarded(|| run(py, config, columns, progress, routers))
+}
+
+fn run(
     py: Python<'_>,
     config: &[u8],
     columns: Columns<'_>,

@@ -9,9 +9,10 @@ mod exceptions {
     pyo3::import_exception!(paceline.errors, ClockError);
     pyo3::import_exception!(paceline.errors, NoProgressError);
     pyo3::import_exception!(paceline.errors, ResultError);
+    pyo3::import_exception!(paceline.errors, InternalError);
 }
 
-pub(crate) use exceptions::ResultError;
+pub(crate) use exceptions::{InternalError, ResultError};
 
 /// The exception that says what the core's error says.
 pub(crate) fn raise(error: &paceline_core::Error) -> PyErr {

@@ -4,6 +4,7 @@
 mod call;
 mod enter;
 mod error;
+mod guard;
 mod outcome;
 mod sketch;
 
@@ -16,6 +17,8 @@ mod _core {
     use super::call::{InstanceSight, RequestSight};
     #[pymodule_export]
     use super::enter::{Progress, replay};
+    #[pymodule_export]
+    use super::guard::fail;
     #[pymodule_export]
     use super::outcome::Outcome;
     #[pymodule_export]
@@ -33,6 +36,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::guard::install();
         module.add("BUILD_PROFILE", super::build_profile())?;
         let requests: Vec<_> = paceline_core::SEEN_OF_REQUEST.iter().map(|(name, _)| *name).collect();
         let instances: Vec<_> = paceline_core::SEEN_OF_INSTANCE.iter().map(|(name, _)| *name).collect();

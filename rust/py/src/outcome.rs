@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::Serialize;
 
+use crate::guard::guarded;
 use crate::sketch::Sketch;
 
 /// Everything that happened.
@@ -115,11 +116,14 @@ impl Outcome {
 impl Outcome {
     /// The steps of one instance, as JSON.
     fn decisions<'py>(&self, py: Python<'py>, instance: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let Some(steps) = self.decisions.get(instance) else {
-            let text = format!("instance must be 0 to {}, was {instance}", self.decisions.len() - 1);
-            return Err(PyValueError::new_err(text));
-        };
-        let text = serde_json::to_vec(steps).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        Ok(PyBytes::new(py, &text))
+        guarded(|| {
+            let Some(steps) = self.decisions.get(instance) else {
+                let held = self.decisions.len();
+                let text = format!("instance must be one of {held}, counted from 0, was {instance}");
+                return Err(PyValueError::new_err(text));
+            };
+            let text = serde_json::to_vec(steps).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(PyBytes::new(py, &text))
+        })
     }
 }

@@ -4,6 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::error::ResultError;
+use crate::guard::guarded;
 
 const PER_SECOND: f64 = paceline_core::TICKS_PER_SECOND as f64;
 
@@ -23,28 +24,38 @@ impl Sketch {
 
     #[staticmethod]
     fn from_json(text: &[u8]) -> PyResult<Self> {
-        let inner = serde_json::from_slice(text)
-            .map_err(|error| ResultError::new_err(format!("sketch: not readable, {error}")))?;
-        Ok(Self { inner })
+        guarded(|| {
+            let inner = serde_json::from_slice(text)
+                .map_err(|error| ResultError::new_err(format!("sketch: not readable, {error}")))?;
+            Ok(Self { inner })
+        })
     }
 
     fn to_json(&self) -> PyResult<Vec<u8>> {
-        serde_json::to_vec(&self.inner).map_err(|error| PyValueError::new_err(error.to_string()))
+        guarded(|| serde_json::to_vec(&self.inner).map_err(|error| PyValueError::new_err(error.to_string())))
     }
 
-    fn merge(&mut self, other: &Self) {
-        self.inner.merge(&other.inner);
+    fn merge(&mut self, other: &Self) -> PyResult<()> {
+        guarded(|| {
+            self.has_room(other.inner.count())?;
+            self.inner.merge(&other.inner);
+            Ok(())
+        })
     }
 
-    fn add(&mut self, ticks: u64, weight: u64) {
-        self.inner.add(ticks, weight);
+    fn add(&mut self, ticks: u64, weight: u64) -> PyResult<()> {
+        guarded(|| {
+            self.has_room(weight)?;
+            self.inner.add(ticks, weight);
+            Ok(())
+        })
     }
 
     fn quantile_s(&self, q: f64) -> PyResult<Option<f64>> {
         if !(0.0..=1.0).contains(&q) {
             return Err(PyValueError::new_err(format!("q must be 0 to 1, was {q}")));
         }
-        Ok(self.inner.quantile(q).map(|ticks| ticks / PER_SECOND))
+        guarded(|| Ok(self.inner.quantile(q).map(|ticks| ticks / PER_SECOND)))
     }
 
     #[getter]
@@ -68,8 +79,8 @@ impl Sketch {
     }
 
     #[getter]
-    fn variance(&self) -> Option<f64> {
-        self.inner.variance().map(|ticks| ticks / PER_SECOND / PER_SECOND)
+    fn variance(&self) -> PyResult<Option<f64>> {
+        guarded(|| Ok(self.inner.variance().map(|ticks| ticks / PER_SECOND / PER_SECOND)))
     }
 
     #[getter]
@@ -80,5 +91,18 @@ impl Sketch {
 
     fn __repr__(&self) -> String {
         format!("Sketch(count={})", self.inner.count())
+    }
+}
+
+impl Sketch {
+    fn has_room(&self, more: u64) -> PyResult<()> {
+        let count = self.inner.count();
+        if count.checked_add(more).is_some() {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!(
+            "a sketch counts up to {} values, was given {more} beside {count}",
+            u64::MAX
+        )))
     }
 }

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.expressions import functions, namespaces
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, Field, Op, Over, lift
+from paceline.policy.limits import MOST_CHARACTERS, MOST_LEVELS
 
 __all__ = ["evaluate", "parse", "show"]
 
@@ -47,7 +48,7 @@ def _shown(expression: Expr) -> tuple[str, int]:
         return f"{left} {COMPARISONS[name]} {right}", _COMPARED
     if name in _BINARY:
         sign, binds = _BINARY[name]
-        return f"{show(args[0], binds)} {sign} {show(args[1], binds + 1)}", binds
+        return f" {sign} ".join([show(args[0], binds), *(show(arg, binds + 1) for arg in args[1:])]), binds
     if name in _UNARY:
         return f"{_UNARY[name]}{show(args[0], _TIGHT)}", _TIGHT
     return f"{_CALLS[name]}({', '.join(show(arg) for arg in args)})", _TIGHT + 1
@@ -131,15 +132,24 @@ def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type
     PolicyError
         If it holds anything else.
     """
+    if len(text) > MOST_CHARACTERS:
+        raise PolicyError(f"{what} must have at most {MOST_CHARACTERS} characters, had {len(text)}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
         return _Reader(names, (namespaces.Namespace, *methods)).read(tree)
     except SyntaxError as error:
-        raise PolicyError(f"{what} must be an expression, was {text!r} ({error.msg})") from error
+        raise PolicyError(f"{what} must be an expression, was {_short(text)} ({error.msg})") from error
     except (RecursionError, MemoryError) as error:  # the latter is what the parser raises
-        raise PolicyError(f"{what} must not be nested so deeply, was {text[:60]!r}...") from error
+        raise PolicyError(
+            f"{what} must be nested in at most {MOST_LEVELS} levels, was nested deeper: {_short(text)}"
+        ) from error
     except (PolicyError, TypeError, ArithmeticError, ValueError) as error:
-        raise PolicyError(f"{what}: {error}; the text was {text!r}") from error
+        raise PolicyError(f"{what}: {error}; the text was {_short(text)}") from error
+
+
+def _short(text: str) -> str:
+    """Write a text for a message, cut where it is long."""
+    return repr(text) if len(text) <= 500 else f"{text[:500]!r} and {len(text) - 500} characters more"
 
 
 class _Reader:
@@ -178,12 +188,26 @@ class _Reader:
                 return _negative(self.read(operand))
             case ast.UnaryOp(op=ast.Invert(), operand=operand):
                 return ~lift(self.read(operand))
-            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _INFIX:
-                return _INFIX[type(sign)](lift(self.read(left)), lift(self.read(right)))
+            case ast.BinOp(op=sign) if type(sign) in _INFIX:
+                return self._joined(node)
             case ast.Compare(left=left, ops=[sign], comparators=[right]) if type(sign) in _INFIX:
                 return _INFIX[type(sign)](lift(self.read(left)), lift(self.read(right)))
             case ast.Compare(ops=[_, _, *_]):
                 raise PolicyError(f"write (a < b) & (b < c) for a < b < c, was {ast.unparse(node)}")
+        self._refuse(node)
+
+    def _joined(self, node: ast.expr) -> Expr:
+        """Read operators that follow one another: a long sum is deep on its left."""
+        rest: list[tuple[Callable[[Any, Any], Any], ast.expr]] = []
+        while isinstance(node, ast.BinOp) and type(node.op) in _INFIX:
+            rest.append((_INFIX[type(node.op)], node.right))
+            node = node.left
+        value = lift(self.read(node))
+        for sign, right in reversed(rest):
+            value = sign(value, lift(self.read(right)))
+        return value
+
+    def _refuse(self, node: ast.expr) -> NoReturn:
         kind = type(node.op if isinstance(node, ast.BoolOp | ast.UnaryOp) else node)
         instead = f"; write {_INSTEAD[kind]}" if kind in _INSTEAD else ""
         raise PolicyError(f"{ast.unparse(node)} is not understood{instead}")

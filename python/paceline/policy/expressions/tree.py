@@ -6,14 +6,16 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import LABELS, PHASES, Kind, named
+from paceline.policy.limits import MOST_LEVELS, MOST_PARTS
 
 __all__ = [
+    "CHAINS",
     "COMPARISONS",
     "Const",
     "Expr",
@@ -39,6 +41,9 @@ Reduction = Literal["mean", "min", "max", "sum", "count", "any", "all"]
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 """Operators that give true or false from two values, with their signs."""
 
+CHAINS: frozenset[Operator] = frozenset(("add", "mul", "and", "or"))
+"""Operators that take two or more operands, from left to right."""
+
 _ADVICE = (
     "an expression is neither true nor false before a replay: write & for and, | for or, ~ for not, "
     "where(condition, a, b) for if, (a < b) & (b < c) for a < b < c; the expression was {}"
@@ -57,7 +62,8 @@ class Expr(ABC):
     ------
     PolicyError
         If what is put together makes no sense, such as a string compared with
-        a number.
+        a number, has more than 1,000 parts, or is nested in more than 100 levels
+        (see `paceline.policy.limits`).
 
     Examples
     --------
@@ -77,6 +83,16 @@ class Expr(ABC):
     def parts(self) -> tuple[Expr, ...]:
         """The expressions that this one is made of directly."""
         return ()
+
+    @property
+    def size(self) -> int:
+        """Fields, constants and operators in it, each as often as it stands there."""
+        return 1
+
+    @property
+    def levels(self) -> int:
+        """How deeply it is nested; 1 for a field or a constant."""
+        return 1
 
     @property
     @abstractmethod
@@ -222,6 +238,20 @@ class Op(Expr):
 
     op: Operator
     args: tuple[Expr, ...]
+    _extent: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_extent", _extent(self.args))
+
+    @property
+    def size(self) -> int:
+        """Fields, constants and operators in it, each as often as it stands there."""
+        return self._extent[0]
+
+    @property
+    def levels(self) -> int:
+        """How deeply it is nested."""
+        return self._extent[1]
 
     @property
     def kind(self) -> Kind:
@@ -248,6 +278,20 @@ class Over(Expr):
     over: Reduction
     of: Expr
     within: tuple[str, ...] | None = None
+    _extent: tuple[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_extent", _extent((self.of,)))
+
+    @property
+    def size(self) -> int:
+        """Fields, constants and operators in it, each as often as it stands there."""
+        return self._extent[0]
+
+    @property
+    def levels(self) -> int:
+        """How deeply it is nested."""
+        return self._extent[1]
 
     @property
     def kind(self) -> Kind:
@@ -263,6 +307,20 @@ class Over(Expr):
     def key(self) -> tuple[object, ...]:
         """Plain values that are equal where the expressions are."""
         return (f"over {self.over}", self.within, self.of.key)
+
+
+def _extent(parts: tuple[Expr, ...]) -> tuple[int, int]:
+    """Return size and levels of an expression made of these, or say that it is too large."""
+    size = 1 + sum(part.size for part in parts)
+    levels = 1 + max((part.levels for part in parts), default=0)
+    if size > MOST_PARTS:
+        raise PolicyError(
+            f"an expression must have at most {MOST_PARTS} parts (fields, constants and operators, each "
+            f"counted wherever it stands), was {size}"
+        )
+    if levels > MOST_LEVELS:
+        raise PolicyError(f"an expression must be nested in at most {MOST_LEVELS} levels, was {levels}")
+    return size, levels
 
 
 def lift(value: object) -> Expr:
@@ -319,6 +377,10 @@ def op(name: Operator, *operands: object) -> Expr:
             _expect(arg, "number", rule)
         if name == "neg" and isinstance(args[0], Const):
             return lift(-args[0].value)  # type: ignore[operator]  # checked to be a number above
+    first = args[0]
+    if name in CHAINS and isinstance(first, Op) and first.op == name:
+        # (a + b) + c is worked out as a + b + c is, in the same order.
+        args = (*first.args, *args[1:])
     return Op(name, args)
 
 

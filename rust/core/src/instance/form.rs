@@ -307,7 +307,13 @@ impl Instance {
     fn repeats(&mut self, forming: &Forming, world: &World) -> u64 {
         // Whoever has just come in with a rank that is another since is spared
         // in this step only.
-        let spared = self.minds_admission && !self.decode.newcomers().is_empty();
+        let joined_late = !self.decode.newcomers().is_empty();
+        let spared = self.minds_admission && joined_late;
+        let rules = &self.scheduler;
+        let seats = rules.max_num_seqs.min(rules.max_num_batched_tokens);
+        if joined_late && self.decode.len() > seats {
+            return 1;
+        }
         if !self.partials.is_empty()
             || self.waiting.is_sorted_anew()
             || ((forming.preempted || spared) && self.may_come_in(forming, world))

@@ -344,6 +344,12 @@ impl Instance {
         if worst.is_some_and(|worst| ranks.entry(worst).rank > ranks.entry(slot).rank) {
             return true;
         }
+        // A whole prompt that has outgrown a step is dropped at the next one.
+        let active = &self.table[slot];
+        let lacking = u64::from(active.target() - active.computed);
+        if !self.scheduler.cuts_prompts() && lacking > self.scheduler.max_num_batched_tokens {
+            return true;
+        }
         let mut hits = std::mem::take(&mut self.hits);
         let offer = self.offer(slot, true, forming, &mut hits);
         self.hits = hits;

@@ -9,6 +9,13 @@
 //!
 //! Block numbers mean nothing here beyond naming an entry; the null block is
 //! not part of the capacity. All operations are O(1).
+//!
+//! At the start the free queue holds all blocks by number. Blocks that were
+//! never taken always follow one another in it, so one entry, that of the first
+//! of them, stands for them all, and the next gets its entry when that one is
+//! taken. Memory is thus in proportion to the blocks that were ever used at
+//! once, and not to the capacity; the same goes for the table of shared
+//! contents, which is made in pages.
 
 use rustc_hash::FxHashMap;
 
@@ -16,6 +23,9 @@ use rustc_hash::FxHashMap;
 pub type Block = u32;
 
 const NONE: u32 = u32::MAX;
+
+/// Contents on a page of the table of shared contents: 16 KiB.
+const PAGE: usize = 4096;
 
 /// What a full block holds, up to equality.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,15 +67,55 @@ struct Entry {
     twin_after: u32,
 }
 
+impl Entry {
+    /// A block that was never taken, in front of `after` in the free queue.
+    fn fresh(after: u32) -> Self {
+        Self {
+            before: NONE,
+            after,
+            references: 0,
+            content: Content::UNKNOWN,
+            listed: false,
+            twin_before: NONE,
+            twin_after: NONE,
+        }
+    }
+}
+
+/// The first copy of each shared content, by its number.
+#[derive(Debug, Clone)]
+struct Shared {
+    pages: Vec<Option<Box<[u32; PAGE]>>>,
+}
+
+impl Shared {
+    fn new(contents: usize) -> Self {
+        Self { pages: vec![None; contents.div_ceil(PAGE)] }
+    }
+
+    #[inline]
+    fn get(&self, number: usize) -> u32 {
+        self.pages[number / PAGE].as_ref().map_or(NONE, |page| page[number % PAGE])
+    }
+
+    #[inline]
+    fn get_mut(&mut self, number: usize) -> &mut u32 {
+        let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new([NONE; PAGE]));
+        &mut page[number % PAGE]
+    }
+}
+
 /// A pool of blocks that remember what they held until they are reused.
 #[derive(Debug, Clone)]
 pub struct PrefixCache {
+    /// Of the blocks that were ever taken and, if there is one more, the next:
+    /// it stands in the free queue for all that were not.
     entries: Vec<Entry>,
+    capacity: u32,
     front: u32,
     back: u32,
     free: u64,
-    /// The first copy of each shared content.
-    shared: Vec<u32>,
+    shared: Shared,
     /// The first copy of own contents, of requests that have lost their memory.
     own: FxHashMap<u64, u32>,
     unknown_first: bool,
@@ -77,21 +127,14 @@ impl PrefixCache {
     /// `unknown_first`: whether freed blocks without content are reused before
     /// all others, or queue up like them.
     pub fn new(capacity: u32, contents: usize, unknown_first: bool) -> Self {
-        let entry = |i: u32| Entry {
-            before: if i == 0 { NONE } else { i - 1 },
-            after: if i + 1 == capacity { NONE } else { i + 1 },
-            references: 0,
-            content: Content::UNKNOWN,
-            listed: false,
-            twin_before: NONE,
-            twin_after: NONE,
-        };
+        let (entries, first) = if capacity == 0 { (Vec::new(), NONE) } else { (vec![Entry::fresh(NONE)], 0) };
         Self {
-            entries: (0..capacity).map(entry).collect(),
-            front: if capacity == 0 { NONE } else { 0 },
-            back: capacity.wrapping_sub(1),
+            entries,
+            capacity,
+            front: first,
+            back: first,
             free: u64::from(capacity),
-            shared: vec![NONE; contents],
+            shared: Shared::new(contents),
             own: FxHashMap::default(),
             unknown_first,
             evictions: 0,
@@ -111,7 +154,7 @@ impl PrefixCache {
     /// Whether nobody holds the block.
     #[inline]
     pub fn is_free(&self, block: Block) -> bool {
-        self.entries[block as usize].references == 0
+        self.entries.get(block as usize).is_none_or(|entry| entry.references == 0)
     }
 
     /// How many requests hold the block.
@@ -124,7 +167,7 @@ impl PrefixCache {
     #[inline]
     pub fn find(&self, content: Content) -> Option<Block> {
         let first = match content.number() {
-            Some(number) => self.shared[number],
+            Some(number) => self.shared.get(number),
             None => self.own.get(&content.0).copied().unwrap_or(NONE),
         };
         (first != NONE).then_some(first)
@@ -138,6 +181,9 @@ impl PrefixCache {
     pub fn take(&mut self) -> Block {
         let block = self.front;
         assert!(block != NONE, "Invariant: blocks are counted before they are taken");
+        if block as usize + 1 == self.entries.len() && block + 1 < self.capacity {
+            self.enter_next(block);
+        }
         self.unqueue(block);
         let entry = &mut self.entries[block as usize];
         entry.references = 1;
@@ -146,6 +192,18 @@ impl PrefixCache {
             self.forget(block);
         }
         block
+    }
+
+    /// Enters the block after `block`, which is the first that was never taken,
+    /// behind it in the free queue.
+    #[inline(never)]
+    fn enter_next(&mut self, block: Block) {
+        let after = std::mem::replace(&mut self.entries[block as usize].after, block + 1);
+        match after {
+            NONE => self.back = block + 1,
+            _ => self.entries[after as usize].before = block + 1,
+        }
+        self.entries.push(Entry { before: block, ..Entry::fresh(after) });
     }
 
     /// Adds a holder to a block that was found.
@@ -237,7 +295,7 @@ impl PrefixCache {
 
     fn first_of(&mut self, content: Content) -> &mut u32 {
         match content.number() {
-            Some(number) => &mut self.shared[number],
+            Some(number) => self.shared.get_mut(number),
             None => self.own.entry(content.0).or_insert(NONE),
         }
     }
@@ -298,6 +356,20 @@ mod tests {
         fn holds(&self, block: u32) -> Option<usize> {
             self.copies.iter().position(|copies| copies.contains(&block))
         }
+    }
+
+    #[test]
+    fn memory_is_taken_as_blocks_are_used() {
+        let mut cache = PrefixCache::new(u32::MAX - 1, u32::MAX as usize - 1, true);
+        let blocks: Vec<_> = (0..3).map(|_| cache.take()).collect();
+        assert_eq!(blocks, [0, 1, 2]);
+        cache.register(0, Content::shared(u32::MAX - 2));
+        cache.release(blocks.into_iter());
+        // Unknown blocks are reused first, known ones after all that were never taken.
+        assert_eq!((0..4).map(|_| cache.take()).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(cache.find(Content::shared(u32::MAX - 2)), Some(0));
+        assert_eq!(cache.entries.len(), 6);
+        assert_eq!(cache.shared.pages.iter().flatten().count(), 1);
     }
 
     proptest! {

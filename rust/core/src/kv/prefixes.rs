@@ -79,7 +79,13 @@ impl Prefixes {
         }
         let contents = tree.len() * fine as usize;
         if contents >= u32::MAX as usize {
-            return Err(Error::config("block_tokens", "the trace has too many distinct blocks of this size"));
+            let distinct = tree.len();
+            let rule = format!(
+                "must cut the trace's {distinct} distinct blocks of {theirs} tokens into fewer than {} blocks, \
+                 whose numbers have 32 bits, was {ours}: {contents} blocks",
+                u32::MAX
+            );
+            return Err(Error::config("block_tokens", rule));
         }
         let kind = Kind::Ids { ends: ends.to_vec(), nodes, fine, coarse };
         Ok(Self { kind, block_tokens: ours, contents })
@@ -118,7 +124,12 @@ impl Prefixes {
             })
             .collect();
         if next >= u64::from(u32::MAX) {
-            return Err(Error::config("block_tokens", "the sessions have too many blocks of this size"));
+            let rule = format!(
+                "must cut the trace's sessions into fewer than {} blocks, whose numbers have 32 bits, \
+                 was {block_tokens}: {next} blocks",
+                u32::MAX
+            );
+            return Err(Error::config("block_tokens", rule));
         }
         for branch in first.iter_mut().filter(|branch| **branch != u32::MAX) {
             *branch = starts[*branch as usize] as u32;

@@ -17,7 +17,7 @@ const SUB: u64 = 1 << SUB_BITS;
 
 /// Counts of values by bucket, with exact moments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "SketchWire", into = "SketchWire")]
+#[serde(try_from = "SketchWire", into = "SketchWire")]
 pub struct Sketch {
     counts: Vec<u64>,
     count: u64,
@@ -53,20 +53,43 @@ impl From<Sketch> for SketchWire {
     }
 }
 
-impl From<SketchWire> for Sketch {
-    fn from(wire: SketchWire) -> Self {
+impl TryFrom<SketchWire> for Sketch {
+    type Error = String;
+
+    /// Refuses what no values could have left behind.
+    fn try_from(wire: SketchWire) -> Result<Self, String> {
+        let number = |name: &str, text: &str| {
+            text.parse::<u128>().map_err(|_| format!("{name} must be a whole number, was {text:?}"))
+        };
         let mut sketch = Self {
             count: wire.count,
-            sum: wire.sum.parse().unwrap_or(0),
-            sum_of_squares: wire.sum_of_squares.parse().unwrap_or(0),
+            sum: number("sum", &wire.sum)?,
+            sum_of_squares: number("sum_of_squares", &wire.sum_of_squares)?,
             min: wire.min,
             max: wire.max,
             ..Self::default()
         };
+        let mut held = 0_u64;
         for (index, n) in wire.buckets {
-            *sketch.slot((index as usize).min(bucket(Ticks::MAX))) += n;
+            let most = bucket(Ticks::MAX);
+            if index as usize > most {
+                return Err(format!("a bucket must be 0 to {most}, was {index}"));
+            }
+            let after = held.checked_add(n).filter(|&sum| sum <= wire.count);
+            held = after.ok_or_else(|| format!("buckets must hold {} values, held more", wire.count))?;
+            *sketch.slot(index as usize) += n;
         }
-        sketch
+        if held != sketch.count {
+            return Err(format!("buckets must hold {} values, held {held}", sketch.count));
+        }
+        if sketch.min > sketch.max {
+            return Err(format!("min must be at most max, {}, was {}", sketch.max, sketch.min));
+        }
+        let (count, sum) = (u128::from(sketch.count), sketch.sum);
+        if sum < count * u128::from(sketch.min) || sum > count * u128::from(sketch.max) {
+            return Err(format!("sum must be {count} values of min to max, was {sum}"));
+        }
+        Ok(sketch)
     }
 }
 
@@ -206,7 +229,10 @@ impl Sketch {
         let count = u128::from(self.count);
         let mean = self.sum / count;
         let rest = (self.sum - mean * count) as f64 / self.count as f64;
-        let centred = self.sum_of_squares - mean * self.sum - mean * (self.sum - mean * count);
+        let centred = self
+            .sum_of_squares
+            .saturating_sub(mean.saturating_mul(self.sum))
+            .saturating_sub(mean.saturating_mul(self.sum - mean * count));
         Some(centred as f64 / self.count as f64 - rest * rest)
     }
 
@@ -240,6 +266,28 @@ mod tests {
             let lower = lower_bound(index) as u64;
             let upper = (lower_bound(index + 1) - 1) as u64;
             assert_eq!((bucket(lower), bucket(upper)), (index, index));
+        }
+    }
+
+    #[test]
+    fn what_no_values_leave_behind_is_refused() {
+        let text = |buckets: &str, count: u64, sum: &str, min: u64, max: u64| {
+            format!(
+                r#"{{"buckets": {buckets}, "count": {count}, "sum": "{sum}", "sum_of_squares": "9", "min": {min}, "max": {max}}}"#
+            )
+        };
+        let read = |text: String| serde_json::from_str::<Sketch>(&text).map_err(|error| error.to_string());
+        assert_eq!(read(text("[[3, 1]]", 1, "3", 3, 3)).unwrap().max(), Some(3));
+        let refused = [
+            (text("[[3, 1]]", 1, "3", 4, 3), "min must be at most max"),
+            (text("[[3, 1]]", 2, "3", 3, 3), "buckets must hold 2 values, held 1"),
+            (text("[[3, 18446744073709551615], [4, 1]]", 1, "3", 3, 3), "held more"),
+            (text("[[4000000000, 1]]", 1, "3", 3, 3), "a bucket must be 0 to"),
+            (text("[[3, 1]]", 1, "7", 3, 3), "sum must be 1 values of min to max, was 7"),
+            (text("[[3, 1]]", 1, "-1", 3, 3), "sum must be a whole number"),
+        ];
+        for (text, rule) in refused {
+            assert!(read(text.clone()).unwrap_err().contains(rule), "{text}");
         }
     }
 

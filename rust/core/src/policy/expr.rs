@@ -155,27 +155,18 @@ impl Expr {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Wire {
-    Const {
-        r#const: f64,
-    },
-    Field {
-        field: String,
-        #[serde(default)]
-        class: u32,
-    },
-    Op {
-        op: Op,
-        args: Vec<Expr>,
-    },
-    Over {
-        over: Aggregate,
-        of: Box<Expr>,
-        #[serde(default)]
-        within: Option<Vec<u32>>,
-    },
+/// An expression as it is written: the fields of one kind, and no others.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Wire {
+    r#const: Option<f64>,
+    field: Option<String>,
+    class: Option<u32>,
+    op: Option<Op>,
+    args: Option<Vec<Expr>>,
+    over: Option<Aggregate>,
+    of: Option<Box<Expr>>,
+    within: Option<Vec<u32>>,
 }
 
 impl TryFrom<Wire> for Expr {
@@ -183,13 +174,57 @@ impl TryFrom<Wire> for Expr {
 
     fn try_from(wire: Wire) -> Result<Self, String> {
         match wire {
-            Wire::Const { r#const } => Ok(Self::Const(r#const)),
-            Wire::Field { field, class } => Field::named(&field, class)
+            Wire {
+                r#const: Some(value),
+                field: None,
+                class: None,
+                op: None,
+                args: None,
+                over: None,
+                of: None,
+                within: None,
+            } => Ok(Self::Const(value)),
+            Wire {
+                field: Some(field),
+                class,
+                r#const: None,
+                op: None,
+                args: None,
+                over: None,
+                of: None,
+                within: None,
+            } => Field::named(&field, class.unwrap_or(0))
                 .map(Self::Field)
                 .ok_or_else(|| format!("an expression's field must be one that there is, was {field:?}")),
-            Wire::Op { op, args } if op.takes(args.len()) => Ok(Self::Op(op, args)),
-            Wire::Op { op, args } => Err(format!("{op:?} does not take {} arguments", args.len())),
-            Wire::Over { over, of, within } => Ok(Self::Over(over, of, within)),
+            Wire {
+                op: Some(op),
+                args: Some(args),
+                r#const: None,
+                field: None,
+                class: None,
+                over: None,
+                of: None,
+                within: None,
+            } => {
+                if op.takes(args.len()) {
+                    Ok(Self::Op(op, args))
+                } else {
+                    Err(format!("{op:?} does not take {} arguments", args.len()))
+                }
+            }
+            Wire {
+                over: Some(over),
+                of: Some(of),
+                within,
+                r#const: None,
+                field: None,
+                class: None,
+                op: None,
+                args: None,
+            } => Ok(Self::Over(over, of, within)),
+            _ => Err("an expression must have const, or field (and class), or op and args, or over and of \
+                (and within), and nothing else"
+                .into()),
         }
     }
 }

@@ -90,7 +90,9 @@ def apply(op: str, args: list[float]) -> float:
         return min(args) if op == "min" else max(args)
     if op in ("and", "or"):
         return float(all(args) if op == "and" else any(args))
-    return _of_two(op, first, rest[0])
+    for other in rest:
+        first = _of_two(op, first, other)
+    return first
 
 
 def _of_two(op: str, left: float, right: float) -> float:

@@ -1,0 +1,94 @@
+//! The numbers that a configuration may hold, and the reason for each bound.
+//!
+//! Two reasons: arithmetic on the numbers must not wrap, and memory must not be
+//! taken in proportion to a number before anything uses it.
+
+use super::{Config, Preemption, QueueOrder, SchedulerConfig, Stage};
+use crate::error::Error;
+use crate::policy::Action;
+use crate::time::{HORIZON, Ticks};
+
+/// The most tokens in a block. An instance keeps a counter for each offset in a
+/// block, of four bytes: 4 MiB at this bound. The largest block of an engine is
+/// 256 tokens; a block for a whole sequence fits as well, since no model reads
+/// more than a million tokens.
+pub(crate) const MOST_BLOCK_TOKENS: u32 = 1 << 20;
+
+/// The largest count. Below the 32-bit number that stands for "none".
+const MOST: u64 = u32::MAX as u64 - 1;
+
+fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> Result<(), Error> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::config(field(), format!("must be {least} to {most}, was {value}")))
+}
+
+/// A length or a point of time lies within the clock's range.
+fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
+    if ticks <= HORIZON {
+        return Ok(());
+    }
+    let rule = format!("must be at most {HORIZON} ticks, the clock's range of 186 days, was {ticks}");
+    Err(Error::config(field(), rule))
+}
+
+impl Config {
+    /// Checks every number that the engine computes with or sizes memory by.
+    pub(super) fn check_limits(&self) -> Result<(), Error> {
+        for (i, instance) in self.instances.iter().enumerate() {
+            let at = |field: &'static str| move || format!("instances[{i}].{field}");
+            within(at("blocks"), 1, MOST, instance.blocks)?;
+            let most = u64::from(MOST_BLOCK_TOKENS);
+            within(at("block_tokens"), 1, most, u64::from(instance.block_tokens))?;
+            // A request's tokens, 32 bits of them, times this is computed in 64.
+            within(at("kv_bytes_per_token"), 0, u64::from(u32::MAX), instance.kv_bytes_per_token)?;
+            instance.scheduler.check_limits(i)?;
+        }
+        if let Some(until) = self.until {
+            on_clock(|| "until".into(), until)?;
+        }
+        if let Some(links) = self.links {
+            on_clock(|| "links.latency".into(), links.latency)?;
+        }
+        if let Some(pace) = self.pace {
+            on_clock(|| "pace.interval".into(), pace.interval)?;
+            on_clock(|| "pace.first".into(), pace.first)?;
+            on_clock(|| "pace.ttft".into(), pace.ttft.unwrap_or(0))?;
+        }
+        for monitor in &self.routing.every {
+            on_clock(|| "routing.every.period".into(), monitor.period)?;
+            for Action::Migrate { live, .. } in &monitor.actions {
+                let last = live.map_or(0, |live| live.last_blocks);
+                within(|| "routing.every.actions.live.last_blocks".into(), 0, MOST, last)?;
+            }
+        }
+        let padded = self.lockstep.as_ref().map_or(0, |lockstep| lockstep.padded);
+        within(|| "lockstep.padded".into(), 0, MOST, padded)
+    }
+}
+
+impl SchedulerConfig {
+    fn check_limits(&self, instance: usize) -> Result<(), Error> {
+        let at = |field: &'static str| move || format!("instances[{instance}].scheduler.{field}");
+        within(at("max_num_batched_tokens"), 1, MOST, self.max_num_batched_tokens)?;
+        within(at("max_num_seqs"), 1, MOST, self.max_num_seqs)?;
+        within(at("long_prefill_token_threshold"), 0, MOST, self.long_prefill_token_threshold)?;
+        within(at("watermark_blocks"), 0, MOST, self.watermark_blocks)?;
+        for stage in &self.stages {
+            if let Stage::Admit { gather: Some(gather), .. } = stage {
+                within(at("stages.gather.size"), 0, MOST, gather.size)?;
+                on_clock(at("stages.gather.wait"), gather.wait)?;
+            }
+        }
+        if let QueueOrder::Ranked(ranking) = &self.order {
+            on_clock(at("order.refresh.ticks"), ranking.refresh.ticks)?;
+        }
+        if let Preemption::Swap { blocks, out, back, .. } = self.preemption {
+            within(at("preemption.blocks"), 0, MOST, blocks)?;
+            on_clock(at("preemption.out"), out)?;
+            on_clock(at("preemption.back"), back)?;
+        }
+        Ok(())
+    }
+}
