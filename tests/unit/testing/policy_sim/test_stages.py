@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from differential.wire import Wire, cluster, instance, swap
-from paceline.testing.reference.policy_sim import Outcome, TraceRequest, replay
+from paceline.testing.reference.policy_sim import Outcome, Stuck, TraceRequest, replay
 
 RUNNING: Wire = {"kind": "running"}
 PREFILLS: Wire = {"kind": "prefills"}
@@ -211,3 +213,34 @@ def test_memory_of_a_request_that_is_done_counts_from_the_step_after_the_next() 
     again = replayed(requests[:2], RUNNING, admit(), blocks=7, step=10, schedule_ahead=True)
     # With no other request there is nothing to run at 10, so that all is known at once.
     assert tokens(again) == [[10], [20]]
+
+
+def test_requests_that_nothing_can_ever_wake_end_a_replay_with_an_error() -> None:
+    """Either prompt fits alone; cut into chunks of three, both come in, and each lacks two of 12 blocks."""
+    with pytest.raises(Stuck, match="at 2: requests wait and none can run"):
+        replayed(
+            [TraceRequest(0, 8, 1), TraceRequest(0, 8, 1)],
+            PREFILLS,
+            admit(),
+            decodes(),
+            blocks=12,
+            budget=8,
+            allocation="chunk_if_all_fits",
+            exclusive_prefill=True,
+            long_prefill_token_threshold=3,
+        )
+
+
+def test_a_prompt_that_has_outgrown_a_step_is_dropped() -> None:
+    """Row 1 gives way at 2 with 6 tokens of prompt and 2 of its output, and 8 exceed the seven of a step."""
+    outcome = replayed(
+        [TraceRequest(0, 5, 6), TraceRequest(1, 6, 4)],
+        RUNNING,
+        admit(chunked=False, unless_preempted=True),
+        blocks=14,
+        budget=7,
+        allocation="chunk",
+    )
+    assert outcome.status(1) == "rejected"
+    assert outcome.rejected == [None, "max_num_batched_tokens"]
+    assert outcome.requests[1].generated == 2

@@ -39,12 +39,15 @@ from paceline.testing.reference.policy_sim.latency import Split, split
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import qoe, qoe_answering, read_times
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
+from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 
 __all__ = [
     "Cluster",
+    "NoEnd",
     "Outcome",
     "Request",
     "Split",
+    "Stuck",
     "TraceRequest",
     "covers",
     "qoe",

@@ -20,6 +20,7 @@ from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.rules import Rule
 from paceline.testing.reference.policy_sim.scope import Pace, View
+from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
 
 
@@ -68,7 +69,7 @@ class Cluster:
         times += [one.wakes for one in self.replicas if one.wakes is not None]
         times += [request.spec.arrival for request in self.to_come[:1]]
         if not times:
-            raise RuntimeError(f"at {self.outcome.end}: requests wait and none can run")
+            raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
         return min(times)
@@ -76,7 +77,7 @@ class Cluster:
     def advance(self, now: int) -> None:
         """Let everything happen that happens at a moment."""
         if sum(replica.usage.steps for replica in self.replicas) > self._most_steps:
-            raise RuntimeError(f"no end in sight after {self._most_steps} steps")
+            raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
         self.traffic.land(now)
         if self.unfinished:
@@ -178,8 +179,10 @@ def replay(
 
     Raises
     ------
-    RuntimeError
-        Where requests wait that nothing can ever wake, or the steps do not end.
+    Stuck
+        Where requests wait that nothing can ever wake.
+    NoEnd
+        Where there are more than ``most_steps`` steps.
 
     Examples
     --------

@@ -20,6 +20,7 @@ from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
+from paceline.testing.reference.policy_sim.stuck import Stuck
 
 _MOST_ROUNDS = 1000  # each one preempts requests that ran: a batch of a small case has far fewer
 
@@ -96,7 +97,7 @@ class Scheduler:
             # All that ran were preempted: that takes no time, and what it freed is there for the next.
             if not step.preempted and not (ahead and self._catch_up()):
                 return None
-        raise RuntimeError(f"at {now}: requests are preempted over and over, and none runs")
+        raise Stuck(f"at {now}: requests are preempted over and over, and none runs")
 
     def finish(self, step: Step, now: int) -> list[Request]:
         """End a step: return the requests that yielded a token, in the order of admission."""
