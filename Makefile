@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python lint format bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python search lint format bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,6 +38,13 @@ test-rust: $(VENV)/.requirements
 
 test-python: $(VENV)/.native
 	$(BIN)/python -m pytest -q
+
+# SECONDS is a variable of the shell too, which counts up: only one given on the command line counts here.
+SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
+SEED ?= 1
+
+search: $(VENV)/.native ## Look for a case that breaks a promise: make search SECONDS=7200 SEED=7
+	$(BIN)/python -m tests.search --seconds $(SEARCH_SECONDS) --seed $(SEED)
 
 lint: $(VENV)/.native ## Check format, lints, types, and that the stubs match the native module
 	cargo fmt --all --check

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-HARD_S = 2
+HARD_S = 10
 MEMORY = 2 << 30
 
 _log: int | None = None

@@ -23,7 +23,7 @@ ROOMY = ("blocks", "max_num_seqs", "max_num_batched_tokens")
 def shrink(case: Case, fails: Fails, seconds: float) -> Case:
     """Return the smallest case found that still fails."""
     deadline = time.monotonic() + seconds
-    parts = {
+    parts: dict[str, Any] = {
         "requests": case.requests,
         "config": case.config,
         "prefix_block_tokens": case.prefix_block_tokens,

@@ -17,6 +17,11 @@ from search.case import Case, draw
 from search.check import Verdict, check
 from search.counts import Counts
 
+SECONDS = 2.0
+"""Processor time for one of many cases; what takes longer is looked at again by itself."""
+ALONE_S = 20.0
+"""Processor time for a case by itself."""
+
 
 def main() -> None:
     answers = sys.stdout
@@ -24,7 +29,8 @@ def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         if "case" in asked:
-            verdict = check(Case.from_json(base64.b64decode(asked["case"])), number=asked["number"])
+            case = Case.from_json(base64.b64decode(asked["case"]))
+            verdict = check(case, number=asked["number"], seconds=ALONE_S)
             _say(answers, done=True, **_shown(verdict))
         else:
             _run(answers, **asked)
@@ -44,7 +50,7 @@ def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, avoid
             continue
         answers.write(f'{{"at":{number}}}\n')
         answers.flush()
-        verdict = check(case, number=number, seconds=1.0)
+        verdict = check(case, number=number, seconds=SECONDS)
         counts.add(verdict)
         if verdict.failures:
             _say(answers, number=number, **_shown(verdict))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -93,7 +95,7 @@ def _decodes_last(source: Source, *, swaps: bool) -> list[Wire]:
 
 def malformed(source: Source) -> list[Wire]:
     """Draw any stages at all."""
-    makers = (
+    makers: tuple[Callable[[], Wire], ...] = (
         lambda: RUNNING,
         lambda: PREFILLS,
         lambda: decodes(source),

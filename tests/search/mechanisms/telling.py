@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from paceline.errors import PacelineError
@@ -41,11 +42,11 @@ def _differs(replayed: Replayed, config: Wire) -> bool:
 def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
     """Yield configurations that lack one mechanism each, and its name."""
     for name in IN_SCHEDULER:
-        yield from _changed(config, name, lambda one, name=name: {**one, name: SIMPLE[name]})
+        yield from _changed(config, name, partial(_plain_field, name))
     for name in IN_STAGES:
-        yield from _changed(config, f"stage: {name}", lambda one, name=name: _plain_stages(one, name))
+        yield from _changed(config, f"stage: {name}", partial(_plain_stages, name))
     for name, value in IN_ORDER.items():
-        yield from _changed(config, name, lambda one, name=name, value=value: _in_order(one, name, value))
+        yield from _changed(config, name, partial(_in_order, name, value))
     yield from _changed(config, "hold", _no_holds)
     yield from _changed(config, "classes", _one_class)
     yield from _changed(config, "displace: most", lambda one: _in_admission(one, "most", 0))
@@ -65,23 +66,27 @@ def _changed(config: Wire, name: str, change: Callable[[Wire], Wire]) -> Iterato
         yield name, {**config, "instances": several}
 
 
-def _plain_stages(scheduler: Wire, name: str) -> Wire:
+def _plain_field(name: str, scheduler: Wire) -> Wire:
+    return {**scheduler, name: SIMPLE[name]}
+
+
+def _plain_stages(name: str, scheduler: Wire) -> Wire:
     stages = [{**one, name: SIMPLE[name]} if name in one else one for one in scheduler["stages"]]
     return {**scheduler, "stages": stages}
 
 
-def _in_order(scheduler: Wire, name: str, value: Any) -> Wire:
+def _in_order(name: str, value: Any, scheduler: Wire) -> Wire:
     order = scheduler["order"]
     return {**scheduler, "order": {**order, name: value}} if name in order else scheduler
 
 
 def _no_holds(scheduler: Wire) -> Wire:
     classes = [{**one, "hold": 0} for one in scheduler["order"].get("classes", ())]
-    return _in_order(scheduler, "classes", classes)
+    return _in_order("classes", classes, scheduler)
 
 
 def _one_class(scheduler: Wire) -> Wire:
-    return _in_order(scheduler, "classes", scheduler["order"].get("classes", ())[-1:])
+    return _in_order("classes", scheduler["order"].get("classes", ())[-1:], scheduler)
 
 
 def _in_admission(scheduler: Wire, name: str, value: Any) -> Wire:

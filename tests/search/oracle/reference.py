@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline.testing.reference import policy_sim
 from search.case import Case
 from search.oracle.failure import Failure
@@ -56,8 +57,6 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
 
 
 def _decisions(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
-    from differential.test_policies import decisions
-
     # A step that the end of the time cuts off is in neither log or in one.
     until = replayed.case.config["until"]
     for index, replica in enumerate(expected.replicas):
@@ -77,8 +76,6 @@ def _decisions(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Fai
 
 
 def _requests(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
-    from differential.test_policies import rows_of_engine, rows_of_reference
-
     wanted = rows_of_reference(expected)
     found = rows_of_engine(replayed.outcome, wanted)
     for row, (one, other) in enumerate(zip(found, wanted, strict=True)):

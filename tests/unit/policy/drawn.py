@@ -36,6 +36,12 @@ from paceline.policy import (
 from paceline.policy.expressions.fields import FIELDS
 from paceline.policy.expressions.tree import Expr, lift
 
+
+def found_in(expression: Expr, *fields: Expr) -> bool:
+    """Whether an expression looks at one of some fields."""
+    return any(field.same(part) for part in expression.walk() for field in fields)
+
+
 NUMBERS = st.one_of(
     st.integers(-(2**53), 2**53),
     st.floats(-1e9, 1e9, allow_nan=False),
@@ -133,9 +139,9 @@ MOVING = expressions(req, oracle, inst, inst.here, over=True)
 PICKED = expressions(req, oracle, inst.here, inst.there)
 QUEUED = expressions(req, oracle)
 LONE = expressions(inst, alone=True)
-KEYS, MEMBERS = (
-    QUEUED[kind].filter(lambda found: "req.quanta" not in repr(found)) for kind in ("number", "truth")
-)  # those need a Quantum
+KEYS = QUEUED["number"].filter(lambda found: not found_in(found, req.quanta))  # that needs a Quantum
+# Both start again as a request enters the class.
+MEMBERS = QUEUED["truth"].filter(lambda found: not found_in(found, req.quanta, req.joined))
 NAMES = st.sampled_from(["round_robin", "fewest_requests", "fewest_tokens"])
 
 GUARDED = st.builds(

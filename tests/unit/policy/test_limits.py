@@ -9,13 +9,13 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from paceline.testing.reference.wire.expression import apply
 
 import paceline
 from paceline import Affine, Cluster, Instance, Policy, PolicyError, Scheduler, Trace, inst, req
 from paceline.policy import Class, Expr, Rule, first_of, maximum, pick, where
 from paceline.policy.expressions.text import parse
 from paceline.policy.limits import MOST_CHARACTERS, MOST_LEVELS, MOST_PARTS, MOST_RULE_LEVELS, MOST_RULES
+from paceline.testing.reference.policy_sim.expression import apply
 
 TRACE = Trace.from_columns(arrival=[0.0, 0.0], prompt_tokens=[8, 9], output_tokens=[2, 3])
 CLUSTER = Cluster(2 * [Instance(cost=Affine(step_s=0.01), num_blocks=101)])

@@ -88,6 +88,7 @@ def test_a_policy_written_by_hand() -> None:
 
     [[scheduler.stages]]
     kind = "admit"
+    chunked = false
     gather = {size = 4, wait_s = 0.5}
     """
     assert Policy.from_toml(text) == Policy(
@@ -95,7 +96,7 @@ def test_a_policy_written_by_hand() -> None:
         on_arrival="round_robin",
         scheduler=Scheduler(
             max_num_batched_tokens=2048,
-            stages=(Decodes(charged=False), Admit(gather=Gather(size=4, wait_s=0.5))),
+            stages=(Decodes(charged=False), Admit(chunked=False, gather=Gather(size=4, wait_s=0.5))),
             order="longest_prefix",
             victim="fewest_generated",
             prefix_cache=PrefixCache(unknown_first=False),
