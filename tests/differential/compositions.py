@@ -176,7 +176,7 @@ def sharing(draw: st.DrawFn, least: int, most: int) -> tuple[list[TraceRequest],
             ids, length = draw(chosen)
             found.append(replace(one, prefix=tuple(ids[: min(length, one.prompt_tokens // size)])))
         return found, size
-    sessions = st.none() | st.integers(0, 2)
+    sessions = st.none() | st.integers(0, min(2, len(plain) - 1))
     return [replace(one, session=draw(sessions)) for one in plain], size
 
 

@@ -97,7 +97,7 @@ class Traffic:
             request = self._choose(action["choose"], source, target, now)
             if request is None:
                 continue
-            if action["live"] is None:
+            if action["live"] is None or action["live"]["stages"] == 0:
                 self._leave_soon(request, source, target.index, now)
                 continue
             ends = self._send(source.index, target.index, request.computed, now)
