@@ -1,0 +1,110 @@
+"""Compositions of stages and rules without a meaning are refused when the policy is built."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from paceline import PolicyError, Scheduler, req
+from paceline.policy import Class, PrefixCache, Quantum
+from paceline.policy.stages import (
+    Admit,
+    Decodes,
+    Gather,
+    Groups,
+    Layered,
+    Prefills,
+    Running,
+    Swap,
+    SwapIn,
+)
+
+SWAP = Swap(cpu_blocks=10)
+LAYERS = Layered(layers=4, groups=Groups(most=2))
+WHOLE = Admit(chunked=False)
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "two stages admit": ({"stages": (Running(), Admit(), LAYERS)}, "admit in exactly one stage"),
+    "no stage runs decodes": ({"stages": (Prefills(), Admit())}, "run decodes in exactly one stage"),
+    "a stage twice": ({"stages": (Decodes(), Prefills(), Prefills(), Admit())}, "each stage once"),
+    "prefills in two stages": ({"stages": (Running(), Prefills(), Admit())}, "beside Running"),
+    "cut prompts that no stage goes on with": ({"stages": (Admit(), Decodes())}, "cuts into chunks"),
+    "layers beside another stage of prefills": ({"stages": (Running(), LAYERS)}, "beside Layered"),
+    "more groups than layers": (
+        {"stages": (Decodes(), Layered(layers=2, groups=Groups(most=3))), "allocation": "sequence"},
+        "most of Groups must be 1 to the 2 layers, was 3",
+    ),
+    "layers and swapping": (
+        {"stages": (Decodes(), SwapIn(), LAYERS), "allocation": "sequence", "preemption": SWAP},
+        "preemption must be Recompute",
+    ),
+    "exclusive prefills in one stage with decodes": ({"exclusive_prefill": True}, "beside Running"),
+    "exclusive prefills that come after decodes": (
+        {"stages": (Decodes(), WHOLE), "exclusive_prefill": True},
+        "unless Decodes() comes after Admit()",
+    ),
+    "exclusive prefills by layers": (
+        {"stages": (LAYERS, Decodes()), "exclusive_prefill": True, "allocation": "sequence"},
+        "prefills are not Layered",
+    ),
+    "exclusive prefills that swapping in does not know of": (
+        {"stages": (SwapIn(), WHOLE, Decodes()), "exclusive_prefill": True, "preemption": SWAP},
+        "SwapIn() comes before Decodes()",
+    ),
+    "a prefix cache and swapping": (
+        {"prefix_cache": PrefixCache(), "preemption": SWAP},
+        "where prefixes are cached",
+    ),
+    "a prefix cache and whole sequences": (
+        {"prefix_cache": PrefixCache(), "allocation": "sequence"},
+        "allocation must be 'chunk'",
+    ),
+    "prefills that go on without their blocks": (
+        {"stages": (Decodes(), Prefills(), Admit())},
+        "allocation must be 'sequence'",
+    ),
+    "swapping out and never in": ({"preemption": SWAP}, "SwapIn() exactly where"),
+    "swapping in what is never out": ({"stages": (Running(), SwapIn(), Admit())}, "SwapIn() exactly where"),
+    "ranks and a stage for swapped requests": (
+        {"stages": (Running(), SwapIn(), Admit()), "order": req.score, "preemption": SWAP},
+        "no SwapIn()",
+    ),
+    "ranks and other stages": (
+        {"stages": (Decodes(), WHOLE), "order": req.score},
+        "Running() and Admit() where the order ranks",
+    ),
+    "ranks and gathering": (
+        {"stages": (Running(), Admit(gather=Gather(size=2, wait_s=1.0))), "order": req.score},
+        "no gather",
+    ),
+    "ranks and a wait for swapped requests": (
+        {"stages": (Running(), Admit(unless_swapped=True)), "order": req.score},
+        "no unless_swapped",
+    ),
+    "ranks decided ahead": ({"order": req.score, "schedule_ahead": True}, "schedule_ahead must be False"),
+    "ranks and a late queue": ({"order": req.score, "requeue_late": True}, "requeue_late must be False"),
+    "ranks and an order of decodes": (
+        {"order": req.score, "decodes_first": True},
+        "decodes_first must be False",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_composition_without_a_meaning_is_refused(name: str) -> None:
+    fields, rule = REFUSED[name]
+    with pytest.raises(PolicyError) as refused:
+        Scheduler(**fields)
+    assert rule in str(refused.value)
+
+
+@pytest.mark.parametrize("field", [req.joined > 0.5, (req.joined == 1.0) | (req.score > 1)])
+def test_a_class_is_not_chosen_by_when_it_was_joined(field: Any) -> None:
+    with pytest.raises(PolicyError, match=r"must not look at req\.joined, which starts again"):
+        Scheduler(classes=[Class("first", when=field), Class("rest")])
+
+
+def test_a_class_is_not_chosen_by_quanta_used_up_in_it() -> None:
+    with pytest.raises(PolicyError, match=r"must not look at req\.quanta, which starts again"):
+        Scheduler(classes=[Class("first", when=req.quanta < 3), Class("rest")], order=Quantum(10))
