@@ -62,7 +62,7 @@ def _candidates(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
             for simple in _simpler((name,), value):
                 if name == "arrival":
                     yield _arrivals(parts, row, simple)
-                elif name == "reasoning_tokens" and simple > request["output_tokens"]:
+                elif name == "output_tokens" and simple < request.get("reasoning_tokens", 0):
                     continue
                 else:
                     yield _with(parts, ("requests", row, name), simple)

@@ -11,13 +11,13 @@ from search.draw.source import Source
 
 
 def cluster(source: Source) -> Wire:
-    count = source.pick((1, 1, 1, 2, 2, 3, 4))
+    count = source.pick((1, 1, 1, 2, 2, 2, 3, 4))
     # Block sizes must divide one another where prompts share blocks; mostly all have the same.
     shared_size = source.pick((None, 1, 2, 4, 4))
     first = _any_instance(source, shared_size)
     alike = source.chance(0.5)
     fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
-    moves = count > 1 and source.chance(0.5)
+    moves = count > 1 and source.chance(0.65)
     watched = count > 1 and source.chance(0.4)
     return {
         "instances": fleet,
@@ -36,7 +36,7 @@ def cluster(source: Source) -> Wire:
 
 
 def _any_instance(source: Source, block_tokens: int | None) -> Wire:
-    drawn = instance(source, ranked=source.chance(0.42), block_tokens=block_tokens)
+    drawn = instance(source, ranked=source.chance(0.48), block_tokens=block_tokens)
     if source.chance(0.03):
         malform(source, drawn["scheduler"])
     return drawn

@@ -95,7 +95,7 @@ def jump(source: Source) -> Wire:
 
 def key(source: Source, *, refreshed: bool) -> Wire:
     """Draw what requests are ranked by; one that drifts only where keys are refreshed."""
-    drifts = refreshed and source.chance(0.5)
+    drifts = refreshed and source.chance(0.8)
     if drifts:
         drawn = number(source, {**STEADY, **DRIFTING})
     else:

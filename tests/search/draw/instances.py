@@ -29,12 +29,12 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
 
 def limits(source: Source, *, chunked: bool) -> Wire:
     """Draw what bounds a step; where prompts are not cut the budget mostly holds the longest."""
-    small = source.pick((3, 8, 17, 32, 64) if source.pressed else (1, 2, 3, 4, 5, 8, 17, 32, 64))
+    small = source.pick((3, 5, 8, 17, 32) if source.pressed else (1, 2, 3, 4, 5, 8, 17, 32, 64))
     large = LONGEST + source.whole(5, 40) if source.chance(0.7) else source.whole(8, LONGEST)
     threshold = source.pick((0, 0, 0, 1, 3, 10))
     return {
         "max_num_batched_tokens": small if chunked else large,
-        "max_num_seqs": source.pick((3, 4, 16, 16) if source.pressed else (1, 2, 3, 4, 16)),
+        "max_num_seqs": source.pick((2, 3, 4, 16) if source.pressed else (1, 2, 3, 4, 16)),
         "long_prefill_token_threshold": threshold,
         "threshold_when_alone": source.chance(0.5),
     }
@@ -84,7 +84,7 @@ def unranked_scheduler(source: Source) -> Wire:
         allocation = source.pick(("sequence", "chunk_if_all_fits", "chunk_if_all_fits"))
     else:
         allocation = source.pick(("chunk", "chunk", "chunk_if_all_fits", "sequence"))
-    cached = not swaps and allocation != "sequence" and source.chance(0.45)
+    cached = not swaps and allocation != "sequence" and source.chance(0.65)
     return {
         **limits(source, chunked=_cuts(several)),
         **flags(source),

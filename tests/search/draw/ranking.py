@@ -10,14 +10,14 @@ from search.draw.source import Source
 def a_class(source: Source, *, last: bool, refreshed: bool) -> Wire:
     return {
         "when": None if last else condition(source, IN_CLASSES),
-        "hold": source.pick((0, 0, 1, 5, 12)),
+        "hold": source.pick((0, 1, 5, 12)),
         "keys": source.some(source.pick((0, 1, 1)), 3, lambda: key(source, refreshed=refreshed)),
     }
 
 
 def ranked(source: Source) -> Wire:
     """Draw an order of one to three classes."""
-    refresh = source.pick(("never", "never", "steps", "ticks"))
+    refresh = source.pick(("never", "steps", "ticks"))
     count = source.pick((1, 1, 2, 2, 3))
     refreshed = refresh != "never"
     classes = [a_class(source, last=at == count - 1, refreshed=refreshed) for at in range(count)]
@@ -36,7 +36,9 @@ def ranked(source: Source) -> Wire:
 
 
 def unranked(source: Source, *, cached: bool) -> Wire:
-    kind = source.pick(("arrival", "priority", "longest_prefix") if cached else ("arrival", "priority"))
+    kind = source.pick(
+        ("arrival", "priority", "longest_prefix", "longest_prefix") if cached else ("arrival", "priority")
+    )
     if kind == "longest_prefix":
         return {"kind": kind, "most": source.pick((0, 1, 2, 4, 128))}
     return {"kind": kind}
@@ -49,7 +51,7 @@ def admission(source: Source) -> Wire:
     return {
         "kind": "displace",
         "when": source.maybe(0.7, lambda: displaces_when(source)),
-        "most": source.pick((0, 0, 1, 1, 2)),
+        "most": source.pick((0, 1, 1, 2)),
     }
 
 

@@ -15,7 +15,7 @@ def decodes(source: Source) -> Wire:
     return {
         "kind": "decodes",
         "charged": source.chance(0.6),
-        "seated": source.chance(0.4),
+        "seated": source.chance(0.5),
         "over_prefills": source.chance(0.5),
     }
 
@@ -30,8 +30,8 @@ def admit(source: Source, *, chunked: bool | None = None, gathers: bool = True) 
         "kind": "admit",
         "chunked": source.chance(0.6) if chunked is None else chunked,
         "unless_preempted": source.chance(0.35),
-        "unless_swapped": gathers and source.chance(0.4),
-        "count_decodes": source.chance(0.6),
+        "unless_swapped": gathers and source.chance(0.5),
+        "count_decodes": source.chance(0.5),
         "gather": gather if gathers and source.chance(0.25) else None,
     }
 

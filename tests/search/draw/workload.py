@@ -52,7 +52,7 @@ def sessions(source: Source, rows: list[Row]) -> None:
     """Make rows turns of a few conversations, each mostly longer than all before it."""
     said: dict[int, int] = {}
     for row in rows:
-        session = source.pick((None, 0, 0, 1))
+        session = source.pick((None, 0, 0, min(1, len(rows) - 1)))
         row["session"] = session
         if session is None:
             continue
