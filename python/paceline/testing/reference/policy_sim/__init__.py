@@ -24,6 +24,11 @@ Rules that could be read in two ways, and how they are read here and in the engi
 * Classes and keys are evaluated on arrival and landing, admission and preemption, and at the end of
   each step that ran the request; at the start of a step only those that time alone can change.
   Where keys are refreshed, all keys wait for that.
+* Without a cut of prompts, a request that has outgrown a step's tokens is dropped when it is the next to
+  come in and a step has tokens left; where requests are not ranked, it needs a free seat for that too.
+* A scheduler that decides a step ahead knows the requests that had come when the step under way started;
+  all of them where nothing was decided ahead. Those it does not know yet queue behind those it knows.
+* The tokens of a prompt that an instance has cached are those that other requests can have too.
 * In transfer a request counts on no instance. One that landed waits. Where requests are ranked, its KV
   is put into the CPU's memory after the first step that is formed without it, at no charge; where
   that is full it is computed again. Until it runs, its time counts as preempted, before an answer as

@@ -77,6 +77,8 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
         request = state.queue.first
         if request is None or (state.ranking is not None and request in step.preempted):
             return
+        if state.ranking is None and not _has_seat(state, step, count_decodes=seats):
+            return
         if not chunked and request.lacking > state.settings.max_num_batched_tokens:
             _drop(state, request)
             continue
@@ -92,6 +94,10 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             for victim in victims:
                 preempt(state, victim, step)
         let_in(state, request, offered, step)
+
+
+def _has_seat(state: State, step: Step, *, count_decodes: bool) -> bool:
+    return state.seats_taken(step, count_decodes=count_decodes) < state.settings.max_num_seqs
 
 
 def _in_the_way(

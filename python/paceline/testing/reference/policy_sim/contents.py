@@ -50,6 +50,10 @@ class Contents:
                 return "ids", request.prefix[:covered], position
         return "own", row, position
 
+    def is_own(self, row: int, position: int) -> bool:
+        """Whether no other request can have what the full block at a position of a request holds."""
+        return self.name(row, position) == ("own", row, position)
+
 
 def _conversations(requests: Sequence[TraceRequest]) -> list[int | None]:
     """Say which conversation each request is a turn of: the row of its first turn."""

@@ -60,6 +60,15 @@ class Memory:
                 found.append(block)
         return found
 
+    def shared_hits(self, request: Request) -> int:
+        """Count those of a request's prompt, as far as the trace says what it holds."""
+        contents = self._contents
+        if contents is None:
+            return 0
+        hits = self.hits(request, request.spec.prompt_tokens)
+        own = (position for position in range(len(hits)) if contents.is_own(request.index, position))
+        return next(own, len(hits))
+
     def adopt(self, request: Request, hits: list[int]) -> None:
         """Give a request that holds nothing the blocks of its known prefix."""
         if self._contents is not None:

@@ -86,7 +86,7 @@ class Scheduler:
         """Decide the next step; None where nothing can run."""
         state, ahead = self.state, self.settings.schedule_ahead
         state.wakes = None
-        if ahead and self._started is not None:
+        if ahead:
             learn(state, self._started)
         for _ in range(_MOST_ROUNDS):
             step = self._open(now)
@@ -155,7 +155,8 @@ class Scheduler:
     @property
     def head(self) -> Request | None:
         """The request that comes in first of those that have no place."""
-        return next(iter(self.state.queue.swapped), None) or self.state.queue.first
+        queue = self.state.queue
+        return next(iter([*queue.swapped, *queue.in_order, *queue.unknown]), None)
 
     # -- forming a step -------------------------------------------------------------------
 
