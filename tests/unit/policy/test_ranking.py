@@ -207,14 +207,14 @@ def test_objectives_are_numbers_by_the_time_the_engine_sees_them() -> None:
 
 
 def test_a_swap_over_pcie_follows_from_the_instance() -> None:
-    scheduler = Scheduler(preemption=Swap.over_pcie(cpu_gib=8))
+    scheduler = Scheduler(order=req.score, preemption=Swap.over_pcie(cpu_gib=8))
     with pytest.raises(PolicyError, match=r"depends on the instance: use scheduler\.on\(instance\)"):
         scheduler.to_wire(num_blocks=1, defaults=(1, 1))
     # 8 KV heads of 128 numbers, keys and values, 32 layers, 2 bytes: 128 KiB a token, half of it a GPU.
     halves = Instance(model="llama-3.1-8b", gpu="a100-80gb", tensor_parallel=2, block_tokens=16)
     swap = scheduler.on(halves).preemption
     assert swap == Swap(cpu_blocks=8 * 2**30 // 2**20, out_s=2**20 / 32e9, in_s=2**20 / 32e9)
-    assert Scheduler(preemption="swap").on(halves).preemption == Swap.over_pcie().on(halves)
+    assert Scheduler(order=req.score, preemption="swap").on(halves).preemption == Swap.over_pcie().on(halves)
     with pytest.raises(
         ConfigError, match=r"needs an Instance with a gpu and a model; a Swap with cpu_blocks"
     ):

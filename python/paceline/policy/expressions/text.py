@@ -172,6 +172,8 @@ class _Reader:
                     raise PolicyError(f"{ast.unparse(inner)} has no {name!r}")
                 try:
                     return getattr(owner, name)
+                except PolicyError:
+                    raise
                 except AttributeError as error:
                     raise PolicyError(f"{ast.unparse(inner)} has no {name!r}") from error
             case ast.Call(func=function, args=args, keywords=keywords):

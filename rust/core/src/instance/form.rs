@@ -56,6 +56,7 @@ impl Instance {
     /// if that is not before the next arrival.
     pub(crate) fn begin(&mut self, now: Ticks, world: &mut World) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.flight.is_none(), "Invariant: one step at a time");
+        self.book_standing(now);
         let queued = self.queued();
         self.usage.waited(queued, now);
         let ahead = self.scheduler.schedule_ahead;
@@ -99,6 +100,7 @@ impl Instance {
                 if let Some(intervals) = &mut self.intervals {
                     intervals.rest();
                 }
+                self.standing_since = (self.running() > 0).then_some(now);
                 return Ok(forming.wake);
             }
         };
@@ -157,6 +159,16 @@ impl Instance {
     fn runs_prefills(&self) -> bool {
         let prefills = |chunk: &Chunk| self.table[chunk.slot].phase == Phase::Prefilling;
         !self.layers.batch.is_empty() || self.chunks.iter().any(prefills)
+    }
+
+    /// Books the time in which requests were admitted and no step could be formed.
+    #[inline]
+    pub(super) fn book_standing(&mut self, now: Ticks) {
+        if let Some(since) = self.standing_since.take() {
+            let ticks = u128::from(now - since);
+            self.usage.running_ticks += ticks * u128::from(self.running());
+            self.usage.kv_token_ticks += ticks * u128::from(self.decode.kv_tokens() + self.partial_kv);
+        }
     }
 
     /// Queues those who gave way again, where that is done once the step is formed.

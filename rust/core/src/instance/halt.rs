@@ -10,6 +10,7 @@ impl Instance {
     /// nothing, but its share of the time does count.
     pub(crate) fn halt(&mut self, now: Ticks, world: &mut World) {
         self.settle_head(now, world);
+        self.book_standing(now);
         self.usage.waited(self.queued(), now);
         let mut latest = now;
         if let Some(flight) = self.flight.take() {

@@ -201,6 +201,8 @@ pub(crate) struct Instance {
     /// Requests preempted while forming the step in progress.
     preempted: Vec<u32>,
     liveness: Liveness,
+    /// Since when no step can be formed though requests are admitted.
+    standing_since: Option<Ticks>,
     /// Those of them who are queued again only once it is formed.
     late: Vec<Slot>,
     /// Blocks copied (out, back) while forming the step in progress.
@@ -315,6 +317,7 @@ impl Instance {
             chunks: Vec::new(),
             layers: Layers::default(),
             preempted: Vec::new(),
+            standing_since: None,
             late: Vec::new(),
             copied: (0, 0),
             completed: Vec::new(),

@@ -118,6 +118,9 @@ impl Instance {
     /// [`Self::sent`].
     #[inline(never)]
     pub(crate) fn depart(&mut self, slot: Slot, now: Ticks, world: &mut World) -> Parcel {
+        let stands = self.standing_since.is_some();
+        self.book_standing(now);
+        self.standing_since = stands.then_some(now);
         let active = &self.table[slot];
         let unranked = active.attained + (now - active.admitted_at);
         let attained = self.ranks.as_ref().map_or(unranked, |ranks| {
