@@ -1,4 +1,4 @@
-"""Compositions in which prefills would go on in blocks that nobody kept for them."""
+"""Compositions in which prefills would go on in blocks that are not kept for them."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ def replayed(scheduler: Scheduler) -> paceline.Result:
         ("prefills", False, "chunk_if_all_fits"),
         ("prefills first", True, "chunk"),
         ("layered", False, "chunk"),
-        ("layered", True, "chunk_if_all_fits"),
+        ("layered", False, "chunk_if_all_fits"),
     ],
 )
 def test_blocks_that_are_not_kept_are_refused(stages: str, exclusive: bool, allocation: Any) -> None:
-    scheduler = Scheduler(
-        max_num_batched_tokens=8,
-        stages=STAGES[stages],
-        exclusive_prefill=exclusive,
-        allocation=allocation,
-    )
-    with pytest.raises(paceline.ConfigError, match="allocation: must be of the whole sequence"):
-        replayed(scheduler)
+    with pytest.raises(paceline.PolicyError, match="allocation must be 'sequence' where prefills go on"):
+        Scheduler(
+            max_num_batched_tokens=8,
+            stages=STAGES[stages],
+            exclusive_prefill=exclusive,
+            allocation=allocation,
+        )
 
 
 @pytest.mark.parametrize(

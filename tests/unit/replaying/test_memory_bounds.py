@@ -63,7 +63,7 @@ def test_huge_blocks_of_a_trace_take_what_is_used_of_them() -> None:
     code = """
         trace = Trace.from_columns(
             arrival=[0.0, 0.0, 0.1], prompt_tokens=[5, 6, 7], output_tokens=[1, 1, 1],
-            prefix=[[1], [2], [1]], prefix_block_tokens=2**30,
+            prefix=[[1], [2], [1]], prefix_block_tokens=2**30 - 1,
         )
         result = replay(trace, block_tokens=1)
         assert result.requests["cached_tokens"].to_list() == [0, 0, 5], result.requests["cached_tokens"]
