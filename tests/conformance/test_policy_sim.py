@@ -1,6 +1,8 @@
 """The simulator for policies against the decision logs of real schedulers: every step, every stamp.
 
-It is given what the engine is given: the policy of each log, as the engine's configuration spells it.
+It is given what the engine is given: the policy of each log, as the engine's configuration spells it. The
+engine is held against every step of every log; the simulator, which takes far longer, against the first
+ones of each, and against all of them with PACELINE_TESTS=thorough.
 """
 
 from __future__ import annotations
@@ -20,13 +22,16 @@ FILES = sorted(LOGS.glob("*/*.json.gz"))
 KINDS: dict[str, ModuleType] = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
 
 
-def configuration(log: DecisionLog) -> dict[str, Any]:
+FEW = 400
+
+
+def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
     """Spell out for a log what the engine reads."""
     cost = {"kind": "affine", "kv_token": 0} | {
         name.removesuffix("_ns"): value for name, value in log.cost.items() if name != "swap_block_ns"
     }
     rules = {"on_arrival": {"rule": "round_robin"}, "on_prefilled": None, "on_answering": None, "every": []}
-    return {"instances": [{**KINDS[log.kind].instance(log), "cost": cost}], "routing": rules, "until": None}
+    return {"instances": [{**KINDS[log.kind].instance(log), "cost": cost}], "routing": rules, "until": until}
 
 
 def requests(log: DecisionLog) -> list[TraceRequest]:
@@ -55,14 +60,39 @@ def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:
     return [KINDS[log.kind].step(record(step, row)) for step, row in both]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.name.split('.')[0]}")
-def test_the_simulator_decides_what_the_real_scheduler_decided(file: Path) -> None:
+def compare(file: Path, most: int | None) -> None:
+    """Replay a log's workload, and compare its steps or the first ``most`` of them."""
     log = read_log(file)
-    config = configuration(log)
+    until: int | None = log.steps[most][0] if most else None
+    config = configuration(log, until)
     assert covers(config)
     outcome = replay(config, requests(log), prefix_block_tokens=log.engine["block_size"])
-    for number, (ours, theirs) in enumerate(zip(steps(log, outcome), log.steps, strict=True)):
-        assert ours == theirs, f"step {number}"
+    ours, theirs = steps(log, outcome)[:most], log.steps[:most]
+    assert len(ours) == len(theirs)
+    for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        assert one == other, f"step {number}"
     done = outcome.requests
-    assert [one.token_times[0] if one.token_times else None for one in done] == log.first_token_ns
-    assert [one.token_times[-1] if one.done else None for one in done] == log.finish_ns
+    first = [one.token_times[0] if one.token_times else None for one in done]
+    last = [one.token_times[-1] if one.done else None for one in done]
+    assert first == [within(moment, until) for moment in log.first_token_ns]
+    assert last == [within(moment, until) for moment in log.finish_ns]
+
+
+def within(moment: int | None, until: int | None) -> int | None:
+    return None if moment is None or until is not None and moment > until else moment
+
+
+NAMED = pytest.mark.parametrize(
+    "file", FILES, ids=lambda file: f"{file.parent.name}/{file.name.split('.')[0]}"
+)
+
+
+@NAMED
+def test_the_simulator_decides_first_what_the_real_scheduler_decided(file: Path) -> None:
+    compare(file, FEW)
+
+
+@pytest.mark.slow
+@NAMED
+def test_the_simulator_decides_what_the_real_scheduler_decided(file: Path) -> None:
+    compare(file, None)

@@ -15,8 +15,12 @@ from paceline import _core
 from paceline.errors import ConfigError
 from paceline.testing.reference.policy_sim import Outcome, covers, replay
 
-LEAP = pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
 KIND = pytest.mark.parametrize("kind", ["ranked", "unranked", "layered"])
+
+
+def share(parts: int) -> int:
+    """Examples of one of a test's parts: such a share of what the profile has."""
+    return settings.default.max_examples // parts
 
 
 def reference(case: Composed) -> Outcome:
@@ -39,10 +43,15 @@ def engine(case: Composed, *, leap: bool) -> _core.Outcome:
         reject()
 
 
-def agree(case: Composed, *, leap: bool) -> None:
+def agree(case: Composed) -> None:
     assert covers(case.config)
+    found = [engine(case, leap=leap) for leap in (False, True)]
     expected = reference(case)
-    found = engine(case, leap=leap)
+    for one in found:
+        compare(one, expected)
+
+
+def compare(found: _core.Outcome, expected: Outcome) -> None:
     for index, replica in enumerate(expected.replicas):
         assert decisions(found, index) == replica.steps
     rows = rows_of_reference(expected)
@@ -76,30 +85,30 @@ def agree(case: Composed, *, leap: bool) -> None:
         assert {name: used[name] for name in wanted} == wanted
 
 
-@LEAP
 @KIND
-def test_every_step_and_every_count_is_the_same(kind: str, leap: bool) -> None:
+def test_every_step_and_every_count_is_the_same(kind: str) -> None:
+    @settings(max_examples=share(2))
     @given(case=compositions(kind=kind))
-    def compare(case: Composed) -> None:
-        agree(case, leap=leap)
+    def check(case: Composed) -> None:
+        agree(case)
 
-    compare()
+    check()
 
 
-@LEAP
-def test_they_are_where_requests_move(leap: bool) -> None:
+def test_they_are_where_requests_move() -> None:
+    @settings(max_examples=share(2))
     @given(case=compositions(moves=True))
-    def compare(case: Composed) -> None:
-        agree(case, leap=leap)
+    def check(case: Composed) -> None:
+        agree(case)
 
-    compare()
+    check()
 
 
 def test_the_cases_reach_what_they_are_for() -> None:
     """Prefix hits, swaps, groups of layers, preemptions and rejections all occur among the drawn cases."""
     seen = dict.fromkeys(("hit", "swapped", "grouped", "preempted", "rejected", "evicted"), 0)
 
-    @settings(max_examples=100)
+    @settings(max_examples=70)
     @given(case=compositions())
     def look(case: Composed) -> None:
         outcome = reference(case)

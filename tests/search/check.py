@@ -101,7 +101,7 @@ class _Checks:
         self.where = "reference"
         self.verdict.asked["reference"] += 1
         try:
-            return list(reference.broken(leapt))
+            return list(reference.broken(reference.comparable(leapt)))
         except (AssertionError, KeyError, IndexError, ValueError, TypeError, AttributeError) as error:
             return [Failure(f"reference: {type(error).__name__}", repr(error))]
 

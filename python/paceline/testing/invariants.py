@@ -98,7 +98,7 @@ def blocks(rows: Rows) -> Broken:
         if of.peak_blocks > of.blocks:
             found = f"{of.peak_blocks} of {of.blocks} on instance {index}"
             yield BrokenInvariant(4, "blocks held <= blocks there are", found)
-        held, room = of.kv_token_ticks, of.peak_blocks * of.block_tokens * of.busy_ticks
+        held, room = of.kv_token_ticks, of.peak_blocks * of.block_tokens * rows.stats.end_ticks
         # Where prefixes are shared, a token in the cache counts for each request that reads it.
         if rows.counter(index, "prefix_hits") == 0 and held > room:
             found = f"{held / room:.6f} of it on instance {index}" if room else f"{held} token-ticks of none"

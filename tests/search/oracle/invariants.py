@@ -135,7 +135,8 @@ def blocks(table: Table) -> Iterator[Failure]:
     for index, used in enumerate(table.usage):
         if used["peak_blocks"] > used["blocks"]:
             yield table.broken(4, "blocks held <= blocks there are", None, **_some(used, "peak_blocks"))
-        room = used["peak_blocks"] * used["block_tokens"] * used["busy_ticks"]
+        # Not only in steps: admitted requests may stand without any.
+        room = used["peak_blocks"] * used["block_tokens"] * table.end
         if used["prefix_hits"] == 0 and used["kv_token_ticks"] > room:
             yield table.broken(4, "tokens held <= the peak of blocks", None, instance=index, room=room)
         for step, record in enumerate(table.replayed.decisions[index] if table.replayed.record else ()):

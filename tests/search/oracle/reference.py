@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline.testing.reference import policy_sim
 from search.case import Case
+from search.oracle import progress
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
@@ -15,8 +17,36 @@ MOST_STEPS = 1500
 
 
 def covers(case: Case) -> bool:
-    """Whether the reference simulator can replay a case."""
-    return policy_sim.covers(case.config)
+    """Whether the reference simulator can replay a case, but for what its steps take."""
+    return policy_sim.covers(_affine(case).config)
+
+
+def comparable(replayed: Replayed) -> Replayed:
+    """Return a replay that the reference can be compared with: with costs that are affine in place of others."""
+    case = _affine(replayed.case)
+    if case is replayed.case:
+        return replayed
+    again, stop = progress.replayed(case, leap=replayed.leap, record=replayed.record)
+    if again is None:
+        assert stop is not None
+        case = progress.before(case, stop)
+        again = Replayed(case, leap=replayed.leap, record=replayed.record)
+    return again
+
+
+def _affine(case: Case) -> Case:
+    costs = [one["cost"] for one in case.config["instances"]]
+    if all(cost["kind"] == "affine" for cost in costs):
+        return case
+    # Other costs have a time for each step too, in the unit of the case.
+    straight = [
+        cost
+        if cost["kind"] == "affine"
+        else {"kind": "affine", "step": cost["step"], "token": cost["step"] // 10, "kv_token": 0}
+        for cost in costs
+    ]
+    instances = [{**one, "cost": cost} for one, cost in zip(case.config["instances"], straight, strict=True)]
+    return replace(case, config={**case.config, "instances": instances})
 
 
 def replay(case: Case) -> policy_sim.Outcome | None:

@@ -40,9 +40,13 @@ def request_field(name: str, request: Request, view: View) -> float:
     if name == "slack_s":
         ticks = slack_ticks(request, view.pace, view.now) if view.pace else None
         return FOREVER if ticks is None else seconds(ticks)
-    at = view.inst or view.here
-    assert at is not None, name
-    return _ON_INSTANCE[name](request, at)
+    if name == "prefill_s":
+        at = view.inst or view.here
+        assert at is not None, name
+        return seconds(at.prefill_ticks(request.spec))
+    if request.where is None:
+        return 0
+    return _WHERE_IT_IS[name](request, view.replicas[request.where])
 
 
 _ALONE: dict[str, Callable[[Request], float]] = {
@@ -69,8 +73,7 @@ _TIMED: dict[str, Callable[[Request, int], float]] = {
     "attained_s": lambda one, now: seconds(one.attained + (now - one.admitted_at if one.running else 0)),
 }
 
-_ON_INSTANCE: dict[str, Callable[[Request, Replica], float]] = {
-    "prefill_s": lambda one, at: seconds(at.prefill_ticks(one.spec)),
+_WHERE_IT_IS: dict[str, Callable[[Request, Replica], float]] = {
     "blocks": lambda one, at: at.scheduler.blocks_of(one),
     "idle_steps": lambda one, at: at.formed - one.idle_from if one.place == "queued" else 0,
     "quanta": lambda one, at: at.scheduler.quanta(one),
