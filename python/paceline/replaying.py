@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paceline import engine
+from paceline._arguments import typed
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError, InternalError
 from paceline.kernels.table import Table
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["replay"]
 
 
+@typed()
 def replay(
     trace: Trace,
     cluster: Cluster,

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import TraceError
 
 __all__ = ["DecisionLog", "read_log"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class DecisionLog:
     """A workload and what a real scheduler decided about it.
 
@@ -50,6 +52,7 @@ class DecisionLog:
         return "vllm-v0" if "num_cpu_blocks" in self.engine else "vllm"
 
 
+@typed()
 def read_log(path: Path | str) -> DecisionLog:
     """Read a decision log, plain JSON or gzipped.
 

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
 
@@ -19,6 +20,7 @@ Collective = Literal["all_reduce", "all_gather", "reduce_scatter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Link:
     """A ring of ranks over links of one kind.
 
@@ -46,6 +48,7 @@ class Link:
         _check.positive("bytes_per_s of a Link", self.bytes_per_s)
         _check.seconds("latency_s of a Link", self.latency_s)
 
+    @typed()
     def seconds(self, what: Collective, size: float, *, ranks: int) -> float:
         """Return what a collective over ``size`` bytes takes: those that each rank has in the end, or had.
 
@@ -58,12 +61,14 @@ class Link:
         ranks
             How many take part.
         """
+        _check.count("ranks of a message", ranks, most=2**20)
         if ranks == 1 or size <= 0:
             return 0.0
         hops = (ranks - 1) * (2 if what == "all_reduce" else 1)
         return hops * (self.latency_s + size / ranks / self.bytes_per_s)
 
 
+@typed()
 def read_all_reduce(path: str | PathLike[str], *, ranks: int) -> Curve:
     """Read a measured all-reduce in Vidur's format: medians over ranks and repetitions, by bytes.
 
@@ -85,7 +90,10 @@ def read_all_reduce(path: str | PathLike[str], *, ranks: int) -> Curve:
     ConfigError
         If a column is missing, or nothing was measured with that many GPUs.
     """
-    frame = pl.read_csv(Path(path))
+    try:
+        frame = pl.read_csv(Path(path))
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(f"{path} must be a CSV: {error}") from error
     median = "time_stats.all_reduce.median"
     missing = [column for column in ("num_workers", "size", median) if column not in frame.columns]
     if missing:

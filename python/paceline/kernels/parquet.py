@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
 from paceline.kernels.grid import Grid
@@ -60,6 +61,7 @@ SCHEMA = {
 _LATER = ("ranks", "bytes", "spread")
 
 
+@typed()
 def write_parquet(
     profile: KernelProfile,
     path: str | PathLike[str],
@@ -144,6 +146,7 @@ def _skew_rows(skew: Skew) -> list[dict[str, Any]]:
     ]
 
 
+@typed()
 def read_parquet(path: str | PathLike[str]) -> KernelProfile:
     """Read what :func:`write_parquet` wrote, or the like.
 
@@ -162,7 +165,10 @@ def read_parquet(path: str | PathLike[str]) -> KernelProfile:
         If a column is missing.
     """
     path = Path(path)
-    frame = pl.read_parquet(path)
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise ConfigError(f"{path} must be a Parquet file: {error}") from error
     missing = [column for column in SCHEMA if column not in frame.columns and column not in _LATER]
     if missing:
         raise ConfigError(f"{path} must have the columns {', '.join(SCHEMA)}, lacked {', '.join(missing)}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import vllm_v0
 from paceline.policy import Policy, Rule, Swap, inst, pick
 from paceline.policy.stages import PcieSwap, Recompute
@@ -11,6 +13,7 @@ from paceline.policy.stages import PcieSwap, Recompute
 __all__ = ["fcfs"]
 
 
+@typed(PolicyError)
 def fcfs(
     *,
     chunked_prefill: bool = True,

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from paceline._check import said
 from paceline._toml import build, dump, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
@@ -95,9 +96,7 @@ def policy_from_toml(source: str) -> Policy:
     if "every" in content:
         content["every"] = _monitors(content["every"])
     if "pools" in content:
-        if not isinstance(content["pools"], Mapping):
-            raise PolicyError(f"pools must be a table, was {content['pools']!r}")
-        content["pools"] = Pools(**content["pools"])
+        content["pools"] = Pools(**_table(content["pools"], "pools"))
     for name, cls in (("pace", Pace), ("slo", SLO)):
         if name in content:
             content[name] = build(cls, content[name], name)
@@ -113,6 +112,8 @@ def rule_from_text(source: str, what: str) -> Rule:
         If the text is no rule.
     """
     rule: Rule = _read(source, what)
+    if not isinstance(rule, str | Chain):  # the text may name functions, and none of them is a rule
+        raise PolicyError(f"{what} must be a rule (pick, first_of, stay) or a name, was {source!r}")
     is_rule(rule, what)
     return rule
 
@@ -122,7 +123,8 @@ def _monitors(tables: object) -> list[tuple[float, list[object]]]:
     for table in tables if isinstance(tables, list) else [tables]:
         if not isinstance(table, Mapping) or set(table) != {"seconds", "actions"}:
             raise PolicyError(f"every must be tables with seconds and actions, was {table!r}")
-        pairs.append((table["seconds"], [_read(action, "every") for action in table["actions"]]))
+        actions = _list(table["actions"], "actions of every")
+        pairs.append((table["seconds"], [_read(action, "every") for action in actions]))
     return pairs
 
 
@@ -162,21 +164,21 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         If a field is unknown, missing or of the wrong kind.
     """
     try:
-        fields = dict(content)
+        fields = dict(_table(content, "scheduler"))
         if "stages" in fields:
-            fields["stages"] = tuple(_stage(stage) for stage in fields["stages"])
+            fields["stages"] = tuple(_stage(stage) for stage in _list(fields["stages"], "stages"))
         if "preemption" in fields and not isinstance(fields["preemption"], str):
-            kind = fields["preemption"].get("kind", "recompute")
-            if kind not in _PREEMPTIONS:
+            kind = _table(fields["preemption"], "preemption").get("kind", "recompute")
+            if not isinstance(kind, str) or kind not in _PREEMPTIONS:
                 known = ", ".join(_PREEMPTIONS)
-                raise PolicyError(f"kind of preemption must be one of {known}, was {kind!r}")
+                raise PolicyError(f"kind of preemption must be one of {known}, was {said(kind)}")
             fields["preemption"] = build(_PREEMPTIONS[kind], fields["preemption"], "preemption")
         if "prefix_cache" in fields:
             fields["prefix_cache"] = build(PrefixCache, fields["prefix_cache"], "prefix_cache")
         if "order" in fields:
             fields["order"] = _order(fields["order"], "order")
         if "classes" in fields:
-            fields["classes"] = tuple(_class(each) for each in fields["classes"])
+            fields["classes"] = tuple(_class(each) for each in _list(fields["classes"], "classes"))
         if "refresh" in fields:
             fields["refresh"] = build(Refresh, fields["refresh"], "refresh")
         if isinstance(fields.get("admission"), str) and "(" in fields["admission"]:
@@ -184,6 +186,18 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
         return build(Scheduler, fields, "the scheduler")
     except (ConfigError, AttributeError, TypeError) as error:
         raise PolicyError(f"policy: {error}") from error
+
+
+def _table(content: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(content, Mapping):
+        raise PolicyError(f"{what} must be a table, was {said(content)}")
+    return content
+
+
+def _list(content: object, what: str) -> list[Any]:
+    if not isinstance(content, list):
+        raise PolicyError(f"{what} must be a list, was {said(content)}")
+    return content
 
 
 def _order(order: object, what: str) -> object:
@@ -195,7 +209,7 @@ def _order(order: object, what: str) -> object:
 
 
 def _class(content: Mapping[str, Any]) -> Class:
-    fields = dict(content)
+    fields = dict(_table(content, "a class"))
     what = f"Class {fields.get('name')!r}"
     if "when" in fields:
         fields["when"] = _read(fields["when"], f"when of {what}")
@@ -205,9 +219,9 @@ def _class(content: Mapping[str, Any]) -> Class:
 
 
 def _stage(content: Mapping[str, Any]) -> Stage:
-    kind = content.get("kind")
-    if kind not in _STAGES:
-        raise PolicyError(f"kind of a stage must be one of {', '.join(_STAGES)}, was {kind!r}")
+    kind = _table(content, "a stage").get("kind")
+    if not isinstance(kind, str) or kind not in _STAGES:
+        raise PolicyError(f"kind of a stage must be one of {', '.join(_STAGES)}, was {said(kind)}")
     cls = _STAGES[kind]
     fields = dict(content)
     if cls is Admit and "gather" in fields:

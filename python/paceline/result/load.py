@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
 from paceline import _core
+from paceline._arguments import typed
 from paceline._fork import use
 from paceline.errors import ResultError
 from paceline.result.columns import SCHEMA, RequestColumns
@@ -21,6 +23,7 @@ from paceline.result.stats import ReplayStats
 __all__ = ["load_result"]
 
 
+@typed(ResultError)
 def load_result(directory: str | os.PathLike[str]) -> Result:
     """Read a result that `Result.save` wrote.
 
@@ -45,7 +48,7 @@ def load_result(directory: str | os.PathLike[str]) -> Result:
         for name, entry in manifest["files"].items():
             check_file(source, name, entry)
         sketch = (source / SKETCH).read_bytes()
-        stats = ReplayStats.from_dict(manifest["stats"])
+        stats = _stats(manifest["stats"], source)
         provenance = Provenance(**manifest["provenance"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ResultError(f"{source / MANIFEST}: incomplete: {error}; save the result again") from error
@@ -72,3 +75,10 @@ def _read_requests(path: Path, rows: int) -> pl.DataFrame:
     if frame.height != rows:
         raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
     return frame
+
+
+def _stats(counters: dict[str, Any], source: Path) -> ReplayStats:
+    try:
+        return ReplayStats.from_dict(counters)
+    except ResultError as error:
+        raise ResultError(f"{source / MANIFEST}: incomplete: {error}; save the result again") from error

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.kernels import Link
 from paceline.validation.comparison import Latencies
@@ -24,6 +25,7 @@ _DEFAULTS = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@typed_fields()
 class MeasuredRun:
     """A folder of ``requests.parquet``, ``engine.json`` and ``profile/``.
 
@@ -88,6 +90,7 @@ class MeasuredRun:
         return Latencies(arrival, first, last, self.requests["output_tokens"].to_numpy().astype(np.int64))
 
 
+@typed()
 def read_run(folder: str | PathLike[str]) -> MeasuredRun:
     """Read a measured run.
 

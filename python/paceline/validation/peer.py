@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.validation.comparison import Statistics
 
@@ -13,6 +14,7 @@ __all__ = ["read_peer"]
 _METRICS = {"TTFT": "ttft", "TPOT": "tpot", "Latency": "e2e"}
 
 
+@typed()
 def read_peer(path: str | PathLike[str]) -> dict[str, Statistics]:
     """Read the column ``Sim`` of LLMServingSim's comparison.
 
