@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterable
 
 from paceline.errors import ConfigError, PacelineError
@@ -11,6 +12,7 @@ __all__ = [
     "count",
     "fraction",
     "instance_of",
+    "is_number",
     "not_negative",
     "one_of",
     "positive",
@@ -53,8 +55,9 @@ def count(name: str, value: object, least: int = 1, most: int | None = None, why
     """Refuse anything but a whole number of at least ``least`` and at most ``most``, because ``why``."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
-        bound = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise ConfigError(f"{name} must be a whole number {bound}{why and f' ({why})'}, was {said(value)}")
+        if whole and value > least:  # type: ignore[operator]
+            raise ConfigError(f"{name} must be at most {most}{why and f' ({why})'}, was {said(value)}")
+        raise ConfigError(f"{name} must be a whole number of at least {least}, was {said(value)}")
 
 
 def one_of(
@@ -66,8 +69,9 @@ def one_of(
         raise error(f"{name} must be one of {', '.join(map(str, known))}, was {said(value)}")
 
 
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+def is_number(value: object) -> bool:
+    """Whether a value is a finite number that a double holds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     try:
         return math.isfinite(value)
@@ -77,23 +81,23 @@ def _is_number(value: object) -> bool:
 
 def fraction(name: str, value: object) -> None:
     """Refuse anything but a number above 0 and at most 1."""
-    if not _is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
+    if not is_number(value) or not 0 < value <= 1:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a number above 0 and at most 1, was {said(value)}")
 
 
 def positive(name: str, value: object) -> None:
     """Refuse anything but a finite number above 0."""
-    if not _is_number(value) or value <= 0:  # type: ignore[operator]
+    if not is_number(value) or value <= 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a finite number above 0, was {said(value)}")
 
 
 def seconds(name: str, value: object) -> None:
     """Refuse anything but a finite number of seconds, 0 or more."""
-    if not _is_number(value) or value < 0:  # type: ignore[operator]
+    if not is_number(value) or value < 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a finite number of seconds, 0 or more, was {said(value)}")
 
 
 def not_negative(name: str, value: object) -> None:
     """Refuse anything but a finite number, 0 or more."""
-    if not _is_number(value) or value < 0:  # type: ignore[operator]
+    if not is_number(value) or value < 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a finite number, 0 or more, was {said(value)}")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from paceline._check import said
 from paceline.errors import ConfigError
 
 __all__ = ["build", "close_matches", "dump", "parse", "table"]
@@ -50,7 +51,7 @@ def parse(text: str, what: str) -> dict[str, Any]:
 def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
     """Make a dataclass from a table whose keys must be its fields; ``what`` names it in errors."""
     if not isinstance(content, Mapping):
-        raise ConfigError(f"{what} must be a table, was {content!r}")
+        raise ConfigError(f"{what} must be a table, was {said(content)}")
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     for key in content:
         if key not in fields:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
 from paceline.cost.efficiency import fitted_to
@@ -30,6 +31,7 @@ _MOST_BLOCKS = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(but=("block_tokens", "cost", "gpu", "max_model_len", "model", "num_blocks"))
 class Instance:
     """A replica of the model on its GPUs.
 
@@ -110,7 +112,8 @@ class Instance:
                 most=_MOST_BLOCKS,
                 why="the engine numbers blocks in 32 bits",
             )
-        if self.max_model_len not in (None, "auto"):
+        limit = self.max_model_len
+        if limit is not None and not (isinstance(limit, str) and limit == "auto"):
             _check.count("max_model_len of an Instance", self.max_model_len)
         if self.kv_dtype != "auto" and self.kv_dtype not in DTYPE_BYTES:
             known = ", ".join(DTYPE_BYTES)
@@ -119,10 +122,12 @@ class Instance:
             )
         for name, value, kind in (("model", self.model, Model), ("gpu", self.gpu, Gpu)):
             if value is not None and not isinstance(value, str | kind):
-                raise ConfigError(f"{name} of an Instance must be a name or a {kind.__name__}, was {value!r}")
+                raise ConfigError(
+                    f"{name} of an Instance must be a name or a {kind.__name__}, was {_check.said(value)}"
+                )
         if self.cost is not None and not isinstance(self.cost, Affine | Roofline | Table):
             raise ConfigError(
-                f"cost of an Instance must be an Affine, a Roofline or a Table, was {self.cost!r}"
+                f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
             )
         self.to_wire()
 
@@ -157,6 +162,7 @@ class Instance:
         """KV blocks that hold tokens, under vLLM's default batching: all but the null block."""
         return self._blocks(*self.default_batching()) - 1
 
+    @typed()
     def memory(
         self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
     ) -> KvMemory:
@@ -193,6 +199,7 @@ class Instance:
             return 2048, 256
         return (16384, 1024) if gpu.memory_bytes >= 160 * _GIB else (8192, 1024)
 
+    @typed()
     def to_wire(
         self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
     ) -> dict[str, Any]:
@@ -248,6 +255,7 @@ class Instance:
         return dump(_instance_table(self))
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Instance:
         """Read what :meth:`to_toml` wrote."""
         return _instance(parse(text, "an instance"), "an instance")
@@ -326,6 +334,7 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Links:
     """What joins the instances of a cluster: a port each, on which transfers queue, in each direction.
 
@@ -360,6 +369,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields(but=("instances", "links"))
 class Cluster:
     """Instances that share a router.
 
@@ -396,15 +406,20 @@ class Cluster:
     def __post_init__(self) -> None:
         if isinstance(self.instances, Instance):
             raise ConfigError("instances of a Cluster must be a sequence: Cluster([instance])")
-        instances = tuple(self.instances)
+        given: object = self.instances
+        if not isinstance(given, tuple | list):
+            raise ConfigError(f"instances of a Cluster must be a list of Instance, was {_check.said(given)}")
+        instances = tuple(given)
         if not instances:
             raise ConfigError("instances of a Cluster must be at least one, were none")
         for index, instance in enumerate(instances):
             if not isinstance(instance, Instance):
-                raise ConfigError(f"instance {index} of a Cluster must be an Instance, was {instance!r}")
+                raise ConfigError(
+                    f"instance {index} of a Cluster must be an Instance, was {_check.said(instance)}"
+                )
         object.__setattr__(self, "instances", instances)
         if self.links is not None and not isinstance(self.links, Links):
-            raise ConfigError(f"links of a Cluster must be Links or None, was {self.links!r}")
+            raise ConfigError(f"links of a Cluster must be Links or None, was {_check.said(self.links)}")
         if self.lockstep:
             first = instances[0].cost
             ranks = first.data_parallel if isinstance(first, Table) else 0
@@ -414,6 +429,7 @@ class Cluster:
                     f"{len(instances)}, was {ranks}"
                 )
 
+    @typed()
     def with_room_for(self, trace: Trace) -> Cluster:
         """Return the cluster with memory on each instance for all requests of a trace at once.
 
@@ -456,6 +472,7 @@ class Cluster:
         return dump(head | {"instances": tables})
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Cluster:
         """Read what :meth:`to_toml` wrote, or the like by hand.
 

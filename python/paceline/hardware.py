@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline import _check, profiles
+from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Efficiency, Energy
 from paceline.errors import ConfigError
@@ -84,6 +85,7 @@ class Gpu:
     energy: Energy | None = None
 
     def __post_init__(self) -> None:
+        _check.text("name of a GPU", self.name)
         for field in ("memory_bytes", "datasheet_memory_bytes"):
             _check.count(f"{field} of GPU {self.name!r}", getattr(self, field))
         figures = [
@@ -97,10 +99,18 @@ class Gpu:
             figures.append("fp8_flop_per_s")
         for field in figures:
             _check.positive(f"{field} of GPU {self.name!r}", getattr(self, field))
-        if self.link not in ("nvlink", "pcie"):
-            raise ConfigError(f"link of GPU {self.name!r} must be nvlink or pcie, was {self.link!r}")
+        link: object = self.link
+        if not isinstance(link, str) or link not in ("nvlink", "pcie"):
+            raise ConfigError(f"link of GPU {self.name!r} must be nvlink or pcie, was {_check.said(link)}")
+        for name, value, kind in (
+            ("efficiency", self.efficiency, Efficiency),
+            ("energy", self.energy, Energy),
+        ):
+            right = f"an {kind.__name__} or None"
+            _check.instance_of(f"{name} of GPU {self.name!r}", value, (kind, type(None)), right)
 
     @classmethod
+    @typed()
     def load(cls, name: str) -> Gpu:
         """Return a GPU that comes with Paceline.
 
@@ -116,11 +126,13 @@ class Gpu:
         return dump(table(self))
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Gpu:
         """Read what :meth:`to_toml` wrote."""
         return gpu_from_table(parse(text, "a GPU"), "a GPU")
 
 
+@typed()
 def gpu_from_table(content: dict[str, Any], what: str) -> Gpu:
     """Make a GPU from a TOML table; ``what`` names it in errors."""
     fields = dict(content)

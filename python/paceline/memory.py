@@ -36,6 +36,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.hardware import Gpu
 from paceline.model import DTYPE_BYTES, Model, Stage, stages
 
@@ -46,6 +47,7 @@ _SAMPLER_BYTES_PER_LOGIT = 2 + 4 + (4 + 8) + 4 + 4 + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class KvMemory:
     """Where the memory of one GPU goes.
 
@@ -84,6 +86,7 @@ class KvMemory:
         return max(0, self.kv_bytes // self.block_bytes)
 
 
+@typed()
 def kv_memory(
     model: Model,
     gpu: Gpu,
@@ -130,10 +133,10 @@ def kv_memory(
     >>> memory.block_bytes
     2097152
     """
-    _check.count("block_tokens", block_tokens)
+    _check.count("block_tokens", block_tokens, most=2**32)
     _check.fraction("gpu_memory_utilization", gpu_memory_utilization)
-    _check.count("max_num_batched_tokens", max_num_batched_tokens)
-    _check.count("max_num_seqs", max_num_seqs)
+    _check.count("max_num_batched_tokens", max_num_batched_tokens, most=2**32)
+    _check.count("max_num_seqs", max_num_seqs, most=2**32)
     model.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
 
     def divide(stage: Stage) -> KvMemory:

@@ -7,18 +7,26 @@ goodput do; bounds left out ask nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any
 
-from paceline import _toml
+from paceline import _check, _toml
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 
 __all__ = ["SLO"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@typed_fields(
+    but=(
+        "ttft",
+        "tpot",
+        "e2e",
+        "itl",
+    )
+)
 class SLO:
     """Latency bounds, in seconds, that a request meets together or not at all.
 
@@ -80,6 +88,7 @@ class SLO:
         return _toml.dump(self.bounds())
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> SLO:
         """Read what :meth:`to_toml` wrote.
 
@@ -98,6 +107,8 @@ class SLO:
 def _seconds(name: str, bound: Any) -> float:  # noqa: ANN401 - whatever the caller passed
     """Return `bound` as a float, or say why it is no duration."""
     is_number = isinstance(bound, Real) and not isinstance(bound, bool)
-    if not is_number or not math.isfinite(bound) or bound <= 0:
-        raise ConfigError(f"SLO.{name} must be a positive, finite number of seconds, was {bound!r}")
+    if not is_number or not _check.is_number(bound) or bound <= 0:
+        raise ConfigError(
+            f"SLO.{name} must be a positive, finite number of seconds, was {_check.said(bound)}"
+        )
     return float(bound)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paceline import engine
+from paceline._arguments import typed
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError, InternalError
 from paceline.kernels.table import Table
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["replay"]
 
 
+@typed()
 def replay(
     trace: Trace,
     cluster: Cluster,

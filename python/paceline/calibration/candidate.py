@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from paceline import engine
+from paceline._arguments import typed, typed_fields
 from paceline.calibration.kernels import step_seconds
 from paceline.cost import Roofline
 from paceline.deployment import Instance
@@ -34,6 +35,7 @@ _TICKS_PER_SECOND = 1e12
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
+@typed_fields()
 class Candidate:
     """A roofline for a model on GPUs.
 
@@ -55,10 +57,12 @@ class Candidate:
     _wire: dict[str, Any] | None = field(default=None, init=False)
     _served: dict[tuple[Any, ...], dict[str, float]] = field(default_factory=dict, init=False)
 
+    @typed()
     def kernels(self, **work: int) -> dict[str, float]:
         """Return a step's time by kernel: see `step_seconds`."""
         return step_seconds(self._instance_wire()["cost"], **work)
 
+    @typed()
     def served(
         self, *, workload: str, rate: float, chunk: int, requests: int, seeds: int, arrivals: str = "workload"
     ) -> dict[str, float]:

@@ -8,6 +8,7 @@ from importlib import resources
 from itertools import accumulate
 from typing import Any, Literal
 
+from paceline._arguments import typed, typed_fields
 from paceline._toml import build, close_matches, dump, parse, table
 from paceline.cost import Coverage, Efficiency, Energy, Roofline
 from paceline.errors import ConfigError
@@ -20,6 +21,7 @@ _SUFFIX = ".fit.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Residual:
     """An observation, and what the fitted roofline says of it.
 
@@ -69,6 +71,7 @@ class Equal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Fit:
     """What a calibration came to.
 
@@ -183,6 +186,7 @@ class Fit:
         return dump(content)
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Fit:
         """Read what :meth:`to_toml` wrote."""
         content = parse(text, "a fit")
@@ -212,6 +216,7 @@ def fit_names() -> tuple[str, ...]:
     )
 
 
+@typed()
 def load_fit(name: str) -> Fit:
     """Return a fit that comes with Paceline.
 

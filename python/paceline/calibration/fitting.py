@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from paceline._arguments import typed
+from paceline._check import instance_of
 from paceline._core import VERSION
 from paceline.calibration.candidate import Candidate
 from paceline.calibration.fit import Fit, Residual
@@ -26,6 +28,7 @@ _DIFFERENCES = (0.1, 0.05, 0.02)
 _EVALUATIONS = 25
 
 
+@typed()
 def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None = None) -> Fit:
     """Fit a roofline's efficiencies to observations.
 
@@ -66,6 +69,9 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
     >>> round(fit.residuals[0].fitted, 6)
     0.008
     """
+    from paceline.calibration.problem import Problem as ProblemType
+
+    instance_of("problem of calibrate()", problem, ProblemType, "a Problem, as read_observations() returns")
     least_squares = _least_squares()
     parameters = problem.parameters
     efficiency, coverage = problem.resolved_efficiency(), problem.resolved_coverage()

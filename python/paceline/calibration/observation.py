@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.calibration.candidate import ARRIVALS, METRICS
 from paceline.errors import ConfigError
 
@@ -16,6 +17,7 @@ __all__ = ["Observation", "Of", "Prompt", "Serving", "Step"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Step:
     """The seconds of one step.
 
@@ -38,6 +40,7 @@ class Step:
         if not self.decodes + self.prefill:
             raise ConfigError("a Step must have decodes or prefill, had neither")
 
+    @typed()
     def predict(self, candidate: Candidate) -> float:
         """Return what a candidate says of it."""
         parts = candidate.kernels(
@@ -47,6 +50,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Prompt:
     """The seconds of a prompt that is alone, cut into chunks, or the share of them in one kernel.
 
@@ -75,6 +79,7 @@ class Prompt:
         if self.share is not None and self.share not in known:
             raise ConfigError(f"share of a Prompt must be one of {', '.join(known)}, was {self.share!r}")
 
+    @typed()
     def predict(self, candidate: Candidate) -> float:
         """Return what a candidate says of it."""
         whole = part = 0.0
@@ -89,6 +94,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Serving:
     """A latency, or traffic, of requests served with chunked prefill.
 
@@ -129,6 +135,7 @@ class Serving:
                 f"arrivals of a Serving must be one of {', '.join(ARRIVALS)}, was {self.arrivals!r}"
             )
 
+    @typed()
     def predict(self, candidate: Candidate) -> float:
         """Return what a candidate says of it."""
         served = candidate.served(
@@ -146,6 +153,7 @@ Of: TypeAlias = Step | Prompt | Serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Observation:
     """A number that was measured, or a bound on one.
 

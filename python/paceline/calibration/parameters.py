@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from paceline import _check
+from paceline._arguments import typed_fields
 from paceline._toml import build, close_matches, table
 from paceline.cost import Coverage, Efficiency, Energy, Roofline
 from paceline.errors import ConfigError
@@ -25,6 +26,7 @@ _ENERGY = ("idle_w", "busy_w", "hbm_j_per_byte", "j_per_flop", "link_j_per_byte"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Parameter:
     """A number to fit.
 

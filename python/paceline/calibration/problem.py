@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from paceline._arguments import typed, typed_fields
 from paceline._toml import build, parse
 from paceline.calibration.observation import Observation, Of, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
@@ -27,6 +28,7 @@ _OWN = ("name", "value", "bound", "tolerance", "source")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Problem:
     """Observations of a model on GPUs, and what may move to meet them.
 
@@ -102,6 +104,7 @@ class Problem:
         return build(Efficiency, fields, "fixed of a Problem")
 
 
+@typed()
 def read_observations(
     path: str | PathLike[str],
     *,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from paceline import _core, engine
+from paceline._arguments import typed, typed_fields
 from paceline.conformance import layered, vllm, vllm_v0
 from paceline.conformance.log import DecisionLog
 
@@ -20,6 +21,7 @@ _KINDS = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Difference:
     """The first place where the engine and a log part.
 
@@ -42,6 +44,7 @@ class Difference:
         return f"{self.where}: {self.field} is {self.ours} here, {self.theirs} in the log"
 
 
+@typed()
 def check(log: DecisionLog, *, leap: bool) -> Difference | None:
     """Replay a log's workload through the engine and compare every decision.
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import TraceError
 from paceline.limits import Limits
 from paceline.trace.opening import content
@@ -90,6 +91,7 @@ _STEP_LENGTHS: Final = {"vllm": 4, "vllm-v0": 6, "layered": 7}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class DecisionLog:
     """A workload and what a real scheduler decided about it.
 
@@ -126,6 +128,7 @@ class DecisionLog:
         return "vllm-v0" if "num_cpu_blocks" in self.engine else "vllm"
 
 
+@typed()
 def read_log(path: Path | str) -> DecisionLog:
     """Read a decision log, plain JSON, gzip or zstd.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from paceline._arguments import typed
 from paceline._toml import dump, parse
 from paceline.cost.clock import ticks
 from paceline.errors import ConfigError
@@ -61,6 +62,7 @@ class Affine:
         return dump(cost_to_table(self))
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Affine:
         """Read what :meth:`to_toml` wrote."""
         from paceline.cost.reading import only

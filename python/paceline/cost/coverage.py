@@ -10,6 +10,7 @@ from importlib import resources
 from itertools import pairwise
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline._toml import build, close_matches
 from paceline.errors import ConfigError
 
@@ -20,6 +21,7 @@ _LONGEST = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Coverage:
     """A measured curve: the share of a layer's experts that a batch of so many tokens is routed to.
 
@@ -84,6 +86,7 @@ class Coverage:
                     raise ConfigError(f"{name} of a Coverage must {rule}, was {after} after {before}")
 
     @classmethod
+    @typed()
     def load(cls, name: str) -> Coverage:
         """Return a curve that comes with Paceline.
 
@@ -98,6 +101,7 @@ class Coverage:
         content = tomllib.loads((_FOLDER / f"{name}.toml").read_text(encoding="utf-8"))
         return build(cls, content, f"coverage {name!r}")
 
+    @typed()
     def at(self, tokens: int) -> float:
         """Return the share of a layer's experts that ``tokens`` tokens need."""
         _check.count("tokens", tokens)

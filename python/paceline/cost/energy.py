@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 
 __all__ = ["Energy"]
@@ -13,6 +14,7 @@ _LARGEST_J = 1e-3  # more is a mistake of units, and a few joules no longer fit 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Energy:
     """The energy of a GPU as a sum over time, bytes and FLOPs.
 
@@ -62,6 +64,7 @@ class Energy:
             if value > _LARGEST_J:
                 raise ConfigError(f"{name} of an Energy must be at most {_LARGEST_J} J, was {value!r}")
 
+    @typed()
     def to_wire(self, *, gpus: int, busy: int | None = None) -> dict[str, int]:
         """Return what the engine is sent: microwatts of all GPUs, and attojoules of a byte or a FLOP.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from paceline._arguments import typed
 from paceline._toml import build, table
 from paceline.cost.affine import Affine
 from paceline.cost.coverage import Coverage
@@ -19,11 +20,13 @@ Cost = Affine | Roofline
 C = TypeVar("C", Affine, Roofline)
 
 
+@typed()
 def cost_to_table(cost: object) -> dict[str, Any]:
     """Return a cost model as a TOML table with its ``kind``."""
     return {"kind": type(cost).__name__.lower(), **table(cost)}
 
 
+@typed()
 def cost_from_table(content: dict[str, Any], what: str) -> Cost:
     """Read what :func:`cost_to_table` wrote; ``what`` names the table in errors."""
     fields = {key: value for key, value in content.items() if key != "kind"}

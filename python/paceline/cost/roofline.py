@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline._toml import dump, parse
 from paceline.cost.coverage import Coverage
 from paceline.cost.efficiency import Efficiency
@@ -21,6 +22,7 @@ __all__ = ["Roofline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(but=("coverage", "expert_parallel"))
 class Roofline:
     """A step worked out from the model's shape and the GPU's figures.
 
@@ -109,15 +111,18 @@ class Roofline:
 
     def __post_init__(self) -> None:
         if self.efficiency is not None and not isinstance(self.efficiency, Efficiency):
-            raise ConfigError(f"efficiency of a Roofline must be an Efficiency, was {self.efficiency!r}")
-        if self.coverage is not None and not isinstance(self.coverage, Coverage):
-            raise ConfigError(f"coverage of a Roofline must be a Coverage, was {self.coverage!r}")
-        _check.count("data_parallel of a Roofline", self.data_parallel)
-        if not isinstance(self.expert_parallel, bool):
             raise ConfigError(
-                f"expert_parallel of a Roofline must be true or false, was {self.expert_parallel!r}"
+                f"efficiency of a Roofline must be an Efficiency, was {_check.said(self.efficiency)}"
             )
+        if self.coverage is not None and not isinstance(self.coverage, Coverage):
+            raise ConfigError(f"coverage of a Roofline must be a Coverage, was {_check.said(self.coverage)}")
+        _check.count("data_parallel of a Roofline", self.data_parallel)
+        whole: object = self.expert_parallel
+        if not isinstance(whole, bool):
+            was = _check.said(whole)
+            raise ConfigError(f"expert_parallel of a Roofline must be true or false, was {was}")
 
+    @typed()
     def to_wire(
         self,
         model: Model,
@@ -171,6 +176,7 @@ class Roofline:
         return dump(cost_to_table(self))
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Roofline:
         """Read what :meth:`to_toml` wrote."""
         from paceline.cost.reading import only

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
 from paceline.kernels.typed import read_csv
@@ -20,6 +21,7 @@ Collective = Literal["all_reduce", "all_gather", "reduce_scatter"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Link:
     """Ranks over links of one kind, by the time of a hop.
 
@@ -64,6 +66,7 @@ class Link:
         if not isinstance(self.direct, bool):
             raise ConfigError(f"direct of a Link must be true or false, was {self.direct!r}")
 
+    @typed()
     def seconds(self, what: Collective, size: float, *, ranks: int) -> float:
         """Return what a collective over ``size`` bytes takes: those that each rank has in the end, or had.
 
@@ -76,6 +79,7 @@ class Link:
         ranks
             How many take part.
         """
+        _check.count("ranks of a message", ranks, most=2**20)
         if ranks == 1 or size <= 0:
             return 0.0
         if what != "all_reduce":
@@ -89,6 +93,7 @@ class Link:
         return min(hops * self.latency_s + sent * size / self.bytes_per_s for hops, sent in ways)
 
 
+@typed()
 def read_all_reduce(path: str | PathLike[str], *, ranks: int) -> Curve:
     """Read a measured all-reduce in Vidur's format: medians over ranks and repetitions, by bytes.
 

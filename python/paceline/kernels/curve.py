@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 
 __all__ = ["Curve"]
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields()
 class Curve:
     """Seconds at points of one axis, linear between them.
 
@@ -54,9 +57,15 @@ class Curve:
             raise ConfigError("times of a curve must be finite and 0 or more")
 
     @classmethod
+    @typed()
     def of(cls, pairs: Iterable[tuple[int, float]]) -> Curve:
         """Make a curve of points in any order; of several times at one point, the median counts."""
         times: dict[int, list[float]] = {}
+        pairs = list(pairs)
+        given: list[object] = list(pairs)
+        for pair in given:
+            if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(map(_check.is_number, pair)):
+                raise ConfigError(f"a point of a curve must be a place and a time, was {_check.said(pair)}")
         for at, seconds in pairs:
             times.setdefault(int(at), []).append(float(seconds))
         points = tuple(sorted(times))
@@ -77,15 +86,18 @@ class Curve:
         slope = (seconds[right] - seconds[left]) / (at[right] - at[left])
         return max(seconds[left] + slope * (n - at[left]), 0.0)
 
+    @typed()
     def on(self, points: Sequence[int]) -> Curve:
         """Return the curve at other points; those that lie between its own are what it says there."""
         return Curve(tuple(points), tuple(self(point) for point in points))
 
+    @typed()
     def __add__(self, other: Curve) -> Curve:
         """Return the sum, exact on the points of both up to where the shorter one ends."""
         points = sorted({*self.at, *other.at})
         return Curve(tuple(points), tuple(self(point) + other(point) for point in points))
 
+    @typed()
     def __mul__(self, times: float) -> Curve:
         """Return every time multiplied."""
         return Curve(self.at, tuple(times * value for value in self.seconds))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.limits import Limits
 
@@ -16,6 +17,7 @@ __all__ = ["Grid", "check_points"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+@typed_fields()
 class Grid:
     """Seconds over prompt tokens, their history, decoding requests and those requests' context.
 
@@ -48,6 +50,7 @@ class Grid:
             raise ConfigError("times of a grid must be finite and 0 or more")
 
     @classmethod
+    @typed()
     def of(cls, rows: Sequence[tuple[int, int, int, int, float]]) -> Grid:
         """Complete measured points to a grid.
 

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from paceline._arguments import typed
 from paceline._atomic import new_file
 from paceline._parquet import check_foreign, parse
 from paceline.errors import ConfigError
@@ -73,6 +74,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
+@typed()
 def write_parquet(
     profile: KernelProfile,
     path: str | PathLike[str],
@@ -160,6 +162,7 @@ def _skew_rows(skew: Skew) -> list[dict[str, Any]]:
     ]
 
 
+@typed()
 def read_parquet(path: str | PathLike[str]) -> KernelProfile:
     """Read what :func:`write_parquet` wrote, or the like.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
 from paceline.kernels.grid import Grid
@@ -14,6 +15,7 @@ __all__ = ["KernelProfile"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@typed_fields()
 class KernelProfile:
     """The kernels of one rank, in seconds; of one layer, where a layer repeats.
 
@@ -75,6 +77,7 @@ class KernelProfile:
                 f"kernel profile {self.source} must have dense layers or attention, had neither"
             )
 
+    @typed()
     def expert_time(self, tokens: float, activated: float, *, ranks: int = 1) -> float:
         """Return what a layer's experts take: linear between measured tokens and numbers of experts.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.kernels.folder import read_folder
 from paceline.kernels.parquet import read_parquet
@@ -13,6 +14,7 @@ from paceline.kernels.profile import KernelProfile
 __all__ = ["read_profile"]
 
 
+@typed()
 def read_profile(path: str | PathLike[str]) -> KernelProfile:
     """Read a kernel profile that stands for itself.
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
+from paceline._check import is_number, said
+from paceline.errors import ConfigError
 from paceline.model import Model, model_names
 
 __all__ = ["MIXTURES", "Shape"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Shape:
     """Layers and widths of a model, with its experts if it has any.
 
@@ -57,6 +61,7 @@ class Shape:
             _check.count(f"{name} of a Shape", getattr(self, name))
 
     @classmethod
+    @typed()
     def of(cls, model: Model) -> Shape:
         """Return the shape of a model from the catalog."""
         experts = model.experts
@@ -73,11 +78,16 @@ class Shape:
             parameters=model.parameters,
         )
 
+    @typed()
     def expected_experts(self, tokens: float) -> float:
         """Return how many experts get at least one of ``tokens`` tokens, each routed uniformly.
 
         A token misses an expert with probability ``1 - k/E``, so ``E * (1 - (1 - k/E) ** tokens)`` are hit.
         """
+        if not self.experts:
+            raise ConfigError("expected_experts() needs a shape with experts, was one without")
+        if not (is_number(tokens) and tokens >= 0):
+            raise ConfigError(f"tokens must be a finite number, 0 or more, was {said(tokens)}")
         return float(self.experts) * (1.0 - float((1 - self.experts_per_token / self.experts) ** tokens))
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.kernels.grid import check_points
 
@@ -21,7 +23,12 @@ CELLS = 128
 _MOST = 64.0
 
 
+_MOST_CELLS = 2**16
+"""Cells of the ratio of mean to longest; 32 by default."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
+@typed_fields()
 class Skew:
     """``alpha = (t_skew - t_mean) / (t_max - t_mean)`` by prompt tokens, requests and ratio of contexts.
 
@@ -51,6 +58,7 @@ class Skew:
     alpha: NDArray[np.float64]
 
     @classmethod
+    @typed()
     def of(cls, rows: Iterable[tuple[int, int, float, float, float, float]], cells: int = CELLS) -> Skew:
         """Fit alpha to measured batches.
 
@@ -68,7 +76,13 @@ class Skew:
         ConfigError
             If there is nothing to fit.
         """
+        rows = list(rows)
         sums: dict[tuple[int, int], dict[float, list[float]]] = {}
+        _check.count("cells of a Skew", cells, most=_MOST_CELLS)
+        given: list[object] = list(rows)
+        for each in given:
+            if not isinstance(each, tuple | list) or len(each) != 6 or not all(map(_check.is_number, each)):
+                raise ConfigError(f"a row of a skew must have six numbers, was {_check.said(each)}")
         for tokens, requests, ratio, mean, most, batch in rows:
             pair = sums.setdefault((tokens, requests), {}).setdefault(round(ratio, 6), [0.0, 0.0])
             pair[0] += (most - mean) * (batch - mean)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline._fork import use
 from paceline._toml import build
 from paceline.cost import ticks
@@ -54,6 +55,7 @@ OVERHEAD_S = {"0.19": 13e-6}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Table:
     """A step looked up in measured kernels.
 
@@ -112,6 +114,7 @@ class Table:
         if self.overhead_s is not None:
             _check.seconds("overhead_s of a Table", self.overhead_s)
 
+    @typed()
     def read(self, model: Model | None = None, *, tensor_parallel: int = 1) -> KernelProfile:
         """Return the profile; a file that is looked at again is not read again unless it changed.
 
@@ -136,6 +139,7 @@ class Table:
         touched = _touched(where.database)
         return _assembled(where, model, tensor_parallel, self.data_parallel, self.expert_parallel, touched)
 
+    @typed()
     def step_overhead_s(self, profile: KernelProfile | None = None) -> float:
         """Return the seconds of a step that kernels do not explain.
 
@@ -149,6 +153,7 @@ class Table:
         version = (profile or self.read()).facts.get("vllm_version", "")
         return OVERHEAD_S.get(".".join(version.split(".")[:2]), 0.0)
 
+    @typed()
     def to_wire(
         self,
         model: Model | None = None,
@@ -189,6 +194,7 @@ class Table:
             "skew": None if skew is None else skew.to_wire(),
         }
 
+    @typed()
     def shared_wire(self, model: Model | None = None, *, tensor_parallel: int = 1) -> dict[str, Any]:
         """Return what data-parallel ranks share, in ticks by the tokens of all.
 

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 from paceline import _check, profiles
+from paceline._arguments import typed, typed_fields
 from paceline._toml import build, dump, parse, table
 from paceline.errors import ConfigError
 from paceline.model.dtypes import DTYPE_BYTES, WEIGHT_BYTES
@@ -33,6 +34,12 @@ def model_names() -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(
+    but=(
+        "experts",
+        "latent",
+    )
+)
 class Model:
     """The shape of a decoder, dense or with experts.
 
@@ -150,6 +157,7 @@ class Model:
         self._check_layers()
 
     @classmethod
+    @typed()
     def load(cls, name: str) -> Model:
         """Return a model that comes with Paceline.
 
@@ -166,6 +174,7 @@ class Model:
         return build(cls, {"name": name, **profiles.load("model", name)}, f"model {name!r}")
 
     @classmethod
+    @typed()
     def from_hf_config(
         cls, config: str | PathLike[str] | Mapping[str, Any], *, name: str | None = None
     ) -> Model:
@@ -225,6 +234,7 @@ class Model:
         """Layers with a dense MLP: all, without experts."""
         return self.layers if self.experts is None else self.experts.dense_layers
 
+    @typed()
     def weight_bytes(self, tensor_parallel: int = 1, *, expert_ranks: int | None = None) -> int:
         """Return the bytes of weights on one rank.
 
@@ -259,6 +269,7 @@ class Model:
             return self.experts.dtype
         return self.dtype if self.weight_dtype == "auto" else self.weight_dtype
 
+    @typed()
     def kv_heads_per_rank(self, tensor_parallel: int = 1) -> int:
         """Return the key and value heads on one rank: at least one, repeated where there are fewer."""
         self.check_parallel(tensor_parallel)
@@ -273,6 +284,7 @@ class Model:
         """
         return self.sliding_layers if self.sliding_layers < self.layers else 0
 
+    @typed()
     def kv_layer_bytes(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
         """Return the bytes that a token keeps on one rank in one layer.
 
@@ -284,6 +296,7 @@ class Model:
             return self.latent.cached * number
         return 2 * self.kv_heads_per_rank(tensor_parallel) * self.head_dim * number
 
+    @typed()
     def kv_bytes_per_token(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
         """Return the bytes of the cache that one more token takes on one rank, over all layers.
 
@@ -300,6 +313,7 @@ class Model:
         layers = self.layers - self.window_layers
         return layers * self.kv_layer_bytes(tensor_parallel, kv_dtype)
 
+    @typed()
     def kv_dtype_bytes(self, kv_dtype: str = "auto") -> int:
         """Return the bytes of one number of the KV cache.
 
@@ -313,6 +327,7 @@ class Model:
             raise ConfigError(f"kv_dtype must be auto or one of {', '.join(DTYPE_BYTES)}, was {kv_dtype!r}")
         return DTYPE_BYTES[dtype]
 
+    @typed()
     def check_parallel(self, tensor_parallel: int, *, expert_ranks: int | None = None) -> None:
         """Refuse a number of ranks that heads, widths or experts cannot be split over.
 
@@ -353,6 +368,7 @@ class Model:
         return dump(table(self))
 
     @classmethod
+    @typed()
     def from_toml(cls, text: str) -> Model:
         """Read what :meth:`to_toml` wrote."""
         return build(cls, parse(text, "a model"), "a model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.model.dtypes import WEIGHT_BYTES
 
@@ -12,6 +13,7 @@ __all__ = ["Experts"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Experts:
     """The mixture that takes the place of a layer's MLP.
 
@@ -69,6 +71,7 @@ class Experts:
             known = ", ".join(WEIGHT_BYTES)
             raise ConfigError(f"dtype of Experts must be auto or one of {known}, was {self.dtype!r}")
 
+    @typed()
     def expected(self, tokens: float) -> float:
         """Return how many experts of a layer get at least one of ``tokens`` tokens, routed uniformly.
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline import _check
+from paceline._arguments import typed_fields
 
 __all__ = ["Latent"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Latent:
     """Multi-head latent attention (DeepSeek-V2, arXiv:2405.04434, section 2.1).
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.model.dtypes import WEIGHT_BYTES
 
@@ -16,6 +17,7 @@ __all__ = ["Stage", "stages"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Stage:
     """One stage of a pipeline.
 
@@ -31,6 +33,7 @@ class Stage:
     first: bool
     last: bool
 
+    @typed()
     def weight_bytes(self, tensor_parallel: int = 1, *, expert_ranks: int | None = None) -> int:
         """Return the bytes of weights on one of the stage's ranks: see :meth:`Model.weight_bytes`."""
         part = self.part
@@ -48,6 +51,7 @@ class Stage:
         return whole - round(absent * WEIGHT_BYTES[part.dtype])
 
 
+@typed()
 def stages(model: Model, pipeline_parallel: int) -> tuple[Stage, ...]:
     """Cut a model into stages as vLLM does (``distributed/utils.py::get_pp_indices``).
 

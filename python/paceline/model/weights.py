@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paceline._arguments import typed_fields
+
 if TYPE_CHECKING:
     from paceline.model.decoder import Model
 
@@ -12,6 +14,7 @@ __all__ = ["Weights", "count_weights"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Weights:
     """Numbers of weights on one rank, by what may be quantised apart.
 

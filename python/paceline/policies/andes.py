@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages
 from paceline.policy import (
     Displace,
@@ -26,6 +28,7 @@ FASTEST_S = 0.02
 """Seconds a token takes at best, which the authors' code assumes (vllm/core/andes_*)."""
 
 
+@typed(PolicyError)
 def andes(
     *,
     ttft: float = 10.0,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline._check import said
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages
 from paceline.policy import Class, Expr, Policy, Rule, Scheduler, Swap, ilog2, req, where
 from paceline.policy.expressions.tree import lift
@@ -9,7 +12,11 @@ from paceline.policy.stages import PcieSwap, Recompute
 
 __all__ = ["fastserve"]
 
+_MOST_LEVELS = 50
+"""So that the quantum of the last, a power of two, is exact in a double."""
 
+
+@typed(PolicyError)
 def fastserve(
     *,
     base_s: float = 0.010,
@@ -60,6 +67,8 @@ def fastserve(
     it until others need it; and new prompts do not stop where the CPU's memory is
     nearly full.
     """
+    if not 1 <= levels <= _MOST_LEVELS:
+        raise PolicyError(f"levels of fastserve() must be 1 to {_MOST_LEVELS}, was {said(levels)}")
     # Quanta of the levels passed add up: 2**k - 2**entry of them were used up at the start of level k.
     level = ilog2(_entry(base_s, levels) + req.attained_time / base_s)
     return Policy(

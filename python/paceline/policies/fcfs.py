@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages, vllm_v0
 from paceline.policy import Policy, Rule, Scheduler, Swap, inst, pick, req
@@ -12,6 +13,7 @@ from paceline.policy.stages import PcieSwap, Recompute
 __all__ = ["fcfs"]
 
 
+@typed(PolicyError)
 def fcfs(
     *,
     strict: bool = True,

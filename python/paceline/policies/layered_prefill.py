@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.stages import Admit, Decodes, Groups, Layered, Prefills
@@ -17,6 +18,7 @@ _TABLE = {
 """Groups for a batch of at most 512, 1,024, 2,048 and 4,096 tokens, by the most groups."""
 
 
+@typed(PolicyError)
 def layered_prefill(
     *,
     layers: int,
@@ -96,6 +98,7 @@ def by_tokens(layers: int, *, tokens_per_group: int = 512) -> Groups:
     return Groups(tokens_per_group=tokens_per_group, most=layers)
 
 
+@typed(PolicyError)
 def authors_chunked(
     *,
     max_num_batched_tokens: int = 512,
@@ -122,6 +125,7 @@ def authors_chunked(
     return Policy(name="chunked-prefill", scheduler=scheduler, on_arrival=routing)
 
 
+@typed(PolicyError)
 def authors_orca(
     *,
     max_num_batched_tokens: int = 16384,

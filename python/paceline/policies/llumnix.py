@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import vllm_v0
 from paceline.policy import Live, Policy, Scheduler, first_of, inst, maximum, migrate, pick, req, where
 
@@ -13,6 +15,7 @@ IDLE = 1e9
 """Steps that an instance without requests has left: more than any other."""
 
 
+@typed(PolicyError)
 def llumnix(
     *,
     scheduler: Scheduler | None = None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.scheduler import NO_LIMIT
 from paceline.policy.stages import Admit, Running
@@ -9,6 +11,7 @@ from paceline.policy.stages import Admit, Running
 __all__ = ["orca"]
 
 
+@typed(PolicyError)
 def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Policy:
     """Schedule by the iteration: who arrives joins the next step with the whole prompt, beside decodes.
 

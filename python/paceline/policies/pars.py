@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policy import Class, Policy, Rule, Scheduler, req
 from paceline.policy.stages import Admit, Running
 
@@ -11,6 +13,7 @@ FOR_GOOD = 2**32 - 2
 """More tokens than any request yields."""
 
 
+@typed(PolicyError)
 def pars(
     *,
     patience: float = 120.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages
 from paceline.policy import Class, Pace, Policy, Quantum, Scheduler, Swap, first_of, inst, pick, req
@@ -12,6 +13,7 @@ from paceline.policy.stages import PcieSwap, Recompute
 __all__ = ["pascal"]
 
 
+@typed(PolicyError)
 def pascal(
     *,
     migration: Literal["adaptive", "always", "never"] = "adaptive",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policies.vllm_v0 import chunked_stages
 from paceline.policy import Policy, Quantum, Rule, Scheduler, Swap, inst, pick
 from paceline.policy.stages import PcieSwap, Recompute
@@ -9,6 +11,7 @@ from paceline.policy.stages import PcieSwap, Recompute
 __all__ = ["round_robin_quanta"]
 
 
+@typed(PolicyError)
 def round_robin_quanta(
     *,
     quantum: int = 500,

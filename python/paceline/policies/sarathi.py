@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.stages import Admit, Decodes, Prefills
@@ -9,6 +10,7 @@ from paceline.policy.stages import Admit, Decodes, Prefills
 __all__ = ["sarathi"]
 
 
+@typed(PolicyError)
 def sarathi(
     *,
     chunk_size: int = 512,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.scheduler import QueueOrder
@@ -20,6 +21,7 @@ _ORDERS: dict[SchedulePolicy, QueueOrder] = {
 }
 
 
+@typed(PolicyError)
 def sglang(
     *,
     schedule_policy: SchedulePolicy = "fcfs",

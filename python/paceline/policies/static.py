@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.scheduler import NO_LIMIT
 from paceline.policy.stages import Admit, Gather, Running
@@ -9,6 +11,7 @@ from paceline.policy.stages import Admit, Gather, Running
 __all__ = ["static"]
 
 
+@typed(PolicyError)
 def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_requests") -> Policy:
     """Gather a batch, run it to its end, and only then start the next one.
 

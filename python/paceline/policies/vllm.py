@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.stages import Admit, PrefixCache, Running
 
 __all__ = ["vllm"]
 
 
+@typed(PolicyError)
 def vllm(
     *,
     version: Literal["0.33", "0.11"] = "0.33",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
+from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.stages import Admit, Decodes, PcieSwap, Recompute, Running, Stage, Swap, SwapIn
 
@@ -13,6 +15,7 @@ def chunked_stages() -> tuple[Stage, ...]:
     return (Running(), Admit())
 
 
+@typed(PolicyError)
 def vllm_v0(
     *,
     chunked_prefill: bool = False,

@@ -11,9 +11,12 @@ _MOST = 2**32 - 2
 
 
 def whole(what: str, value: object, least: int = 1) -> None:
-    """Refuse anything but a whole number from ``least`` to the most that the engine's 32 bits hold."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST:
-        raise PolicyError(f"{what} must be a whole number from {least} to {_MOST}, was {said(value)}")
+    """Refuse anything but a whole number of at least ``least`` that the engine's 32 bits hold."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < least:  # type: ignore[operator]  # a number, by the line above
+        raise PolicyError(f"{what} must be a whole number of at least {least}, was {said(value)}")
+    if value > _MOST:  # type: ignore[operator]
+        raise PolicyError(f"{what} must be at most {_MOST}, was {said(value)}")
 
 
 def duration(what: str, value: object, least: float = 0.0) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import PolicyError
 from paceline.policy.checks import whole
 from paceline.policy.expressions.scope import Scope, condition
@@ -15,6 +16,7 @@ __all__ = ["Live", "Migrate", "migrate"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Live(Value):
     """Copy a request's memory while it goes on running, in stages, each of what came since.
 
@@ -40,6 +42,7 @@ class Live(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Migrate(Value):
     """Move requests between instances, one a pair. Made by `migrate`."""
 
@@ -55,6 +58,7 @@ class Migrate(Value):
         return f"migrate({', '.join(named)})"
 
 
+@typed(PolicyError)
 def migrate(
     *, source: Pick, target: Pick, choose: Pick, when: Operand | None = None, live: Live | None = None
 ) -> Migrate:

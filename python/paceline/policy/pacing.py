@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import PolicyError
 from paceline.policy.checks import duration
 from paceline.policy.value import Value
@@ -12,6 +13,7 @@ __all__ = ["Pace"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Pace(Value):
     """The pace at which a user reads: what QoE and pacing slack are measured by.
 
@@ -52,6 +54,7 @@ class Pace(Value):
                 "a user waits that long for any token"
             )
 
+    @typed(PolicyError)
     def to_wire(self, ticks_per_s: float = 1e12) -> dict[str, int | None]:
         """Spell the pace out for the engine, in ticks."""
         ttft = None if self.ttft is None else round(self.ttft * ticks_per_s)

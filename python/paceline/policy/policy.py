@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from paceline._arguments import typed, typed_fields
+from paceline._check import said
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
 from paceline.policy import rules
@@ -24,6 +26,10 @@ __all__ = ["Policy", "Routing"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(
+    PolicyError,
+    but=("every", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo"),
+)
 class Policy(Value):
     """Say where requests go, and how instances form steps.
 
@@ -87,7 +93,7 @@ class Policy(Value):
         for name, kind in (("scheduler", Scheduler), ("pools", Pools), ("pace", Pace), ("slo", SLO)):
             value = getattr(self, name)
             if not isinstance(value, kind) and (value is not None or name == "scheduler"):
-                raise PolicyError(f"{name} must be a {kind.__name__}, was {value!r}")
+                raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(
@@ -143,10 +149,12 @@ class Policy(Value):
             bounds={} if self.slo is None else self.slo.bounds(),
         )
 
+    @typed(PolicyError)
     def names(self, tenants: Sequence[str] = ()) -> Names:
         """Return the codes that names have in a replay, given the tenants of its trace."""
         return self._names(tenants)
 
+    @typed(PolicyError)
     def to_wire(
         self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = 1e12
     ) -> dict[str, Any]:
@@ -191,6 +199,7 @@ class Policy(Value):
         return policy_to_toml(self)
 
     @classmethod
+    @typed(PolicyError)
     def from_toml(cls, text: str) -> Policy:
         """Read a policy that `to_toml` wrote, or that was written by hand.
 
@@ -213,11 +222,13 @@ def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
     try:
         checked = tuple((float(seconds), tuple(actions)) for seconds, actions in pairs)  # type: ignore[attr-defined]
     except (TypeError, ValueError) as error:
-        raise PolicyError(f"every must be {{seconds: [migrate(...), ...]}}, was {every!r}") from error
+        raise PolicyError(f"every must be {{seconds: [migrate(...), ...]}}, was {said(every)}") from error
     for seconds, actions in checked:
         if not 1e-9 <= seconds < 1e6:
-            raise PolicyError(f"every must have periods of 1e-9 or more seconds, below 1e6, was {seconds!r}")
+            raise PolicyError(
+                f"every must have periods of 1e-9 or more seconds, below 1e6, was {said(seconds)}"
+            )
         for action in actions:
             if not isinstance(action, Migrate):
-                raise PolicyError(f"every must have lists of migrate(), was {action!r}")
+                raise PolicyError(f"every must have lists of migrate(), was {said(action)}")
     return checked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy.checks import whole
 
@@ -30,6 +31,7 @@ class Pools:
 
     __slots__ = ("_sizes",)
 
+    @typed(PolicyError)
     def __init__(self, **sizes: int) -> None:
         if not sizes:
             raise PolicyError("Pools must have at least one pool, had none: Pools(prefill=4, decode=4)")
@@ -47,6 +49,7 @@ class Pools:
         """Instances of each pool."""
         return dict(self._sizes)
 
+    @typed(PolicyError)
     def roles(self, instances: int) -> list[int]:
         """Return the code of the pool of each instance.
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import PolicyError
 from paceline.policy.checks import duration, whole
 from paceline.policy.expressions.namespaces import req
@@ -21,6 +22,7 @@ MOST_KEYS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+@typed_fields(PolicyError, but=("then",))
 class Quantum(Value):
     """Take turns: whoever has used up fewer quanta goes first, then who joined the class earlier.
 
@@ -71,6 +73,13 @@ Keys = Expr | Sequence[Expr | float] | Quantum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+@typed_fields(
+    PolicyError,
+    but=(
+        "when",
+        "order",
+    ),
+)
 class Class(Value):
     """A class of requests; those of an earlier class go before those of a later one.
 
@@ -121,6 +130,7 @@ class Class(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Refresh(Value):
     """How often keys are looked at that change with time or with each token.
 
@@ -153,12 +163,14 @@ class Refresh(Value):
         if self.seconds is not None:
             duration("seconds of a Refresh", self.seconds, least=1e-9)
 
+    @typed(PolicyError)
     def to_wire(self, ticks_per_s: float) -> dict[str, int]:
         """Spell it out for the engine."""
         return {"steps": self.steps or 0, "ticks": round((self.seconds or 0.0) * ticks_per_s)}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError, but=("when",))
 class Displace(Value):
     """Let a request in for which there is no room by putting worse-ranked ones out.
 
@@ -191,6 +203,7 @@ class Displace(Value):
         if self.most is not None:
             whole("most of a Displace", self.most)
 
+    @typed(PolicyError)
     def to_wire(self, names: Names) -> dict[str, object]:
         """Spell it out for the engine."""
         when = to_wire(self.when, names) if isinstance(self.when, Expr) else None

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from paceline._arguments import typed
+from paceline._check import said
 from paceline.errors import PolicyError
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
@@ -120,6 +122,7 @@ Rule = Pick | FirstOf | Unless | Stay | Routing | Router
 """Anything that picks an instance, or nobody."""
 
 
+@typed(PolicyError)
 def pick(
     *,
     min: Operand | Sequence[Operand] | None = None,
@@ -202,6 +205,7 @@ def first_of(*rules: Rule) -> FirstOf:
     return FirstOf(rules)
 
 
+@typed(PolicyError)
 def stay(*, when: Operand | None = None) -> Stay:
     """Keep the request where it is.
 
@@ -229,10 +233,10 @@ def is_rule(rule: object, what: str) -> None:
     if isinstance(rule, str):
         if rule not in get_args(Routing):
             legal = ", ".join(get_args(Routing))
-            raise PolicyError(f"{what} must be one of {legal}, or a rule such as pick(), was {rule!r}")
+            raise PolicyError(f"{what} must be one of {legal}, or a rule such as pick(), was {said(rule)}")
     elif not isinstance(rule, Chain) and (not callable(rule) or isinstance(rule, type | Expr)):
         raise PolicyError(
-            f"{what} must be a rule (pick, first_of, stay), a name or a Python function, was {rule!r}"
+            f"{what} must be a rule (pick, first_of, stay), a name or a Python function, was {said(rule)}"
         )
 
 

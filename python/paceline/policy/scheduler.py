@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from paceline._arguments import typed, typed_fields
+from paceline._check import said
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
@@ -48,6 +50,7 @@ _LONGEST_SORTED = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError, but=("admission", "classes", "order", "preemption"))
 class Scheduler(Value):
     """Form steps by stages, under rules that they share.
 
@@ -162,11 +165,13 @@ class Scheduler(Value):
         for name in ("max_num_batched_tokens", "max_num_seqs"):
             value = getattr(self, name)
             if value is not None and not 1 <= value < 2**32 - 1:
-                raise PolicyError(f"{name} must be 1 to {2**32 - 2}, or None for the default, was {value}")
-        if self.long_prefill_token_threshold < 0:
+                raise PolicyError(
+                    f"{name} must be 1 to {2**32 - 2}, or None for the default, was {said(value)}"
+                )
+        if not 0 <= self.long_prefill_token_threshold < 2**32 - 1:
             raise PolicyError(
-                "long_prefill_token_threshold must be 0 (no limit) or more tokens, was "
-                f"{self.long_prefill_token_threshold}"
+                "long_prefill_token_threshold must be 0 (no limit) or more tokens, below 2**32 - 1, was "
+                f"{said(self.long_prefill_token_threshold)}"
             )
         if not 0.0 <= self.watermark < 1.0:
             raise PolicyError(
@@ -181,7 +186,9 @@ class Scheduler(Value):
         if isinstance(self.preemption, str) and self.preemption in named:
             object.__setattr__(self, "preemption", named[self.preemption])
         if not isinstance(self.preemption, Recompute | Swap | PcieSwap):
-            raise PolicyError(f"preemption must be Recompute(), a Swap or 'swap', was {self.preemption!r}")
+            raise PolicyError(
+                f"preemption must be Recompute(), a Swap or 'swap', was {said(self.preemption)}"
+            )
 
     def _settle_order(self) -> None:
         """Check order, classes and admission, each by itself and together."""
@@ -191,11 +198,16 @@ class Scheduler(Value):
                 raise PolicyError(f"order must be a name, keys or a Quantum, was {self.order!r}{there}")
         else:
             object.__setattr__(self, "order", ranked(self.order, "order"))
+        if not isinstance(self.classes, tuple | list):
+            raise PolicyError(f"classes must be a list of Class(...), was {said(self.classes)}")
         object.__setattr__(self, "classes", tuple(self.classes))
-        if self.admission == Displace():
+        if isinstance(self.admission, Displace) and self.admission == Displace():
             object.__setattr__(self, "admission", "displace")
-        if not isinstance(self.admission, Displace) and self.admission not in ("wait", "displace"):
-            raise PolicyError(f"admission must be 'wait', 'displace' or a Displace, was {self.admission!r}")
+        named = isinstance(self.admission, str) and self.admission in ("wait", "displace")
+        if not isinstance(self.admission, Displace) and not named:
+            raise PolicyError(
+                f"admission must be 'wait', 'displace' or a Displace, was {said(self.admission)}"
+            )
         _check_classes(self.classes)
         if self._is_named("longest_prefix") and self.prefix_cache is None:
             raise PolicyError("order must not be longest_prefix where prefix_cache is None")
@@ -237,6 +249,7 @@ class Scheduler(Value):
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 
+    @typed(PolicyError)
     def on(self, instance: Instance) -> Scheduler:
         """Return the scheduler with what follows from an instance worked out: the size of its swap space.
 
@@ -249,12 +262,14 @@ class Scheduler(Value):
             return dataclasses.replace(self, preemption=self.preemption.on(instance))
         return self
 
+    @typed(PolicyError)
     def limits(self, defaults: tuple[int, int]) -> tuple[int, int]:
         """Return `max_num_batched_tokens` and `max_num_seqs`, those that are None from `defaults`."""
         tokens = defaults[0] if self.max_num_batched_tokens is None else self.max_num_batched_tokens
         seqs = defaults[1] if self.max_num_seqs is None else self.max_num_seqs
         return tokens, seqs
 
+    @typed(PolicyError)
     def sized_for(self, defaults: tuple[int, int]) -> tuple[int, int]:
         """Return the tokens and requests of a step that an instance keeps memory for.
 
@@ -263,6 +278,7 @@ class Scheduler(Value):
         tokens, seqs = self.limits(defaults)
         return (defaults[0] if tokens >= NO_LIMIT else tokens), seqs
 
+    @typed(PolicyError)
     def to_wire(
         self,
         *,
@@ -340,7 +356,7 @@ def _check_classes(classes: Sequence[object]) -> None:
     names = set()
     for place, each in enumerate(classes):
         if not isinstance(each, Class):
-            raise PolicyError(f"classes must be Class(...), was {each!r}")
+            raise PolicyError(f"classes must be Class(...), was {said(each)}")
         if each.name in names:
             raise PolicyError(f"classes must have different names, was {each.name!r} twice")
         names.add(each.name)

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_args
 
+from paceline._check import said
 from paceline._toml import build, dump, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
@@ -91,7 +92,7 @@ def policy_from_toml(source: str) -> Policy:
         if isinstance(rule, str) and "(" in rule:
             content[moment] = rule_from_text(rule, moment)
         elif moment in content and not isinstance(rule, str):
-            raise PolicyError(f"{moment} must be a string, was {_short(rule)}")
+            raise PolicyError(f"{moment} must be a string, was {said(rule)}")
     if "every" in content:
         content["every"] = _monitors(content["every"])
     if "pools" in content:
@@ -111,6 +112,8 @@ def rule_from_text(source: str, what: str) -> Rule:
         If the text is no rule.
     """
     rule: Rule = _read(source, what)
+    if not isinstance(rule, str | Chain):  # the text may name functions, and none of them is a rule
+        raise PolicyError(f"{what} must be a rule (pick, first_of, stay) or a name, was {source!r}")
     is_rule(rule, what)
     return rule
 
@@ -119,10 +122,10 @@ def _monitors(tables: object) -> list[tuple[float, list[object]]]:
     pairs = []
     for table in tables if isinstance(tables, list) else [tables]:
         if not isinstance(table, Mapping) or set(table) != {"seconds", "actions"}:
-            raise PolicyError(f"every must be tables with seconds and actions, was {_short(table)}")
+            raise PolicyError(f"every must be tables with seconds and actions, was {said(table)}")
         actions = table["actions"]
         if not isinstance(actions, list):
-            raise PolicyError(f"actions of every must be a list of strings, was {_short(actions)}")
+            raise PolicyError(f"actions of every must be a list of strings, was {said(actions)}")
         pairs.append((table["seconds"], [_read(action, "every") for action in actions]))
     return pairs
 
@@ -130,25 +133,20 @@ def _monitors(tables: object) -> list[tuple[float, list[object]]]:
 def _table(content: object, what: str) -> Mapping[str, Any]:
     """Return a table of a policy's file, or refuse what is none."""
     if not isinstance(content, Mapping):
-        raise PolicyError(f"{what} must be a table, was {_short(content)}")
+        raise PolicyError(f"{what} must be a table, was {said(content)}")
     return content
 
 
 def _tables(content: object, what: str) -> list[Mapping[str, Any]]:
     """Return tables of a policy's file, or refuse what are none."""
     if not isinstance(content, list | tuple):
-        raise PolicyError(f"{what} must be tables, [[scheduler.{what}]], was {_short(content)}")
+        raise PolicyError(f"{what} must be tables, [[scheduler.{what}]], was {said(content)}")
     return [_table(each, f"each of {what}") for each in content]
-
-
-def _short(value: object) -> str:
-    said = repr(value)
-    return said if len(said) <= 80 else f"{said[:77]}..."
 
 
 def _read(source: object, what: str) -> Any:  # noqa: ANN401 - whatever the text stands for
     if not isinstance(source, str):
-        raise PolicyError(f"{what} must be a string, was {_short(source)}")
+        raise PolicyError(f"{what} must be a string, was {said(source)}")
     return text.evaluate(source, what, _NAMES, (Chain,))
 
 
@@ -189,7 +187,7 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             kind = _table(fields["preemption"], "preemption").get("kind", "recompute")
             if not isinstance(kind, str) or kind not in _PREEMPTIONS:
                 known = ", ".join(_PREEMPTIONS)
-                raise PolicyError(f"kind of preemption must be one of {known}, was {kind!r}")
+                raise PolicyError(f"kind of preemption must be one of {known}, was {said(kind)}")
             fields["preemption"] = build(_PREEMPTIONS[kind], fields["preemption"], "preemption")
         if "prefix_cache" in fields:
             fields["prefix_cache"] = build(PrefixCache, fields["prefix_cache"], "prefix_cache")
@@ -215,7 +213,7 @@ def _order(order: object, what: str) -> object:
 
 
 def _class(content: Mapping[str, Any]) -> Class:
-    fields = dict(content)
+    fields = dict(_table(content, "a class"))
     what = f"Class {fields.get('name')!r}"
     if "when" in fields:
         fields["when"] = _read(fields["when"], f"when of {what}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from paceline._arguments import typed, typed_fields
+from paceline._check import is_number, said
 from paceline.errors import ConfigError, PolicyError
 from paceline.policy.value import Value
 
@@ -29,6 +31,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Running(Value):
     """Let everyone who was admitted go on, in order of admission."""
 
@@ -36,6 +39,7 @@ class Running(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Decodes(Value):
     """Let those who decode go on, in order of admission.
 
@@ -56,6 +60,7 @@ class Decodes(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Prefills(Value):
     """Let prefills under way have what is left of the tokens, in order of admission."""
 
@@ -63,6 +68,7 @@ class Prefills(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class SwapIn(Value):
     """Bring those back who were swapped out, while each has room.
 
@@ -77,6 +83,7 @@ class SwapIn(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Gather(Value):
     """Wait until a batch is full enough to start.
 
@@ -99,6 +106,7 @@ class Gather(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Admit(Value):
     """Let those in who wait, in the queue's order, until one does not fit.
 
@@ -125,6 +133,7 @@ class Admit(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Groups(Value):
     """Say in how many groups of layers a batch of prefills runs.
 
@@ -150,6 +159,7 @@ class Groups(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Layered(Value):
     """Run prefills through one group of layers a step, decodes through all.
 
@@ -171,6 +181,7 @@ Stage = Running | Decodes | Prefills | SwapIn | Admit | Layered
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Recompute(Value):
     """Let a victim's memory go, and compute it again."""
 
@@ -178,6 +189,7 @@ class Recompute(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class Swap(Value):
     """Copy a victim's memory to the CPU.
 
@@ -211,6 +223,7 @@ class Swap(Value):
                 raise PolicyError(f"{name} of a Swap must be 0 or more seconds, was {value}")
 
     @classmethod
+    @typed(PolicyError)
     def sized(
         cls, *, memory_bytes: float, block_bytes: float, bytes_per_s: float, overlapped: bool = False
     ) -> Swap:
@@ -232,10 +245,12 @@ class Swap(Value):
         >>> Swap.sized(memory_bytes=4 * 2**30, block_bytes=2**21, bytes_per_s=25e9).cpu_blocks
         2048
         """
-        if not (block_bytes > 0 and bytes_per_s > 0):
+        for name, value in (("block_bytes", block_bytes), ("bytes_per_s", bytes_per_s)):
+            if not (is_number(value) and value > 0):
+                raise PolicyError(f"{name} of a Swap must be a finite number above 0, was {said(value)}")
+        if not (is_number(memory_bytes) and memory_bytes >= 0):
             raise PolicyError(
-                "block_bytes and bytes_per_s of a Swap must be more than 0, were "
-                f"{block_bytes} and {bytes_per_s}"
+                f"memory_bytes of a Swap must be a finite number, 0 or more, was {said(memory_bytes)}"
             )
         seconds = block_bytes / bytes_per_s
         return cls(
@@ -243,6 +258,7 @@ class Swap(Value):
         )
 
     @staticmethod
+    @typed(PolicyError)
     def over_pcie(*, cpu_gib: float = 4.0, overlapped: bool = False) -> PcieSwap:
         """Swap over each instance's own PCIe links, at the bandwidth of its GPU's datasheet.
 
@@ -308,6 +324,7 @@ class PcieSwap(Value):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
 class PrefixCache(Value):
     """Keep full blocks for later requests that start the same.
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.kernels import Curve, Grid, KernelProfile
 from paceline.kernels.operators import mixed_grid
@@ -21,6 +22,7 @@ __all__ = ["Measured", "profile_model"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@typed_fields()
 class Measured:
     """A profile, and how sure it is.
 
@@ -36,6 +38,7 @@ class Measured:
     spread: Mapping[Place, float]
 
 
+@typed()
 def profile_model(
     model: Model,
     backend: Backend,

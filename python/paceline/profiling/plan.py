@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.model import Model
 from paceline.profiling.work import Attention, Elementwise, Experts, Lookup, Product, Sampling, Work
@@ -24,6 +25,7 @@ def _doubling(first: int, last: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Axes:
     """The sizes to measure, each doubling from the least on.
 
@@ -76,6 +78,7 @@ class Axes:
         return (0, *(point for point in _doubling(512, max(self.context, 512)) if point <= self.context))
 
 
+@typed()
 def plan(model: Model, axes: Axes, *, tensor_parallel: int = 1) -> Iterator[tuple[Place, Work]]:
     """Yield what to measure of one rank, each with its place in a profile.
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from paceline._arguments import typed
 from paceline._fork import use
 from paceline.errors import ResultError
 from paceline.result.columns import SCHEMA, RequestColumns
@@ -34,6 +35,7 @@ class _Body(msgspec.Struct):
     files: dict[str, _Entry]
 
 
+@typed(ResultError)
 def load_result(directory: str | os.PathLike[str]) -> Result:
     """Read a result that `Result.save` wrote.
 
@@ -93,3 +95,10 @@ def _read_requests(path: Path, rows: int) -> pl.DataFrame:
     if frame.height != rows:
         raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
     return frame
+
+
+def _stats(counters: dict[str, Any], source: Path) -> ReplayStats:
+    try:
+        return ReplayStats.from_dict(counters)
+    except ResultError as error:
+        raise ResultError(f"{source / MANIFEST}: incomplete: {error}; save the result again") from error

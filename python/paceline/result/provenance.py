@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from paceline import _core
-from paceline.errors import PolicyError
+from paceline._arguments import typed, typed_fields
+from paceline._check import said
+from paceline.errors import PolicyError, ResultError
 
 if TYPE_CHECKING:
     from paceline.trace import Trace
@@ -17,6 +20,7 @@ __all__ = ["Provenance"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(ResultError)
 class Provenance:
     """The inputs of a replay, as text and numbers.
 
@@ -53,6 +57,7 @@ class Provenance:
     borrowed_fits: list[str] = field(default_factory=list)
 
     @classmethod
+    @typed(ResultError)
     def of(cls, trace: Trace, cluster: object, policy: object, settings: Mapping[str, Any]) -> Provenance:
         """Describe the inputs of a replay; hashes the trace."""
         return cls(
@@ -93,7 +98,10 @@ def _borrowed_fits(cluster: object) -> list[str]:
 
 def _text(configuration: object) -> str:
     to_toml = getattr(configuration, "to_toml", None)
+    if callable(to_toml):
+        with contextlib.suppress(PolicyError):  # it holds a Python function
+            return str(to_toml())
     try:
-        return str(to_toml()) if callable(to_toml) else repr(configuration)
-    except PolicyError:  # it holds a Python function
         return repr(configuration)
+    except Exception:  # whatever is wrong with it, the replay is over
+        return said(configuration)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from paceline._arguments import typed
+from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.result.columns import RequestColumns
 from paceline.result.objectives import attainment, met
@@ -48,6 +50,7 @@ class Result:
     1.0
     """
 
+    @typed(ResultError)
     def __init__(
         self,
         *,
@@ -190,10 +193,12 @@ class Result:
         """Count the requests, and give rates and means over the whole replay."""
         return self._totals
 
+    @typed(ResultError)
     def met(self, slo: SLO) -> pl.Series:
         """Say for each request, in the trace's order, whether it finished within every bound."""
         return met(self._columns, slo)
 
+    @typed(ResultError)
     def attainment(self, slo: SLO) -> float:
         """Return the share of requests that met `slo`.
 
@@ -202,6 +207,7 @@ class Result:
         """
         return attainment(self._columns, slo)
 
+    @typed(ResultError)
     def goodput(self, slo: SLO) -> float:
         """Return the requests per second that met `slo`.
 
@@ -212,6 +218,7 @@ class Result:
         window = makespan_s(self._columns, self.stats)
         return rate(int(self.met(slo).sum()), window)
 
+    @typed(ResultError)
     def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the result to a directory, whole or not at all.
 

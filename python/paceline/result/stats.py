@@ -8,12 +8,15 @@ are divided.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from paceline._arguments import typed, typed_fields
+from paceline._check import said
+from paceline.errors import ResultError
 from paceline.result.outcome import TICKS_PER_SECOND
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
@@ -21,6 +24,7 @@ __all__ = ["InstanceStats", "ReplayStats"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(ResultError)
 class InstanceStats:
     """What one instance did.
 
@@ -77,8 +81,16 @@ class InstanceStats:
     traffic: TrafficStats | None = None
 
     @classmethod
+    @typed(ResultError)
     def from_dict(cls, fields: dict[str, Any]) -> InstanceStats:
-        """Build from decoded JSON; counters that are not known here are passed over."""
+        """Build from decoded JSON; counters that are not known here are passed over.
+
+        Raises
+        ------
+        ResultError
+            If a counter is missing.
+        """
+        _check_all(cls, fields, but=("traffic",))
         names = [name for name in cls.__dataclass_fields__ if name != "traffic"]
         moved = fields.get("traffic")
         traffic = None if moved is None else TrafficStats.from_dict(moved)
@@ -86,6 +98,7 @@ class InstanceStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(ResultError)
 class ReplayStats:
     """What the whole replay did.
 
@@ -105,13 +118,31 @@ class ReplayStats:
     instances: tuple[InstanceStats, ...]
 
     @classmethod
+    @typed(ResultError)
     def from_json(cls, text: bytes) -> ReplayStats:
-        """Read the engine's counters; one that is missing raises KeyError or TypeError."""
-        return cls.from_dict(json.loads(text))
+        """Read the engine's counters.
+
+        Raises
+        ------
+        ResultError
+            If the text is not JSON, or a counter is missing.
+        """
+        try:
+            return cls.from_dict(json.loads(text))
+        except ValueError as error:
+            raise ResultError(f"the counters of a replay must be JSON: {error}") from error
 
     @classmethod
+    @typed(ResultError)
     def from_dict(cls, fields: dict[str, Any]) -> ReplayStats:
-        """Build from decoded JSON; counters that are not known here are passed over."""
+        """Build from decoded JSON; counters that are not known here are passed over.
+
+        Raises
+        ------
+        ResultError
+            If a counter is missing.
+        """
+        _check_all(cls, fields)
         return cls(
             end_ticks=fields["end_ticks"],
             steps=fields["steps"],
@@ -207,3 +238,12 @@ _SCHEMA: dict[str, pl.DataType] = {
     "peak_waiting": pl.UInt32(),
     **dict.fromkeys((*BYTES, "hbm_bytes", "flops", "link_bytes", "energy_j"), pl.Float64()),
 }
+
+
+def _check_all(cls: type, fields: Mapping[str, object], but: tuple[str, ...] = ()) -> None:
+    """Refuse decoded JSON that lacks a counter."""
+    missing = [name for name in cls.__dataclass_fields__ if name not in fields and name not in but]  # type: ignore[attr-defined]
+    if missing:
+        raise ResultError(
+            f"the counters of a replay must have {', '.join(missing)}, had {said(list(fields))}"
+        )

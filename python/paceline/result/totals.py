@@ -9,6 +9,8 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from paceline._arguments import typed_fields
+from paceline.errors import ResultError
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import REASONS, STATUSES, TICKS_PER_SECOND
 from paceline.result.provenance import Provenance
@@ -28,6 +30,7 @@ _MEMORY: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(ResultError)
 class Totals:
     """Counts, rates and means over a whole replay.
 

@@ -13,8 +13,10 @@ from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 
+from paceline._arguments import typed, typed_fields
+from paceline._check import is_number, said
 from paceline.errors import ConfigError
-from paceline.synthesis.numbers import is_whole
+from paceline.synthesis.numbers import check_rate, is_whole
 from paceline.synthesis.stable import Floats, exp, log, normal_quantile
 from paceline.synthesis.streams import PART, Stream
 
@@ -34,15 +36,19 @@ class Arrivals(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields()
 class Poisson:
     """Independent exponential gaps, the first of them before the first request."""
 
+    @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
         """Give the arrival times."""
+        _check_draw(count, rate, seed)
         return _summed(_filled(count, _exponentials(Stream(seed, "arrival"))), rate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Gamma:
     """Independent Gamma gaps, the first of them before the first request.
 
@@ -59,8 +65,10 @@ class Gamma:
         if not 0 < self.cv <= 100:
             raise ConfigError(f"cv must be above 0 and at most 100, was {self.cv}")
 
+    @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
         """Give the arrival times."""
+        _check_draw(count, rate, seed)
         shape = 1.0 / (self.cv * self.cv)
         gaps = _filled(count, _gammas(shape, Stream(seed, "arrival"), Stream(seed, "arrival boost")))
         return _summed(gaps, rate * shape)
@@ -111,15 +119,19 @@ class BenchmarkClient:
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields()
 class Regular:
     """Equal gaps, the first request at 0."""
 
+    @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
         """Give the arrival times."""
+        _check_draw(count, rate, seed)
         return np.arange(count, dtype=np.float64) / rate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Bursts:
     """Bursts of a fixed size that start as a Poisson process, the first of them after a gap.
 
@@ -136,12 +148,15 @@ class Bursts:
 
     def __post_init__(self) -> None:
         if not (is_whole(self.size) and self.size >= 1):
-            raise ConfigError(f"size must be a whole number of requests, at least 1, was {self.size}")
-        if not (math.isfinite(self.spread_s) and self.spread_s >= 0):
-            raise ConfigError(f"spread_s must be a finite number of seconds, at least 0, was {self.spread_s}")
+            raise ConfigError(f"size must be a whole number of requests, at least 1, was {said(self.size)}")
+        if not (is_number(self.spread_s) and self.spread_s >= 0):
+            was = said(self.spread_s)
+            raise ConfigError(f"spread_s must be a finite number of seconds, at least 0, was {was}")
 
+    @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
         """Give the arrival times."""
+        _check_draw(count, rate, seed)
         bursts = -(-count // self.size)
         starts = _summed(_filled(bursts, _exponentials(Stream(seed, "arrival"))), rate / self.size)
         times = np.repeat(starts, self.size)[:count]
@@ -149,6 +164,14 @@ class Bursts:
             times += np.arange(count, dtype=np.int64) % self.size * (self.spread_s / self.size)
             times.sort(kind="stable")
         return times
+
+
+def _check_draw(count: int, rate: float, seed: int) -> None:
+    """Refuse a count, a rate or a seed that nothing can be drawn with."""
+    check_rate(rate)
+    for name, value, most in (("count", count, 2**32 - 1), ("seed", seed, 2**256 - 1)):
+        if not 0 <= value <= most:
+            raise ConfigError(f"{name} must be a whole number from 0 to {most}, was {said(value)}")
 
 
 def _filled(count: int, more: Callable[[], Floats]) -> Floats:

@@ -8,15 +8,17 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from paceline._arguments import typed
+from paceline._check import said
 from paceline.errors import ConfigError
 from paceline.synthesis.arrivals import Arrivals
 from paceline.synthesis.empirical import Empirical, places
 from paceline.synthesis.lengths import Lengths, Tokens
-from paceline.synthesis.numbers import is_whole
+from paceline.synthesis.numbers import check_rate, is_whole
 from paceline.synthesis.presets import preset
 from paceline.synthesis.stable import Floats
 from paceline.synthesis.streams import PART, Stream
-from paceline.synthesis.workload import Workload, check_rate
+from paceline.synthesis.workload import Workload
 from paceline.trace.model import Trace
 from paceline.trace.source import Source
 
@@ -25,6 +27,7 @@ __all__ = ["synthesize"]
 _NANOSECONDS: Final = 1e9
 
 
+@typed()
 def synthesize(
     workload: str | Workload,
     *,
@@ -80,9 +83,9 @@ def synthesize(
     if arrivals is not None:
         recipe = replace(recipe, arrivals=arrivals)
     if not (is_whole(requests) and 1 <= requests < 2**32):
-        raise ConfigError(f"requests must be a whole number from 1 to 2**32 - 1, was {requests}")
-    if not (is_whole(seed) and seed >= 0):
-        raise ConfigError(f"seed must be a whole number of at least 0, was {seed}")
+        raise ConfigError(f"requests must be a whole number from 1 to 2**32 - 1, was {said(requests)}")
+    if not (is_whole(seed) and 0 <= seed < 2**256):
+        raise ConfigError(f"seed must be a whole number of at least 0 and below 2**256, was {said(seed)}")
     rate = recipe.rate if rate is None else rate
     if rate is None:
         raise ConfigError(f"rate must be given: workload {recipe.name!r} has no rate of its own")

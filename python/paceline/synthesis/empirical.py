@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from paceline._arguments import typed
 from paceline.errors import ConfigError, TraceError
 from paceline.limits import Limits
 from paceline.synthesis.lengths import Tokens
@@ -43,6 +44,7 @@ class Sample:
 
     counts: Tokens
 
+    @typed()
     def __init__(self, counts: Values) -> None:
         given = np.asarray(counts)
         if given.ndim != 1 or len(given) == 0 or given.dtype.kind not in "iu":
@@ -53,6 +55,7 @@ class Sample:
         self.counts = given.astype(np.uint32)
         self.counts.flags.writeable = False
 
+    @typed()
     def tokens(self, u: Floats) -> Tokens:
         """Give the count at place floor(u n) of the list."""
         chosen: Tokens = self.counts[places(u, len(self.counts))]
@@ -88,6 +91,7 @@ class Empirical:
     prompt_tokens: Sample
     output_tokens: Sample
 
+    @typed()
     def __init__(self, prompt_tokens: Values, output_tokens: Values) -> None:
         self.prompt_tokens = Sample(prompt_tokens)
         self.output_tokens = Sample(output_tokens)
@@ -98,11 +102,13 @@ class Empirical:
             )
 
     @classmethod
+    @typed()
     def from_trace(cls, trace: Trace) -> Empirical:
         """Take the lengths of a trace."""
         return cls(trace.frame.get_column("prompt_tokens"), trace.frame.get_column("output_tokens"))
 
     @classmethod
+    @typed()
     def from_csv(cls, path: str | Path, *, prompt: str | None = None, output: str | None = None) -> Empirical:
         """Take the lengths of a CSV file, plain, gzip or zstd; it needs no arrivals.
 

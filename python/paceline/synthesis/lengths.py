@@ -15,6 +15,7 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 from paceline.synthesis.numbers import is_whole
 from paceline.synthesis.stable import Floats, exp, log, normal_quantile
@@ -42,6 +43,7 @@ class Lengths(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields()
 class Constant:
     """The same count always.
 
@@ -56,12 +58,14 @@ class Constant:
     def __post_init__(self) -> None:
         _check_count("count", self.count)
 
+    @typed()
     def tokens(self, u: Floats) -> Tokens:
         """Give `count` for every probability."""
         return np.full(len(u), self.count, dtype=np.uint32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Uniform:
     """Every count from `low` to `high`, both included, equally often.
 
@@ -77,6 +81,7 @@ class Uniform:
     def __post_init__(self) -> None:
         _check_range(self.low, self.high)
 
+    @typed()
     def tokens(self, u: Floats) -> Tokens:
         """Give the counts at probabilities `u`."""
         above = np.floor(u * float(self.high - self.low + 1))
@@ -84,6 +89,7 @@ class Uniform:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Lognormal:
     """A lognormal, rounded to whole tokens and held between `low` and `high`.
 
@@ -119,12 +125,14 @@ class Lognormal:
         _check_range(self.low, self.high)
 
     @classmethod
+    @typed()
     def from_mean(cls, mean: float, *, sigma: float, low: int = 1, high: int = TOKENS_LIMIT - 1) -> Lognormal:
         """Make the one of a given mean (before rounding and bounds) and sigma."""
         _check_positive("mean", mean)
         return cls(median=mean * _exp(-0.5 * sigma * sigma), sigma=sigma, low=low, high=high)
 
     @classmethod
+    @typed()
     def from_mean_and_median(
         cls, mean: float, median: float, *, low: int = 1, high: int = TOKENS_LIMIT - 1
     ) -> Lognormal:
@@ -135,6 +143,7 @@ class Lognormal:
         return cls(median=median, sigma=math.sqrt(2.0 * _log(mean / median)), low=low, high=high)
 
     @classmethod
+    @typed()
     def from_mean_and_p99(
         cls, mean: float, p99: float, *, low: int = 1, high: int = TOKENS_LIMIT - 1
     ) -> Lognormal:
@@ -151,6 +160,7 @@ class Lognormal:
             raise ConfigError(f"p99 of a lognormal of mean {mean} must be at most {most:,.0f}, was {p99}")
         return cls.from_mean(mean, sigma=_Z99 - math.sqrt(inside), low=low, high=high)
 
+    @typed()
     def tokens(self, u: Floats) -> Tokens:
         """Give the counts at probabilities `u`."""
         values = normal_quantile(u)
@@ -162,6 +172,7 @@ class Lognormal:
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields()
 class Quantiles:
     """A table of quantiles with straight lines between them.
 
@@ -189,6 +200,7 @@ class Quantiles:
         _check_range(self.points[0][1], self.points[-1][1])
         object.__setattr__(self, "_table", _Table(self.points))
 
+    @typed()
     def tokens(self, u: Floats) -> Tokens:
         """Give the counts at probabilities `u`."""
         return self._table.tokens(u)

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.synthesis.arrivals import Arrivals, Gamma, Poisson
 from paceline.synthesis.lengths import Lengths, Lognormal, Quantiles
@@ -31,6 +32,7 @@ def presets() -> tuple[str, ...]:
     return tuple(_catalog())
 
 
+@typed()
 def preset(name: str) -> Workload:
     """Give a preset's workload.
 

@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from paceline._arguments import typed, typed_fields
 from paceline._fork import use
 from paceline.errors import ConfigError, TraceError
 from paceline.synthesis.arrivals import Gamma
@@ -83,6 +84,7 @@ class _Client:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+@typed_fields()
 class ServeGen:
     """Clients of a production service, from which traces are drawn.
 
@@ -108,10 +110,12 @@ class ServeGen:
         """Seconds that the description covers."""
         return max(w.start_s for client in self.clients.values() for w in client.windows) + _WINDOW_S
 
+    @typed()
     def rate_at(self, start_s: int) -> float:
         """Return the requests per second of all clients in the window that starts then."""
         return sum(w.rate for client in self.clients.values() for w in client.windows if w.start_s == start_s)
 
+    @typed()
     def trace(self, *, start_s: int, span_s: int, seed: int) -> Trace:
         """Draw a trace of whole windows.
 
@@ -160,6 +164,7 @@ class ServeGen:
             raise ConfigError(f"seed must be a whole number of at least 0, was {seed}")
 
 
+@typed()
 def read_servegen(path: str | Path) -> ServeGen:
     """Read ServeGen's description of a workload.
 

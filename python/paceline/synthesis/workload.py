@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
+from paceline._arguments import typed_fields
 from paceline.errors import ConfigError
 from paceline.synthesis.arrivals import Arrivals, Poisson
 from paceline.synthesis.empirical import Empirical
 from paceline.synthesis.lengths import Lengths
+from paceline.synthesis.numbers import check_rate
 
 __all__ = ["Workload"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class Workload:
     """How the requests of a synthesized trace arrive and how long they are.
 
@@ -59,9 +61,3 @@ class Workload:
             raise ConfigError("a workload has either prompt_tokens and output_tokens, or lengths, not both")
         if self.rate is not None:
             check_rate(self.rate)
-
-
-def check_rate(rate: float) -> None:
-    """Refuse a rate that is not positive; infinite is allowed, and means all at once."""
-    if math.isnan(rate) or rate <= 0:
-        raise ConfigError(f"rate must be requests per second above 0, was {rate}")

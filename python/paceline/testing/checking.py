@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from paceline._arguments import typed
 from paceline.result import Result
 from paceline.testing.invariants import CHECKS
 from paceline.testing.rows import Rows
@@ -12,6 +13,7 @@ from paceline.testing.violation import BrokenInvariant
 __all__ = ["check"]
 
 
+@typed()
 def check(result: Result) -> None:
     """Raise if a result breaks an invariant that a result can show.
 

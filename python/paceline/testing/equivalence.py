@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import polars as pl
 
+from paceline import _check
+from paceline._arguments import typed
 from paceline.cost import Affine
 from paceline.deployment import Cluster, Instance
 from paceline.policy import Policy
@@ -26,6 +28,7 @@ _THREADS = "replays beside each other = replays one after another"
 _ROWS = "a trace = the same trace with its rows in another order"
 
 
+@typed()
 def assert_equivalent(
     policy: Policy,
     *,
@@ -69,6 +72,8 @@ def assert_equivalent(
     >>> import paceline
     >>> assert_equivalent(paceline.policies.vllm(max_num_batched_tokens=16), examples=5)
     """
+    _check.count("examples of assert_equivalent()", examples, most=10**6)
+    _check.count("threads of assert_equivalent()", threads, most=256)
     if trace is not None:
         _hold(policy, trace, _default_cluster(trace) if cluster is None else cluster, threads)
         return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from paceline import _check
+from paceline._arguments import typed
 from paceline.cost import Affine
 from paceline.deployment import Cluster, Instance
 from paceline.policy import Policy
@@ -33,6 +35,7 @@ class Starvation(AssertionError):
         super().__init__(message)
 
 
+@typed()
 def assert_no_starvation(
     policy: Policy,
     bound_s: float,
@@ -93,6 +96,7 @@ def assert_no_starvation(
         )
 
 
+@typed()
 def overtaken_s(result: Result) -> Floats:
     """Return for how long each request was passed over, in seconds.
 
@@ -136,6 +140,7 @@ def overtaken_s(result: Result) -> Floats:
     return np.maximum(passed, np.where(preempted, np.nan_to_num(rows.seconds("max_itl")), 0.0))
 
 
+@typed()
 def overload(
     *, requests: int = 600, rate_per_s: float = 20.0, prompt_tokens: int = 100, output_tokens: int = 20
 ) -> Trace:
@@ -163,6 +168,13 @@ def overload(
     >>> overload(requests=20).frame["priority"].sum()
     2
     """
+    for name_, value, most in (
+        ("requests", requests, 10**7),
+        ("prompt_tokens", prompt_tokens, 2**29),
+        ("output_tokens", output_tokens, 2**28),
+    ):
+        _check.count(f"{name_} of overload()", value, most=most)
+    _check.positive("rate_per_s of overload()", rate_per_s)
     row = np.arange(requests)
     worst = row % 10 == 5
     return Trace(

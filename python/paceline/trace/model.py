@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from paceline._arguments import typed
+from paceline._check import is_number, said
 from paceline._fork import use
 from paceline.errors import TraceError
 from paceline.trace.columns import Values, numbers
@@ -66,6 +68,7 @@ class Trace:
 
     __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table")
 
+    @typed(TraceError)
     def __init__(
         self,
         frame: pl.DataFrame,
@@ -86,6 +89,7 @@ class Trace:
         self._sha256: str | None = None
 
     @classmethod
+    @typed(TraceError)
     def from_columns(
         cls,
         *,
@@ -197,6 +201,7 @@ class Trace:
         parts = (self._frame, self._name, self._source, dict(self._dropped), self._prefix_block_tokens)
         return _rebuilt, parts
 
+    @typed(TraceError)
     def scaled(self, factor: float) -> Trace:
         """Multiply every arrival by `factor`, as Arrow's experiments do; 0.25 is four times the load.
 
@@ -205,10 +210,11 @@ class Trace:
         TraceError
             `factor` is not a positive finite number, or an arrival leaves the clock's range.
         """
-        if not (np.isfinite(factor) and factor > 0):
-            raise TraceError(f"factor must be a positive finite number, was {factor}")
+        if not (is_number(factor) and factor > 0):
+            raise TraceError(f"factor must be a positive finite number, was {said(factor)}")
         return self._with(self._frame.with_columns(pl.col("arrival") * float(factor)))
 
+    @typed(TraceError)
     def at_rate(self, *, scale: float | None = None, rate: float | None = None) -> Trace:
         """Compress or stretch time, keeping the order and the shape of the bursts.
 
@@ -235,15 +241,16 @@ class Trace:
             raise TraceError(f"at_rate needs exactly one of scale and rate, was scale={scale}, rate={rate}")
         given = scale if scale is not None else rate
         assert given is not None
-        if not (np.isfinite(given) and given > 0):
+        if not (is_number(given) and given > 0):
             what = "scale" if scale is not None else "rate"
-            raise TraceError(f"{what} must be a positive finite number, was {given}")
+            raise TraceError(f"{what} must be a positive finite number, was {said(given)}")
         if scale is not None:
             return self._with(self._frame.with_columns(pl.col("arrival") / float(given)))
         if self.span_s == 0:
             raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
         return self.scaled(self.rate_per_s / given)
 
+    @typed(TraceError)
     def window(self, start_s: float, end_s: float) -> Trace:
         """Cut the requests that arrive in [start_s, end_s), and count time from `start_s`.
 
@@ -263,6 +270,7 @@ class Trace:
             )
         return self._with(cut)
 
+    @typed(TraceError)
     def sample(self, n: int | None = None, *, fraction: float | None = None, seed: int) -> Trace:
         """Keep a random part of the requests, each with its own arrival, none twice.
 
@@ -295,6 +303,7 @@ class Trace:
         return self._with(self._frame[kept])
 
     @staticmethod
+    @typed(TraceError)
     def concat(traces: Sequence[Trace], *, gap_s: float = 0.0) -> Trace:
         """Lay traces end to end.
 
@@ -334,6 +343,7 @@ class Trace:
         """
         return summarized(self._frame)
 
+    @typed(TraceError)
     def write(self, path: str | Path) -> None:
         """Write the trace in Paceline's own schema, whole or not at all.
 

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 import polars as pl
 
+from paceline._arguments import typed
 from paceline._fork import use
 from paceline.errors import TraceError
 from paceline.limits import Limits
@@ -34,6 +35,7 @@ _READERS: Final[dict[Format, Callable[[Recognised, str], Parsed]]] = {
 }
 
 
+@typed(TraceError)
 def read_trace(
     path: str | Path,
     *,

@@ -10,6 +10,7 @@ from typing import Final
 
 import polars as pl
 
+from paceline._check import said
 from paceline.errors import TraceError
 from paceline.trace.rows import Rows
 
@@ -135,13 +136,14 @@ def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | 
         _refuse(column, column > frame.get_column("output_tokens"), "must not exceed output_tokens", rows)
     if "prefix" not in frame.columns:
         if prefix_block_tokens is not None:
-            msg = f"{rows.name}: prefix_block_tokens was {prefix_block_tokens} but there is no prefix column"
+            was = said(prefix_block_tokens)
+            msg = f"{rows.name}: prefix_block_tokens was {was} but there is no prefix column"
             raise TraceError(msg)
         return
     if prefix_block_tokens is None or not 1 <= prefix_block_tokens < TOKENS_LIMIT:
         msg = (
             f"{rows.name}: prefix_block_tokens must be the prompt tokens that one id in prefix stands for, "
-            f"at least 1, was {prefix_block_tokens}"
+            f"at least 1, was {said(prefix_block_tokens)}"
         )
         raise TraceError(msg)
     column = frame.get_column("prefix")

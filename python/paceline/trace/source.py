@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from paceline._arguments import typed_fields
+from paceline.errors import TraceError
+
 __all__ = ["Source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(TraceError)
 class Source:
     """Where the rows of a trace came from.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
 
 __all__ = ["METRICS", "STATISTICS", "Comparison", "Latencies", "Statistics", "compare"]
@@ -70,6 +71,7 @@ class Latencies:
 
 
 @dataclass(frozen=True, slots=True)
+@typed_fields()
 class Comparison:
     """A prediction against the measurement, and a peer's where there is one.
 
@@ -91,6 +93,7 @@ class Comparison:
     peer: Mapping[str, Statistics] | None = None
     notes: tuple[str, ...] = ()
 
+    @typed()
     def error(self, metric: str, statistic: str) -> float:
         """Return by what share the prediction is off: above 0 where it is too long."""
         return self.predicted[metric][statistic] / self.measured[metric][statistic] - 1
@@ -123,6 +126,7 @@ class Comparison:
         return rows
 
 
+@typed()
 def compare(
     name: str,
     measured: Latencies,

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from paceline import _check
+from paceline._arguments import typed, typed_fields
 from paceline._parquet import read_foreign
 from paceline.errors import ConfigError
 from paceline.kernels import Link
@@ -40,6 +41,7 @@ _DEFAULTS = {"max_num_seqs": 256, "max_num_batched_tokens": 2048}
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@typed_fields()
 class MeasuredRun:
     """A folder of ``requests.parquet``, ``engine.json`` and ``profile/``.
 
@@ -104,6 +106,7 @@ class MeasuredRun:
         return Latencies(arrival, first, last, self.requests["output_tokens"].to_numpy().astype(np.int64))
 
 
+@typed()
 def read_run(folder: str | PathLike[str]) -> MeasuredRun:
     """Read a measured run.
 

@@ -6,6 +6,7 @@ import math
 from os import PathLike
 from pathlib import Path
 
+from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.kernels.typed import read_text
 from paceline.validation.comparison import Statistics
@@ -15,6 +16,7 @@ __all__ = ["read_peer"]
 _METRICS = {"TTFT": "ttft", "TPOT": "tpot", "Latency": "e2e"}
 
 
+@typed()
 def read_peer(path: str | PathLike[str]) -> dict[str, Statistics]:
     """Read the column ``Sim`` of LLMServingSim's comparison.
 

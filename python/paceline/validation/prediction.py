@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from paceline._arguments import typed
 from paceline.deployment import Cluster, Instance
 from paceline.kernels import Shape, Table
 from paceline.policies.vllm import vllm
@@ -34,6 +35,7 @@ def cost_of(run: MeasuredRun, *, overhead_s: float | None = None) -> Table:
     )
 
 
+@typed()
 def predict(run: MeasuredRun, *, overhead_s: float | None = None) -> tuple[Latencies, tuple[str, ...]]:
     """Replay a run and return its latencies, in the order of ``run.requests``, and what to know of them.
 
@@ -99,6 +101,7 @@ def _notes(result: Result) -> tuple[str, ...]:
     return tuple(f"{part:.1%} of the steps lie past the measured {axis}" for axis, part in share.items())
 
 
+@typed()
 def validate(folder: str | PathLike[str], *, overhead_s: float | None = None) -> Comparison:
     """Replay a measured folder and compare latencies with the measurement, and with a peer's prediction.
 

@@ -105,7 +105,9 @@ def test_only_the_longest_output_takes_an_oracle() -> None:
 
 
 def test_what_cannot_be_asked_for() -> None:
-    with pytest.raises(PolicyError, match="schedule_policy must be one of fcfs, lof, lpm, was 'dfs-weight'"):
+    with pytest.raises(
+        PolicyError, match=r"schedule_policy of sglang\(\) must be one of fcfs, lof, lpm, was 'dfs"
+    ):
         sglang(schedule_policy="dfs-weight")  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match="prefix_caching must be True where schedule_policy is 'lpm'"):
         sglang(schedule_policy="lpm")

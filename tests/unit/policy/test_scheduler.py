@@ -39,7 +39,7 @@ def make(**fields: Any) -> Callable[[], object]:
         (lambda: Swap(cpu_blocks=1, in_s=-1.0), r"in_s of a Swap must be 0 or more seconds, was -1\.0"),
         (
             lambda: Swap.sized(memory_bytes=1, block_bytes=0, bytes_per_s=1),
-            r"block_bytes and bytes_per_s of a Swap must be more than 0, were 0 and 1",
+            r"block_bytes of a Swap must be a finite number above 0, was 0",
         ),
         (lambda: Groups(limits=((2, 1), (1, 1)), most=1), r"limits of Groups must be in order of tokens"),
         (lambda: by_table(5), r"groups must be one of 4, 12, 16, 24, or a rule, was 5"),

@@ -112,7 +112,7 @@ def test_a_wanted_format_is_held_to(written: Written) -> None:
         read_trace(written(f"{OWN}\n0,5,6"), format="azure")
     with pytest.raises(TraceError, match="is JSONL, which format 'azure' never is"):
         read_trace(written(MOONCAKE), format="azure")
-    with pytest.raises(TraceError, match="format must be one of azure"):
+    with pytest.raises(TraceError, match=r"format of read_trace\(\) must be one of azure"):
         read_trace(written(MOONCAKE), format="csv")  # type: ignore[arg-type]
 
 

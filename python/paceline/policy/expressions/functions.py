@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy.expressions.tree import Expr, Operand, op
 
 __all__ = ["absolute", "ilog2", "maximum", "minimum", "where"]
 
 
+@typed(PolicyError)
 def minimum(*operands: Operand) -> Expr:
     """Return the smallest of two or more numbers.
 
@@ -21,17 +23,20 @@ def minimum(*operands: Operand) -> Expr:
     return op("min", *operands)
 
 
+@typed(PolicyError)
 def maximum(*operands: Operand) -> Expr:
     """Return the largest of two or more numbers."""
     _several("maximum", operands)
     return op("max", *operands)
 
 
+@typed(PolicyError)
 def where(condition: Operand, then: Operand, otherwise: Operand) -> Expr:
     """Return one of two values: the first where a condition holds."""
     return op("if", condition, then, otherwise)
 
 
+@typed(PolicyError)
 def ilog2(operand: Operand) -> Expr:
     """Return the whole part of a number's logarithm to base 2; 0 for anything below 2."""
     return op("ilog2", operand)

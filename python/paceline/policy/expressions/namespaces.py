@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from paceline._check import said
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import FIELDS, Meaning, Takes, define
@@ -327,13 +328,16 @@ def _over(over: Reduction, of: Expr | bool, within: str | Sequence[str] | None) 
     return Over(over, inner, pools(within))
 
 
+_LISTS = (tuple, list, set, frozenset)
+
+
 def pools(within: str | Sequence[str] | None) -> tuple[str, ...] | None:
     """Return the names of pools as a tuple; None stands for all instances."""
     if within is None:
         return None
-    names = (within,) if isinstance(within, str) else tuple(within)
+    names = (within,) if isinstance(within, str) else tuple(within) if isinstance(within, _LISTS) else ()
     if not names or not all(isinstance(name, str) for name in names):
-        raise PolicyError(f"within must be the names of one or more pools, was {within!r}")
+        raise PolicyError(f"within must be the names of one or more pools, was {said(within)}")
     return names
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from paceline._check import said
 from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import LABELS, PHASES, Kind, named
@@ -343,9 +343,10 @@ def lift(value: object) -> Expr:
     elif callable(value) and "takes the request" in repr(value):
         raise PolicyError(repr(value))
     else:
-        raise PolicyError(f"an expression must be made of fields, numbers and strings, was {_said(value)}")
-    if not math.isfinite(number) or abs(number) > 2**53:
-        raise PolicyError(f"a number in an expression must be finite and within 2**53, was {value}")
+        what = f"{said(value)} ({type(value).__name__})"
+        raise PolicyError(f"an expression must be made of fields, numbers and strings, was {what}")
+    if not abs(number) <= 2**53:  # nor is nan
+        raise PolicyError(f"a number in an expression must be finite and within 2**53, was {said(value)}")
     return Const(number)
 
 
@@ -410,8 +411,3 @@ def _labelled(sign: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
         f"{sign} compares numbers with numbers, or a phase, tenant or role with its name, was "
         f"{left!r} ({named(left.kind)}) {sign} {right!r} ({named(right.kind)})"
     )
-
-
-def _said(value: object) -> str:
-    text = repr(value)
-    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

@@ -1,0 +1,277 @@
+"""Arguments of the wrong type are refused by name, before anything is done with them.
+
+What is right is read from the annotations: a function under `typed` refuses an
+argument that is not of its annotation, and a dataclass under `typed_fields` a
+field. A whole number is right where a number is asked for, a list where a tuple
+is; what an annotation does not say (a range, a sign) is checked where the value is
+used.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+import functools
+import inspect
+import numbers
+import os
+import sys
+import types
+import typing
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from paceline._check import said
+from paceline.errors import ConfigError, PacelineError
+
+__all__ = ["typed", "typed_fields"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+_EXAMPLES = {
+    "Cluster": "a Cluster, such as Cluster([Instance(model=..., gpu=...)])",
+    "Instance": "an Instance, such as Instance(model=..., gpu=...)",
+    "Pace": "a Pace, such as Pace(tpot=0.1)",
+    "Policy": "a Policy, such as paceline.policies.vllm()",
+    "Result": "a Result, as paceline.replay() returns",
+    "SLO": "an SLO, such as SLO(ttft=1.0)",
+    "Trace": "a Trace, as paceline.read_trace(path) returns",
+}
+_PLAIN = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    type(None): "None",
+}
+
+
+def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Have a function refuse arguments that are not of their annotations.
+
+    Parameters
+    ----------
+    error
+        What it raises.
+
+    Examples
+    --------
+    >>> @typed()
+    ... def double(count: int) -> int:
+    ...     return 2 * count
+    >>> double("2")
+    Traceback (most recent call last):
+    paceline.errors.ConfigError: count of double() must be a whole number, was '2'
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+        hints: dict[str, Any] | None = None
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            nonlocal hints
+            if hints is None:
+                hints = _hints(function, function.__annotations__)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError:
+                return function(*args, **kwargs)  # Python says it with the function's name
+            for name, value in bound.arguments.items():
+                if name not in hints:
+                    continue
+                kind = signature.parameters[name].kind
+                several: Collection[object] = (value,)
+                if kind is inspect.Parameter.VAR_POSITIONAL:
+                    several = value
+                elif kind is inspect.Parameter.VAR_KEYWORD:
+                    several = value.values()
+                for one in several:
+                    if not _is(one, hints[name]):
+                        where = f"{name} of {function.__qualname__.removesuffix('.__init__')}()"
+                        raise error(f"{where} must be {_words(hints[name])}, was {said(one)}")
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def typed_fields(
+    error: type[PacelineError] = ConfigError, *, but: tuple[str, ...] = ()
+) -> Callable[[type[C]], type[C]]:
+    """Have a dataclass refuse fields that are not of their annotations; stands below ``@dataclass``.
+
+    Parameters
+    ----------
+    error
+        What it raises.
+    but
+        Fields that the dataclass checks or converts itself.
+    """
+
+    def decorate(cls: type[C]) -> type[C]:
+        then = cls.__dict__.get("__post_init__")
+        known: dict[type, dict[str, Any]] = {}
+
+        def __post_init__(self: Any) -> None:  # noqa: ANN401
+            owner = type(self)
+            if owner not in known:
+                hints = _hints(cls, cls.__annotations__)
+                known[owner] = {name: hint for name, hint in hints.items() if name not in but}
+            for name, hint in known[owner].items():
+                if hasattr(self, name) and not _is(value := getattr(self, name), hint):
+                    named = f"{name} of {'an' if cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
+                    raise error(f"{named} must be {_words(hint)}, was {said(value)}")
+            if then is not None:
+                then(self)
+
+        cls.__post_init__ = __post_init__  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+class _Names(dict[str, Any]):
+    """What annotations may name: a module's own names, and the package's classes.
+
+    A module that imports a class for type checkers alone names it all the same; an
+    argument of that class cannot be there before its module is.
+    """
+
+    def __missing__(self, name: str) -> Any:  # noqa: ANN401
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        package = sys.modules["paceline"]
+        if name in package.__all__:
+            return getattr(package, name)
+        for place in sorted(place for place in sys.modules if place.startswith("paceline.")):
+            found = vars(sys.modules[place]).get(name)
+            if isinstance(found, type) and found.__module__ == place:
+                return found
+        raise NameError(name)
+
+
+def _hints(owner: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
+    """Resolve annotations one by one: what cannot be resolved says nothing."""
+    module = _Names(vars(sys.modules[owner.__module__]))
+    hints = {}
+    for name, hint in annotations.items():
+        if name == "return" or name.startswith("_"):
+            continue
+        try:
+            resolved = eval(hint, {}, module) if isinstance(hint, str) else hint
+        except NameError:
+            continue
+        if typing.get_origin(resolved) is not typing.ClassVar:
+            hints[name] = resolved
+    return hints
+
+
+def _is(value: object, hint: Any) -> bool:  # noqa: ANN401
+    """Whether a value is of an annotation, as far as that can be told."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or hint is object or isinstance(hint, TypeVar):
+        return True
+    if hint is None or hint is type(None):
+        return value is None
+    if origin in (typing.Union, types.UnionType):
+        return any(_is(value, part) for part in parts)
+    if origin is Literal:
+        return any(type(value) is type(part) and value == part for part in parts)
+    if origin is not None:
+        return _is_generic(value, origin, parts)
+    if not isinstance(hint, type):
+        return True
+    if hint is float:
+        return _is_number(value)
+    if hint is int:
+        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if hint is bool:
+        return isinstance(value, bool) or type(value).__name__ == "bool"  # numpy's
+    if issubclass(hint, os.PathLike) or hint is os.PathLike:
+        return isinstance(value, os.PathLike)
+    if getattr(hint, "_is_protocol", False):
+        return all(hasattr(value, name) for name in _members(hint))
+    return isinstance(value, hint)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return False
+    try:
+        float(value)
+    except OverflowError:
+        return False
+    return True
+
+
+def _is_generic(value: object, origin: Any, parts: tuple[Any, ...]) -> bool:  # noqa: ANN401
+    if origin is collections.abc.Callable:
+        return callable(value)
+    if origin is os.PathLike:
+        return isinstance(value, os.PathLike)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        if not isinstance(value, Mapping):
+            return False
+        return not parts or all(_is(k, parts[0]) and _is(v, parts[1]) for k, v in value.items())
+    if isinstance(value, str | bytes | Mapping):
+        return False
+    if origin is tuple:
+        if not isinstance(value, tuple | list):
+            return False
+        if len(parts) == 2 and parts[1] is Ellipsis:
+            return all(_is(each, parts[0]) for each in value)
+        return len(value) == len(parts) and all(_is(*pair) for pair in zip(value, parts, strict=True))
+    if origin in (list, collections.abc.Sequence, collections.abc.Collection):
+        if isinstance(value, set | frozenset) or not (
+            hasattr(value, "__len__") and hasattr(value, "__iter__")
+        ):
+            return False
+        return not parts or all(_is(each, parts[0]) for each in value)
+    if origin is collections.abc.Iterable:
+        return hasattr(value, "__iter__")
+    return isinstance(value, origin) if isinstance(origin, type) else True
+
+
+def _members(protocol: type) -> list[str]:
+    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
+    return sorted({name for base in bases for name in vars(base) if not name.startswith("_")})
+
+
+def _words(hint: Any) -> str:  # noqa: ANN401
+    """Say what an annotation asks for."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if isinstance(hint, collections.abc.Hashable) and hint in _PLAIN:
+        return _PLAIN[hint]
+    if origin in (typing.Union, types.UnionType):
+        said_of = list(dict.fromkeys(_words(part) for part in parts))
+        return " or ".join([", ".join(said_of[:-1]), said_of[-1]] if len(said_of) > 1 else said_of)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, parts))}"
+    if origin is collections.abc.Callable:
+        return "a function"
+    if (
+        hint is os.PathLike
+        or origin is os.PathLike
+        or (isinstance(hint, type) and issubclass(hint, os.PathLike))
+    ):
+        return "a path"
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return f"a dictionary of {_words(parts[1])} by {_words(parts[0])}" if parts else "a dictionary"
+    if origin is tuple and not (len(parts) == 2 and parts[1] is Ellipsis):
+        return f"{len(parts)} values ({', '.join(_words(part) for part in parts)})"
+    if origin in (
+        tuple,
+        list,
+        collections.abc.Sequence,
+        collections.abc.Collection,
+        collections.abc.Iterable,
+    ):
+        return f"a list, each of it {_words(parts[0])}" if parts else "a list"
+    if getattr(hint, "_is_protocol", False):
+        return f"an object with {', '.join(_members(hint))}"
+    name = getattr(origin or hint, "__name__", str(hint))
+    return _EXAMPLES.get(name, f"{'an' if name[:1] in 'AEIO' else 'a'} {name}")
