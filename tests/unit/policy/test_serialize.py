@@ -115,7 +115,7 @@ def test_what_is_left_out_stands_at_its_default() -> None:
         ("", "lacks name"),
         ('name = "a"\nnmae = "b"', "no field 'nmae'.*name"),
         ('name = "a"\non_arrival = "random"', "on_arrival must be one of round_robin.*was 'random'"),
-        ('name = "a"\nscheduler = 3', "policy: "),
+        ('name = "a"\nscheduler = 3', "scheduler must be a table, was 3"),
         ('name = "a"\n[scheduler]\nmax_seqs = 3', "no field 'max_seqs'"),
         ('name = "a"\n[scheduler]\nmax_num_seqs = 0', "max_num_seqs must be 1 to .*was 0"),
         (
