@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python search lint format bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python search lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -58,6 +58,11 @@ format: $(VENV)/.requirements ## Rewrite the sources in the house format
 	cargo fmt --all
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+FUZZ_SECONDS ?= 60
+
+fuzz: $(VENV)/.native ## Feed the readers with what nobody would write, FUZZ_SECONDS (60) for each
+	@.ci/fuzz "$(FUZZ_SECONDS)" "$(BIN)/python"
 
 bench: $(VENV)/.native ## Measure the speed of the parts, and of whole replays
 	cargo bench --package paceline-benches $(LOCKED)

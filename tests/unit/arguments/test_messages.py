@@ -28,7 +28,7 @@ wrong: Any = paceline
         ),
         (
             lambda: paceline.replay(TRACE, CLUSTER.instances),  # type: ignore[arg-type]
-            "cluster of replay() must be a Cluster, such as Cluster([Instance(model=..., gpu=...)])",
+            "cluster of replay() must be a Cluster, such as Cluster([Instance(model=..., gpu=...)]), was",
         ),
         (
             lambda: paceline.replay(TRACE, CLUSTER, pace=0.1),  # type: ignore[arg-type]
@@ -64,8 +64,8 @@ wrong: Any = paceline
         (lambda: Policy.from_toml("a = " + "9" * 5000), "a policy must be TOML"),
         (
             lambda: Instance(cost=Affine(step_s=0.01), num_blocks=10**5000),
-            "num_blocks of an Instance must be at most 4294967295 (the engine numbers blocks in 32 bits), was "
-            "a value of type int that cannot be printed",
+            "num_blocks of an Instance must be at most 4294967295 (the engine numbers blocks in 32 bits), "
+            "was a value of type int that cannot be printed",
         ),
     ],
 )
