@@ -79,7 +79,7 @@ def compare(file: Path, most: int | None) -> None:
 
 
 def within(moment: int | None, until: int | None) -> int | None:
-    return None if moment is None or until is not None and moment > until else moment
+    return None if moment is None or (until is not None and moment > until) else moment
 
 
 NAMED = pytest.mark.parametrize(
