@@ -61,7 +61,7 @@ format: $(VENV)/.requirements ## Rewrite the sources in the house format
 
 FUZZ_SECONDS ?= 60
 
-fuzz: $(VENV)/.native ## Feed the readers with what nobody would write, FUZZ_SECONDS (60) for each
+fuzz: $(VENV)/.native ## Feed the readers with malformed input, FUZZ_SECONDS (60) for each
 	@.ci/fuzz "$(FUZZ_SECONDS)" "$(BIN)/python"
 
 bench: $(VENV)/.native ## Measure the speed of the parts, and of whole replays

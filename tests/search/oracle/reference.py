@@ -22,7 +22,7 @@ def covers(case: Case) -> bool:
 
 
 def comparable(replayed: Replayed) -> Replayed:
-    """Return a replay that the reference can be compared with: affine costs in place of others."""
+    """Return a replay that the reference can follow: with affine costs in place of others."""
     case = _affine(replayed.case)
     if case is replayed.case:
         return replayed

@@ -28,7 +28,9 @@ Rules that could be read in two ways, and how they are read here and in the engi
   come in and a step has tokens left; where requests are not ranked, it needs a free seat for that too.
 * A scheduler that decides a step ahead knows the requests that had come when the step under way started;
   all of them where nothing was decided ahead. Those it does not know yet queue behind those it knows.
-* The tokens of a prompt that an instance has cached are those that other requests can have too.
+* A look into the prefix cache finds blocks that other requests can have too, and those of a request that
+  was preempted there and lost its memory.
+* Keys that are refreshed at times are so at the first step after each multiple of the period but zero.
 * In transfer a request counts on no instance. One that landed waits. Where requests are ranked, its KV
   is put into the CPU's memory after the first step that is formed without it, at no charge; where
   that is full it is computed again. Until it runs, its time counts as preempted, before an answer as

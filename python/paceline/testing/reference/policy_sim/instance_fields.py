@@ -72,7 +72,7 @@ def _fits(at: Replica, request: Request) -> bool:
 
 
 def _prefix_tokens(at: Replica, request: Request) -> int:
-    return at.scheduler.memory.shared_hits(request) * at.block_tokens
+    return len(at.scheduler.memory.hits(request, request.spec.prompt_tokens)) * at.block_tokens
 
 
 _ALONE: dict[str, Callable[[Replica], float]] = {

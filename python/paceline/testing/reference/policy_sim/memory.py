@@ -29,6 +29,7 @@ class Memory:
         self._swaps = settings.swap is not None
         self._block_tokens = settings.block_tokens
         self._contents = contents
+        self._preempted: set[Request] = set()  # those that lost their memory
 
     @property
     def free(self) -> int:
@@ -50,24 +51,20 @@ class Memory:
     # -- prefix cache ---------------------------------------------------------------------
 
     def hits(self, request: Request, tokens: int) -> list[int]:
-        """Blocks of the longest known prefix of a request's first ``tokens`` tokens, all but the last."""
+        """Blocks of the longest known prefix of a request's first ``tokens`` tokens, all but the last.
+
+        Blocks that no other request can have are found where the request was preempted here.
+        """
         found: list[int] = []
         if self._contents is not None:
             for position in range((tokens - 1) // self._block_tokens):
+                if request not in self._preempted and self._contents.is_own(request.index, position):
+                    break
                 block = self.pool.find(self._contents.name(request.index, position))
                 if block is None:
                     break
                 found.append(block)
         return found
-
-    def shared_hits(self, request: Request) -> int:
-        """Count those of a request's prompt, as far as the trace says what it holds."""
-        contents = self._contents
-        if contents is None:
-            return 0
-        hits = self.hits(request, request.spec.prompt_tokens)
-        own = (position for position in range(len(hits)) if contents.is_own(request.index, position))
-        return next(own, len(hits))
 
     def adopt(self, request: Request, hits: list[int]) -> None:
         """Give a request that holds nothing the blocks of its known prefix."""
@@ -108,6 +105,7 @@ class Memory:
 
     def lose(self, request: Request) -> None:
         """Forget what a request has computed, of which nothing is held any more."""
+        self._preempted.add(request)
         request.computed, request.memory, request.decoding = 0, None, False
 
     def put_up(self, request: Request, blocks: int) -> bool:

@@ -26,7 +26,7 @@ class Ranking:
         self.every_steps = refresh.get("steps", 0)
         self.every_ticks = refresh.get("ticks", 0)
         self._refreshes = self.every_steps > 0 or self.every_ticks > 0
-        self._last_start = -1
+        self._last_start = 0
         self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
 
     def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
