@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paceline import engine
+from paceline import _check, engine
 from paceline._arguments import typed, typed_fields
 from paceline.calibration.kernels import step_seconds
 from paceline.cost import Roofline
 from paceline.deployment import Instance
+from paceline.errors import ConfigError
 from paceline.policies.layered_prefill import authors_chunked
 from paceline.result.traffic import TrafficStats, energy_j
 from paceline.synthesis import Arrivals, BenchmarkClient, synthesize
@@ -67,6 +68,11 @@ class Candidate:
         self, *, workload: str, rate: float, chunk: int, requests: int, seeds: int, arrivals: str = "workload"
     ) -> dict[str, float]:
         """Return `METRICS` of chunked prefill on a drawn workload: of each, the median over the seeds."""
+        _check.count("seeds of a Candidate", seeds, most=10_000)
+        if arrivals not in ARRIVALS:
+            raise ConfigError(
+                f"arrivals of a Candidate must be one of {', '.join(ARRIVALS)}, was {arrivals!r}"
+            )
         key = (workload, rate, chunk, requests, seeds, arrivals)
         if key not in self._served:
             rows = [self._replay(workload, rate, chunk, requests, seed, arrivals) for seed in range(seeds)]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paceline import _check
+from paceline._arguments import typed
 from paceline.calibration.fit import Equal, Fit
 from paceline.calibration.fitting import calibrate
 
@@ -25,6 +26,7 @@ _FACTOR = 2.0
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 
 
+@typed()
 def with_equals(
     problem: Problem,
     fit: Fit,
@@ -55,7 +57,7 @@ def with_equals(
     Fit
         The same fit with ``equals``: the numbers of each that counts, by rising cost.
     """
-    _check.count("starts of with_equals", starts)
+    _check.count("starts of with_equals", starts, most=10_000)
     found = []
     for index in range(1, starts + 1):
         moved = replace(problem, parameters=tuple(_moved(problem.parameters, index)))

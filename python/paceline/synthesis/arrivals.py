@@ -75,6 +75,7 @@ class Gamma:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields()
 class BenchmarkClient:
     """The arrivals that vLLM's benchmark client sent before 0.11, number for number.
 
@@ -104,12 +105,14 @@ class BenchmarkClient:
 
     def __post_init__(self) -> None:
         if not (is_whole(self.seed) and 0 <= self.seed < 2**32):
-            raise ConfigError(f"seed must be a whole number from 0 to 2**32 - 1, was {self.seed!r}")
-        if not (math.isfinite(self.burstiness) and self.burstiness > 0):
-            raise ConfigError(f"burstiness must be a number above 0, was {self.burstiness!r}")
+            raise ConfigError(f"seed must be a whole number from 0 to 2**32 - 1, was {said(self.seed)}")
+        if not (is_number(self.burstiness) and self.burstiness > 0):
+            raise ConfigError(f"burstiness must be a number above 0, was {said(self.burstiness)}")
 
+    @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
         """Give the arrival times; `seed` is not looked at."""
+        _check_draw(count, rate, seed)
         drawn = np.random.RandomState(self.seed)
         times = np.zeros(count, dtype=np.float64)
         if count > 1 and math.isfinite(rate):

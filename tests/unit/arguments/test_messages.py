@@ -56,7 +56,7 @@ wrong: Any = paceline
         ),
         (
             lambda: Policy.from_toml("name = 'a'\n[scheduler]\nclasses = 'x'"),
-            "classes must be a list, was 'x'",
+            "classes must be tables, [[scheduler.classes]], was 'x'",
         ),
         (lambda: Policy.from_toml("name = 'a'\nscheduler = ['x']"), "scheduler must be a table, was ['x']"),
         (lambda: Policy.from_toml("name = 3"), "name of a Policy must be a string, was 3"),
