@@ -170,9 +170,15 @@ def _hints(owner: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:  # noq
     return hints
 
 
+@functools.lru_cache(maxsize=4096)
+def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
+    """Return an annotation's origin and its arguments."""
+    return typing.get_origin(hint), typing.get_args(hint)
+
+
 def _is(value: object, hint: Any) -> bool:  # noqa: ANN401
     """Whether a value is of an annotation, as far as that can be told."""
-    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    origin, parts = _taken_apart(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
         return True
     if hint is None or hint is type(None):

@@ -4,6 +4,7 @@
 use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
 use proptest::prelude::*;
 
+const DRIFTS: &str = r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#;
 const KEYS: [&str; 10] = [
     r#"{"field": "req.prompt_tokens"}"#,
     r#"{"field": "req.quanta"}"#,
@@ -12,7 +13,7 @@ const KEYS: [&str; 10] = [
     r#"{"op": "ilog2", "args": [{"field": "req.context_tokens"}]}"#,
     r#"{"op": "lt", "args": [{"field": "req.idle_steps"}, {"const": 3}]}"#,
     r#"{"op": "gt", "args": [{"field": "req.slack_s"}, {"const": 2e-11}]}"#,
-    r#"{"op": "neg", "args": [{"field": "req.blocks"}]}"#,
+    DRIFTS,
     r#"{"op": "floordiv", "args": [{"field": "oracle.remaining_tokens"}, {"const": 2}]}"#,
     r#"{"op": "floordiv", "args": [{"field": "req.attained_s"}, {"const": 4e-11}]}"#,
 ];
@@ -74,7 +75,8 @@ fn cases() -> impl Strategy<Value = Case> {
             first: order.0.0,
             key: order.0.1,
             quantum: order.0.2,
-            refresh: order.1,
+            // A key that drifts says how often it is looked at.
+            refresh: if KEYS[order.0.1] == DRIFTS { order.1.max(1) } else { order.1 },
             displaces: order.2,
             // Memory that is lost may be lost for ever, under ranks that change without a token.
             space: if order.0.1 >= 5 || order.0.0.is_some() { Some(1_000) } else { order.3 },
@@ -222,7 +224,7 @@ fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
     };
     // Whoever has computed least goes first, and whoever gives way has computed nothing.
     let json = config(&case, true)
-        .replace(KEYS[0], r#"{"field": "req.kv_tokens"}"#)
+        .replace(KEYS[0], r#"{"op": "floordiv", "args": [{"field": "req.kv_tokens"}, {"const": 1}]}"#)
         .replace(r#"long_prefill_token_threshold": 0"#, r#"long_prefill_token_threshold": 1"#);
     let error = replay(&json, &case.requests).expect_err("nobody ever gets a token");
     assert!(error.to_string().contains("instances[0] makes no progress"), "{error}");
@@ -279,8 +281,8 @@ fn who_is_let_in_has_the_block_of_its_next_token() {
             instance["cost"] = serde_json::json!({"kind": "affine", "step": 10, "token": 0, "kv_token": 0});
             instance["scheduler"]["allocation"] = "sequence".into();
             instance["scheduler"]["order"]["classes"] = serde_json::json!([
-                {"when": {"op": "ne", "args": sized}, "keys": [{"field": "req.waiting_s"}]},
-                {"hold": 5, "keys": [{"field": "req.waiting_s"}]},
+                {"when": {"op": "ne", "args": sized}, "keys": []},
+                {"hold": 5, "keys": []},
             ]);
         }
         let last = serde_json::json!([{"op": "neg", "args": [{"field": "inst.index"}]}]);
