@@ -129,7 +129,7 @@ def test_a_link_takes_the_least_of_one_shot_ring_and_tree(ranks: int, direct: bo
 
 
 def test_a_link_is_direct_or_not() -> None:
-    with pytest.raises(ConfigError, match="direct of a Link must be true or false, was 'yes'"):
+    with pytest.raises(ConfigError, match="direct of a Link must be True or False, was 'yes'"):
         Link(bytes_per_s=1e9, direct="yes")  # type: ignore[arg-type]
 
 

@@ -73,7 +73,7 @@ def test_huge_blocks_of_a_trace_take_what_is_used_of_them() -> None:
 
 def test_blocks_beyond_the_bounds_are_refused_with_the_reason() -> None:
     cost = Affine(step_s=0.01)
-    with pytest.raises(ConfigError, match=r"block_tokens .* from 1 to 1048576 \(the engine keeps a counter"):
+    with pytest.raises(ConfigError, match=r"block_tokens .* at most 1048576 \(the engine keeps a counter"):
         Instance(cost=cost, num_blocks=101, block_tokens=4_000_000_000)
-    with pytest.raises(ConfigError, match=r"num_blocks .* from 2 to 4294967295 .*32 bits\), was 4294967296"):
+    with pytest.raises(ConfigError, match=r"num_blocks .* at most 4294967295 .*32 bits\), was 4294967296"):
         Instance(cost=cost, num_blocks=2**32)

@@ -261,7 +261,9 @@ impl Instance {
             return (first + self.grown_of(field, now)) as f64;
         }
         self.settle_head(now, world);
-        if self.is_behind(field, now) {
+        // A block that a run takes loses what it held.
+        let evicts = field == InstField::PrefixTokens && self.memory.caches();
+        if evicts || self.is_behind(field, now) {
             self.catch_up_with(now, world);
         }
         match field {
