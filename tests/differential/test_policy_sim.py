@@ -20,7 +20,7 @@ from paceline.testing.reference.policy_sim.ahead import free_lingering
 
 
 def replayed(case: WireCase) -> Outcome:
-    """Replay a case; drop those in which nobody ever gets anywhere."""
+    """Replay a case; drop those in which no request makes progress."""
     size = case.prefix_block_tokens if isinstance(case, Composed) else None
     try:
         return replay(case.config, case.requests, prefix_block_tokens=size, most_steps=3000)
@@ -128,7 +128,7 @@ def test_ranked_by_row_it_is_first_come_first_served(case: Case) -> None:
 
 
 def displaces(steps: list[list[Any]]) -> bool:
-    """Whether in any step somebody gave way and somebody else came in."""
+    """Whether in any step one request was preempted and another admitted."""
     running = [{row for row, *_ in step[1]} for step in steps]
     return any(
         step[2] and now - before for step, before, now in zip(steps[1:], running, running[1:], strict=False)

@@ -1,4 +1,4 @@
-//! Configurations that nobody would write are refused, and never a panic: what
+//! Malformed configurations are refused, and never a panic: what
 //! the fuzz targets in `fuzz/` do for as long as they are let, for a moment.
 //!
 //! A document from `fuzz/seeds` gets some of its values replaced or taken out,

@@ -43,7 +43,7 @@ INTERNAL = {
     "kernels": "likewise: the arguments of a cost",
     "checked": "likewise: a rule and its place",
 }
-"""Methods that are public in name alone: nobody calls them who does not write Paceline."""
+"""Methods that are public in name alone: only Paceline itself calls them."""
 
 
 class Odd:

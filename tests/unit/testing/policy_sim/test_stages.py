@@ -179,7 +179,7 @@ def test_requests_behind_one_that_gave_way_to_itself_sit_the_step_out() -> None:
     stops = replayed(requests, RUNNING, admit(unless_preempted=True), stop_at_own_preemption=True, **rules)
     own = next(i for i, row in enumerate(rows(goes_on)) if row[2] == [0])
     assert [entry[0] for entry in rows(goes_on)[own][1]] == [1]
-    # Nobody is left to run in it, so that it is formed again, with what came free.
+    # No request is left to run in it, so that it is formed again, with what came free.
     assert rows(stops)[own][1][0][0] == 1
 
 

@@ -105,7 +105,7 @@ def _in_the_way(
 ) -> list[Request] | None:
     """Say which requests must give way for one to come in, the worst first; None: that is not enough.
 
-    Nobody is displaced in the step in which it came in.
+    No request is displaced in the step in which it was admitted.
     """
     ranking = state.ranking
     worse: list[Request] = []
