@@ -73,7 +73,8 @@ def compare(found: _core.Outcome, expected: Outcome) -> None:
             "peak_blocks": usage.peak_blocks,
             "prefill_tokens": counts.prefill_tokens,
             "decode_tokens": counts.decode_tokens,
-            "swapped_out_blocks": counts.swapped_out_blocks,
+            # Copied as requests are preempted, and charged to the next step, if there is one.
+            "swapped_out_blocks": counts.swapped_out_blocks + replica.scheduler.state.copied_out,
             "swapped_in_blocks": counts.swapped_in_blocks,
             "swap_overflows": memory.swap_overflows,
             "sent": counts.sent,

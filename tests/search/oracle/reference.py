@@ -139,6 +139,8 @@ def _counters(replica: Any) -> dict[str, int]:
     usage, counts = replica.usage, replica.counts
     return {
         **{name: getattr(counts, name) for name in counts.__dataclass_fields__},
+        # Copied as requests are preempted, and charged to the next step, if there is one.
+        "swapped_out_blocks": counts.swapped_out_blocks + replica.scheduler.state.copied_out,
         "steps": usage.steps,
         "busy_ticks": usage.busy,
         "preemptions": usage.preemptions,
