@@ -10,6 +10,7 @@ from hypothesis import given, reject, settings
 
 from differential import wire
 from differential.compositions import Composed, compositions
+from differential.counters import counters_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline import _core
 from paceline.errors import ConfigError
@@ -59,26 +60,8 @@ def compare(found: _core.Outcome, expected: Outcome) -> None:
     stats = json.loads(found.stats)
     assert stats["end_ticks"] == expected.end
     for used, replica in zip(stats["instances"], expected.replicas, strict=True):
-        usage, counts, memory = replica.usage, replica.counts, replica.scheduler.memory
-        wanted = {
-            "steps": usage.steps,
-            "busy_ticks": usage.busy,
-            "preemptions": usage.preemptions,
-            "finished": usage.finished,
-            "running_ticks": usage.running_time,
-            "waiting_ticks": usage.waiting_time,
-            "kv_token_ticks": usage.kv_token_time,
-            "peak_running": usage.peak_running,
-            "peak_waiting": usage.peak_waiting,
-            "peak_blocks": usage.peak_blocks,
-            "prefill_tokens": counts.prefill_tokens,
-            "decode_tokens": counts.decode_tokens,
-            # Copied as requests are preempted, and charged to the next step, if there is one.
-            "swapped_out_blocks": counts.swapped_out_blocks + replica.scheduler.state.copied_out,
-            "swapped_in_blocks": counts.swapped_in_blocks,
-            "swap_overflows": memory.swap_overflows,
-            "sent": counts.sent,
-            "landed": counts.landed,
+        memory = replica.scheduler.memory
+        wanted = counters_of(replica) | {
             "prefix_queries": memory.queried_tokens,
             "prefix_hits": memory.hit_tokens,
             "evictions": memory.pool.evictions,

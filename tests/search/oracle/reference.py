@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
+from differential.counters import counters_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline.testing.reference import policy_sim
 from search.case import Case
@@ -125,7 +125,7 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
     if stats["end_ticks"] != expected.end:
         yield Failure("reference: end", f"{stats['end_ticks']} and {expected.end}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
-        wanted = _counters(replica)
+        wanted = counters_of(replica)
         if replayed.case.config["until"] is not None:
             # The engine counts what a step computes as it starts, the reference as it ends.
             del wanted["prefill_tokens"], wanted["decode_tokens"]
@@ -133,23 +133,3 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
         if differ:
             yield Failure("reference: usage", f"instance {index}: {differ}")
             return
-
-
-def _counters(replica: Any) -> dict[str, int]:
-    usage, counts = replica.usage, replica.counts
-    return {
-        **{name: getattr(counts, name) for name in counts.__dataclass_fields__},
-        # Copied as requests are preempted, and charged to the next step, if there is one.
-        "swapped_out_blocks": counts.swapped_out_blocks + replica.scheduler.state.copied_out,
-        "steps": usage.steps,
-        "busy_ticks": usage.busy,
-        "preemptions": usage.preemptions,
-        "finished": usage.finished,
-        "running_ticks": usage.running_time,
-        "waiting_ticks": usage.waiting_time,
-        "kv_token_ticks": usage.kv_token_time,
-        "peak_running": usage.peak_running,
-        "peak_waiting": usage.peak_waiting,
-        "peak_blocks": usage.peak_blocks,
-        "swap_overflows": replica.scheduler.memory.swap_overflows,
-    }
