@@ -20,6 +20,7 @@ impl SchedulerConfig {
         self.check_layers()?;
         self.check_exclusive()?;
         self.check_memory()?;
+        self.check_scopes()?;
         match &self.order {
             QueueOrder::Ranked(ranking) => self.check_ranked(ranking),
             _ => self.check_unranked(),
@@ -116,6 +117,21 @@ impl SchedulerConfig {
             let rule = "must be of the whole sequence where prefills go on in a stage of their own \
                 (of a chunk if all fits, where prefills exclude decodes)";
             return Err(("allocation", rule));
+        }
+        Ok(())
+    }
+
+    /// A rank depends on requests only, and a condition on displacing on the instance only.
+    fn check_scopes(&self) -> Result<(), Breach> {
+        if let QueueOrder::Ranked(ranking) = &self.order
+            && ranking.exprs().any(|expr| expr.looks_at(&|_| true))
+        {
+            return Err(("order", "must look at requests, not at instances"));
+        }
+        if let Admission::Displace { when: Some(when), .. } = &self.admission
+            && when.looks_at_request(&|_| true)
+        {
+            return Err(("admission", "must look at the instance, not at requests"));
         }
         Ok(())
     }

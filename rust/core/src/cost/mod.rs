@@ -14,7 +14,8 @@ pub use affine::Affine;
 pub use roofline::Roofline;
 pub use table::{Axis, Curve, Extrapolation, Table};
 pub use traffic::{
-    Attended, ExpertLoads, LOAD_FRACTION_BITS, Moved, PerRow, PerToken, Power, Traffic, Windows,
+    Attended, ExpertLoads, LOAD_FRACTION_BITS, Moved, PerRow, PerToken, Power, Prefilled, Traffic, Windows,
+    Work,
 };
 
 use serde::Deserialize;

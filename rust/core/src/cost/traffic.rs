@@ -16,8 +16,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::points::between;
-use crate::metrics::Work;
 use crate::time::Ticks;
+
+mod work;
+
+pub use work::{Prefilled, Work};
 
 /// Fractional bits of [`ExpertLoads::loads`].
 pub const LOAD_FRACTION_BITS: u32 = 20;

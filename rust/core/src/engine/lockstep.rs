@@ -11,23 +11,10 @@
 //! all ranks to the longest where it runs CUDA graphs). Layers are not followed
 //! one by one: that the slowest rank is another in each is not modelled.
 
-use serde::Deserialize;
-
 use super::Simulation;
-use crate::cost::Curve;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
-
-/// What instances share that step together.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lockstep {
-    /// Ticks of what they share, by the tokens of all.
-    pub shared: Curve,
-    /// Up to so many tokens all compute as many as the one with most.
-    pub padded: u64,
-}
 
 impl Simulation {
     /// Starts a step of all that have work, unless somebody is still in one.

@@ -18,14 +18,13 @@ mod transfers;
 use std::sync::Arc;
 
 use calendar::Calendar;
-pub use lockstep::Lockstep;
 use moves::{MonitorTimer, Question, Rules};
 use route::Router;
 pub use route::{CallbackView, Decide};
 pub use sight::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS};
 use transfers::Transfers;
 
-use crate::config::{Admission, Config, QueueOrder};
+use crate::config::{Admission, Config, Lockstep};
 use crate::error::Error;
 use crate::instance::{Asking, Instance, ObservedFields, RequestView, StepRecord, World};
 use crate::kv::Prefixes;
@@ -100,7 +99,6 @@ impl Simulation {
     /// As for [`Self::new`].
     pub fn with_calls(config: &Config, trace: Trace, calls: Option<Box<dyn Decide>>) -> Result<Self, Error> {
         trace.validate()?;
-        check_scopes(config)?;
         let prefixes = number_contents(config, &trace)?;
         let instances: Vec<_> = std::iter::zip(&config.instances, &prefixes)
             .enumerate()
@@ -362,26 +360,6 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         asks_answering: config.routing.on_answering.is_some(),
         records: config.record_decisions,
     }
-}
-
-/// Checks that schedulers look at nothing beyond their own instance.
-fn check_scopes(config: &Config) -> Result<(), Error> {
-    for (i, instance) in config.instances.iter().enumerate() {
-        let scheduler = &instance.scheduler;
-        if let QueueOrder::Ranked(ranking) = &scheduler.order
-            && ranking.exprs().any(|expr| expr.looks_at(&|_| true))
-        {
-            let rule = "must look at requests, not at instances";
-            return Err(Error::config(format!("instances[{i}].scheduler.order"), rule));
-        }
-        if let Admission::Displace { when: Some(when), .. } = &scheduler.admission
-            && when.looks_at_request(&|_| true)
-        {
-            let rule = "must look at the instance, not at requests";
-            return Err(Error::config(format!("instances[{i}].scheduler.admission"), rule));
-        }
-    }
-    Ok(())
 }
 
 /// The contents of the trace's blocks for each instance that caches prefixes;

@@ -323,7 +323,13 @@ impl Instance {
             given_up: 0,
             outstanding_tokens: 0,
             usage: InstanceStats::new(config.blocks, config.block_tokens),
-            tally: TrafficCounter::new(config),
+            tally: config.traffic.clone().map(|traffic| {
+                Box::new(TrafficCounter::new(
+                    traffic,
+                    config.scheduler.layers().unwrap_or(1),
+                    config.block_tokens,
+                ))
+            }),
             log: observed.records.then(Vec::new),
             record: None,
         }

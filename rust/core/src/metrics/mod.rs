@@ -1,13 +1,12 @@
-//! What a replay records.
+//! What a replay records: columns by request, the sketch of gaps, and counters by instance.
 
 mod columns;
 mod instance_stats;
 mod sketch;
-mod work;
+mod traffic_counter;
 
 pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
 pub use sketch::Sketch;
-pub(crate) use work::TrafficCounter;
-pub use work::{Prefilled, Work};
+pub(crate) use traffic_counter::TrafficCounter;

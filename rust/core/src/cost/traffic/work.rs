@@ -1,54 +1,52 @@
-//! The sums that the bytes and FLOPs of a replay are made of.
+//! The sums from which the bytes and FLOPs of a replay are computed.
 
-use super::InstanceStats;
-use crate::config::{InstanceConfig, Stage};
-use crate::cost::{Moved, StepShape, Traffic};
+use super::Traffic;
+use crate::cost::StepShape;
 use crate::series::sum_of_indices;
 
-/// What the steps of an instance did, added up: exact, and the same whether
-/// runs are taken at once or step by step.
+/// Sums over the steps of an instance: exact, and the same whether a run of steps is added at once or step by step.
 ///
-/// What prefills do is counted in layers of the `depth` that a scheduler cuts
-/// the model into (1 where it does not), as are the layers that read weights.
+/// Sums over prefills, and over reads of weights, are times layers: of the `depth` layers of the model if the
+/// scheduler runs prefills by groups of layers, else of 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Work {
+    /// Layers of the model, if the scheduler runs prefills by groups of them; else 1.
     depth: u32,
-    /// Layers that had tokens to run, over the steps.
+    /// Layers that computed tokens, over the steps.
     pub layer_steps: u64,
-    /// Steps that sampled.
+    /// Steps that sampled a token.
     pub head_steps: u64,
-    /// Rows that were sampled.
+    /// Sampled rows.
     pub rows: u64,
-    /// Experts read in each layer, over layers and steps, in the units of
-    /// [`Traffic::loads`].
+    /// Experts read, over layers and steps, in the units of [`Traffic::loads`].
     pub expert_loads: u128,
-    /// Tokens that decoding requests computed.
+    /// Tokens computed by decoding requests.
     pub decode_tokens: u64,
-    /// Tokens of their contexts, each of which is a (query, key) pair.
+    /// Tokens of the contexts of decoding requests; each is also a (query, key) pair.
     pub decode_context: u128,
-    /// Those of them that are inside sliding windows.
+    /// Those of them that are inside a sliding window.
     pub decode_seen: u128,
-    /// What requests in prefill did, times layers.
+    /// Sums over the prefills, times layers.
     pub prefill: Prefilled,
 }
 
-/// Sums over the steps of what requests in prefill did.
+/// Sums over the prefills of all steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Prefilled {
     /// Tokens computed.
     pub tokens: u128,
-    /// Tokens of context of those requests.
+    /// Tokens of the contexts of those requests.
     pub context: u128,
     /// (Query, key) pairs.
     pub pairs: u128,
-    /// Tokens of context inside sliding windows.
+    /// Tokens of context inside a sliding window.
     pub seen_context: u128,
-    /// (Query, key) pairs inside those.
+    /// (Query, key) pairs inside a sliding window.
     pub seen_pairs: u128,
 }
 
 impl Work {
-    /// Nothing yet, of a model that is cut into `depth` layers.
+    /// Empty sums for a model of `depth` layers.
     pub fn new(depth: u32) -> Self {
         Self {
             depth: depth.max(1),
@@ -63,20 +61,20 @@ impl Work {
         }
     }
 
-    /// Layers that the model is cut into.
+    /// The layers by which prefills are counted.
     #[inline]
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Adds `steps` steps that start with `shape`; more than one only decode,
-    /// and lengthen every context by one at each step.
+    /// Adds `steps` steps of which `shape` is the first. If there is more than one, they only decode, and each
+    /// lengthens every context by one token.
     #[inline]
     pub fn add(&mut self, traffic: &Traffic, shape: &StepShape, steps: u64) {
         debug_assert!(steps <= 1 || shape.prefill_tokens == 0, "Invariant: a run only decodes");
         let requests = shape.decode_requests;
         if shape.prefill_tokens == 0 && traffic.experts.is_none() && traffic.windows.is_none() {
-            // What most steps are.
+            // Most steps are like this.
             self.layer_steps += u64::from(self.depth) * steps;
             self.head_steps += steps;
             self.rows += shape.sampled * steps;
@@ -114,55 +112,19 @@ impl Work {
 }
 
 impl Prefilled {
-    /// Adds the prefills of one step, which `layers` layers run.
+    /// Adds the prefills of one step, which runs them in `layers` layers.
     fn add(&mut self, traffic: &Traffic, shape: &StepShape, layers: u64) {
         let times = |count: u64| u128::from(count) * u128::from(layers);
         self.tokens += times(shape.prefill_tokens);
         self.context += times(shape.prefill_kv);
         self.pairs += times(shape.prefill_pairs);
         if let Some(windows) = &traffic.windows {
-            // A chunk's own tokens, and a window before the first of them.
+            // A chunk sees its own tokens and a window before the first of them.
             let own = shape.prefill_tokens;
             let most = windows.tokens.saturating_mul(shape.prefill_requests).saturating_add(own);
             self.seen_context += times(shape.prefill_kv.min(most));
             self.seen_pairs += times(shape.prefill_pairs.min(windows.tokens.saturating_mul(own)));
         }
-    }
-}
-
-/// The work of an instance whose traffic is known.
-#[derive(Debug)]
-pub(crate) struct TrafficCounter {
-    traffic: Traffic,
-    work: Work,
-    block_tokens: u32,
-}
-
-impl TrafficCounter {
-    /// Nothing yet; none where the configuration has no traffic.
-    pub(crate) fn new(config: &InstanceConfig) -> Option<Box<Self>> {
-        let depth = config.scheduler.stages.iter().find_map(|stage| match stage {
-            Stage::Layered { layers, .. } => Some(*layers),
-            _ => None,
-        });
-        let traffic = config.traffic.clone()?;
-        Some(Box::new(Self {
-            traffic,
-            work: Work::new(depth.unwrap_or(1)),
-            block_tokens: config.block_tokens,
-        }))
-    }
-
-    /// See [`Work::add`].
-    #[inline]
-    pub(crate) fn add(&mut self, shape: &StepShape, steps: u64) {
-        self.work.add(&self.traffic, shape, steps);
-    }
-
-    /// The bytes of it all, with the blocks that `usage` says were swapped.
-    pub(crate) fn moved(&self, usage: &InstanceStats) -> Moved {
-        let blocks = usage.swapped_out_blocks + usage.swapped_in_blocks;
-        self.traffic.of(&self.work, blocks * u64::from(self.block_tokens), usage.busy_ticks)
     }
 }
 
@@ -175,11 +137,11 @@ fn grown(first: u64, growth: u64, steps: u64) -> u128 {
     u128::from(first) * u128::from(steps) + u128::from(growth) * sum_of_indices(steps)
 }
 
-/// The same of the contexts of decodes, none of which sees more than a window:
-/// bounded as a sum, like the time that it takes.
+/// The sum over `steps` steps of the context that decodes see through a window. The window bounds the sum over the
+/// requests, not each request, as in the roofline's time of such attention.
 fn seen(shape: &StepShape, window: u64, steps: u64) -> u128 {
     let full = window.saturating_mul(shape.decode_requests);
-    // The steps that start below the bound; at least one request, so no division by 0.
+    // Steps that start below the bound. There is at least one request, so this does not divide by 0.
     let below = full.saturating_sub(shape.decode_kv).div_ceil(shape.decode_requests).min(steps);
     grown(shape.decode_kv, shape.decode_requests, below) + u128::from(full) * u128::from(steps - below)
 }
@@ -250,8 +212,8 @@ mod tests {
         fn layers_that_run_prefills_and_those_that_do_not_add_up(
             shape in shapes(), window in prop::option::of(1u64..400),
         ) {
-            // A batch that goes through groups of 1, 2 and 1 of 4 layers does what one step of all
-            // four does, but for the decodes, which run in each of the three.
+            // A batch that passes groups of 1, 2 and 1 of 4 layers adds what one step of all four layers adds, except
+            // for the decodes, which run in each of the three steps.
             let traffic = traffic(window);
             let (mut whole, mut groups) = (Work::new(4), Work::new(4));
             whole.add(&traffic, &StepShape { prefill_layers: 4, ..shape }, 1);

@@ -1,0 +1,61 @@
+//! What a cluster is made of: its instances, what joins them and how fast its readers read.
+
+use serde::Deserialize;
+
+use super::scheduler::SchedulerConfig;
+use crate::cost::{Cost, Curve, Traffic};
+use crate::time::Ticks;
+
+/// The network port of every instance, which sends and receives at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Links {
+    /// Bytes a second, in each direction.
+    pub bytes_per_s: f64,
+    /// Ticks from the last byte sent to the last byte received.
+    pub latency: Ticks,
+}
+
+/// How fast users read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pace {
+    /// Ticks from one token to the next.
+    pub interval: Ticks,
+    /// Ticks from the end of reasoning to the first token of the answer.
+    pub first: Ticks,
+    /// Ticks from arrival to the first token that is read, if the policy or a metric sets such a target.
+    pub ttft: Option<Ticks>,
+}
+
+/// One instance.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceConfig {
+    /// Usable KV blocks.
+    pub blocks: u64,
+    /// Tokens in a block.
+    pub block_tokens: u32,
+    /// The longest sequence that the model takes, if there is a limit.
+    pub max_model_len: Option<u64>,
+    /// Bytes of one token's KV over all of the instance's GPUs; 0 if unknown.
+    #[serde(default)]
+    pub kv_bytes_per_token: u64,
+    /// How long a step takes.
+    pub cost: Cost,
+    /// What steps move and compute; `None` if it is not counted.
+    #[serde(default)]
+    pub traffic: Option<Traffic>,
+    /// How steps are formed.
+    pub scheduler: SchedulerConfig,
+}
+
+/// What instances share whose steps start together.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lockstep {
+    /// Ticks of the part of a step that all instances share, by the tokens of all instances.
+    pub shared: Curve,
+    /// Up to this many tokens on one instance, every instance computes as many tokens as the one with the most.
+    pub padded: u64,
+}

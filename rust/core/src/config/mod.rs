@@ -1,0 +1,110 @@
+//! The configuration of a replay, read from JSON and checked.
+//!
+//! The defaults of users' settings are Python's. A field that is not optional here must be given, and an unknown
+//! field is an error. Features that a cluster may lack altogether (roles, links, a reading pace, lockstep, traffic)
+//! may be left out.
+
+mod cluster;
+mod composition;
+mod limits;
+mod nesting;
+mod ranking;
+mod scheduler;
+
+use serde::Deserialize;
+
+pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
+pub(crate) use composition::MOST_KEYS;
+pub use ranking::{Class, Ranking, Refresh};
+pub use scheduler::{
+    Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
+    Stage, Victim,
+};
+
+use crate::error::Error;
+use crate::policy::{Action, Routing};
+use crate::time::Ticks;
+
+/// Everything that a replay needs besides the trace.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The instances, in order of their index.
+    pub instances: Vec<InstanceConfig>,
+    /// The rules that route requests.
+    pub routing: Routing,
+    /// The role of each instance; if empty, every instance has role 0.
+    #[serde(default)]
+    pub roles: Vec<u32>,
+    /// The network between instances; without it, a transfer takes no time.
+    #[serde(default)]
+    pub links: Option<Links>,
+    /// How fast users read; `None` if no metric and no policy needs it.
+    #[serde(default)]
+    pub pace: Option<Pace>,
+    /// What the instances share if they start their steps together; `None` if each steps on its own.
+    #[serde(default)]
+    pub lockstep: Option<Lockstep>,
+    /// When the replay stops, if it stops before every request has finished.
+    pub until: Option<Ticks>,
+    /// Whether a run of equal steps is computed at once.
+    pub leap: bool,
+    /// Whether the decisions of every step are recorded.
+    pub record_decisions: bool,
+}
+
+impl Config {
+    /// Reads a configuration from JSON.
+    ///
+    /// # Errors
+    ///
+    /// Names the field that is missing, unknown, or out of range.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, Error> {
+        let levels = nesting::levels(bytes);
+        if levels > nesting::MOST_LEVELS {
+            let rule = format!("must be nested in at most {} levels, was in {levels}", nesting::MOST_LEVELS);
+            return Err(Error::config("configuration", rule));
+        }
+        let mut reader = serde_json::Deserializer::from_slice(bytes);
+        reader.disable_recursion_limit();
+        let config = Self::deserialize(&mut reader).and_then(|config| reader.end().map(|()| config));
+        let config = config.map_err(|error| Error::config("configuration", error.to_string()))?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks every rule that the engine relies on.
+    fn validate(&self) -> Result<(), Error> {
+        if self.instances.is_empty() {
+            return Err(Error::config("instances", "a cluster has at least 1 instance, had 0"));
+        }
+        self.check_limits()?;
+        for (i, instance) in self.instances.iter().enumerate() {
+            instance
+                .scheduler
+                .check_composition()
+                .map_err(|(field, rule)| Error::config(format!("instances[{i}].scheduler.{field}"), rule))?;
+        }
+        if !self.roles.is_empty() && self.roles.len() != self.instances.len() {
+            let rule = format!("must be one an instance, were {}", self.roles.len());
+            return Err(Error::config("roles", rule));
+        }
+        if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
+            return Err(Error::config("links.bytes_per_s", "must be above 0"));
+        }
+        if let Some(pace) = self.pace
+            && (pace.interval == 0 || pace.first < pace.interval)
+        {
+            return Err(Error::config("pace", "must have an interval above 0, and first no shorter than it"));
+        }
+        if self.routing.every.iter().any(|monitor| monitor.period == 0) {
+            return Err(Error::config("routing.every.period", "must be above 0"));
+        }
+        let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
+        if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {
+            let rule = "must be null: it is a request that is chosen, from the source";
+            return Err(Error::config("routing.every.actions.choose.within", rule));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! How an instance ranks requests.
+
+use serde::Deserialize;
+
+use crate::policy::Expr;
+use crate::time::Ticks;
+
+/// How requests are ranked: by class, then by the keys of the class, then by row.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ranking {
+    /// The classes, the best first.
+    pub classes: Vec<Class>,
+    /// Tokens in a quantum; 0: there are no quanta.
+    #[serde(default)]
+    pub quantum: u32,
+    /// When the keys of a request are evaluated again although nothing happened to the request.
+    #[serde(default)]
+    pub refresh: Refresh,
+}
+
+impl Ranking {
+    /// All expressions: the conditions and the keys of every class.
+    pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
+        self.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys))
+    }
+}
+
+/// Requests that rank before those of later classes.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// The condition for a request that no earlier class has; `None`: every such request is in this class.
+    #[serde(default)]
+    pub when: Option<Expr>,
+    /// Tokens that a request must generate in the class before it may leave it; 0: none.
+    #[serde(default)]
+    pub hold: u32,
+    /// The keys that rank the requests of this class, the smallest first.
+    pub keys: Vec<Expr>,
+}
+
+/// How often keys are evaluated again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refresh {
+    /// Every so many steps of the instance; 0: never.
+    pub steps: u64,
+    /// At the first step at or after each multiple of so many ticks; 0: never.
+    pub ticks: Ticks,
+}
+
+impl Refresh {
+    /// Whether keys are evaluated again only at these moments.
+    #[inline]
+    pub(crate) fn is_set(self) -> bool {
+        self.steps > 0 || self.ticks > 0
+    }
+}
