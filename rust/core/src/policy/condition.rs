@@ -1,19 +1,22 @@
-//! Conditions on a request, in the form in which they are quickly looked at.
+//! Conditions on a request, in a form that is quick to evaluate.
 
-use super::eval::{Linear, Number, Scope, Validity, compare, holds};
+use super::evaluate::{Scope, compare, holds};
 use super::expr::{Expr, Op};
 use super::fields::{Field, ReqField};
+use super::linear::Linear;
+use super::number::Number;
+use super::validity::Validity;
 
-/// A condition: mostly that some fields compare so with numbers.
+/// A condition, in most cases some comparisons of fields with numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Condition {
-    /// All of these hold; without any, it always does.
+    /// It holds if all of these hold; if there are none, it always holds.
     All(Vec<Comparison>),
-    /// Anything else.
+    /// Any other expression.
     Other(Expr),
 }
 
-/// A field of a request, and how it compares with a number.
+/// The comparison of a request field with a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comparison {
     field: ReqField,
@@ -22,7 +25,7 @@ pub(crate) struct Comparison {
 }
 
 impl Condition {
-    /// What an expression says, or nothing, which always holds.
+    /// The condition of an expression; without an expression it always holds.
     pub(crate) fn new(expr: Option<&Expr>) -> Self {
         let mut all = Vec::new();
         match expr {
@@ -31,7 +34,7 @@ impl Condition {
         }
     }
 
-    /// Whether it holds, and for how long.
+    /// Whether it holds; `validity` is lowered to how long the answer holds.
     #[inline]
     pub(crate) fn holds<S: Scope>(&self, scope: &mut S, validity: &mut Validity) -> bool {
         match self {
@@ -44,7 +47,7 @@ impl Condition {
     }
 }
 
-/// Takes an expression apart into comparisons, if it is some of them joined.
+/// Splits an expression into comparisons that all must hold. Returns whether it consists of nothing else.
 fn split(expr: &Expr, all: &mut Vec<Comparison>) -> bool {
     match expr {
         Expr::Op(Op::And, arguments) => arguments.iter().all(|argument| split(argument, all)),

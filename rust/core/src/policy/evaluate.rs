@@ -1,232 +1,30 @@
-//! What an expression is worth, and for how long.
+//! Evaluates expressions: their value, and how long it holds.
 //!
-//! A scheduler's ranks are looked at before each step; to leap over steps, the
-//! engine must know when one could change. So a field is given as a straight
-//! line in the request's steps and in time, and where lines meet a constant, in
-//! a comparison or a whole division, the meeting point bounds how long the value
-//! holds. The bound is never too long; where it is too short, the expression is
-//! only looked at once more.
+//! Ranks are evaluated before each step. To leap over steps, the engine must know when a rank could change. So a field
+//! is given as a straight line in the request's steps and in time. Where a line meets a constant, in a comparison or a
+//! whole division, the meeting point bounds how long the value holds.
 
 use super::expr::{Aggregate, Expr, Op};
 use super::fields::{Field, InstField, ReqField, Who};
+use super::linear::Linear;
+use super::number::Number;
+use super::validity::Validity;
 
-/// A value and how it drifts: `value + per_step * steps + per_tick * ticks`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Linear {
-    pub(crate) value: f64,
-    pub(crate) per_step: f64,
-    pub(crate) per_tick: f64,
-}
-
-impl Linear {
-    #[inline]
-    fn is_fixed(self) -> bool {
-        self.per_step == 0.0 && self.per_tick == 0.0
-    }
-
-    #[inline]
-    fn scaled(self, by: f64) -> Self {
-        Self { value: self.value * by, per_step: self.per_step * by, per_tick: self.per_tick * by }
-    }
-}
-
-/// How many steps, and how many ticks, a value surely stays what it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Validity {
-    pub(crate) steps: u64,
-    pub(crate) ticks: u64,
-}
-
-impl Validity {
-    /// It never changes by itself.
-    pub(crate) const EVER: Self = Self { steps: u64::MAX, ticks: u64::MAX };
-
-    #[inline]
-    pub(crate) fn within_steps(&mut self, steps: u64) {
-        self.steps = self.steps.min(steps.max(1));
-    }
-
-    #[inline]
-    fn within_ticks(&mut self, ticks: u64) {
-        self.ticks = self.ticks.min(ticks.max(1));
-    }
-
-    /// The line will not have passed `distance` further from where it is.
-    fn before_passing(&mut self, line: Linear, up: f64, down: f64) {
-        if line.per_step != 0.0 && line.per_tick != 0.0 {
-            line.freeze(self);
-            return;
-        }
-        if line.per_step != 0.0 {
-            let distance = if line.per_step > 0.0 { up } else { down };
-            self.within_steps((distance / line.per_step.abs()).floor() as u64);
-        }
-        if line.per_tick != 0.0 {
-            let distance = if line.per_tick > 0.0 { up } else { down };
-            // Doubles hold some 2^53 ticks exactly: stay clear of rounding.
-            let ticks = (distance / line.per_tick.abs() * (1.0 - 1e-12)).floor() - 4096.0;
-            self.within_ticks(ticks.max(0.0) as u64);
-        }
-    }
-}
-
-/// What expressions compute with: a number, where only the present moment is
-/// asked for, or a line, where it is asked how long the answer holds.
-pub(crate) trait Number: Copy {
-    fn of(line: Linear) -> Self;
-    fn fixed(value: f64) -> Self;
-    /// The number. A line of no further use may be another at any moment.
-    fn freeze(self, validity: &mut Validity) -> f64;
-    fn plus(self, other: Self, sign: f64) -> Self;
-    fn times(self, other: Self, validity: &mut Validity) -> Self;
-    fn divided(self, by: Self, validity: &mut Validity) -> Self;
-    /// The whole number below `self / by`.
-    fn divided_whole(self, by: Self, validity: &mut Validity) -> Self;
-    /// A boundary is noted that `self` meets `up` or `down` further on.
-    fn bounded(self, up: f64, down: f64, validity: &mut Validity);
-    /// The present value.
-    fn value(self) -> f64;
-
-    #[inline]
-    fn truth(value: bool) -> Self {
-        Self::fixed(if value { 1.0 } else { 0.0 })
-    }
-}
-
-impl Number for f64 {
-    #[inline]
-    fn of(line: Linear) -> Self {
-        line.value
-    }
-
-    #[inline]
-    fn fixed(value: f64) -> Self {
-        value
-    }
-
-    #[inline]
-    fn freeze(self, _: &mut Validity) -> f64 {
-        self
-    }
-
-    #[inline]
-    fn plus(self, other: Self, sign: f64) -> Self {
-        self + sign * other
-    }
-
-    #[inline]
-    fn times(self, other: Self, _: &mut Validity) -> Self {
-        self * other
-    }
-
-    #[inline]
-    fn divided(self, by: Self, _: &mut Validity) -> Self {
-        self / by
-    }
-
-    #[inline]
-    fn divided_whole(self, by: Self, _: &mut Validity) -> Self {
-        (self / by).floor()
-    }
-
-    #[inline]
-    fn bounded(self, _: f64, _: f64, _: &mut Validity) {}
-
-    #[inline]
-    fn value(self) -> f64 {
-        self
-    }
-}
-
-impl Number for Linear {
-    #[inline]
-    fn of(line: Linear) -> Self {
-        line
-    }
-
-    #[inline]
-    fn fixed(value: f64) -> Self {
-        Self { value, per_step: 0.0, per_tick: 0.0 }
-    }
-
-    #[inline]
-    fn freeze(self, validity: &mut Validity) -> f64 {
-        if self.per_step != 0.0 {
-            validity.within_steps(1);
-        }
-        if self.per_tick != 0.0 {
-            validity.within_ticks(1);
-        }
-        self.value
-    }
-
-    #[inline]
-    fn plus(self, other: Self, sign: f64) -> Self {
-        Self {
-            value: self.value + sign * other.value,
-            per_step: self.per_step + sign * other.per_step,
-            per_tick: self.per_tick + sign * other.per_tick,
-        }
-    }
-
-    fn times(self, other: Self, validity: &mut Validity) -> Self {
-        if other.is_fixed() {
-            self.scaled(other.value)
-        } else if self.is_fixed() {
-            other.scaled(self.value)
-        } else {
-            Self::fixed(self.freeze(validity) * other.freeze(validity))
-        }
-    }
-
-    fn divided(self, by: Self, validity: &mut Validity) -> Self {
-        if !by.is_fixed() {
-            return Self::fixed(self.freeze(validity) / by.freeze(validity));
-        }
-        Self {
-            value: self.value / by.value,
-            per_step: self.per_step / by.value,
-            per_tick: self.per_tick / by.value,
-        }
-    }
-
-    fn divided_whole(self, by: Self, validity: &mut Validity) -> Self {
-        if !by.is_fixed() || by.value <= 0.0 {
-            return Self::fixed((self.freeze(validity) / by.freeze(validity)).floor());
-        }
-        let whole = (self.value / by.value).floor();
-        self.bounded((whole + 1.0) * by.value - self.value, self.value - whole * by.value, validity);
-        Self::fixed(whole)
-    }
-
-    #[inline]
-    fn bounded(self, up: f64, down: f64, validity: &mut Validity) {
-        if !self.is_fixed() {
-            validity.before_passing(self, up, down);
-        }
-    }
-
-    #[inline]
-    fn value(self) -> f64 {
-        self.value
-    }
-}
-
-/// What lends an expression its fields.
+/// Gives an expression the values of its fields.
 pub(crate) trait Scope {
-    /// A field of the request.
+    /// The value of a request field; `validity` is lowered to how long it stays on the line.
     fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear;
-    /// A field of an instance.
+    /// The value of an instance field.
     fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64;
-    /// How many instances there are.
+    /// The number of instances.
     fn instances(&self) -> usize;
     /// Whether an instance has one of the roles.
     fn has_role(&self, index: usize, roles: &[u32]) -> bool;
-    /// Considers another instance; returns the one considered before.
+    /// Makes another instance the candidate; returns the previous candidate.
     fn consider(&mut self, index: usize) -> usize;
 }
 
-/// Whether a condition holds, and for how long.
+/// Whether a condition holds; `validity` is lowered to how long the answer holds.
 #[inline]
 pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
     is_true::<S, Linear>(expr, scope, validity)
@@ -238,31 +36,30 @@ pub(crate) fn holds_now<S: Scope>(expr: &Expr, scope: &mut S) -> bool {
     is_true::<S, f64>(expr, scope, &mut Validity::EVER.clone())
 }
 
-/// What an expression is sorted by, and for how long: a whole number that
-/// orders as its value does, and the same on any machine. What is no number
-/// comes last.
+/// The sort key of an expression's value, see [`sort_key_of`]; `validity` is lowered to how long it holds.
 #[inline]
 pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> i64 {
     sort_key_of(evaluate::<S, Linear>(expr, scope, validity).value)
 }
 
-/// What an expression is sorted by now.
+/// The sort key of an expression's present value.
 #[inline]
 pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
     sort_key_of(evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone()))
 }
 
-/// What a value is sorted by.
+/// The sort key of a value: a whole number that orders as the value does, the same on any machine. NaN is the largest.
 #[inline]
 pub(crate) fn sort_key_of(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
     }
-    // Adding nothing makes the two zeros one.
+    // Adding 0 turns -0 into 0.
     let bits = (value + 0.0).to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
+/// Whether a condition holds, computed with `N`.
 fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
     let Expr::Op(op, arguments) = expr else {
         return evaluate::<S, N>(expr, scope, validity).freeze(validity) != 0.0;
@@ -280,7 +77,7 @@ fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Valid
     }
 }
 
-/// What an expression is worth; `validity` is lowered to how long.
+/// The value of an expression; `validity` is lowered to how long it holds.
 #[inline]
 fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> N {
     match expr {
@@ -293,26 +90,28 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Vali
     }
 }
 
+/// The value of an operation that is no comparison and no logic.
 #[inline(never)]
 fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, validity: &mut Validity) -> N {
     if op == Op::If {
         let chosen = if is_true::<S, N>(&arguments[0], scope, validity) { 1 } else { 2 };
         return evaluate(&arguments[chosen], scope, validity);
     }
-    let mut worth: N = evaluate(&arguments[0], scope, validity);
+    let mut value: N = evaluate(&arguments[0], scope, validity);
     match op {
-        Op::Neg => return N::fixed(0.0).plus(worth, -1.0),
-        Op::Abs => return N::fixed(worth.freeze(validity).abs()),
-        Op::Ilog2 => return ilog2(worth, validity),
+        Op::Neg => return N::fixed(0.0).plus(value, -1.0),
+        Op::Abs => return N::fixed(value.freeze(validity).abs()),
+        Op::Ilog2 => return ilog2(value, validity),
         _ => {}
     }
     for argument in &arguments[1..] {
         let second = evaluate(argument, scope, validity);
-        worth = combine(op, worth, second, validity);
+        value = combine(op, value, second, validity);
     }
-    worth
+    value
 }
 
+/// The value of an operation of two values.
 #[inline]
 fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N {
     match op {
@@ -326,10 +125,11 @@ fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N
     }
 }
 
+/// Whether a comparison holds.
 #[inline]
 #[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
 pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> bool {
-    // Once the one has passed the other it does not come back.
+    // On a line, one value passes the other only once.
     let gap = first.plus(second, -1.0);
     let up = if gap.value() <= 0.0 { -gap.value() } else { f64::INFINITY };
     let down = if gap.value() >= 0.0 { gap.value() } else { f64::INFINITY };
@@ -345,6 +145,7 @@ pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Val
     }
 }
 
+/// The largest `n` with `2^n` at most the value; below 2 it is 0.
 fn ilog2<N: Number>(of: N, validity: &mut Validity) -> N {
     let value = of.value();
     if value < 2.0 || !value.is_finite() {
@@ -357,6 +158,7 @@ fn ilog2<N: Number>(of: N, validity: &mut Validity) -> N {
     N::fixed(f64::from(exponent))
 }
 
+/// The value of an aggregate over instances.
 fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope: &mut S) -> f64 {
     let (mut count, mut holding, mut sum) = (0_u32, 0_u32, 0.0);
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -390,7 +192,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A request whose tokens and whose age are what is asked for.
+    /// A request with these tokens and this age.
     struct At {
         tokens: f64,
         per_token: f64,
@@ -464,7 +266,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn a_condition_stays_what_it_is_for_as_long_as_it_says(
+        fn a_condition_holds_as_long_as_its_validity(
             left in expression(), op in prop::sample::select(vec![Op::Lt, Op::Ge, Op::Eq, Op::Ne]),
             right in expression(), tokens in 0u16..300, moving in any::<bool>(),
             seconds in 0u16..300, part in 0.0f64..1.0,
@@ -509,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_order_as_their_values_and_no_number_comes_last() {
+    fn keys_order_as_their_values_and_nan_is_last() {
         let values =
             [f64::NEG_INFINITY, -1e18, -1.5, -1.0, -1e-12, 0.0, 1e-12, 1.0, 2.0, 1e18, f64::INFINITY];
         assert!(values.windows(2).all(|pair| sort_key_of(pair[0]) < sort_key_of(pair[1])));

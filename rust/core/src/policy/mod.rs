@@ -1,17 +1,23 @@
-//! What a policy is made of, as data: expressions over what a scheduler could
-//! see, and rules that choose by them.
+//! Policies as data: expressions over the fields of requests and instances, and rules that choose by them.
 //!
-//! Nothing here knows of an instance: whoever evaluates an expression lends it
-//! a [`Scope`], which says what each field is at that moment.
+//! Nothing here knows the engine. An expression is evaluated in a [`Scope`], which gives the value of each field.
 
 mod condition;
-mod eval;
+mod evaluate;
 mod expr;
 mod fields;
-mod rule;
+mod linear;
+mod monitor;
+mod number;
+mod routing;
+mod validity;
 
 pub(crate) use condition::Condition;
-pub(crate) use eval::{Linear, Number, Scope, Validity, holds_now, sort_key, sort_key_now, sort_key_of};
+pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of};
 pub use expr::{Aggregate, Expr, Op};
 pub use fields::{Field, InstField, ReqField, Who};
-pub use rule::{Action, Choice, Live, Monitor, Pick, Routing, Rule};
+pub(crate) use linear::Linear;
+pub use monitor::{Action, Choice, Live, Monitor};
+pub(crate) use number::Number;
+pub use routing::{Pick, Routing, Rule};
+pub(crate) use validity::Validity;

@@ -1,0 +1,72 @@
+//! Monitors: periodic checks that migrate requests.
+
+use serde::Deserialize;
+
+use super::expr::Expr;
+use crate::time::Ticks;
+
+/// A check that runs every so often.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Monitor {
+    /// Ticks from one run to the next; the first is one period after the start.
+    pub period: Ticks,
+    /// What it does, in order.
+    pub actions: Vec<Action>,
+}
+
+/// What a monitor does.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Action {
+    /// Migrates one request from each source to the target with which it is paired.
+    Migrate {
+        /// The instances to migrate from; the best source is paired with the best target, and so on.
+        source: Choice,
+        /// The instances to migrate to.
+        target: Choice,
+        /// Which of the decoding requests on the source migrates.
+        choose: Choice,
+        /// A condition on the pair: `here` is the source, `there` the target.
+        #[serde(default)]
+        when: Option<Expr>,
+        /// How its KV is copied while it keeps running; `None`: the request leaves the batch first.
+        #[serde(default)]
+        live: Option<Live>,
+    },
+}
+
+/// The candidates for which a condition holds, the lowest first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// The keys to compare by.
+    pub min: Vec<Expr>,
+    /// The condition for a candidate.
+    #[serde(default)]
+    pub r#where: Option<Expr>,
+    /// The roles that a candidate may have, if candidates are instances.
+    #[serde(default)]
+    pub within: Option<Vec<u32>>,
+}
+
+/// Live migration: KV is copied in stages while the request keeps running.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Live {
+    /// The most copies before the last one.
+    pub stages: u32,
+    /// The request leaves the batch once the KV that is left to copy fits into so many blocks.
+    pub last_blocks: u64,
+}
+
+impl Action {
+    /// Calls `f` with each expression.
+    pub(super) fn visit(&self, f: &mut dyn FnMut(&Expr)) {
+        let Self::Migrate { source, target, choose, when, .. } = self;
+        for choice in [source, target, choose] {
+            choice.min.iter().chain(&choice.r#where).for_each(&mut *f);
+        }
+        when.iter().for_each(f);
+    }
+}

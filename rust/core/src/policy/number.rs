@@ -1,0 +1,80 @@
+//! The two kinds of values with which expressions are evaluated.
+
+use super::linear::Linear;
+use super::validity::Validity;
+
+/// A value with which expressions are evaluated: an `f64` if only the present value is needed, or a [`Linear`] if it is
+/// also needed how long the value holds.
+///
+/// Where an operation takes a `validity`, it lowers it so that the result holds that long.
+pub(crate) trait Number: Copy {
+    /// The value of a line.
+    fn of(line: Linear) -> Self;
+    /// A value that never changes.
+    fn fixed(value: f64) -> Self;
+    /// The present value as a constant, which holds until the value first changes.
+    fn freeze(self, validity: &mut Validity) -> f64;
+    /// `self + sign * other`.
+    fn plus(self, other: Self, sign: f64) -> Self;
+    /// `self * other`.
+    fn times(self, other: Self, validity: &mut Validity) -> Self;
+    /// `self / by`.
+    fn divided(self, by: Self, validity: &mut Validity) -> Self;
+    /// The largest whole number that is at most `self / by`.
+    fn divided_whole(self, by: Self, validity: &mut Validity) -> Self;
+    /// Ends `validity` before the value has risen by more than `up` or fallen by more than `down`.
+    fn bounded(self, up: f64, down: f64, validity: &mut Validity);
+    /// The present value.
+    fn value(self) -> f64;
+
+    /// 1 if `value` is true, else 0.
+    #[inline]
+    fn truth(value: bool) -> Self {
+        Self::fixed(if value { 1.0 } else { 0.0 })
+    }
+}
+
+impl Number for f64 {
+    #[inline]
+    fn of(line: Linear) -> Self {
+        line.value
+    }
+
+    #[inline]
+    fn fixed(value: f64) -> Self {
+        value
+    }
+
+    #[inline]
+    fn freeze(self, _: &mut Validity) -> f64 {
+        self
+    }
+
+    #[inline]
+    fn plus(self, other: Self, sign: f64) -> Self {
+        self + sign * other
+    }
+
+    #[inline]
+    fn times(self, other: Self, _: &mut Validity) -> Self {
+        self * other
+    }
+
+    #[inline]
+    fn divided(self, by: Self, _: &mut Validity) -> Self {
+        self / by
+    }
+
+    #[inline]
+    fn divided_whole(self, by: Self, _: &mut Validity) -> Self {
+        (self / by).floor()
+    }
+
+    #[inline]
+    fn bounded(self, _: f64, _: f64, _: &mut Validity) {}
+
+    #[inline]
+    fn value(self) -> f64 {
+        self
+    }
+}
