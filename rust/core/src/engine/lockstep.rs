@@ -39,7 +39,7 @@ impl Simulation {
         let Some(alone) = alone else { return Ok(()) };
         let together = alone.saturating_add(lockstep.shared.at(computed));
         for (index, instance) in self.instances.iter_mut().enumerate() {
-            if let Some(end) = instance.stretch(together) {
+            if let Some(end) = instance.stretch_step(together) {
                 if end > HORIZON {
                     return Err(Error::ClockOverflow { seconds: now / TICKS_PER_SECOND, instance: index });
                 }

@@ -1,7 +1,7 @@
 //! The loop: arrivals, ends of steps, starts of steps, in a total order.
 //!
 //! At one moment, first all steps that end then end (instances by index), then
-//! rules are asked where those go on for whom that was a turning point, then
+//! rules are asked where those go on for whom that was a phase_changes point, then
 //! what is on its way lands, then what is looked at every so often is looked at,
 //! then all requests that arrive then are routed (in the trace's order), then
 //! the instances that are free start a step. So a step sees everything that has
@@ -26,12 +26,19 @@ use transfers::Transfers;
 
 use crate::config::{Admission, Config, Lockstep};
 use crate::error::Error;
-use crate::instance::{Asking, Instance, ObservedFields, RequestView, StepRecord, World};
+use crate::instance::{Asking, Instance, ObservedFields, RequestView, StepRecord};
 use crate::kv::Prefixes;
-use crate::metrics::{Columns, InstanceStats, OptionalColumns, Reason, Sketch, Status};
+use crate::metrics::{Columns, InstanceStats, OptionalColumns, Reason, Recorder, Sketch};
 use crate::policy::{InstField, ReqField};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
+
+/// What all instances read, and what they write.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) trace: Trace,
+    pub(crate) recorder: Recorder,
+}
 
 /// A replay: a state machine that is advanced until it is done.
 #[derive(Debug)]
@@ -134,12 +141,7 @@ impl Simulation {
                     actions: monitor.actions.clone(),
                 })
                 .collect(),
-            world: World {
-                columns: Columns::new(trace.len(), optional),
-                gaps: Sketch::default(),
-                leap: config.leap && config.lockstep.is_none(),
-                trace,
-            },
+            world: World { recorder: Recorder::new(trace.len(), optional), trace },
             clock: 0,
             next_arrival: 0,
             settled: 0,
@@ -229,14 +231,14 @@ impl Simulation {
 
     fn end_step(&mut self, index: usize, now: Ticks) {
         self.events += 1;
-        let finished = self.instances[index].finish(now, &mut self.world);
+        let finished = self.instances[index].finish(now, &self.world.trace, &mut self.world.recorder);
         self.router.finished(index, finished);
         self.settled += finished;
     }
 
     /// Whether nothing else happens at the moment at which a step has ended.
     fn is_alone(&self, index: usize, now: Ticks) -> bool {
-        !self.instances[index].is_turning() && self.calendar.others_are_after(index, now)
+        !self.instances[index].has_phase_changes() && self.calendar.others_are_after(index, now)
     }
 
     /// Has an instance start its next step once this moment's arrivals are in.
@@ -257,10 +259,9 @@ impl Simulation {
             self.next_arrival += 1;
             self.events += 1;
             let (prompt, output) = (self.world.trace.prompt_tokens[row], self.world.trace.output_tokens[row]);
-            let reason = self.router.refuses(prompt, output, &self.instances);
+            let reason = self.router.rejects(prompt, output, &self.instances);
             if reason != Reason::None {
-                self.world.columns.status[row] = Status::Rejected as u8;
-                self.world.columns.reason[row] = reason as u8;
+                self.world.recorder.reject(row, reason);
                 self.settled += 1;
                 continue;
             }
@@ -284,7 +285,7 @@ impl Simulation {
     }
 
     fn dispatch(&mut self, row: usize, index: usize, now: Ticks) {
-        let end = self.instances[index].arrive(row as u32, now, &mut self.world);
+        let end = self.instances[index].arrive(row as u32, now, &self.world.trace, &mut self.world.recorder);
         self.recut(index, end, now);
     }
 
@@ -301,8 +302,8 @@ impl Simulation {
     }
 
     fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
-        let end = self.instances[index].begin(now, &mut self.world)?;
-        let dropped = self.instances[index].take_given_up();
+        let end = self.instances[index].begin(now, &self.world.trace, &mut self.world.recorder)?;
+        let dropped = self.instances[index].take_dropped();
         if dropped > 0 {
             self.router.finished(index, dropped);
             self.settled += dropped;
@@ -318,10 +319,10 @@ impl Simulation {
             self.clock = self.until;
         }
         for instance in &mut self.instances {
-            instance.halt(self.clock, &mut self.world);
+            instance.halt(self.clock, &self.world.trace, &mut self.world.recorder);
         }
-        for parcel in self.transfers.on_their_way() {
-            parcel.write_unfinished(&mut self.world.columns);
+        for migrating in self.transfers.on_their_way() {
+            migrating.write_unfinished(&mut self.world.recorder);
         }
         self.done = true;
     }
@@ -329,9 +330,9 @@ impl Simulation {
     /// What happened.
     pub fn into_outcome(mut self) -> Outcome {
         Outcome {
-            columns: self.world.columns,
-            gaps: self.world.gaps,
-            usage: self.instances.iter().map(Instance::usage).collect(),
+            columns: self.world.recorder.columns,
+            gaps: self.world.recorder.gaps,
+            usage: self.instances.iter().map(Instance::stats).collect(),
             end: self.clock,
             events: self.events,
             decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
@@ -350,6 +351,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         config.routing.looks_at(&test) || moody.is_some_and(|when| when.looks_at(&test))
     };
     ObservedFields {
+        leap: config.leap && config.lockstep.is_none(),
         role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: looks(InstField::AnsweringOnPace),

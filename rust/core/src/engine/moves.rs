@@ -5,7 +5,7 @@ use super::route::Best;
 use super::sight::RouterView;
 use super::transfers::{Migration, Payload, Transfer};
 use crate::error::Error;
-use crate::instance::{Asking, Occasion, RequestView};
+use crate::instance::{Asking, PhaseChange, RequestView};
 use crate::metrics::{Reason, Status};
 use crate::policy::{Action, Choice, Live, Rule, Scope, sort_key_now};
 use crate::time::{NEVER, Ticks};
@@ -46,25 +46,25 @@ pub(super) struct MonitorTimer {
 }
 
 impl Simulation {
-    /// Asks about those for whom the step that ended was a turning point.
+    /// Asks about those for whom the step that ended was a phase_changes point.
     #[inline(never)]
     pub(super) fn ask_rules(&mut self, now: Ticks) -> Result<(), Error> {
         self.starting.sort_unstable();
         for i in 0..self.starting.len() {
             let index = self.starting[i];
-            if !self.instances[index].is_turning() {
+            if !self.instances[index].has_phase_changes() {
                 continue;
             }
-            self.instances[index].sort_turning();
-            while let Some((occasion, slot)) = self.instances[index].pop_turning() {
+            self.instances[index].sort_phase_changes();
+            while let Some((occasion, slot)) = self.instances[index].pop_phase_change() {
                 let request = self.instances[index].request_in(slot);
                 if !self.instances[index].still_runs(slot, request) {
                     continue;
                 }
                 let question = match occasion {
-                    Occasion::Prefilled => Question::Prefilled,
-                    Occasion::Answering => Question::Answering,
-                    Occasion::Told => {
+                    PhaseChange::Prefilled => Question::Prefilled,
+                    PhaseChange::Answering => Question::Answering,
+                    PhaseChange::Departure => {
                         let at = self.transfers.migrations.iter().position(|m| m.request == request);
                         if let Some(at) = at {
                             let migration = self.transfers.migrations.swap_remove(at);
@@ -91,14 +91,14 @@ impl Simulation {
     /// Has a request leave at once, with what is not at its target yet.
     fn leave(&mut self, slot: u32, migration: &Migration, now: Ticks) {
         let &Migration { source, target, copied, .. } = migration;
-        let parcel = self.depart(source, slot, now);
-        let bytes = self.instances[source].kv_bytes(parcel.kv_tokens.saturating_sub(copied));
+        let migrating = self.depart(source, slot, now);
+        let bytes = self.instances[source].kv_bytes(migrating.kv_tokens.saturating_sub(copied));
         self.router.left(source);
-        self.transfers.send(Transfer { source, slot, target, payload: Payload::Move(parcel) }, bytes, now);
+        self.transfers.send(Transfer { source, slot, target, payload: Payload::Move(migrating) }, bytes, now);
     }
 
-    fn depart(&mut self, index: usize, slot: u32, now: Ticks) -> crate::instance::Parcel {
-        self.instances[index].depart(slot, now, &mut self.world)
+    fn depart(&mut self, index: usize, slot: u32, now: Ticks) -> crate::instance::MigratingRequest {
+        self.instances[index].migrate_out(slot, now, &self.world.trace)
     }
 
     /// What the rule says that is asked.
@@ -129,10 +129,20 @@ impl Simulation {
         while let Some(Transfer { source, slot, target, payload }) = self.transfers.pop(now) {
             self.events += 1;
             match payload {
-                Payload::Move(parcel) => {
-                    let end = self.instances[source].sent(slot, now, &mut self.world);
+                Payload::Move(migrating) => {
+                    let end = self.instances[source].finish_transfer(
+                        slot,
+                        now,
+                        &self.world.trace,
+                        &mut self.world.recorder,
+                    );
                     self.recut(source, end, now);
-                    let end = self.instances[target].land(&parcel, now, &mut self.world);
+                    let end = self.instances[target].migrate_in(
+                        &migrating,
+                        now,
+                        &self.world.trace,
+                        &mut self.world.recorder,
+                    );
                     self.router.sent(target);
                     self.recut(target, end, now);
                 }
@@ -171,7 +181,7 @@ impl Simulation {
             return;
         }
         let since = view.computed - copied;
-        if stage >= live.stages || instance.blocks_of(since) <= live.last_blocks {
+        if stage >= live.stages || instance.blocks_for(since) <= live.last_blocks {
             self.transfers.migrations.retain(|migration| migration.request != request);
             self.tell(slot, migration, now);
             return;
@@ -185,18 +195,18 @@ impl Simulation {
     /// there is none.
     fn tell(&mut self, slot: u32, migration: Migration, now: Ticks) {
         let source = migration.source;
-        let end = self.instances[source].cut(now);
+        let end = self.instances[source].truncate_run(now);
         self.recut(source, end, now);
         if self.instances[source].is_idle() {
             self.leave(slot, &migration, now);
         } else {
-            self.instances[source].tell_to_leave(slot);
+            self.instances[source].request_departure(slot);
             self.transfers.migrations.push(migration);
         }
     }
 
     fn catch_up(&mut self, index: usize, now: Ticks) {
-        self.instances[index].catch_up_with(now, &mut self.world);
+        self.instances[index].apply_until(now, &self.world.trace, &mut self.world.recorder);
     }
 
     /// Books that something came to an instance whose run now ends at `end`.
@@ -225,7 +235,7 @@ impl Simulation {
     /// Looks at what is to be looked at now.
     #[inline(never)]
     pub(super) fn run_monitors(&mut self, now: Ticks) {
-        let status = &self.world.columns.status;
+        let status = &self.world.recorder.columns.status;
         let finished = |row: u32| status[row as usize] == Status::Finished as u8;
         self.transfers.migrations.retain(|migration| !finished(migration.request));
         let mut monitors = std::mem::take(&mut self.monitors);
@@ -290,7 +300,7 @@ impl Simulation {
         for slot in self.instances[source].decoding() {
             let view = self.instances[source].view(slot, now);
             let busy = self.transfers.migrations.iter().any(|migration| migration.request == view.row);
-            if busy || self.instances[target].refuses(view.prompt, view.output) != Reason::None {
+            if busy || self.instances[target].rejects(view.prompt, view.output) != Reason::None {
                 continue;
             }
             let asking = Asking { view, place: Some((source, slot)) };

@@ -53,7 +53,7 @@ impl std::fmt::Debug for Router {
 
 impl Router {
     pub(crate) fn new(instances: &[Instance], turns: usize, calls: Option<Box<dyn Decide>>) -> Self {
-        let uniform = instances.iter().all(|instance| instance.refuses_like(&instances[0]));
+        let uniform = instances.iter().all(|instance| instance.rejects_like(&instances[0]));
         Self {
             next: vec![0; turns],
             outstanding: vec![0; instances.len()],
@@ -65,13 +65,13 @@ impl Router {
 
     /// Why nobody could ever serve a request, if nobody could.
     #[inline]
-    pub(crate) fn refuses(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
-        let reason = instances[0].refuses(prompt, output);
+    pub(crate) fn rejects(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
+        let reason = instances[0].rejects(prompt, output);
         if self.uniform || reason == Reason::None {
             return reason;
         }
         // Memory is the lesser fault: someone could have held the context.
-        let all = || instances.iter().map(|instance| instance.refuses(prompt, output));
+        let all = || instances.iter().map(|instance| instance.rejects(prompt, output));
         if all().any(|reason| reason == Reason::None) {
             return Reason::None;
         }
@@ -89,7 +89,7 @@ impl Router {
         instances: &[Instance],
     ) -> Option<usize> {
         let uniform = self.uniform;
-        let serves = |i: &usize| uniform || instances[*i].refuses(prompt, output) == Reason::None;
+        let serves = |i: &usize| uniform || instances[*i].rejects(prompt, output) == Reason::None;
         let candidates = (0..instances.len()).filter(serves);
         match rule {
             Rule::FewestRequests => candidates.min_by_key(|&i| self.outstanding[i]),

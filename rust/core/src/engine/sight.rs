@@ -1,8 +1,9 @@
 //! What a rule sees: the request that asks, and every instance as of its last
 //! finished step.
 
+use super::World;
 use super::route::CallbackView;
-use crate::instance::{Asking, Instance, World};
+use crate::instance::{Asking, Instance};
 use crate::metrics::Reason;
 use crate::policy::{Expr, Field, InstField, Linear, Number, ReqField, Scope, Validity, Who, holds_now};
 use crate::time::Ticks;
@@ -86,7 +87,7 @@ impl RouterView<'_> {
     /// Whether an instance could serve the request.
     pub(super) fn serves(&self, index: usize) -> bool {
         let view = &self.asking.view;
-        self.instances[index].refuses(view.prompt, view.output) == Reason::None
+        self.instances[index].rejects(view.prompt, view.output) == Reason::None
     }
 
     /// Whether a condition holds now.
@@ -106,7 +107,13 @@ impl RouterView<'_> {
         let instance = &mut self.instances[index];
         match instance.try_field(field, class, self.now) {
             Some(value) => value,
-            None => instance.field(field, class, self.now, self.asking, self.world),
+            None => instance.field(
+                (field, class),
+                self.now,
+                self.asking,
+                &self.world.trace,
+                &mut self.world.recorder,
+            ),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::config::Links;
-use crate::instance::Parcel;
+use crate::instance::MigratingRequest;
 use crate::policy::Live;
 use crate::time::{NEVER, TICKS_PER_SECOND, Ticks};
 
@@ -16,7 +16,7 @@ use crate::time::{NEVER, TICKS_PER_SECOND, Ticks};
 #[derive(Debug)]
 pub(super) enum Payload {
     /// A request that has left, and whose slot is to be freed.
-    Move(Parcel),
+    Move(MigratingRequest),
     /// A copy of what a request has so far, which goes on running.
     Copy {
         /// The request.
@@ -125,9 +125,9 @@ impl Transfers {
     }
 
     /// Requests that are on their way.
-    pub(super) fn on_their_way(&self) -> impl Iterator<Item = &Parcel> {
+    pub(super) fn on_their_way(&self) -> impl Iterator<Item = &MigratingRequest> {
         self.under_way.iter().flatten().filter_map(|transfer| match &transfer.payload {
-            Payload::Move(parcel) => Some(parcel),
+            Payload::Move(migrating) => Some(migrating),
             Payload::Copy { .. } => None,
         })
     }

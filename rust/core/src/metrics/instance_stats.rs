@@ -89,9 +89,9 @@ impl InstanceStats {
         Self { blocks, block_tokens, ..Self::default() }
     }
 
-    /// Accounts for `waiting` requests having waited since the last call.
+    /// Books that `waiting` requests were queued since the last call.
     #[inline]
-    pub(crate) fn waited(&mut self, waiting: u64, now: Ticks) {
+    pub(crate) fn book_waiting(&mut self, waiting: u64, now: Ticks) {
         self.waiting_ticks += u128::from(waiting) * u128::from(now - self.waiting_since);
         self.waiting_since = now;
         self.peak_waiting = self.peak_waiting.max(waiting);
