@@ -111,8 +111,8 @@ impl Axis {
     }
 }
 
-/// The axes that a step went past the end of: what it cost is an extrapolation
-/// there. A context counts from the last point on, the others past it.
+/// The axes on which the cost of a step is extrapolated, beyond the last measured point. A context counts as beyond from
+/// the last point on, other coordinates only past it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extrapolation(u8);
 
@@ -164,8 +164,7 @@ impl Table {
         )
     }
 
-    /// What of a step lies past the ends of the tables. It stays the same over
-    /// a run.
+    /// The axes on which the cost of a step is extrapolated. They are the same for all steps of a run.
     pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
         let beyond = Extrapolation::default()

@@ -54,7 +54,7 @@ pub(super) struct Column<'a> {
     places: [Place; 3],
 }
 
-/// A value on a stretch of a column, and how it goes on.
+/// A value on a stretch of a column, and how it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Along {
     /// Ticks.
