@@ -119,6 +119,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// Ticks for `n` tokens.
     #[inline]
     fn at(self, n: u64) -> Ticks {
         self.fixed.saturating_add(self.token.saturating_mul(n))
@@ -126,6 +127,7 @@ impl Line {
 }
 
 impl Linear {
+    /// Ticks for `n` tokens.
     #[inline]
     fn at(self, n: u64) -> Ticks {
         if n == 0 {

@@ -129,6 +129,7 @@ impl Extrapolation {
         self.0 & (1 << axis as u8) != 0
     }
 
+    /// With this axis too, if `past`.
     fn with(self, axis: Axis, past: bool) -> Self {
         Self(self.0 | u8::from(past) << axis as u8)
     }
@@ -181,6 +182,7 @@ impl Table {
             .with(Axis::Context, requests > 0 && longest(shape) >= kernel.context_end())
     }
 
+    /// The ticks of a step, of which `attention` is known.
     #[inline]
     fn sum(&self, shape: &StepShape, attention: i128) -> Ticks {
         let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
@@ -203,6 +205,7 @@ impl Table {
         }
     }
 
+    /// The attention of a step, with the correction for uneven contexts.
     fn attention(&self, shape: &StepShape) -> Along {
         let Some(kernel) = self.kernel(shape) else { return Along::LEVEL };
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);

@@ -223,6 +223,7 @@ impl Moved {
 }
 
 impl Power {
+    /// Attojoules of what was moved and computed, and of `busy` ticks in which steps ran.
     fn of(&self, moved: &Moved, busy: Ticks) -> u128 {
         let times = |count: u128, coefficient: u64| count.saturating_mul(u128::from(coefficient));
         times(u128::from(busy), self.busy_uw)

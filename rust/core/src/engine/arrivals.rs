@@ -10,6 +10,7 @@ use crate::time::{NEVER, Ticks};
 /// The requests of the trace that have not arrived, and the rule that routes them.
 #[derive(Debug)]
 pub(super) struct Arrivals {
+    /// The rule that picks their instances.
     rule: Rule,
     /// The row of the next request.
     next: usize,

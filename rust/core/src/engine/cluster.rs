@@ -14,8 +14,11 @@ use crate::trace::Trace;
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Cluster {
+    /// The instances, by index.
     instances: Vec<Instance>,
+    /// The trace and the result by request.
     world: World,
+    /// When the step or run of each instance ends.
     calendar: Calendar,
     /// Instances that may start a step at this moment, once its other events have been handled.
     free: Vec<usize>,
@@ -23,14 +26,19 @@ pub(super) struct Cluster {
     outstanding: Vec<u64>,
     /// Requests that finished or were rejected.
     settled: u64,
+    /// Events so far.
     events: u64,
 }
 
 /// What the instances of a replay did.
 pub(super) struct Recorded {
+    /// The result by request.
     pub(super) columns: Columns,
+    /// Gaps between consecutive tokens.
     pub(super) gaps: Sketch,
+    /// Counters by instance.
     pub(super) stats: Vec<InstanceStats>,
+    /// Steps by instance, if decisions were recorded.
     pub(super) decisions: Vec<Vec<StepRecord>>,
 }
 

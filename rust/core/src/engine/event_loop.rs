@@ -33,10 +33,13 @@ pub struct Simulation {
     pub(super) phase_routing: PhaseRouting,
     pub(super) monitors: Monitors,
     pub(super) migrations: Migrations,
+    /// What instances share that start their steps together.
     pub(super) lockstep: Option<Lockstep>,
     /// When the replay stops, even if requests are left.
     pub(super) until: Ticks,
+    /// The moment of the latest event.
     pub(super) clock: Ticks,
+    /// Whether the replay has ended.
     pub(super) done: bool,
 }
 

@@ -14,10 +14,13 @@ use crate::time::Ticks;
 /// A migration, from the moment at which it is decided.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Migration {
+    /// The request, by its row.
     pub(super) request: u32,
     /// The slot of the request on the source.
     pub(super) slot: u32,
+    /// The instance that it leaves.
     pub(super) source: usize,
+    /// The instance to which it migrates.
     pub(super) target: usize,
     /// Tokens whose KV is at the target already.
     copied: u32,
@@ -50,6 +53,7 @@ struct Stage {
     preemptions: u32,
     /// The number of this stage, from 1.
     number: u32,
+    /// The rule of the live migration.
     live: Live,
 }
 
@@ -58,6 +62,7 @@ struct Stage {
 pub(super) struct Migrations {
     /// Those whose request has not left its source.
     under_way: Vec<Migration>,
+    /// Transfers of requests and of stages.
     network: Network<Payload>,
 }
 
@@ -135,6 +140,7 @@ impl Migrations {
         }
     }
 
+    /// As [`Self::deliver`], if there is one.
     #[inline(never)]
     fn deliver_some(&mut self, cluster: &mut Cluster, now: Ticks) {
         while let Some(Transfer { source, target, payload }) = self.network.deliver(now) {

@@ -11,13 +11,16 @@ use crate::time::{NEVER, Ticks};
 /// All monitors of a policy.
 #[derive(Debug)]
 pub(super) struct Monitors {
+    /// The monitors, in the order of the policy.
     timers: Vec<MonitorTimer>,
 }
 
 /// A monitor and when it runs next.
 #[derive(Debug)]
 struct MonitorTimer {
+    /// When it runs next.
     next: Ticks,
+    /// What it does.
     monitor: Monitor,
 }
 

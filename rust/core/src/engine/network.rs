@@ -13,14 +13,18 @@ use crate::time::{NEVER, TICKS_PER_SECOND, Ticks};
 /// Data on its way from one instance to another.
 #[derive(Debug)]
 pub(super) struct Transfer<T> {
+    /// The sender.
     pub(super) source: usize,
+    /// The receiver.
     pub(super) target: usize,
+    /// The contents.
     pub(super) payload: T,
 }
 
 /// The ports of the instances, and all transfers that have not been delivered.
 #[derive(Debug)]
 pub(super) struct Network<T> {
+    /// The ports; `None`: transfers take no time.
     links: Option<Links>,
     /// Whole bytes a second.
     rate: u128,
@@ -30,9 +34,11 @@ pub(super) struct Network<T> {
     in_free: Vec<Ticks>,
     /// (when it is delivered, order of sending, its place in `in_transit`).
     deliveries: BinaryHeap<Reverse<(Ticks, u64, usize)>>,
+    /// Transfers that have not been delivered, in places that deliveries refer to.
     in_transit: Vec<Option<Transfer<T>>>,
     /// Empty places in `in_transit`.
     vacant: Vec<usize>,
+    /// The number of transfers sent so far.
     sent: u64,
 }
 

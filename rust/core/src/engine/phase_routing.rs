@@ -11,7 +11,9 @@ use crate::time::Ticks;
 /// The rules that are asked when the phase of a request changes.
 #[derive(Debug)]
 pub(super) struct PhaseRouting {
+    /// Asked when a prefill has ended.
     on_prefilled: Option<Rule>,
+    /// Asked when reasoning has ended.
     on_answering: Option<Rule>,
 }
 

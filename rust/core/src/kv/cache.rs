@@ -59,7 +59,9 @@ struct Entry {
     /// Neighbours in the free queue, while the block is free.
     before: u32,
     after: u32,
+    /// Requests that hold the block.
     references: u32,
+    /// Its content.
     content: Content,
     /// Whether a lookup can find it.
     listed: bool,
@@ -87,19 +89,23 @@ impl Entry {
 /// The first copy of each shared content, by the number of the content.
 #[derive(Debug, Clone)]
 struct Shared {
+    /// Pages that have a copy, by number; an entry is a block or `NONE`.
     pages: Vec<Option<Box<[u32; PAGE]>>>,
 }
 
 impl Shared {
+    /// A table without copies of these contents.
     fn new(contents: usize) -> Self {
         Self { pages: vec![None; contents.div_ceil(PAGE)] }
     }
 
+    /// The first copy of a content, or `NONE`.
     #[inline]
     fn get(&self, number: usize) -> u32 {
         self.pages[number / PAGE].as_ref().map_or(NONE, |page| page[number % PAGE])
     }
 
+    /// The place for the first copy of a content.
     #[inline]
     fn get_mut(&mut self, number: usize) -> &mut u32 {
         let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new([NONE; PAGE]));
@@ -113,14 +119,21 @@ pub struct PrefixCache {
     /// Entries of the blocks that were ever allocated and, if there are more, of the next one, which represents all
     /// others in the free queue.
     entries: Vec<Entry>,
+    /// Blocks of the pool.
     capacity: u32,
+    /// The first block of the free queue, or `NONE`.
     front: u32,
+    /// The last block of the free queue, or `NONE`.
     back: u32,
+    /// Blocks of the free queue.
     free: u64,
+    /// The first copy of shared contents.
     shared: Shared,
     /// The first copy of contents that belong to one request, if the request was preempted.
     own: FxHashMap<u64, u32>,
+    /// See [`Self::new`].
     unknown_first: bool,
+    /// See [`Self::evictions`].
     evictions: u64,
 }
 

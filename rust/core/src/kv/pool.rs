@@ -18,7 +18,9 @@ pub struct OutOfBlocks {
 /// A count of the blocks allocated out of a fixed capacity.
 #[derive(Debug, Clone)]
 pub struct BlockPool {
+    /// All blocks.
     capacity: u64,
+    /// Allocated blocks.
     used: u64,
 }
 

@@ -12,8 +12,11 @@ use crate::trace::Trace;
 /// Shared contents of a trace's blocks, at one block size.
 #[derive(Debug, Clone)]
 pub struct Prefixes {
+    /// How the trace describes them.
     kind: Kind,
+    /// Tokens in a block.
     block_tokens: u32,
+    /// The number of shared contents.
     contents: usize,
 }
 

@@ -29,6 +29,7 @@ pub struct Skew {
     alpha: Vec<i64>,
 }
 
+/// A skew as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {

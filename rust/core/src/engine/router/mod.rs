@@ -27,6 +27,7 @@ pub(super) struct Router {
     uniform: bool,
     /// By instance: a bound of the field by which a pick compares.
     bounds: Vec<LowerBound>,
+    /// The callbacks of the policy.
     callbacks: Option<Box<dyn Decide>>,
 }
 

@@ -51,6 +51,7 @@ fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bo
 /// What is known of a field of an instance while the lowest is searched for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LowerBound {
+    /// The bound.
     least: f64,
     /// Whether the bound is the field itself.
     exact: bool,
@@ -150,8 +151,11 @@ fn lowest_by_keys<V: Candidates>(keys: &[Expr], pick: &Pick, view: &mut V, all: 
 /// The lowest item so far, and its sort keys.
 #[derive(Debug)]
 pub(in crate::engine) struct Best<T> {
+    /// The item.
     found: Option<T>,
+    /// Its sort keys.
     least: Vec<i64>,
+    /// The sort keys of the item considered last.
     latest: Vec<i64>,
 }
 

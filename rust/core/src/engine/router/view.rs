@@ -9,8 +9,11 @@ use crate::time::Ticks;
 
 /// See the module.
 pub(in crate::engine) struct RouterView<'a> {
+    /// The instances.
     cluster: &'a mut Cluster,
+    /// The moment at which the rule is asked.
     now: Ticks,
+    /// The request for which it is asked.
     request: &'a Asking,
     /// The instance under consideration.
     candidate: usize,
