@@ -1,11 +1,11 @@
-//! What can go wrong in the core.
+//! The errors of the core.
 
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
-/// An error of the core: the caller's input, or the end of the clock.
+/// An error of the core: in the caller's input, at the end of the clock, or of a replay that cannot finish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A setting is not usable.
+    /// A setting breaks a rule.
     #[error("{field}: {rule}")]
     Config {
         /// The setting.
@@ -21,25 +21,25 @@ pub enum Error {
         /// What it must be, and what it was.
         rule: String,
     },
-    /// The clock cannot reach so far.
+    /// The clock would pass the end of its range.
     #[error(
         "the simulated time ran past the clock's range of 186 days, at {seconds} s, on instance {instance}; \
          replay a shorter window, or bound it with `until`"
     )]
     ClockOverflow {
-        /// Seconds at which the step that overran it began.
+        /// Seconds at which the step began that would pass it.
         seconds: u64,
-        /// The instance that ran it.
+        /// The instance of that step.
         instance: usize,
     },
-    /// Requests are left that never yield another token.
+    /// Requests are left that will never generate another token.
     #[error("instances[{instance}] makes no progress at {} s: {rule}", *.at as f64 / TICKS_PER_SECOND as f64)]
     NoProgress {
-        /// The instance that holds them.
+        /// The instance that they are on.
         instance: usize,
-        /// When that was found.
+        /// When this was detected.
         at: Ticks,
-        /// What keeps them.
+        /// What prevents their progress.
         rule: String,
     },
 }
@@ -50,6 +50,7 @@ impl Error {
         Self::Config { field: field.into(), rule: rule.into() }
     }
 
+    /// A row of the trace that breaks a rule.
     pub(crate) fn trace(row: usize, rule: impl Into<String>) -> Self {
         Self::Trace { row, rule: rule.into() }
     }

@@ -1,12 +1,10 @@
 //! Replays LLM serving traces through schedulers, on an integer clock.
 //!
-//! Five nouns: a [`Trace`] is what arrives; a [`Config`] describes the
-//! instances, what a step costs on them and how they schedule; a
-//! [`Simulation`] runs it; an [`Outcome`] is what happened; a [`Cost`] turns
-//! the shape of a step into time.
+//! Five types: a [`Trace`] is the requests that arrive; a [`Config`] describes the instances, their scheduling and the
+//! rules that route requests; a [`Simulation`] replays the trace; an [`Outcome`] is the result; a [`Cost`] turns the
+//! shape of a step into time.
 //!
-//! The crate knows nothing of Python, files, threads or the time of day. The
-//! same inputs give the same bytes out, on any machine.
+//! The crate uses no Python, files, threads or clock. The same inputs give the same bytes on any machine.
 //!
 //! ```
 //! use paceline_core::{Config, Simulation, Trace};
@@ -37,7 +35,7 @@
 //! let mut simulation = Simulation::new(&config, trace)?;
 //! while !simulation.advance(1_000)? {}
 //! let outcome = simulation.into_outcome();
-//! // One step: 5000 for itself, 10 for each of 100 tokens, 1 for each held.
+//! // One step: 5000 ticks, 10 for each of 100 tokens, and 1 for each token of context.
 //! assert_eq!(outcome.columns.finish[0], 7 + 5000 + 1000 + 100);
 //! # Ok::<(), paceline_core::Error>(())
 //! ```

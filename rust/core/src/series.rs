@@ -1,8 +1,7 @@
 //! Arithmetic series over a run of steps: step `i` takes `first + i * slope`.
 //!
-//! Everything a leap needs from the clock is here, in closed form and in
-//! integers, so that a run taken at once and the same run taken step by step
-//! end at the same tick.
+//! All closed forms with which a run of steps is simulated at once, in integers, so that it ends at the same tick as if
+//! it were simulated step by step.
 
 use crate::time::Ticks;
 
@@ -11,7 +10,7 @@ use crate::time::Ticks;
 pub struct Series {
     /// Length of the first step.
     pub first: Ticks,
-    /// What each step takes more than the one before.
+    /// How much longer each step is than the one before.
     pub slope: Ticks,
 }
 
@@ -57,8 +56,7 @@ impl Series {
         first * (k * (k + 1) / 2) + slope * (k * (k + 1) / 2 * k.saturating_sub(1) / 3)
     }
 
-    /// Sum of the squares of the first `k` lengths, or the largest number there
-    /// is if that does not hold it.
+    /// Sum of the squares of the first `k` lengths, or `u128::MAX` if the sum exceeds it.
     pub fn total_of_squares(&self, k: u64) -> u128 {
         let first = u128::from(self.first);
         if k <= 1 {
@@ -66,7 +64,7 @@ impl Series {
         }
         let slope = u128::from(self.slope);
         if self.at(k - 1) < 1 << 44 && k < 1 << 20 {
-            // Nothing here reaches 2^128: mostly there is no need to look.
+            // Nothing here reaches 2^128, so plain arithmetic is enough. In most cases this is so.
             return first * first * u128::from(k)
                 + 2 * (first * slope) * sum_of_indices(k)
                 + slope * slope * sum_of_squared_indices(k);
@@ -74,6 +72,7 @@ impl Series {
         self.many_squares(k)
     }
 
+    /// As [`Self::total_of_squares`], where sums may exceed the range.
     #[cold]
     fn many_squares(&self, k: u64) -> u128 {
         let (first, slope) = (u128::from(self.first), u128::from(self.slope));
@@ -83,8 +82,8 @@ impl Series {
             .saturating_add((slope * slope).saturating_mul(sum_of_squared_indices(k)))
     }
 
-    /// Sum over the first `k` steps of `(level + growth * i) * length(i)`: the
-    /// time integral of something that grows by `growth` at each step.
+    /// Sum over the first `k` steps of `(level + growth * i) * length(i)`: the time integral of a quantity that grows by
+    /// `growth` at each step.
     #[inline]
     pub fn integral(&self, level: u64, growth: u64, k: u64) -> u128 {
         let level = u128::from(level) * self.total(k);
@@ -124,8 +123,7 @@ impl Series {
         if j < k && self.total(j) < u128::from(elapsed) { j + 1 } else { j.max(1) }
     }
 
-    /// About how many steps fit into `elapsed`. Only a starting point: the
-    /// callers correct it in integers, so its rounding decides nothing.
+    /// About how many steps fit into `elapsed`. The callers correct it in integers, so its rounding has no effect.
     fn guess(&self, elapsed: Ticks) -> u64 {
         if self.first == 0 {
             return 0;

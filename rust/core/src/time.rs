@@ -5,8 +5,8 @@
 //! or more of it. `u64` picoseconds reach 213 days, which holds the longest
 //! public trace (121 days) with room to drain.
 //!
-//! Nothing in the core converts to seconds: whoever hands ticks in converts
-//! once, on the way in, and whoever reads them converts on the way out.
+//! Except for the fields of policies, nothing in the core converts to seconds: the caller converts its input to ticks
+//! once, and the results back.
 
 /// A point on the clock, or a length of time, in ticks.
 pub type Ticks = u64;

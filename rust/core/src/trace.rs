@@ -1,18 +1,18 @@
-//! The columns of a trace.
+//! The trace: the requests to replay, as columns.
 
 use crate::error::Error;
 use crate::time::{HORIZON, Ticks};
 
-/// No prompt and no output is as long as this.
+/// Prompts and outputs must be shorter than this.
 const LIMIT: u32 = 1 << 30;
 
-/// What arrives: one entry a request, ordered by arrival.
+/// The requests of a replay: one entry a request, in order of arrival.
 ///
-/// `output_tokens` is what a request turns out to need. The engine ends a
-/// request by it; nothing that decides may read it.
+/// `output_tokens` is the length at which a request turns out to end. The engine ends the request by it. Only a policy
+/// that reads an oracle field decides by it.
 #[derive(Debug, Clone, Default)]
 pub struct Trace {
-    /// When each request arrives.
+    /// The arrival of each request.
     pub arrival: Vec<Ticks>,
     /// Tokens of its prompt, at least 1.
     pub prompt_tokens: Vec<u32>,
@@ -20,31 +20,31 @@ pub struct Trace {
     pub output_tokens: Vec<u32>,
     /// Tokens of its output that are reasoning, before the answer starts.
     pub reasoning_tokens: Option<Vec<u32>>,
-    /// Its rank where rank decides, smaller first; all 0 if there is none.
+    /// Its priority, the smallest first; `None`: all are 0.
     pub priority: Option<Vec<i64>>,
-    /// What a predictor said of it, where a policy looks at that.
+    /// The score of a predictor, if a policy reads it.
     pub score: Option<Vec<f64>>,
-    /// Who sent it, as a number, where a policy looks at that.
+    /// Its tenant, as a number, if a policy reads it.
     pub tenant: Option<Vec<u32>>,
-    /// What its prompt shares with others.
+    /// Ids of the blocks that prompts share.
     pub prefix: Option<PrefixIds>,
-    /// The conversation that it is a turn of, from 0; `u32::MAX`: none.
+    /// The number of the conversation of which it is a turn; `u32::MAX`: none.
     pub session: Option<Vec<u32>>,
 }
 
-/// Ids of the prompts' blocks, one list after another.
+/// Ids of the blocks of prompts, one list after another.
 #[derive(Debug, Clone, Default)]
 pub struct PrefixIds {
-    /// Where each request's ids end in `ids`.
+    /// The end of each request's ids in `ids`.
     pub ends: Vec<usize>,
-    /// Equal prefixes have equal ids from the start on.
+    /// The ids. Two prompts share a prefix as far as their ids are equal.
     pub ids: Vec<u64>,
     /// Tokens in a block.
     pub block_tokens: u32,
 }
 
 impl Trace {
-    /// The rank of a request where rank decides.
+    /// The priority of a request.
     #[inline]
     pub(crate) fn rank(&self, row: usize) -> i64 {
         self.priority.as_ref().map_or(0, |column| column[row])
@@ -67,12 +67,12 @@ impl Trace {
         self.arrival.len()
     }
 
-    /// Whether there is nothing to replay.
+    /// Whether there are no requests.
     pub fn is_empty(&self) -> bool {
         self.arrival.is_empty()
     }
 
-    /// Checks what the engine relies on.
+    /// Checks the rules that the engine relies on.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Trace {
         if let Some(session) = &self.session
             && let Some(row) = session.iter().position(|&s| s != u32::MAX && s as usize >= n)
         {
-            // Memory is taken for as many sessions as the largest number says.
+            // Memory is allocated for as many sessions as the largest number.
             let rule = format!(
                 "session must be below the {n} requests of the trace, or {}: none; was {}",
                 u32::MAX,

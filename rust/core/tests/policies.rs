@@ -175,7 +175,7 @@ proptest! {
         };
         prop_assert_eq!(format!("{:?}", leaping.columns), format!("{:?}", stepping.columns));
         prop_assert_eq!(&leaping.gaps, &stepping.gaps);
-        prop_assert_eq!(&leaping.usage, &stepping.usage);
+        prop_assert_eq!(&leaping.stats, &stepping.stats);
         prop_assert_eq!(leaping.end, stepping.end);
         let columns = &leaping.columns;
         for (row, &(_, _, output, _)) in case.requests.iter().enumerate() {

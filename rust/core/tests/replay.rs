@@ -187,7 +187,7 @@ proptest! {
         let (leaping, stepping) = (replay(&case, true), replay(&case, false));
         prop_assert_eq!(format!("{:?}", leaping.columns), format!("{:?}", stepping.columns));
         prop_assert_eq!(&leaping.gaps, &stepping.gaps);
-        prop_assert_eq!(&leaping.usage, &stepping.usage);
+        prop_assert_eq!(&leaping.stats, &stepping.stats);
         prop_assert_eq!(leaping.end, stepping.end);
 
         let columns = &leaping.columns;
@@ -211,7 +211,7 @@ proptest! {
         }
         let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
         prop_assert_eq!(leaping.gaps.count(), gaps);
-        prop_assert!(leaping.usage[0].peak_blocks <= case.blocks);
+        prop_assert!(leaping.stats[0].peak_blocks <= case.blocks);
     }
 
     /// Ranks that step together serve everyone whom they would have served

@@ -77,9 +77,9 @@ impl Outcome {
     pub(crate) fn new(py: Python<'_>, outcome: paceline_core::Outcome) -> PyResult<Self> {
         let stats = Stats {
             end_ticks: outcome.end,
-            steps: outcome.usage.iter().map(|usage| usage.steps).sum(),
+            steps: outcome.stats.iter().map(|stats| stats.steps).sum(),
             events: outcome.events,
-            instances: &outcome.usage,
+            instances: &outcome.stats,
         };
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let columns = outcome.columns;

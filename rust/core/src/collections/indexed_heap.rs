@@ -11,6 +11,7 @@ const ABSENT: u32 = u32::MAX;
 /// has at most one entry, and no entry is outdated. If keys are equal, the lower id is first.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedHeap<K> {
+    /// The ids, each after its parent.
     heap: Vec<Id>,
     /// By id: its position in the heap, or `ABSENT`.
     places: Vec<u32>,
@@ -153,11 +154,13 @@ impl<K: Copy + Default + Ord> IndexedHeap<K> {
         self.put(place, id);
     }
 
+    /// Whether `id` comes before `other`.
     #[inline]
     fn is_before(&self, id: Id, other: Id) -> bool {
         (self.keys[id as usize], id) < (self.keys[other as usize], other)
     }
 
+    /// Stores an id at a place.
     #[inline]
     fn put(&mut self, place: usize, id: Id) {
         self.heap[place] = id;

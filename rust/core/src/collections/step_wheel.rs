@@ -8,6 +8,7 @@ use super::{Id, IndexedHeap};
 
 /// Steps in the ring: one bit each in `WORDS` words, which have one bit each in one more word.
 const STEPS: u64 = 64 * WORDS as u64;
+/// Words of the bit map.
 const WORDS: usize = 64;
 
 /// No id.
@@ -24,6 +25,7 @@ pub(crate) struct StepWheel {
     base: u64,
     /// The first step at which an id is due, or `NEVER`.
     next: u64,
+    /// The near steps.
     ring: Box<Ring>,
     /// By id: its step, and its neighbours in the list of that step.
     entries: Vec<Entry>,
@@ -47,7 +49,9 @@ struct Ring {
 struct Entry {
     /// Its step if it is in the ring, `FAR` if it is in the heap, else `NEVER`.
     step: u64,
+    /// The id before it in the list of its step.
     before: Id,
+    /// The id after it.
     after: Id,
 }
 

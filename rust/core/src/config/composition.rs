@@ -1,20 +1,19 @@
-//! Which stages and rules make a scheduler together.
+//! Which stages and settings may be combined in a scheduler.
 //!
-//! Each rule here refuses a composition that has no meaning, and says why. All
-//! that passes is computed as it is written: the order of the stages is free,
-//! and a request that has its tokens for a step is passed over by later stages.
+//! Each check refuses a combination that has no meaning, and says why. Every other combination is simulated as it is
+//! written: stages may be in any order, and a request that is scheduled by one stage is skipped by later ones.
 
 use super::{Admission, Allocation, Preemption, QueueOrder, Ranking, SchedulerConfig, Stage};
 use crate::policy::{Expr, ReqField};
 
-/// A field of the scheduler and the rule that it breaks.
+/// A setting of the scheduler, and the rule that it breaks.
 pub(super) type Breach = (&'static str, &'static str);
 
 /// The most keys of a class.
 pub(crate) const MOST_KEYS: usize = 3;
 
 impl SchedulerConfig {
-    /// Refuses compositions without a meaning.
+    /// Refuses combinations without a meaning.
     pub(super) fn check_composition(&self) -> Result<(), Breach> {
         self.check_stages()?;
         self.check_layers()?;
@@ -27,11 +26,12 @@ impl SchedulerConfig {
         }
     }
 
-    /// Where a stage of a kind stands.
+    /// The position of the first stage of a kind.
     fn place(&self, kind: impl Fn(&Stage) -> bool) -> Option<usize> {
         self.stages.iter().position(kind)
     }
 
+    /// Stages admit once, run decodes once, and run prefills in one stage.
     fn check_stages(&self) -> Result<(), Breach> {
         let count = |kind: fn(&Stage) -> bool| self.stages.iter().filter(|stage| kind(stage)).count();
         if count(|stage| matches!(stage, Stage::Admit { .. } | Stage::Layered { .. })) != 1 {
@@ -43,7 +43,7 @@ impl SchedulerConfig {
         if count(|stage| matches!(stage, Stage::Prefills)) > 1
             || count(|stage| matches!(stage, Stage::SwapIn { .. })) > 1
         {
-            return Err(("stages", "must have each stage once at most"));
+            return Err(("stages", "must have each stage at most once"));
         }
         let runs_all = self.stages.contains(&Stage::Running);
         let prefills = self.stages.contains(&Stage::Prefills);
@@ -52,70 +52,72 @@ impl SchedulerConfig {
         }
         let cuts = self.stages.iter().any(|stage| matches!(stage, Stage::Admit { chunked: true, .. }));
         if cuts && !runs_all && !prefills {
-            let rule =
-                "must go on with prompts that are cut, in a stage running or prefills; or admit them whole";
+            let rule = "must schedule the rest of chunked prompts in a stage running or prefills, or admit prompts whole";
             return Err(("stages", rule));
         }
         Ok(())
     }
 
+    /// Groups of layers, and the settings that they exclude.
     fn check_layers(&self) -> Result<(), Breach> {
         for stage in &self.stages {
             let Stage::Layered { layers, groups } = stage else { continue };
             if *layers == 0 || groups.most == 0 || groups.most > *layers {
-                let rule = "must cut the layers into 1 group or more, and no more than there are";
+                let rule =
+                    "must divide the layers into at least 1 group, and at most as many groups as layers";
                 return Err(("stages", rule));
             }
             if self.stages.contains(&Stage::Running) || self.stages.contains(&Stage::Prefills) {
-                let rule = "must run prefills in one stage: layered runs those under way itself";
+                let rule = "must run prefills in one stage: layered schedules prefills in progress itself";
                 return Err(("stages", rule));
             }
             if self.preemption != Preemption::Recompute {
-                let rule = "must be recompute where prefills run by groups of layers";
+                let rule = "must be recompute if prefills run by groups of layers";
                 return Err(("preemption", rule));
             }
         }
         Ok(())
     }
 
+    /// Whether decodes can be left out of steps with prefills.
     fn check_exclusive(&self) -> Result<(), Breach> {
         if !self.exclusive_prefill {
             return Ok(());
         }
         let Some(decodes) = self.place(|stage| matches!(stage, Stage::Decodes { .. })) else {
-            let rule = "must be false where a stage running has prefills and decodes together";
+            let rule = "must be false if a stage running schedules prefills and decodes together";
             return Err(("exclusive_prefill", rule));
         };
         let prefills = |stage: &Stage| matches!(stage, Stage::Admit { .. } | Stage::Prefills);
         if self.is_layered() || self.stages[decodes..].iter().any(prefills) {
-            let rule =
-                "must be false unless decodes come after all stages that run prefills, none of them layered";
+            let rule = "must be false unless the stage decodes is after all stages that run prefills, none of them layered";
             return Err(("exclusive_prefill", rule));
         }
         if self.stages[..decodes].iter().any(|stage| matches!(stage, Stage::SwapIn { .. })) {
-            let rule = "must be false where requests are swapped in before it is known whether the step has prefills";
+            let rule = "must be false if a stage swaps requests in before the stages that run prefills";
             return Err(("exclusive_prefill", rule));
         }
         Ok(())
     }
 
+    /// Preemption, allocation and the prefix cache.
     fn check_memory(&self) -> Result<(), Breach> {
         if self.prefix_cache.is_some() && self.preemption != Preemption::Recompute {
-            return Err(("preemption", "must be recompute where prefixes are cached"));
+            return Err(("preemption", "must be recompute if prefixes are cached"));
         }
         if self.prefix_cache.is_some() && self.allocation == Allocation::Sequence {
-            return Err(("allocation", "must be by chunk where prefixes are cached"));
+            return Err(("allocation", "must be by chunk if prefixes are cached"));
         }
         if self.prefix_cache.is_none() && matches!(self.order, QueueOrder::LongestPrefix { .. }) {
-            return Err(("order", "must not look at prefixes where none are cached"));
+            return Err(("order", "must not be by the longest prefix unless prefixes are cached"));
         }
-        // These stages go on with prefills and preempt nothing for them, so
-        // that the blocks must be theirs already, or decodes give them back.
+        // These stages schedule prefills in progress and preempt nothing for them. So the blocks must be allocated
+        // already, or be freed by decodes.
         let alone = self.exclusive_prefill && self.allocation == Allocation::ChunkIfAllFits;
         let apart = self.stages.contains(&Stage::Prefills) && !alone;
         if self.allocation != Allocation::Sequence && (self.is_layered() || apart) {
-            let rule = "must be of the whole sequence where prefills go on in a stage of their own \
-                (of a chunk if all fits, where prefills exclude decodes)";
+            let rule = "must be of the whole sequence if prefills in progress have a stage of their own \
+                (or of a chunk if all fits, if prefills exclude decodes)";
             return Err(("allocation", rule));
         }
         Ok(())
@@ -126,55 +128,63 @@ impl SchedulerConfig {
         if let QueueOrder::Ranked(ranking) = &self.order
             && ranking.exprs().any(|expr| expr.looks_at(&|_| true))
         {
-            return Err(("order", "must look at requests, not at instances"));
+            return Err(("order", "must read fields of requests, not of instances"));
         }
         if let Admission::Displace { when: Some(when), .. } = &self.admission
             && when.looks_at_request(&|_| true)
         {
-            return Err(("admission", "must look at the instance, not at requests"));
+            return Err(("admission", "must read fields of the instance, not of requests"));
         }
         Ok(())
     }
 
+    /// Settings of schedulers without ranks.
     fn check_unranked(&self) -> Result<(), Breach> {
         if self.admission != Admission::Wait {
-            return Err(("admission", "must be to wait where requests have no rank"));
+            return Err(("admission", "must be to wait if requests have no rank"));
         }
         let swaps = matches!(self.preemption, Preemption::Swap { .. });
         if swaps != self.place(|stage| matches!(stage, Stage::SwapIn { .. })).is_some() {
-            return Err(("stages", "must swap in exactly where preemption swaps out"));
+            return Err((
+                "stages",
+                "must have a stage that swaps in if preemption swaps out, and none otherwise",
+            ));
         }
         Ok(())
     }
 
+    /// Classes, keys and settings of schedulers with ranks.
     fn check_ranked(&self, ranking: &Ranking) -> Result<(), Breach> {
         if ranking.classes.last().is_none_or(|class| class.when.is_some()) {
-            return Err(("order.classes", "must end with a class for all others"));
+            return Err((
+                "order.classes",
+                "must end with a class without a condition, for all other requests",
+            ));
         }
         if ranking.classes.iter().any(|class| class.keys.len() > MOST_KEYS) {
-            return Err(("order.classes", "must have no more than 3 keys each"));
+            return Err(("order.classes", "must have at most 3 keys each"));
         }
-        // Both start again when the class is entered, so that the answer would
-        // depend on how often it is asked for.
+        // Both restart when a request enters a class, so the class would depend on how often the condition is
+        // evaluated.
         let circular = |field| matches!(field, ReqField::JoinedS | ReqField::Quanta);
         let mut conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
         if conditions.any(|when| when.looks_at_request(&circular)) {
-            let rule = "must not have conditions on when the class was joined, or on quanta used up in it: \
-                both start again as the class is entered";
+            let rule = "must not have conditions on when a request entered its class, or on the quanta it used there: \
+                both restart when it enters a class";
             return Err(("order.classes", rule));
         }
         let mut keys = ranking.classes.iter().flat_map(|class| &class.keys);
         if !ranking.refresh.is_set() && keys.any(Expr::drifts) {
             let rule = "must have no keys that change from step to step, unless refresh says how often \
-                they are looked at";
+                they are evaluated again";
             return Err(("order.classes", rule));
         }
         let plain = |stage: &Stage| {
             matches!(stage, Stage::Running | Stage::Admit { gather: None, unless_swapped: false, .. })
         };
         if !self.stages.iter().all(plain) || self.exclusive_prefill {
-            let rule = "must be running and admit, which brings swapped requests back by rank, \
-                where requests are ranked";
+            let rule =
+                "must be running and admit, which also swaps requests in by rank, if requests are ranked";
             return Err(("stages", rule));
         }
         if self.schedule_ahead || self.requeue_late || self.decodes_first {

@@ -1,22 +1,22 @@
-//! The numbers that a configuration may hold, and the reason for each bound.
+//! The bounds of all numbers in a configuration.
 //!
-//! Two reasons: arithmetic on the numbers must not wrap, and memory must not be
-//! taken in proportion to a number before anything uses it.
+//! There are two reasons for a bound: arithmetic must not wrap, and memory must not be allocated in proportion to a
+//! number before it is used.
 
 use super::{Config, Preemption, QueueOrder, SchedulerConfig, Stage};
 use crate::error::Error;
 use crate::policy::Action;
 use crate::time::{HORIZON, Ticks};
 
-/// The most tokens in a block. An instance keeps a counter for each offset in a
-/// block, of four bytes: 4 MiB at this bound. The largest block of an engine is
-/// 256 tokens; a block for a whole sequence fits as well, since no model reads
+/// The most tokens in a block. An instance has a counter of four bytes for each offset in a block: 4 MiB at this bound.
+/// The largest block of a real engine has 256 tokens. A block for a whole sequence fits as well, since no model reads
 /// more than a million tokens.
 pub(crate) const MOST_BLOCK_TOKENS: u32 = 1 << 20;
 
-/// The largest count. Below the 32-bit number that stands for "none".
+/// The largest count: one less than the 32-bit number that means "none".
 const MOST: u64 = u32::MAX as u64 - 1;
 
+/// Checks that a number is from `least` to `most`.
 fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> Result<(), Error> {
     if (least..=most).contains(&value) {
         return Ok(());
@@ -24,7 +24,7 @@ fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> 
     Err(Error::config(field(), format!("must be {least} to {most}, was {value}")))
 }
 
-/// A length or a point of time lies within the clock's range.
+/// Checks that a duration or a moment is within the range of the clock.
 fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
     if ticks <= HORIZON {
         return Ok(());
@@ -34,14 +34,14 @@ fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
 }
 
 impl Config {
-    /// Checks every number that the engine computes with or sizes memory by.
+    /// Checks every number with which the engine computes or by which it sizes memory.
     pub(super) fn check_limits(&self) -> Result<(), Error> {
         for (i, instance) in self.instances.iter().enumerate() {
             let at = |field: &'static str| move || format!("instances[{i}].{field}");
             within(at("blocks"), 1, MOST, instance.blocks)?;
             let most = u64::from(MOST_BLOCK_TOKENS);
             within(at("block_tokens"), 1, most, u64::from(instance.block_tokens))?;
-            // A request's tokens, 32 bits of them, times this is computed in 64.
+            // The product with a request's tokens, 32 bits, is computed in 64 bits.
             within(at("kv_bytes_per_token"), 0, u64::from(u32::MAX), instance.kv_bytes_per_token)?;
             instance.scheduler.check_limits(i)?;
         }
@@ -69,6 +69,7 @@ impl Config {
 }
 
 impl SchedulerConfig {
+    /// Checks the numbers of an instance's scheduler.
     fn check_limits(&self, instance: usize) -> Result<(), Error> {
         let at = |field: &'static str| move || format!("instances[{instance}].scheduler.{field}");
         within(at("max_num_batched_tokens"), 1, MOST, self.max_num_batched_tokens)?;

@@ -86,7 +86,11 @@ impl Config {
                 .map_err(|(field, rule)| Error::config(format!("instances[{i}].scheduler.{field}"), rule))?;
         }
         if !self.roles.is_empty() && self.roles.len() != self.instances.len() {
-            let rule = format!("must be one an instance, were {}", self.roles.len());
+            let rule = format!(
+                "must be one for each of {} instances, had {}",
+                self.instances.len(),
+                self.roles.len()
+            );
             return Err(Error::config("roles", rule));
         }
         if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
@@ -95,14 +99,14 @@ impl Config {
         if let Some(pace) = self.pace
             && (pace.interval == 0 || pace.first < pace.interval)
         {
-            return Err(Error::config("pace", "must have an interval above 0, and first no shorter than it"));
+            return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
         }
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
         if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {
-            let rule = "must be null: it is a request that is chosen, from the source";
+            let rule = "must be null: the choice is among requests of the source";
             return Err(Error::config("routing.every.actions.choose.within", rule));
         }
         Ok(())

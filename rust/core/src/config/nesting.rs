@@ -1,15 +1,14 @@
 //! How deeply a configuration's JSON is nested.
 //!
-//! Reading JSON takes stack in proportion to its nesting, so the nesting is
-//! bounded before anything is read. `serde_json` has a bound of its own, of 128
-//! levels, which an expression of 64 levels reaches: this one takes its place.
+//! Reading JSON takes stack in proportion to its nesting, so the nesting is bounded before anything is read. This bound
+//! replaces that of `serde_json`, 128 levels, which an expression of 64 levels would reach.
 
 /// The most levels of arrays and objects. Python allows an expression 100
 /// levels, which are 199 here, below at most 34 of rules: see
 /// `paceline/policy/limits.py`.
 pub(super) const MOST_LEVELS: usize = 256;
 
-/// The deepest level of a text that is JSON; of any other text, a number.
+/// The deepest level of a JSON text. Of any other text, some number.
 pub(super) fn levels(text: &[u8]) -> usize {
     let (mut level, mut deepest) = (0_usize, 0);
     let (mut quoted, mut escaped) = (false, false);

@@ -4,9 +4,8 @@
 //! price per token computed and a price per token of context read. Schedulers
 //! that predict their own steps fit this line, and it keeps tests readable.
 //!
-//! All coefficients are whole ticks and all sums saturate at
-//! [`HORIZON`](crate::time::HORIZON): a step that long ends no replay anyone
-//! asked for, and whoever adds it to a clock sees that it went past the end.
+//! All coefficients are whole ticks, and all sums saturate at [`HORIZON`]. Adding a step that long
+//! to the clock passes the end of its range, which the engine checks.
 
 use serde::Deserialize;
 
@@ -57,7 +56,7 @@ pub(super) fn series(first: Ticks, slope: Option<Ticks>, steps: u64) -> Run {
     match slope {
         Some(0) => Run { first, slope: 0, steps },
         Some(slope) if first < HORIZON => {
-            // Mostly there are few enough to spare the division.
+            // In most cases there are few steps, and the division is not needed.
             let fits = slope.checked_mul(steps).is_some_and(|last| last <= HORIZON - first);
             Run { first, slope, steps: if fits { steps } else { (HORIZON - first) / slope }.max(1) }
         }

@@ -1,8 +1,7 @@
-//! What a step takes.
+//! Cost models: how long a step takes.
 //!
-//! A cost model turns the shape of a step into ticks. It also says for how
-//! many further steps of pure decoding the cost stays an exact arithmetic
-//! series, which is what lets an instance take those steps at once.
+//! A cost model turns the shape of a step into ticks. It also gives the number of further pure-decode steps over which
+//! the cost stays an exact arithmetic series, so that an instance can simulate them at once.
 
 mod affine;
 mod points;
@@ -22,7 +21,7 @@ use serde::Deserialize;
 
 use crate::time::Ticks;
 
-/// What a step computes, as far as its cost depends on it.
+/// What a step computes: everything on which its cost depends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepShape {
     /// Requests that compute exactly one token and have passed their prompt.
@@ -67,9 +66,9 @@ impl StepShape {
 pub struct Run {
     /// Ticks of the first step.
     pub first: Ticks,
-    /// Ticks that each step takes more than the one before.
+    /// How many ticks longer each step is than the one before.
     pub slope: Ticks,
-    /// For how many steps this holds; at least 1.
+    /// The number of steps for which this holds; at least 1.
     pub steps: u64,
 }
 
@@ -86,7 +85,7 @@ pub enum Cost {
 }
 
 impl Cost {
-    /// Works out beforehand what steps need that decode up to `most` requests.
+    /// Precomputes costs of steps that decode up to `most` requests.
     pub fn prepare(&mut self, most: u64) {
         if let Self::Roofline(cost) = self {
             cost.prepare(most);
@@ -118,7 +117,7 @@ impl Cost {
         }
     }
 
-    /// What of a step lies past what was measured. It stays the same over a run.
+    /// The axes on which the cost of a step is extrapolated. They are the same for all steps of a run.
     #[inline]
     pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
         match self {

@@ -5,7 +5,7 @@
 /// last one the value stays.
 #[inline]
 pub(super) fn between(points: &[(u64, u64)], n: u64) -> u64 {
-    // Curves mostly have a point at every whole number from 1 on.
+    // Most curves have a point at every whole number from 1 on.
     if let Some(&(at, value)) = points.get(n.saturating_sub(1) as usize)
         && at == n
     {

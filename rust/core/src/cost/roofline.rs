@@ -38,7 +38,7 @@
 //! over layers. They are whole ticks, except [`PrefillAttention::pair_flops`],
 //! where a tick is too coarse; that one never takes part in a run. Within a run
 //! only the decode context grows, and by whole ticks, so a run is exact. The
-//! sums saturate at [`HORIZON`](crate::time::HORIZON).
+//! sums saturate at [`HORIZON`].
 
 mod attention;
 mod experts;
@@ -90,8 +90,8 @@ pub struct Roofline {
     /// activations from a pipeline stage to the next.
     #[serde(default)]
     pub exchange: Vec<Line>,
-    /// What steps cost whatever their context that only decode, by requests, of
-    /// as many as were [prepared](Self::prepare).
+    /// The cost of steps that only decode, apart from context, by requests, as far as it was
+    /// [precomputed](Self::prepare).
     #[serde(skip)]
     ready: Vec<Ticks>,
 }
@@ -119,6 +119,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// Ticks for `n` tokens.
     #[inline]
     fn at(self, n: u64) -> Ticks {
         self.fixed.saturating_add(self.token.saturating_mul(n))
@@ -126,6 +127,7 @@ impl Line {
 }
 
 impl Linear {
+    /// Ticks for `n` tokens.
     #[inline]
     fn at(self, n: u64) -> Ticks {
         if n == 0 {
@@ -138,8 +140,8 @@ impl Linear {
 }
 
 impl Roofline {
-    /// Works out beforehand what does not depend on context, of steps that
-    /// decode up to `most` requests and nothing else.
+    /// Precomputes the part of the cost that does not depend on context, of steps that only decode up to `most`
+    /// requests.
     pub fn prepare(&mut self, most: u64) {
         let shape = |n| StepShape { decode_requests: n, sampled: n, ..StepShape::default() };
         self.ready.clear();
@@ -148,7 +150,7 @@ impl Roofline {
 
     /// Ticks that a step of this shape takes.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "mostly a look-up and one attention's time")]
+    #[expect(clippy::inline_always, reason = "in most cases one lookup and the time of one attention")]
     pub fn step(&self, shape: &StepShape) -> Ticks {
         let mut decode = self.decode_attention.at(shape);
         let mut prefill = if shape.prefill_tokens == 0 { 0 } else { self.prefill_attention.at(shape) };
@@ -187,7 +189,7 @@ impl Roofline {
         self.rest_of_any(shape)
     }
 
-    /// The same, of a batch that is not worked out beforehand.
+    /// The same, for a batch that was not precomputed.
     #[inline(never)]
     fn rest_of_any(&self, shape: &StepShape) -> Ticks {
         let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);

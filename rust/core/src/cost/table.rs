@@ -111,8 +111,8 @@ impl Axis {
     }
 }
 
-/// The axes that a step went past the end of: what it cost is an extrapolation
-/// there. A context counts from the last point on, the others past it.
+/// The axes on which the cost of a step is extrapolated, beyond the last measured point. A context counts as beyond from
+/// the last point on, other coordinates only past it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extrapolation(u8);
 
@@ -129,6 +129,7 @@ impl Extrapolation {
         self.0 & (1 << axis as u8) != 0
     }
 
+    /// With this axis too, if `past`.
     fn with(self, axis: Axis, past: bool) -> Self {
         Self(self.0 | u8::from(past) << axis as u8)
     }
@@ -164,8 +165,7 @@ impl Table {
         )
     }
 
-    /// What of a step lies past the ends of the tables. It stays the same over
-    /// a run.
+    /// The axes on which the cost of a step is extrapolated. They are the same for all steps of a run.
     pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
         let beyond = Extrapolation::default()
@@ -182,6 +182,7 @@ impl Table {
             .with(Axis::Context, requests > 0 && longest(shape) >= kernel.context_end())
     }
 
+    /// The ticks of a step, of which `attention` is known.
     #[inline]
     fn sum(&self, shape: &StepShape, attention: i128) -> Ticks {
         let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
@@ -204,6 +205,7 @@ impl Table {
         }
     }
 
+    /// The attention of a step, with the correction for uneven contexts.
     fn attention(&self, shape: &StepShape) -> Along {
         let Some(kernel) = self.kernel(shape) else { return Along::LEVEL };
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);

@@ -1,17 +1,13 @@
 //! What steps move and compute, apart from the time that they take.
 //!
-//! A step's bytes and FLOPs are sums of few things: its tokens, their contexts,
-//! its (query, key) pairs, its sampled rows, each times a coefficient, besides
-//! the weights that are read once. So an instance adds up those few
-//! ([`Work`](crate::metrics::Work)) as it goes, and the coefficients here are
-//! applied once, at the end, to exact sums: the bytes of a replay are whole
-//! numbers, whichever way its steps were taken. Only the experts that a batch is
-//! routed to and the windows of sliding attention are no such sums; those are
-//! looked up step by step.
+//! The bytes and FLOPs of a step are sums of few terms: its tokens, their contexts, its (query, key) pairs and its
+//! sampled rows, each times a coefficient, and the weights, which are read once. So an instance sums the terms
+//! ([`Work`]) over its steps, and the coefficients here are applied once, at the end, to exact sums. The bytes of a
+//! replay are whole numbers, the same with and without leaping. Only the experts to which a batch is routed and the
+//! windows of sliding attention are no such sums; those are looked up step by step.
 //!
-//! Coefficients are of a whole instance: over all layers and over all ranks.
-//! Where a group of layers runs the prefills of a step, layers count as equal,
-//! as they do for the time.
+//! Coefficients are those of a whole instance: over all layers and all ranks. If a group of layers runs the prefills of a
+//! step, layers count as equal, as they do for the time.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,7 +39,7 @@ pub struct Traffic {
     pub row: PerRow,
     /// Attention in layers that see a window.
     pub windows: Option<Windows>,
-    /// What all that takes in energy, where it is known.
+    /// The energy of all that, if it is known.
     pub power: Option<Power>,
 }
 
@@ -227,6 +223,7 @@ impl Moved {
 }
 
 impl Power {
+    /// Attojoules of what was moved and computed, and of `busy` ticks in which steps ran.
     fn of(&self, moved: &Moved, busy: Ticks) -> u128 {
         let times = |count: u128, coefficient: u64| count.saturating_mul(u128::from(coefficient));
         times(u128::from(busy), self.busy_uw)

@@ -6,6 +6,7 @@ use crate::time::{NEVER, Ticks};
 /// The ends of the instances' steps; the earliest is read at once.
 #[derive(Debug)]
 pub(crate) struct Calendar {
+    /// By instance: when its step ends, or [`NEVER`].
     ends: Tournament,
 }
 

@@ -17,6 +17,7 @@
 use super::Instance;
 use crate::config::Ranking as RankingRules;
 use crate::error::Error;
+use crate::instance::ranking::Ranking;
 use crate::policy::{Expr, ReqField};
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
@@ -143,7 +144,7 @@ impl Instance {
             return None;
         }
         let swapped = self.queues.swapped_out();
-        let ranked = self.ranking.as_deref().map_or(0, |ranking| ranking.waiting());
+        let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
         let rule = format!(
             "{admitted} admitted requests and {waiting} waiting ones ({swapped} of them swapped out, {ranked} \
              ranked) are left, and no stage of its scheduler can run any: {} of {} blocks are free, of which an \

@@ -1,74 +1,78 @@
 //! Blocks with contents: the prefix cache.
 //!
-//! Follows vLLM's block pool (`vllm/v1/core/block_pool.py`, 0.33.0). A block
-//! leaves the free queue at its front and only then loses what it held. Freed
-//! blocks whose content is known join the back, so that the least recently
-//! freed goes first; the others return to the front. A hit on a free block
-//! takes it out of the middle. Equal contents are not merged: every copy stays,
-//! and a lookup finds the one registered first.
+//! Follows vLLM's block pool (`vllm/v1/core/block_pool.py`, 0.33.0). Blocks are allocated from the front of the free
+//! queue, and lose their content only then. Freed blocks whose content is known are appended to the back, so that the
+//! least recently freed is reused first; the others are returned to the front. A hit on a free block removes it from
+//! the middle of the queue. Equal contents are not merged: every copy stays, and a lookup finds the one registered
+//! first.
 //!
-//! Block numbers mean nothing here beyond naming an entry; the null block is
-//! not part of the capacity. All operations are O(1).
+//! A block number only names an entry. The null block is not part of the capacity. All operations are O(1).
 //!
-//! At the start the free queue holds all blocks by number. Blocks that were
-//! never taken always follow one another in it, so one entry, that of the first
-//! of them, stands for them all, and the next gets its entry when that one is
-//! taken. Memory is thus in proportion to the blocks that were ever used at
-//! once, and not to the capacity; the same goes for the table of shared
-//! contents, which is made in pages.
+//! At the start the free queue has all blocks in order of their number. Blocks that were never allocated always follow
+//! one another in it, so the entry of the first of them represents all, and the next one gets its entry when the first
+//! is allocated. Memory is thus in proportion to the most blocks that were ever allocated, not to the capacity. The
+//! table of shared contents likewise allocates its pages as they are used.
 
 use rustc_hash::FxHashMap;
 
-/// An entry of the cache.
+/// The number of a block.
 pub type Block = u32;
 
+/// No block.
 const NONE: u32 = u32::MAX;
 
-/// Contents on a page of the table of shared contents: 16 KiB.
+/// Contents on a page of the table of shared contents; a page has 16 KiB.
 const PAGE: usize = 4096;
 
-/// What a full block holds, up to equality.
+/// The content of a full block, as a number that is equal for equal contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content(u64);
 
 impl Content {
+    /// Of a block that is not full, or whose content was lost.
     const UNKNOWN: Self = Self(0);
+    /// The bit of contents that belong to one request.
     const OWN: u64 = 1 << 63;
 
-    /// Tokens that several requests may have, by their number.
+    /// A content that several requests may have, by its number.
     #[inline]
     pub fn shared(number: u32) -> Self {
         Self(u64::from(number) + 1)
     }
 
-    /// Tokens that nobody but one request has, by their place in it.
+    /// A content that only one request has, by its position in the request.
     #[inline]
     pub fn own(request: u32, position: u32) -> Self {
         Self(Self::OWN | u64::from(request) << 32 | u64::from(position))
     }
 
+    /// The number of a shared content.
     #[inline]
     fn number(self) -> Option<usize> {
         (self.0 & Self::OWN == 0 && self.0 > 0).then(|| (self.0 - 1) as usize)
     }
 }
 
+/// The state of a block.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// Neighbours in the free queue, while nobody holds the block.
+    /// Neighbours in the free queue, while the block is free.
     before: u32,
     after: u32,
+    /// Requests that hold the block.
     references: u32,
+    /// Its content.
     content: Content,
-    /// Whether a lookup can find it, and its neighbours among equal contents
-    /// in order of registration (a ring, so that the first knows the last).
+    /// Whether a lookup can find it.
     listed: bool,
+    /// Neighbours among the blocks of equal content, in order of registration: a ring, so that the first has the last
+    /// as a neighbour.
     twin_before: u32,
     twin_after: u32,
 }
 
 impl Entry {
-    /// A block that was never taken, in front of `after` in the free queue.
+    /// A block that was never allocated, before `after` in the free queue.
     fn fresh(after: u32) -> Self {
         Self {
             before: NONE,
@@ -82,22 +86,26 @@ impl Entry {
     }
 }
 
-/// The first copy of each shared content, by its number.
+/// The first copy of each shared content, by the number of the content.
 #[derive(Debug, Clone)]
 struct Shared {
+    /// Pages that have a copy, by number; an entry is a block or `NONE`.
     pages: Vec<Option<Box<[u32; PAGE]>>>,
 }
 
 impl Shared {
+    /// A table without copies of these contents.
     fn new(contents: usize) -> Self {
         Self { pages: vec![None; contents.div_ceil(PAGE)] }
     }
 
+    /// The first copy of a content, or `NONE`.
     #[inline]
     fn get(&self, number: usize) -> u32 {
         self.pages[number / PAGE].as_ref().map_or(NONE, |page| page[number % PAGE])
     }
 
+    /// The place for the first copy of a content.
     #[inline]
     fn get_mut(&mut self, number: usize) -> &mut u32 {
         let page = self.pages[number / PAGE].get_or_insert_with(|| Box::new([NONE; PAGE]));
@@ -105,27 +113,33 @@ impl Shared {
     }
 }
 
-/// A pool of blocks that remember what they held until they are reused.
+/// A pool of blocks that keep their content until they are reused.
 #[derive(Debug, Clone)]
 pub struct PrefixCache {
-    /// Of the blocks that were ever taken and, if there is one more, the next:
-    /// it stands in the free queue for all that were not.
+    /// Entries of the blocks that were ever allocated and, if there are more, of the next one, which represents all
+    /// others in the free queue.
     entries: Vec<Entry>,
+    /// Blocks of the pool.
     capacity: u32,
+    /// The first block of the free queue, or `NONE`.
     front: u32,
+    /// The last block of the free queue, or `NONE`.
     back: u32,
+    /// Blocks of the free queue.
     free: u64,
+    /// The first copy of shared contents.
     shared: Shared,
-    /// The first copy of own contents, of requests that have lost their memory.
+    /// The first copy of contents that belong to one request, if the request was preempted.
     own: FxHashMap<u64, u32>,
+    /// See [`Self::new`].
     unknown_first: bool,
+    /// See [`Self::evictions`].
     evictions: u64,
 }
 
 impl PrefixCache {
-    /// A cache of `capacity` free blocks, for `contents` shared contents.
-    /// `unknown_first`: whether freed blocks without content are reused before
-    /// all others, or queue up like them.
+    /// A cache of `capacity` free blocks, for `contents` shared contents. `unknown_first`: whether freed blocks whose
+    /// content is unknown are reused before all others, or queued like them.
     pub fn new(capacity: u32, contents: usize, unknown_first: bool) -> Self {
         let (entries, first) = if capacity == 0 { (Vec::new(), NONE) } else { (vec![Entry::fresh(NONE)], 0) };
         Self {
@@ -141,29 +155,29 @@ impl PrefixCache {
         }
     }
 
-    /// Blocks that nobody holds.
+    /// Blocks that are free.
     pub fn free(&self) -> u64 {
         self.free
     }
 
-    /// Known contents that were lost to reuse.
+    /// Blocks whose known content was lost when they were reused.
     pub fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// Whether nobody holds the block.
+    /// Whether a block is free.
     #[inline]
     pub fn is_free(&self, block: Block) -> bool {
         self.entries.get(block as usize).is_none_or(|entry| entry.references == 0)
     }
 
-    /// How many requests hold the block.
+    /// The number of requests that hold a block.
     #[inline]
     pub fn holders(&self, block: Block) -> u32 {
         self.entries[block as usize].references
     }
 
-    /// The first registered copy of a content.
+    /// The block with the first registered copy of a content.
     #[inline]
     pub fn find(&self, content: Content) -> Option<Block> {
         let first = match content.number() {
@@ -173,14 +187,14 @@ impl PrefixCache {
         (first != NONE).then_some(first)
     }
 
-    /// Takes the block at the front of the free queue.
+    /// Allocates the block at the front of the free queue.
     ///
     /// # Panics
     ///
-    /// If there is none: the caller has counted.
+    /// If no block is free. Callers check the count first.
     pub fn take(&mut self) -> Block {
         let block = self.front;
-        assert!(block != NONE, "Invariant: blocks are counted before they are taken");
+        assert!(block != NONE, "Invariant: free blocks are counted before one is allocated");
         if block as usize + 1 == self.entries.len() && block + 1 < self.capacity {
             self.enter_next(block);
         }
@@ -194,8 +208,7 @@ impl PrefixCache {
         block
     }
 
-    /// Enters the block after `block`, which is the first that was never taken,
-    /// behind it in the free queue.
+    /// Adds the entry of the block after `block`, the first that was never allocated, behind it in the free queue.
     #[inline(never)]
     fn enter_next(&mut self, block: Block) {
         let after = std::mem::replace(&mut self.entries[block as usize].after, block + 1);
@@ -214,8 +227,8 @@ impl PrefixCache {
         self.entries[block as usize].references += 1;
     }
 
-    /// Says what a held block holds. A content of one request's own cannot be
-    /// found until [`Self::publish`].
+    /// Sets the content of a held block. A lookup finds a content that belongs to one request only after
+    /// [`Self::publish`].
     pub fn register(&mut self, block: Block, content: Content) {
         debug_assert!(!self.entries[block as usize].listed, "Invariant: a block has one content");
         self.entries[block as usize].content = content;
@@ -224,7 +237,7 @@ impl PrefixCache {
         }
     }
 
-    /// Lets a lookup find a content of one request's own.
+    /// Makes the content of a block findable that belongs to one request.
     pub fn publish(&mut self, block: Block) {
         let entry = &self.entries[block as usize];
         if !entry.listed && entry.content != Content::UNKNOWN {
@@ -232,8 +245,7 @@ impl PrefixCache {
         }
     }
 
-    /// Lets go of blocks, in the order in which they shall be reused. Returns
-    /// how many nobody holds now.
+    /// Releases one holder of each block, in the order in which blocks are to be reused. Returns how many are free now.
     pub fn release(&mut self, blocks: impl DoubleEndedIterator<Item = Block> + Clone) -> u64 {
         let mut freed = 0;
         for block in blocks.clone() {
@@ -258,6 +270,7 @@ impl PrefixCache {
         freed
     }
 
+    /// Appends a block to the back of the free queue.
     fn queue_at_back(&mut self, block: Block) {
         let last = self.back;
         let entry = &mut self.entries[block as usize];
@@ -269,6 +282,7 @@ impl PrefixCache {
         self.back = block;
     }
 
+    /// Puts a block at the front of the free queue.
     fn queue_at_front(&mut self, block: Block) {
         let first = self.front;
         let entry = &mut self.entries[block as usize];
@@ -280,6 +294,7 @@ impl PrefixCache {
         self.front = block;
     }
 
+    /// Removes a block from the free queue.
     fn unqueue(&mut self, block: Block) {
         let Entry { before, after, .. } = self.entries[block as usize];
         match before {
@@ -293,6 +308,7 @@ impl PrefixCache {
         self.free -= 1;
     }
 
+    /// The place that has the first copy of a content.
     fn first_of(&mut self, content: Content) -> &mut u32 {
         match content.number() {
             Some(number) => self.shared.get_mut(number),
@@ -300,6 +316,7 @@ impl PrefixCache {
         }
     }
 
+    /// Makes a block findable, behind the other copies of its content.
     fn list(&mut self, block: Block) {
         let content = self.entries[block as usize].content;
         let first = self.first_of(content);
@@ -317,6 +334,7 @@ impl PrefixCache {
         self.entries[first as usize].twin_before = block;
     }
 
+    /// Drops the content of a block.
     fn forget(&mut self, block: Block) {
         let Entry { content, listed, twin_before, twin_after, .. } = self.entries[block as usize];
         let entry = &mut self.entries[block as usize];
@@ -345,7 +363,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    /// The same pool, written for clarity.
+    /// A naive model of the pool.
     struct Naive {
         queue: VecDeque<u32>,
         references: Vec<u32>,
@@ -359,13 +377,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_taken_as_blocks_are_used() {
+    fn memory_is_in_proportion_to_used_blocks() {
         let mut cache = PrefixCache::new(u32::MAX - 1, u32::MAX as usize - 1, true);
         let blocks: Vec<_> = (0..3).map(|_| cache.take()).collect();
         assert_eq!(blocks, [0, 1, 2]);
         cache.register(0, Content::shared(u32::MAX - 2));
         cache.release(blocks.into_iter());
-        // Unknown blocks are reused first, known ones after all that were never taken.
+        // Unknown blocks are reused first, known ones after all that were never allocated.
         assert_eq!((0..4).map(|_| cache.take()).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(cache.find(Content::shared(u32::MAX - 2)), Some(0));
         assert_eq!(cache.entries.len(), 6);
@@ -374,7 +392,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_decides_as_the_plain_one(
+        fn a_cache_equals_a_naive_model(
             capacity in 1u32..12,
             unknown_first in any::<bool>(),
             actions in prop::collection::vec((0u8..4, 0u32..6, 0usize..12), 0..80),

@@ -1,26 +1,26 @@
-//! How many blocks of one instance's KV cache are taken.
+//! The number of allocated blocks of one instance's KV cache.
 //!
-//! The pool answers one question: may someone take `n` more blocks? Contents
-//! and block numbers are not modelled here, because without prefix caching no
-//! scheduler can tell two blocks apart. The null block that vLLM keeps for
-//! padding is not part of the capacity.
+//! The pool answers one question: can `n` more blocks be allocated? Contents and block numbers are not modelled here,
+//! because without prefix caching no scheduler can tell two blocks apart. The null block that vLLM keeps for padding
+//! is not part of the capacity.
 //!
 //! Upholds INV-4 (blocks are conserved): `used + free == capacity`, always.
 
-/// The pool had fewer free blocks than were asked for: an answer, not a
-/// failure, to which the scheduler reacts by waiting or preempting.
+/// The pool has fewer free blocks than were requested. The scheduler reacts by waiting or preempting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutOfBlocks {
-    /// Blocks asked for.
+    /// Blocks that were requested.
     pub wanted: u64,
-    /// Blocks that were free.
+    /// Blocks that are free.
     pub free: u64,
 }
 
-/// A count of blocks taken out of a fixed capacity.
+/// A count of the blocks allocated out of a fixed capacity.
 #[derive(Debug, Clone)]
 pub struct BlockPool {
+    /// All blocks.
     capacity: u64,
+    /// Allocated blocks.
     used: u64,
 }
 
@@ -36,19 +36,19 @@ impl BlockPool {
         self.capacity
     }
 
-    /// Blocks that nobody holds.
+    /// Blocks that are free.
     #[inline]
     pub fn free(&self) -> u64 {
         self.capacity - self.used
     }
 
-    /// Blocks that somebody holds.
+    /// Blocks that are allocated.
     #[inline]
     pub fn used(&self) -> u64 {
         self.used
     }
 
-    /// Takes `wanted` blocks, or none at all.
+    /// Allocates `wanted` blocks, or none.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl BlockPool {
     /// If fewer were taken: the caller has counted.
     #[inline]
     pub fn give_back(&mut self, blocks: u64) {
-        assert!(blocks <= self.used, "Invariant: only blocks that were taken come back");
+        assert!(blocks <= self.used, "Invariant: only allocated blocks are freed");
         self.used -= blocks;
     }
 }

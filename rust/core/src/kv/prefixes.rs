@@ -1,10 +1,8 @@
-//! Which full blocks of which requests hold the same tokens.
+//! Which full blocks of which requests have the same content.
 //!
-//! A trace says it in one of two ways: by ids of the prompt's blocks, where two
-//! prompts share a block exactly where all ids up to it are the same; or by
-//! sessions, where each turn's prompt goes on from the whole turn before. Both
-//! come down to a number for each block that several requests may have; a block
-//! past those is its request's own.
+//! A trace says this in one of two ways: by ids of the blocks of a prompt, where two prompts share a block exactly if
+//! all ids up to it are equal; or by sessions, where the prompt of each turn continues the whole turn before. Either
+//! gives a number to each block that several requests may have. A block without a number belongs to one request.
 
 use rustc_hash::FxHashMap;
 
@@ -14,31 +12,29 @@ use crate::trace::Trace;
 /// Shared contents of a trace's blocks, at one block size.
 #[derive(Debug, Clone)]
 pub struct Prefixes {
+    /// How the trace describes them.
     kind: Kind,
+    /// Tokens in a block.
     block_tokens: u32,
+    /// The number of shared contents.
     contents: usize,
 }
 
+/// How a trace describes shared prefixes.
 #[derive(Debug, Clone)]
 enum Kind {
+    /// Not at all.
     None,
-    /// Nodes of a tree of ids, by request; `fine` engine blocks to one of the
-    /// trace's, or `coarse` of those to one of the engine's.
-    Ids {
-        ends: Vec<usize>,
-        nodes: Vec<u32>,
-        fine: u32,
-        coarse: u32,
-    },
-    /// The number of the first block, by request; the blocks of a session
-    /// follow one another. `u32::MAX` where there is no session.
-    Sessions {
-        first: Vec<u32>,
-    },
+    /// By ids: the nodes of a tree of ids, by request. One block of the trace has `fine` blocks of the engine, or one
+    /// block of the engine has `coarse` blocks of the trace.
+    Ids { ends: Vec<usize>, nodes: Vec<u32>, fine: u32, coarse: u32 },
+    /// By sessions: the number of the first block, by request; the blocks of a session have consecutive numbers.
+    /// `u32::MAX`: the request has no session.
+    Sessions { first: Vec<u32> },
 }
 
 impl Prefixes {
-    /// Numbers the contents of a trace's blocks of `block_tokens` tokens.
+    /// Numbers the shared contents of a trace, in blocks of `block_tokens` tokens.
     ///
     /// # Errors
     ///
@@ -53,11 +49,12 @@ impl Prefixes {
         Ok(Self::none())
     }
 
-    /// No two blocks hold the same.
+    /// No two blocks have the same content.
     pub fn none() -> Self {
         Self { kind: Kind::None, block_tokens: 1, contents: 0 }
     }
 
+    /// Numbers contents by the ids of blocks of `theirs` tokens, for blocks of `ours` tokens.
     fn from_ids(ends: &[usize], ids: &[u64], theirs: u32, ours: u32) -> Result<Self, Error> {
         if theirs == 0 || !theirs.is_multiple_of(ours) && !ours.is_multiple_of(theirs) {
             let rule = format!("must be a multiple or a divisor of the trace's {theirs}, was {ours}");
@@ -91,9 +88,10 @@ impl Prefixes {
         Ok(Self { kind, block_tokens: ours, contents })
     }
 
+    /// Numbers contents by sessions.
     fn from_sessions(trace: &Trace, sessions: &[u32], block_tokens: u32) -> Result<Self, Error> {
-        // A turn whose prompt is shorter than what was said before it does not
-        // go on from there: it starts a conversation of its own.
+        // If the prompt of a turn is shorter than the turn before with its output, it does not continue it: it
+        // starts another conversation.
         let count = sessions.iter().filter(|&&s| s != u32::MAX).max().map_or(0, |&s| s as usize + 1);
         let mut said = vec![0u64; count];
         let mut base = vec![u32::MAX; count];
@@ -137,13 +135,12 @@ impl Prefixes {
         Ok(Self { kind: Kind::Sessions { first }, block_tokens, contents: next as usize })
     }
 
-    /// How many contents are numbered.
+    /// The number of shared contents.
     pub fn contents(&self) -> usize {
         self.contents
     }
 
-    /// The number of what a request's full block at `position` holds, if others
-    /// may have it too.
+    /// The number of the content of a request's full block at `position`, if other requests may have it too.
     #[inline]
     pub fn shared(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {

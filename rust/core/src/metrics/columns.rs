@@ -1,20 +1,20 @@
-//! What happened to each request, in columns, in the trace's order.
+//! The result by request: columns in the order of the trace.
 
 use crate::time::{NEVER, Ticks};
 
-/// Where a request ended up.
+/// The state of a request at the end of the replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
-    /// Yielded all its tokens.
+    /// It generated all its tokens.
     Finished = 0,
-    /// Was running when the simulated time ran out.
+    /// It was running when the replay stopped.
     Running = 1,
-    /// Was waiting when the simulated time ran out.
+    /// It was waiting, swapped out or in transfer when the replay stopped.
     Waiting = 2,
-    /// Had not arrived when the simulated time ran out.
+    /// It had not arrived when the replay stopped.
     NotArrived = 3,
-    /// Could never have been served.
+    /// No instance could ever have served it.
     Rejected = 4,
 }
 
@@ -22,75 +22,75 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
-    /// It was not.
+    /// It was not rejected.
     None = 0,
-    /// Prompt and output together exceed the model's context.
+    /// Prompt and output together exceed the context of the model.
     ExceedsContext = 1,
     /// The KV of the whole sequence exceeds the instance's blocks.
     ExceedsMemory = 2,
-    /// The prompt exceeds the tokens of a step, and is not cut into chunks.
+    /// The prompt exceeds the tokens of a step, and prompts are not cut into chunks.
     ExceedsBudget = 3,
 }
 
-/// Stands for "no instance" in [`Columns::instance`].
+/// Means "no instance" in [`Columns::instance`].
 pub const NO_INSTANCE: u32 = u32::MAX;
 
-/// Which columns there are beside those that all replays have.
+/// Which columns a result has beside those of every replay.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each says whether the result has some columns")]
 pub struct OptionalColumns {
-    /// Some output is reasoning.
+    /// The trace has reasoning tokens.
     pub reasons: bool,
-    /// Requests may move.
+    /// Requests may migrate.
     pub moves: bool,
-    /// Readers have a pace.
+    /// A reading pace is configured.
     pub paced: bool,
-    /// The first token is asked for by some time.
+    /// The pace has a target for the first token.
     pub asked: bool,
 }
 
 /// One entry a request.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
-    /// Start of the first step that ran it.
+    /// Start of the first step in which it was scheduled.
     pub scheduled: Vec<Ticks>,
-    /// End of the step that yielded its first token.
+    /// End of the step that generated its first token.
     pub first_token: Vec<Ticks>,
-    /// End of the step that yielded its last reasoning token; empty where the
-    /// trace says nothing of reasoning.
+    /// End of the step that generated its last reasoning token; empty if the trace has no reasoning tokens.
     pub reasoning_end: Vec<Ticks>,
-    /// End of the step that yielded its first answer token; likewise.
+    /// End of the step that generated its first answer token; empty if the trace has no reasoning tokens.
     pub first_answer: Vec<Ticks>,
-    /// Start of the step that yielded its first answer token; likewise.
+    /// Start of the step that generated its first answer token; empty if the trace has no reasoning tokens.
     pub answer_started: Vec<Ticks>,
-    /// End of the step that yielded its last token.
+    /// End of the step that generated its last token.
     pub finish: Vec<Ticks>,
-    /// Its longest gap between two tokens.
+    /// Its longest gap between two consecutive tokens.
     pub max_itl: Vec<Ticks>,
-    /// How often it lost its memory.
+    /// How often it was preempted.
     pub preemptions: Vec<u32>,
-    /// Time out of the batch after having been in it, less what was between
-    /// the end of its reasoning and its answer.
+    /// Time out of the batch after its first admission, without such time between the end of its reasoning and its
+    /// first answer token.
     pub preempted: Vec<Ticks>,
-    /// That part of it which came after its first answer token.
+    /// The part of `preempted` after its first answer token.
     pub preempted_answering: Vec<Ticks>,
-    /// Time on the way from one instance to another; empty where nobody moves.
+    /// Time in transfer between instances; empty if requests never migrate.
     pub transfer: Vec<Ticks>,
-    /// That part of it which came between its reasoning and its answer; likewise.
+    /// The part of `transfer` between the end of its reasoning and its first answer token; empty if requests never
+    /// migrate.
     pub transfer_answering: Vec<Ticks>,
-    /// How often it moved; likewise.
+    /// How often it migrated; empty if requests never migrate.
     pub migrations: Vec<u32>,
-    /// The instance that it was on last; likewise.
+    /// The last instance that it was on; empty if requests never migrate.
     pub last_instance: Vec<u32>,
-    /// Quality of experience from its first token read on; empty without a pace.
+    /// Quality of experience from its first token read on; empty without a reading pace.
     pub qoe_answering: Vec<f64>,
-    /// The same from when that was asked for; empty where it was not.
+    /// Quality of experience from the target of its first token on; empty without such a target.
     pub qoe: Vec<f64>,
-    /// Tokens it has yielded.
+    /// Tokens that it has generated.
     pub generated: Vec<u32>,
-    /// Tokens that its first lookup found in the prefix cache.
+    /// Tokens of its prompt that its first lookup found in the prefix cache.
     pub cached: Vec<u32>,
-    /// The instance it was sent to.
+    /// The instance to which it was routed on arrival.
     pub instance: Vec<u32>,
     /// A [`Status`].
     pub status: Vec<u8>,

@@ -1,66 +1,69 @@
-//! Time integrals and counts of one instance, all exact integers.
+//! Counters and time integrals of one instance: exact integers.
 
 use serde::{Serialize, Serializer};
 
 use crate::cost::{Axis, Extrapolation, Moved};
 use crate::time::Ticks;
 
-/// What one instance did over the replay.
+/// The counters of one instance over the replay.
+///
+/// One field for each counter of the result.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct InstanceStats {
-    /// Blocks it has.
+    /// KV blocks of the instance.
     pub blocks: u64,
     /// Tokens in a block.
     pub block_tokens: u32,
-    /// Steps it took.
+    /// Steps that ended.
     pub steps: u64,
-    /// Time in which a step ran.
+    /// Ticks during which a step ran.
     pub busy_ticks: u64,
     /// Tokens computed by decoding requests.
     pub decode_tokens: u64,
-    /// Tokens computed by prefills, recomputation included.
+    /// Tokens computed by prefills, including recomputation.
     pub prefill_tokens: u64,
     /// Preemptions, by recompute and by swap.
     pub preemptions: u64,
-    /// Blocks copied out to the CPU's memory.
+    /// Blocks swapped out.
     pub swapped_out_blocks: u64,
-    /// Blocks copied back.
+    /// Blocks swapped in.
     pub swapped_in_blocks: u64,
-    /// Swaps that the CPU's memory had no room for, done by recompute.
+    /// Preemptions by recompute because the swap space was full.
     pub swap_overflows: u64,
-    /// Requests that left for another instance.
+    /// Requests that migrated to another instance.
     pub sent: u64,
-    /// Requests that came from another instance.
+    /// Requests that migrated from another instance.
     pub landed: u64,
-    /// Tokens for which the prefix cache was asked, once an admission.
+    /// Tokens looked up in the prefix cache, once an admission.
     pub prefix_queries: u64,
-    /// Tokens of those that it had.
+    /// Tokens of those that were found.
     pub prefix_hits: u64,
-    /// Known blocks that were lost to reuse.
+    /// Blocks whose known content was lost when they were reused.
     pub evictions: u64,
     /// Requests that finished.
     pub finished: u64,
-    /// The most requests admitted at once.
+    /// The most requests running at once.
     pub peak_running: u64,
     /// The most requests waiting at once.
     pub peak_waiting: u64,
-    /// The most blocks held at once.
+    /// The most blocks allocated at once.
     pub peak_blocks: u64,
-    /// Steps whose cost lies past what was measured.
+    /// Steps whose cost was extrapolated beyond the measurements.
     pub extrapolated: Extrapolated,
-    /// Integral of the running requests over time.
+    /// The time integral of the running requests.
     pub running_ticks: u128,
-    /// Integral of the waiting requests over time.
+    /// The time integral of the waiting requests.
     pub waiting_ticks: u128,
-    /// Integral of the tokens held in the cache over time.
+    /// The time integral of the tokens in the KV cache.
     pub kv_token_ticks: u128,
-    /// What it moved and computed, where the configuration says how to count.
+    /// Bytes and FLOPs, if the configuration says how to count them.
     pub traffic: Option<Moved>,
     #[serde(skip)]
+    /// Up to when `waiting_ticks` is counted.
     waiting_since: Ticks,
 }
 
-/// Steps past the end of what was measured, by axis.
+/// Steps whose cost was extrapolated, by the axis that ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Extrapolated([u64; Axis::ALL.len()]);
 
@@ -85,11 +88,12 @@ impl Serialize for Extrapolated {
 }
 
 impl InstanceStats {
+    /// The counters of an instance without steps.
     pub(crate) fn new(blocks: u64, block_tokens: u32) -> Self {
         Self { blocks, block_tokens, ..Self::default() }
     }
 
-    /// Books that `waiting` requests were queued since the last call.
+    /// Adds the time since the last call, during which `waiting` requests waited.
     #[inline]
     pub(crate) fn book_waiting(&mut self, waiting: u64, now: Ticks) {
         self.waiting_ticks += u128::from(waiting) * u128::from(now - self.waiting_since);

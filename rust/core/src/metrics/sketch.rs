@@ -12,13 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::series::Series;
 use crate::time::Ticks;
 
+/// The logarithm of the buckets in a power of two.
 const SUB_BITS: u32 = 7;
+/// Buckets in a power of two.
 const SUB: u64 = 1 << SUB_BITS;
 
 /// Counts of values by bucket, with exact moments.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "SketchWire", into = "SketchWire")]
 pub struct Sketch {
+    /// Counts by bucket, up to the last that has one.
     counts: Vec<u64>,
     count: u64,
     sum: u128,
@@ -118,6 +121,7 @@ impl Sketch {
     /// The largest relative error of a quantile.
     pub const RELATIVE_ERROR: f64 = 1.0 / 256.0;
 
+    /// The count of a bucket, which is added if there is none.
     #[inline]
     fn slot(&mut self, index: usize) -> &mut u64 {
         if index >= self.counts.len() {

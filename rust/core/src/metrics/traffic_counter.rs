@@ -6,8 +6,11 @@ use crate::cost::{Moved, StepShape, Traffic, Work};
 /// The sums over an instance's steps, and the coefficients that turn them into bytes and FLOPs.
 #[derive(Debug)]
 pub(crate) struct TrafficCounter {
+    /// The coefficients.
     traffic: Traffic,
+    /// The sums.
     work: Work,
+    /// Tokens in a block.
     block_tokens: u32,
 }
 

@@ -19,8 +19,11 @@ pub(crate) enum Condition {
 /// The comparison of a request field with a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Comparison {
+    /// The field.
     field: ReqField,
+    /// The comparison.
     op: Op,
+    /// The number.
     with: f64,
 }
 

@@ -1,9 +1,8 @@
 //! Expressions: small trees of fields, constants and operations.
 //!
-//! All values are IEEE doubles and all operations basic ones, which give the
-//! same bits on any machine; truth is 1 and 0. Counts of tokens and blocks are
-//! exact in a double, and rounding a moment cannot change an order, only make a
-//! tie, which the trace's row settles.
+//! All values are IEEE doubles, and all operations are basic ones, which give the same bits on any machine. Truth values
+//! are 1 and 0. Counts of tokens and blocks are exact in a double. Rounding a moment cannot change an order, only make a
+//! tie, which is broken by the row in the trace.
 
 use serde::Deserialize;
 
@@ -21,17 +20,17 @@ pub enum Op {
     Mul,
     /// `a / b`
     Div,
-    /// The whole number below `a / b`.
+    /// The largest whole number that is at most `a / b`.
     Floordiv,
-    /// The smallest.
+    /// The smallest of the arguments.
     Min,
-    /// The largest.
+    /// The largest of the arguments.
     Max,
     /// `-a`
     Neg,
     /// `|a|`
     Abs,
-    /// The largest `n` with `2^n <= a`; below 1 it is 0.
+    /// The largest whole `n` with `2^n <= a`, but at least 0.
     Ilog2,
     /// `a < b`
     Lt,
@@ -45,18 +44,18 @@ pub enum Op {
     Eq,
     /// `a != b`
     Ne,
-    /// All hold.
+    /// Whether all arguments hold.
     And,
-    /// One holds.
+    /// Whether an argument holds.
     Or,
-    /// It does not hold.
+    /// Whether the argument does not hold.
     Not,
-    /// The second where the first holds, else the third.
+    /// The second argument if the first holds, else the third.
     If,
 }
 
 impl Op {
-    /// Whether it says that something holds, or does not.
+    /// Whether its value is a truth value.
     #[inline]
     pub(super) fn tells(self) -> bool {
         use Op::{And, Eq, Ge, Gt, Le, Lt, Ne, Not, Or};
@@ -68,11 +67,12 @@ impl Op {
         matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
     }
 
-    /// Whether its value jumps where what is inside it drifts.
+    /// Whether its value changes in jumps although its arguments drift.
     pub(crate) fn jumps(self) -> bool {
         self.compares() || matches!(self, Self::Floordiv | Self::Ilog2)
     }
 
+    /// Whether it takes this number of arguments.
     fn takes(self, arguments: usize) -> bool {
         match self {
             Self::Add | Self::Mul | Self::Min | Self::Max | Self::And | Self::Or => arguments >= 1,
@@ -83,23 +83,23 @@ impl Op {
     }
 }
 
-/// What is made of one value for each instance.
+/// How the values of all instances are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aggregate {
-    /// Their mean; 0 of none.
+    /// Their mean; 0 without instances.
     Mean,
-    /// The smallest; 0 of none.
+    /// The smallest; 0 without instances.
     Min,
-    /// The largest; 0 of none.
+    /// The largest; 0 without instances.
     Max,
     /// Their sum.
     Sum,
-    /// How many instances there are.
+    /// The number of instances for which it holds.
     Count,
-    /// Whether it holds of one.
+    /// Whether it holds for an instance.
     Any,
-    /// Whether it holds of all.
+    /// Whether it holds for all instances.
     All,
 }
 
@@ -113,12 +113,12 @@ pub enum Expr {
     Field(Field),
     /// An operation.
     Op(Op, Vec<Expr>),
-    /// Over instances, of the roles given or of all.
+    /// An aggregate over the instances of these roles, or over all instances.
     Over(Aggregate, Box<Expr>, Option<Vec<u32>>),
 }
 
 impl Expr {
-    /// Whether it looks at a field of a request for which `test` holds.
+    /// Whether it reads a request field for which `test` holds.
     pub(crate) fn looks_at_request(&self, test: &dyn Fn(ReqField) -> bool) -> bool {
         match self {
             Self::Field(Field::Req(field)) => test(*field),
@@ -128,9 +128,8 @@ impl Expr {
         }
     }
 
-    /// Whether its value changes from step to step, or with time. A comparison, a
-    /// whole division by a constant and a logarithm change at moments that can be
-    /// told ahead, whatever is inside them.
+    /// Whether its value changes from step to step, or with time. A comparison, a whole division by a constant and a
+    /// logarithm do not count: they change at moments that are known ahead, whatever their arguments.
     pub(crate) fn drifts(&self) -> bool {
         match self {
             Self::Field(Field::Req(field)) => field.drifts(),
@@ -144,7 +143,7 @@ impl Expr {
         }
     }
 
-    /// Whether it looks at a field of an instance for which `test` holds.
+    /// Whether it reads an instance field for which `test` holds.
     pub(crate) fn looks_at(&self, test: &dyn Fn(InstField) -> bool) -> bool {
         match self {
             Self::Field(Field::Inst(_, field, _)) => test(*field),
@@ -155,7 +154,7 @@ impl Expr {
     }
 }
 
-/// An expression as it is written: the fields of one kind, and no others.
+/// An expression in JSON, which has the members of exactly one kind.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wire {

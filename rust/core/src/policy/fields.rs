@@ -1,61 +1,61 @@
-//! What a policy may look at, by name.
+//! The fields that a policy can read, by name.
 
 use serde::Deserialize;
 
-/// Something about a request.
+/// A field of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReqField {
-    /// When it arrived, in seconds.
+    /// The time of its arrival, in seconds.
     ArrivalS,
-    /// Seconds since then.
+    /// Seconds since its arrival.
     AgeS,
-    /// Seconds since it last stopped running, or came to its instance; 0 while it runs.
+    /// Seconds since it last stopped running, or was routed to its instance; 0 while it runs.
     WaitingS,
-    /// The same in steps of its instance.
+    /// Steps of its instance since then; 0 while it runs.
     IdleSteps,
-    /// Seconds for which it has been admitted so far.
+    /// Seconds that it has been running so far.
     AttainedS,
-    /// When it entered its class, in seconds.
+    /// The time at which it entered its class, in seconds.
     JoinedS,
     /// Tokens of its prompt.
     PromptTokens,
-    /// Tokens that it has yielded.
+    /// Tokens that it has generated.
     GeneratedTokens,
-    /// Both together.
+    /// Prompt and generated tokens together.
     ContextTokens,
-    /// Tokens whose KV is in a cache, the GPU's or the CPU's.
+    /// Tokens whose KV is in the memory of the GPU or the CPU.
     KvTokens,
-    /// Blocks that it holds while it runs; else those it needs to come in.
+    /// Blocks that it holds, if it runs; else the blocks that its admission needs.
     Blocks,
     /// 0: prefill, 1: reasoning, 2: answering.
     Phase,
-    /// The trace's priority.
+    /// Its priority in the trace.
     Priority,
-    /// The trace's score.
+    /// Its score in the trace.
     Score,
-    /// The trace's tenant, as a number.
+    /// Its tenant in the trace, as a number.
     Tenant,
-    /// Quanta used up in its class.
+    /// Quanta that it has used up in its class.
     Quanta,
-    /// How often it gave way.
+    /// How often it was preempted.
     Preemptions,
-    /// Seconds until its reader has nothing left to read.
+    /// Seconds until its user has read all generated tokens.
     SlackS,
-    /// Seconds that its prompt alone would take.
+    /// Seconds that the prefill of its prompt alone would take.
     PrefillS,
-    /// Whether it is admitted.
+    /// Whether it is running.
     Running,
-    /// Tokens that it will yield in all.
+    /// Tokens that it will have generated at its end.
     OutputTokens,
-    /// Those of them still to come.
+    /// Tokens that it will still generate.
     RemainingTokens,
-    /// Those of them that are reasoning.
+    /// Tokens of its output that are reasoning.
     ReasoningTokens,
 }
 
 impl ReqField {
-    /// Whether it changes at each step, or with time.
+    /// Whether it changes from step to step, or with time.
     pub(crate) fn drifts(self) -> bool {
         matches!(
             self,
@@ -73,90 +73,90 @@ impl ReqField {
     }
 }
 
-/// Something about an instance.
+/// A field of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InstField {
-    /// Tokens of KV, on the GPU and with the CPU.
+    /// Tokens of KV in the memory of GPU and CPU.
     KvTokens,
-    /// Those on the GPU.
+    /// Tokens of KV in the memory of the GPU.
     GpuKvTokens,
-    /// Those with the CPU.
+    /// Tokens of KV in the memory of the CPU.
     CpuKvTokens,
-    /// Blocks that are free.
+    /// Free blocks.
     FreeBlocks,
-    /// Blocks in all.
+    /// All blocks.
     TotalBlocks,
     /// Tokens in a block.
     BlockTokens,
-    /// Blocks of the CPU's memory that are free.
+    /// Free blocks of the swap space.
     FreeCpuBlocks,
-    /// Share of the blocks that is taken.
+    /// The share of the blocks that is allocated.
     KvUsage,
-    /// Whether the request fits into what is free.
+    /// Whether the free blocks hold the request.
     Fits,
-    /// Requests admitted.
+    /// Running requests.
     Running,
-    /// Requests queued that are not swapped out.
+    /// Queued requests that are not swapped out.
     Waiting,
-    /// Requests swapped out.
+    /// Swapped-out requests.
     Swapped,
-    /// Requests there that have not finished.
+    /// Unfinished requests.
     Requests,
-    /// Those of them that have not finished their reasoning.
+    /// Unfinished requests whose reasoning has not ended.
     ReasoningRequests,
-    /// Those of them that have.
+    /// Unfinished requests whose reasoning has ended.
     AnsweringRequests,
-    /// Those of these in their first quantum.
+    /// Unfinished requests whose reasoning has ended and that are in their first quantum.
     FreshAnsweringRequests,
-    /// Requests in one class.
+    /// Unfinished requests in one class.
     ClassRequests,
-    /// Whether every reader has something left to read.
+    /// Whether every user of an answering request has a token left to read.
     AnsweringOnPace,
-    /// Context of the admitted requests, in tokens.
+    /// Tokens of context of the running requests.
     RunningTokens,
-    /// Tokens of prompt and output so far, over all unfinished requests.
+    /// Tokens of prompts and of outputs so far, over the unfinished requests.
     OutstandingTokens,
-    /// Mean time between its latest steps that decoded, in seconds.
+    /// The mean time between its latest decode steps, in seconds.
     MeanTokenIntervalS,
-    /// Seconds that the prompts not yet through would take one by one.
+    /// Seconds that the unfinished prefills would take one by one.
     PrefillDelayS,
-    /// Seconds that the request's prompt alone would take there.
+    /// Seconds that the prefill of the request's prompt alone would take there.
     PrefillS,
-    /// Blocks that all who are queued need to come in.
+    /// Blocks that the admission of all queued requests needs.
     WaitingBlocks,
-    /// Blocks that the first of them needs.
+    /// Blocks that the admission of the first queued request needs.
     HeadBlocks,
     /// Its role.
     Role,
     /// Tokens of the request's prompt that its prefix cache holds.
     PrefixTokens,
-    /// Its place in the cluster.
+    /// Its index in the cluster.
     Index,
 }
 
-/// Which instance a field is of.
+/// The instance that a field belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Who {
-    /// The one under consideration.
+    /// The instance under consideration.
     Candidate,
-    /// The one that the request is on.
+    /// The instance of the request.
     Here,
-    /// The one that was picked.
+    /// The instance that was picked.
     There,
 }
 
 /// A field of a request or an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
-    /// Of the request.
+    /// A field of the request.
     Req(ReqField),
-    /// Of an instance; the number is the class, for [`InstField::ClassRequests`].
+    /// A field of an instance; the number is the class, for [`InstField::ClassRequests`].
     Inst(Who, InstField, u32),
 }
 
 impl Field {
-    /// The field that `name` names, with the class where one is asked for.
+    /// The field of this name; `class` is the class if the field depends on one.
     pub(super) fn named(name: &str, class: u32) -> Option<Self> {
         let (scope, name) = name.split_once('.')?;
         let who = match scope {
@@ -170,6 +170,7 @@ impl Field {
     }
 }
 
+/// The variant of this name.
 fn by_name<'de, T: Deserialize<'de>>(name: &'de str) -> Option<T> {
     let deserializer = serde::de::value::StrDeserializer::<serde::de::value::Error>::new(name);
     T::deserialize(deserializer).ok()

@@ -6,8 +6,11 @@ use super::validity::Validity;
 /// A value and how it changes: `value + per_step * steps + per_tick * ticks`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Linear {
+    /// The value now.
     pub(crate) value: f64,
+    /// Its change in a step of the request.
     pub(crate) per_step: f64,
+    /// Its change in a tick.
     pub(crate) per_tick: f64,
 }
 

@@ -1,6 +1,6 @@
 //! Policies as data: expressions over the fields of requests and instances, and rules that choose by them.
 //!
-//! Nothing here knows the engine. An expression is evaluated in a [`Scope`], which gives the value of each field.
+//! Nothing here knows the engine. An expression is evaluated in a `Scope`, which gives the value of each field.
 
 mod condition;
 mod evaluate;

@@ -7,7 +7,9 @@ use super::linear::Linear;
 /// The bounds are never too long. If they are too short, the expression is only evaluated once more than needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
+    /// Steps of the request, at least 1.
     pub(crate) steps: u64,
+    /// Ticks, at least 1.
     pub(crate) ticks: u64,
 }
 

@@ -163,7 +163,7 @@ def replay(
     Parameters
     ----------
     config : dict
-        What the engine reads (see ``rust/core/src/config.rs``), of a composition that is covered
+        What the engine reads (see ``rust/core/src/config/``), of a composition that is covered
         (:func:`~paceline.testing.reference.policy_sim.covers`); ``leap`` and ``record_decisions`` make
         no difference.
     requests : sequence of TraceRequest

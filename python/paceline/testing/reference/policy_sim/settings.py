@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The scheduler of one instance, its fields as ``rust/core/src/config.rs`` names them."""
+    """The scheduler of one instance, its fields as ``rust/core/src/config/`` names them."""
 
     block_tokens: int
     max_num_batched_tokens: int

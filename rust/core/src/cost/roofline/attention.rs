@@ -51,11 +51,13 @@ pub struct WindowedAttention {
 }
 
 impl DecodeAttention {
+    /// Ticks of this attention in a step.
     #[inline]
     pub(super) fn at(self, shape: &StepShape) -> Ticks {
         self.memory(shape).max(self.compute(shape))
     }
 
+    /// Ticks to read and write memory.
     #[inline]
     fn memory(self, shape: &StepShape) -> Ticks {
         self.request_bytes
@@ -63,6 +65,7 @@ impl DecodeAttention {
             .saturating_add(self.kv_bytes.saturating_mul(shape.decode_kv))
     }
 
+    /// Ticks to compute.
     #[inline]
     fn compute(self, shape: &StepShape) -> Ticks {
         self.kv_flops.saturating_mul(shape.decode_kv)
@@ -88,6 +91,7 @@ impl DecodeAttention {
 }
 
 impl PrefillAttention {
+    /// Ticks of this attention in a step.
     #[inline]
     pub(super) fn at(self, shape: &StepShape) -> Ticks {
         let memory = self
@@ -116,11 +120,13 @@ impl WindowedAttention {
         }
     }
 
+    /// Ticks of the decoding requests in a step.
     #[inline]
     pub(super) fn decode(&self, shape: &StepShape) -> Ticks {
         self.decode.at(&self.seen(shape))
     }
 
+    /// Ticks of the requests in prefill in a step.
     #[inline]
     pub(super) fn prefill(&self, shape: &StepShape) -> Ticks {
         self.prefill.at(&self.seen(shape))

@@ -26,6 +26,7 @@ pub struct Experts {
 }
 
 impl Experts {
+    /// Ticks for `n` tokens.
     #[inline]
     pub(super) fn at(&self, n: u64) -> Ticks {
         if n == 0 {

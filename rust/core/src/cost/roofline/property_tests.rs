@@ -104,7 +104,7 @@ proptest! {
         }
     }
 
-    /// What is worked out beforehand is what would be worked out later.
+    /// Precomputed costs equal those computed later.
     #[test]
     fn a_prepared_cost_is_the_same(
         cost in mixture(),

@@ -53,6 +53,7 @@ pub struct Curve {
     ticks: Vec<i64>,
 }
 
+/// A curve as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {

@@ -22,6 +22,7 @@ pub struct Kernel {
     ticks: Vec<i64>,
 }
 
+/// A kernel as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {
@@ -54,7 +55,7 @@ pub(super) struct Column<'a> {
     places: [Place; 3],
 }
 
-/// A value on a stretch of a column, and how it goes on.
+/// A value on a stretch of a column, and how it continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Along {
     /// Ticks.
@@ -71,6 +72,7 @@ impl Kernel {
         self.context[self.context.len() - 1]
     }
 
+    /// The column at these prompt tokens, this history and these requests.
     pub(super) fn column(&self, tokens: u64, history: (u128, u128), requests: u64) -> Column<'_> {
         Column {
             kernel: self,
@@ -91,6 +93,7 @@ impl Column<'_> {
         self.fold(0, 0, widths, context)
     }
 
+    /// The value at point `context` of the last axis, with the axes from `axis` on still to be interpolated.
     fn fold(&self, axis: usize, row: usize, widths: [usize; 3], context: usize) -> i128 {
         let Some(&place) = self.places.get(axis) else {
             return i128::from(self.kernel.ticks[row + context]);
@@ -130,6 +133,7 @@ fn per_token(rise: i128, width: u64) -> i128 {
 }
 
 impl Along {
+    /// No attention: 0 ticks for ever.
     pub(super) const LEVEL: Self = Self { value: 0, slope: 0, left: u64::MAX };
 
     /// `self + alpha * (top - self)`, with `alpha` in units of 1 / [`ALPHA_ONE`].

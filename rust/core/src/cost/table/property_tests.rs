@@ -85,7 +85,7 @@ proptest! {
         }
     }
 
-    /// From wherever a run starts, the same steps cost the same.
+    /// A step costs the same in whichever run it is.
     #[test]
     fn runs_add_up_to_steps(
         cost in table(),

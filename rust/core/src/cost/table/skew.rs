@@ -29,6 +29,7 @@ pub struct Skew {
     alpha: Vec<i64>,
 }
 
+/// A skew as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Points {
@@ -64,7 +65,7 @@ impl Skew {
     /// a step. The longest context is longer than the mean.
     pub(super) fn at(&self, tokens: u64, requests: u64, context: u64, longest: u64) -> (i64, u64) {
         let cells = u128::from(self.cells);
-        // Batches past 2^96 request-tokens are nobody's; they only must not wrap.
+        // No real batch has 2^96 request-tokens or more; the product only must not wrap.
         let most = (u128::from(requests) * u128::from(longest)).min(1 << 96);
         let cell = (u128::from(context) * cells / most).min(cells - 1);
         let left = if cell + 1 == cells {

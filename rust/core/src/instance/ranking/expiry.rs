@@ -7,13 +7,14 @@ use crate::time::Ticks;
 /// Steps and moments at which ranks are to be evaluated again, by slot.
 #[derive(Debug, Default)]
 pub(crate) struct Expiry {
-    /// By the decode set's step, of its members.
-    by_step: StepWheel,
-    /// The same, of changes of class alone.
-    by_class: StepWheel,
-    /// By the instance's step, of queued requests.
-    by_idle: IndexedHeap<u64>,
-    by_time: IndexedHeap<Ticks>,
+    /// By the decode set's step: ranks of its members.
+    ranks: StepWheel,
+    /// By the decode set's step: classes of its members.
+    classes: StepWheel,
+    /// By the instance's step: ranks of queued requests.
+    idle: IndexedHeap<u64>,
+    /// By moment: ranks of any request.
+    times: IndexedHeap<Ticks>,
 }
 
 /// When the rank of one request may change; `None`: not by that clock.
@@ -32,92 +33,92 @@ pub(super) struct Expires {
 impl Expiry {
     /// Sets when the rank of a request may change. `step`: the clock's present step.
     pub(super) fn set(&mut self, slot: Slot, expires: Expires, step: u64) {
-        self.by_step.set_or_remove(slot, expires.step, step);
-        self.by_class.set_or_remove(slot, expires.class, step);
-        self.by_idle.set_or_remove(slot, expires.idle);
-        self.by_time.set_or_remove(slot, expires.time);
+        self.ranks.set_or_remove(slot, expires.step, step);
+        self.classes.set_or_remove(slot, expires.class, step);
+        self.idle.set_or_remove(slot, expires.idle);
+        self.times.set_or_remove(slot, expires.time);
     }
 
     /// Sets only the steps of the decode set.
     #[inline]
     pub(super) fn set_steps(&mut self, slot: Slot, rank: Option<u64>, class: Option<u64>, step: u64) {
-        self.by_step.set_or_remove(slot, rank, step);
-        self.by_class.set_or_remove(slot, class, step);
+        self.ranks.set_or_remove(slot, rank, step);
+        self.classes.set_or_remove(slot, class, step);
     }
 
     /// Sets only the step of the decode set at which the rank may change.
     #[inline]
     pub(super) fn set_step(&mut self, slot: Slot, due: u64, step: u64) {
-        self.by_step.set(slot, due, step);
+        self.ranks.set(slot, due, step);
     }
 
     #[inline(never)]
     pub(super) fn remove(&mut self, slot: Slot) {
-        self.by_step.remove(slot);
-        self.by_class.remove(slot);
-        self.by_idle.remove(slot);
-        self.by_time.remove(slot);
+        self.ranks.remove(slot);
+        self.classes.remove(slot);
+        self.idle.remove(slot);
+        self.times.remove(slot);
     }
 
     /// Forgets at which step of the decode set the rank of a request may change.
     pub(super) fn remove_step(&mut self, slot: Slot) {
-        self.by_step.remove(slot);
+        self.ranks.remove(slot);
     }
 
     /// Steps of the decode set, from `step` on, until the rank and the class of a
     /// request may change; `u64::MAX`: they do not.
     pub(super) fn steps_left(&self, slot: Slot, step: u64) -> (u64, u64) {
         let left = |wheel: &StepWheel| wheel.step(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
-        (left(&self.by_step), left(&self.by_class))
+        (left(&self.ranks), left(&self.classes))
     }
 
     /// A request whose rank may have changed by the decode set's `step`, and at which
     /// step that was.
     #[inline]
     pub(super) fn due_by_step(&self, step: u64) -> Option<(u64, Slot)> {
-        self.by_step.due(step)
+        self.ranks.due(step)
     }
 
     /// A queued request whose rank may have changed by the instance's `steps`.
     #[inline]
     pub(super) fn due_by_idle(&self, steps: u64) -> Option<Slot> {
-        self.by_idle.first().filter(|(due, _)| *due <= steps).map(|(_, slot)| slot)
+        self.idle.first().filter(|(due, _)| *due <= steps).map(|(_, slot)| slot)
     }
 
     /// A request whose rank may have changed by `now`.
     #[inline]
     pub(super) fn due_by_time(&self, now: Ticks) -> Option<Slot> {
-        self.by_time.first().filter(|(due, _)| *due <= now).map(|(_, slot)| slot)
+        self.times.first().filter(|(due, _)| *due <= now).map(|(_, slot)| slot)
     }
 
     /// The decode set's step at which a rank may change next.
     #[inline]
     pub(super) fn next_step(&self) -> u64 {
-        self.by_step.next()
+        self.ranks.next()
     }
 
     /// The decode set's step at which a class may change next.
     #[inline]
     pub(super) fn next_class(&self) -> u64 {
-        self.by_class.next()
+        self.classes.next()
     }
 
     /// The instance's step at which the rank of a queued request may change next.
     #[inline]
     pub(super) fn next_idle(&self) -> u64 {
-        self.by_idle.next()
+        self.idle.next()
     }
 
     /// The moment at which a rank may change next.
     #[inline]
     pub(super) fn next_time(&self) -> Ticks {
-        self.by_time.next()
+        self.times.next()
     }
 
     /// Whether a rank may change by the clock, or while its request is queued.
     #[inline]
     pub(super) fn has_drifting(&self) -> bool {
-        !self.by_time.is_empty() || !self.by_idle.is_empty()
+        !self.times.is_empty() || !self.idle.is_empty()
     }
 }
 

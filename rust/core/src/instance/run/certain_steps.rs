@@ -5,6 +5,7 @@ use crate::config::Admission;
 use crate::cost::StepShape;
 use crate::error::Error;
 use crate::instance::Instance;
+use crate::instance::ranking::Ranking;
 use crate::instance::scheduler::StepDraft;
 use crate::policy::ReqField;
 use crate::series::Series;
@@ -118,7 +119,7 @@ impl Instance {
     /// Ends the run in progress before the rank of a request changes that arrived at `now`.
     /// Returns when the run now ends, if that changed.
     pub(in crate::instance) fn truncate_by_rank(&mut self, now: Ticks) -> Option<Ticks> {
-        if !self.ranking.as_deref().is_some_and(|ranking| ranking.may_drift()) {
+        if !self.ranking.as_deref().is_some_and(Ranking::may_drift) {
             return None;
         }
         let run = *self.run.current().filter(|run| run.steps > 1)?;

@@ -14,7 +14,7 @@ pub(crate) struct RunState {
     shape: StepShape,
     /// The latest answer of [`Self::ended`], by its arguments: rules ask several
     /// times at one moment.
-    ended: Cell<Ended>,
+    ended: Cell<LatestEnded>,
     /// Since when requests are admitted and no step can be formed.
     standstill: Option<Ticks>,
 }
@@ -35,7 +35,7 @@ enum State {
 
 /// Steps of a run, by its start and length, that have ended at a moment.
 #[derive(Debug, Clone, Copy, Default)]
-struct Ended {
+struct LatestEnded {
     now: Ticks,
     start: Ticks,
     steps: u64,
@@ -149,7 +149,7 @@ impl RunState {
                     return latest.ended;
                 }
                 let ended = run.steps_ended(now);
-                self.ended.set(Ended { now, start: run.start, steps: run.steps, ended });
+                self.ended.set(LatestEnded { now, start: run.start, steps: run.steps, ended });
                 ended
             }
             _ => 0,

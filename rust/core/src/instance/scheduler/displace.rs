@@ -3,6 +3,7 @@
 use super::StepDraft;
 use crate::config::Admission;
 use crate::instance::Instance;
+use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::{Block, Released};
 use crate::trace::Trace;
@@ -21,7 +22,7 @@ impl Instance {
         trace: &Trace,
     ) -> bool {
         let Admission::Displace { most, .. } = self.settings.scheduler.admission else { return false };
-        if !self.ranking.as_deref().is_some_and(|ranking| ranking.may_displace()) {
+        if !self.ranking.as_deref().is_some_and(Ranking::may_displace) {
             return false;
         }
         let taken = self.seats_taken(draft);

@@ -17,6 +17,7 @@ mod swap;
 
 pub(crate) use draft::StepDraft;
 
+use super::ranking::Ranking;
 use super::{Instance, Recorder, StepRecord};
 use crate::config::Stage;
 use crate::error::Error;
@@ -130,7 +131,7 @@ impl Instance {
     /// Opens a step's draft.
     fn open_draft(&self, now: Ticks) -> StepDraft {
         let rules = &self.settings.scheduler;
-        let ranked = self.ranking.as_deref().map_or(0, |ranking| ranking.waiting());
+        let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
         let queued = self.queues.waiting().len() + ranked + self.queues.swapped().len() as u64;
         // A lone request delays no other, so its chunks need no limit.
         let lone = self.admitted() + queued <= 1 && !rules.threshold_when_alone;

@@ -2,7 +2,7 @@
 
 use crate::config::Admission;
 use crate::instance::Instance;
-use crate::instance::ranking::{Evaluation, List, Membership};
+use crate::instance::ranking::{Evaluation, List, Membership, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
 use crate::instance::view::OfInstance;
@@ -149,7 +149,7 @@ impl Instance {
     #[inline(never)]
     pub(super) fn evaluate_deferred(&mut self, now: Ticks, trace: &Trace) {
         let reached = self.batch.decode_set().step();
-        let keys = self.ranking.as_deref().is_some_and(|ranking| ranking.evaluates_always());
+        let keys = self.ranking.as_deref().is_some_and(Ranking::evaluates_always);
         while let Some((_, slot)) = self.due_member(reached) {
             self.evaluate_behind(slot, now, Some(0), keys, trace);
         }
@@ -214,7 +214,7 @@ impl Instance {
         if self.can_defer_ranks() && !self.defers_ranks() {
             self.evaluate_deferred(now, trace);
         }
-        if !self.settings.leap || self.ranking.as_deref().is_some_and(|ranking| ranking.may_drift()) {
+        if !self.settings.leap || self.ranking.as_deref().is_some_and(Ranking::may_drift) {
             self.refresh_drifting(now, trace);
         }
     }

@@ -6,6 +6,7 @@
 
 use super::{RequestView, seconds};
 use crate::instance::queues::Queued;
+use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
 use crate::policy::{InstField, Linear, Number, ReqField, Scope, Validity, Who};
@@ -104,12 +105,10 @@ impl Instance {
     /// that have ended.
     #[inline]
     fn is_behind(&self, field: InstField, now: Ticks) -> bool {
-        let next_rank = || self.ranking.as_deref().map_or(u64::MAX, |ranking| ranking.next_step());
+        let next_rank = || self.ranking.as_deref().map_or(u64::MAX, Ranking::next_step);
         let next_milestone = self.batch.decode_set().next_milestone();
         let next = match field {
-            InstField::ClassRequests => {
-                self.ranking.as_deref().map_or(u64::MAX, |ranking| ranking.next_class())
-            }
+            InstField::ClassRequests => self.ranking.as_deref().map_or(u64::MAX, Ranking::next_class),
             InstField::AnsweringOnPace if self.all_stay_on_pace(now) => return false,
             InstField::AnsweringOnPace if self.pace_depends_on_run(now) => return true,
             InstField::AnsweringOnPace | InstField::AnsweringRequests | InstField::ReasoningRequests => {
@@ -268,7 +267,7 @@ impl Instance {
             InstField::AnsweringRequests => whole(self.load.answering()),
             InstField::FreshAnsweringRequests => {
                 // Without quanta, no request ever uses one up.
-                let first = self.ranking.as_deref().and_then(|ranking| ranking.in_first_quantum());
+                let first = self.ranking.as_deref().and_then(Ranking::in_first_quantum);
                 whole(first.unwrap_or(self.load.answering()))
             }
             InstField::ClassRequests => whole(self.in_class(class)),

@@ -1,0 +1,414 @@
+//! The instances of a replay, and when their steps end.
+//!
+//! Everything that happens to an instance goes through the cluster, which keeps the calendar of steps and the counts of
+//! requests up to date.
+
+use super::calendar::Calendar;
+use crate::error::Error;
+use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
+use crate::metrics::{Columns, InstanceStats, Reason, Recorder, Sketch, Status};
+use crate::policy::InstField;
+use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+use crate::trace::Trace;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Cluster {
+    /// The instances, by index.
+    instances: Vec<Instance>,
+    trace: Trace,
+    /// What the instances write: the result by request.
+    recorder: Recorder,
+    /// When the step or run of each instance ends.
+    calendar: Calendar,
+    /// Instances that may start a step at this moment, once its other events have been handled.
+    free: Vec<usize>,
+    /// Requests sent to each instance and not finished.
+    outstanding: Vec<u64>,
+    /// Requests that finished or were rejected.
+    settled: u64,
+    /// Events so far.
+    events: u64,
+}
+
+/// What the instances of a replay did.
+pub(super) struct Recorded {
+    /// The result by request.
+    pub(super) columns: Columns,
+    /// Gaps between consecutive tokens.
+    pub(super) gaps: Sketch,
+    /// Counters by instance.
+    pub(super) stats: Vec<InstanceStats>,
+    /// Steps by instance, if decisions were recorded.
+    pub(super) decisions: Vec<Vec<StepRecord>>,
+}
+
+impl Cluster {
+    /// A cluster whose instances are idle.
+    pub(super) fn new(instances: Vec<Instance>, trace: Trace, recorder: Recorder) -> Self {
+        let n = instances.len();
+        Self {
+            instances,
+            trace,
+            recorder,
+            calendar: Calendar::new(n),
+            free: Vec::new(),
+            outstanding: vec![0; n],
+            settled: 0,
+            events: 0,
+        }
+    }
+
+    /// The number of instances.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.instances.len()
+    }
+
+    /// An instance.
+    #[inline]
+    pub(super) fn instance(&self, index: usize) -> &Instance {
+        &self.instances[index]
+    }
+
+    /// All instances.
+    #[inline]
+    pub(super) fn instances(&self) -> &[Instance] {
+        &self.instances
+    }
+
+    /// The trace.
+    #[inline]
+    pub(super) fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Requests sent to an instance and not finished.
+    #[inline]
+    pub(super) fn outstanding(&self, index: usize) -> u64 {
+        self.outstanding[index]
+    }
+
+    /// Requests that finished or were rejected.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// Whether every request of the trace finished or was rejected.
+    #[inline]
+    pub(super) fn all_settled(&self) -> bool {
+        self.settled == self.trace.len() as u64
+    }
+
+    /// Whether a request has finished.
+    pub(super) fn has_finished(&self, request: u32) -> bool {
+        self.recorder.columns.status[request as usize] == Status::Finished as u8
+    }
+
+    /// Events so far: ends of steps, arrivals, deliveries and runs of monitors.
+    #[inline]
+    pub(super) fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Counts an event that is not the end of a step.
+    #[inline]
+    pub(super) fn count_event(&mut self) {
+        self.events += 1;
+    }
+}
+
+/// Steps.
+impl Cluster {
+    /// When the next step or run ends, and on which instance.
+    #[inline]
+    pub(super) fn next_end(&self) -> (Ticks, usize) {
+        self.calendar.first()
+    }
+
+    /// Whether no other step ends at the moment at which a step of this instance has ended, and no request changed its
+    /// phase in it.
+    #[inline]
+    pub(super) fn is_alone(&self, index: usize, now: Ticks) -> bool {
+        !self.instances[index].has_phase_changes() && self.calendar.others_are_after(index, now)
+    }
+
+    /// Ends the step or run of an instance.
+    #[inline]
+    pub(super) fn end_step(&mut self, index: usize, now: Ticks) {
+        self.events += 1;
+        let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
+        self.outstanding[index] -= finished;
+        self.settled += finished;
+    }
+
+    /// Ends all steps that end now, by index, and marks their instances as free.
+    #[inline]
+    pub(super) fn end_steps(&mut self, now: Ticks) {
+        while let (time, index) = self.calendar.first()
+            && time == now
+        {
+            self.end_step(index, now);
+            self.free(index);
+        }
+    }
+
+    /// Marks an instance as free to start a step at this moment.
+    #[inline]
+    pub(super) fn free(&mut self, index: usize) {
+        self.calendar.clear(index);
+        self.free.push(index);
+    }
+
+    /// Starts a step on an instance, if it has one to run.
+    #[inline]
+    pub(super) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
+        let end = self.instances[index].begin(now, &self.trace, &mut self.recorder)?;
+        let dropped = self.instances[index].take_dropped();
+        if dropped > 0 {
+            self.outstanding[index] -= dropped;
+            self.settled += dropped;
+        }
+        self.calendar.set(index, end.unwrap_or(NEVER));
+        Ok(())
+    }
+
+    /// Starts a step on every free instance.
+    #[inline]
+    pub(super) fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
+        let mut free = std::mem::take(&mut self.free);
+        for index in free.drain(..) {
+            self.start_step(index, now)?;
+        }
+        self.free = free;
+        Ok(())
+    }
+
+    /// Sorts the free instances by index and removes duplicates.
+    pub(super) fn sort_free(&mut self) {
+        self.free.sort_unstable();
+        self.free.dedup();
+    }
+
+    /// Whether no instance runs a step.
+    pub(super) fn is_idle(&self) -> bool {
+        self.instances.iter().all(Instance::is_idle)
+    }
+
+    /// Makes the step in progress of every instance take `ticks`.
+    ///
+    /// # Errors
+    ///
+    /// If a step would end past the range of the clock.
+    pub(super) fn stretch_steps(&mut self, ticks: Ticks, now: Ticks) -> Result<(), Error> {
+        for (index, instance) in self.instances.iter_mut().enumerate() {
+            if let Some(end) = instance.stretch_step(ticks) {
+                if end > HORIZON {
+                    return Err(Error::ClockOverflow { seconds: now / TICKS_PER_SECOND, instance: index });
+                }
+                self.calendar.set(index, end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates the calendar after something happened to an instance: its run now ends at `end`, or where it did before.
+    fn reschedule(&mut self, index: usize, end: Option<Ticks>, now: Ticks) {
+        match end {
+            Some(end) if end > now => self.calendar.set(index, end),
+            Some(_) => {
+                // A step of the run ends at this very moment, and the run with it.
+                self.end_step(index, now);
+                self.free(index);
+            }
+            None => {
+                if self.instances[index].is_idle() && !self.free.contains(&index) {
+                    self.free.push(index);
+                }
+            }
+        }
+    }
+
+    /// The error of a replay in which nothing can happen any more although requests are left.
+    #[cold]
+    pub(super) fn no_progress(&self, now: Ticks) -> Error {
+        let left = self.trace.len() as u64 - self.settled;
+        let blocked = self.instances.iter().find_map(|instance| instance.blockage(now));
+        blocked.unwrap_or_else(|| Error::NoProgress {
+            instance: 0,
+            at: now,
+            rule: format!("{left} requests are on no instance and not in transfer"),
+        })
+    }
+}
+
+/// Requests.
+impl Cluster {
+    /// Rejects a request that no instance could ever serve.
+    pub(super) fn reject(&mut self, row: usize, reason: Reason) {
+        self.recorder.reject(row, reason);
+        self.settled += 1;
+    }
+
+    /// Sends an arriving request to an instance.
+    pub(super) fn send(&mut self, row: usize, index: usize, now: Ticks) {
+        self.outstanding[index] += 1;
+        let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+    }
+
+    /// The free instances on which a request changed its phase, by index.
+    pub(super) fn with_phase_changes(&mut self) -> Vec<usize> {
+        self.free.sort_unstable();
+        let changed = |index: &usize| self.instances[*index].has_phase_changes();
+        let changed: Vec<_> = self.free.iter().copied().filter(changed).collect();
+        for &index in &changed {
+            self.instances[index].sort_phase_changes();
+        }
+        changed
+    }
+
+    /// The next phase change on an instance, in order of admission: of which request in which slot.
+    pub(super) fn next_phase_change(&mut self, index: usize) -> Option<(PhaseChange, u32, u32)> {
+        let instance = &mut self.instances[index];
+        while let Some((change, slot)) = instance.pop_phase_change() {
+            let request = instance.request_in(slot);
+            if instance.still_runs(slot, request) {
+                return Some((change, slot, request));
+            }
+        }
+        None
+    }
+
+    /// What policies see of a request on an instance.
+    pub(super) fn view(&self, index: usize, slot: u32, now: Ticks) -> RequestView {
+        self.instances[index].view(slot, now)
+    }
+
+    /// A field of an instance, for a request, as of the instance's last finished step.
+    #[inline(never)]
+    pub(super) fn field(
+        &mut self,
+        index: usize,
+        field: InstField,
+        class: u32,
+        request: &Asking,
+        now: Ticks,
+    ) -> f64 {
+        let instance = &mut self.instances[index];
+        match instance.try_field(field, class, now) {
+            Some(value) => value,
+            None => instance.field((field, class), now, request, &self.trace, &mut self.recorder),
+        }
+    }
+
+    /// Books the steps of an instance's run that have ended by now.
+    pub(super) fn catch_up(&mut self, index: usize, now: Ticks) {
+        self.instances[index].apply_until(now, &self.trace, &mut self.recorder);
+    }
+
+    /// Ends the run of an instance with the step in progress.
+    pub(super) fn truncate_run(&mut self, index: usize, now: Ticks) {
+        let end = self.instances[index].truncate_run(now);
+        self.reschedule(index, end, now);
+    }
+
+    /// Makes a request ask to leave once the step in progress has ended.
+    pub(super) fn request_departure(&mut self, index: usize, slot: u32) {
+        self.instances[index].request_departure(slot);
+    }
+
+    /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
+    pub(super) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
+        self.outstanding[index] -= 1;
+        self.instances[index].migrate_out(slot, now, &self.trace)
+    }
+
+    /// Frees the blocks of a request whose KV has been read.
+    pub(super) fn free_migrated(&mut self, index: usize, slot: u32, now: Ticks) {
+        let end = self.instances[index].finish_transfer(slot, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+    }
+
+    /// Queues a migrated request, with its KV, on an instance.
+    pub(super) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
+        let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
+        self.outstanding[index] += 1;
+        self.reschedule(index, end, now);
+    }
+
+    /// Stops all instances at the end of the simulated time.
+    pub(super) fn halt<'a>(&mut self, in_transfer: impl Iterator<Item = &'a MigratingRequest>, now: Ticks) {
+        for instance in &mut self.instances {
+            instance.halt(now, &self.trace, &mut self.recorder);
+        }
+        for migrating in in_transfer {
+            migrating.write_unfinished(&mut self.recorder);
+        }
+    }
+
+    /// What the instances did.
+    pub(super) fn into_recorded(mut self) -> Recorded {
+        Recorded {
+            stats: self.instances.iter().map(Instance::stats).collect(),
+            decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
+            columns: self.recorder.columns,
+            gaps: self.recorder.gaps,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fixtures::{cluster, row};
+
+    #[test]
+    fn a_step_ends_when_its_cost_says_and_frees_its_instance() {
+        let mut cluster = cluster(&[10, 10], &[row(0, 20, 1), row(0, 30, 1)]);
+        assert!(cluster.is_idle());
+        cluster.send(0, 1, 0);
+        cluster.send(1, 0, 0);
+        cluster.start_steps(0).unwrap();
+        // A step takes 100 ticks and one more a token.
+        assert_eq!(cluster.next_end(), (120, 1));
+        assert!(!cluster.is_alone(1, 130), "another step ends at 130");
+        assert!(cluster.is_alone(1, 129));
+        cluster.end_steps(120);
+        assert_eq!((cluster.settled(), cluster.outstanding(1)), (1, 0));
+        assert_eq!(cluster.next_end(), (130, 0));
+        assert!(cluster.has_finished(0) && !cluster.has_finished(1));
+        cluster.end_steps(130);
+        assert!(cluster.all_settled() && cluster.is_idle());
+        assert_eq!(cluster.next_end().0, NEVER);
+    }
+
+    #[test]
+    fn an_arrival_at_the_end_of_a_step_ends_the_run_there() {
+        let mut cluster = cluster(&[10], &[row(0, 20, 50), row(221, 10, 1)]);
+        cluster.send(0, 0, 0);
+        cluster.start_steps(0).unwrap();
+        cluster.end_steps(120);
+        cluster.start_steps(120).unwrap();
+        // The prefill took 120 ticks. The 49 decodes take 101 each, and follow in one run.
+        assert_eq!(cluster.next_end(), (120 + 49 * 101, 0));
+        // The first decode ends as the request arrives: the run ends with it, and the next step admits the request.
+        cluster.send(1, 0, 221);
+        assert_eq!(cluster.next_end().0, NEVER);
+        cluster.start_steps(221).unwrap();
+        assert_eq!(cluster.next_end(), (221 + 111, 0));
+    }
+
+    #[test]
+    fn steps_are_stretched_to_the_same_end_and_not_past_the_clock() {
+        let mut cluster = cluster(&[10, 10], &[row(0, 20, 1), row(0, 30, 1)]);
+        cluster.send(0, 0, 0);
+        cluster.send(1, 1, 0);
+        cluster.start_steps(0).unwrap();
+        cluster.stretch_steps(500, 0).unwrap();
+        assert_eq!(cluster.next_end(), (500, 0));
+        assert!(!cluster.is_alone(0, 500));
+        let error = cluster.stretch_steps(NEVER, 0).unwrap_err();
+        assert!(matches!(error, Error::ClockOverflow { instance: 0, .. }), "{error}");
+    }
+}

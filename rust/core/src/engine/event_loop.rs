@@ -1,0 +1,208 @@
+//! The event loop: takes the next moment at which something happens, and runs its six phases.
+//!
+//! The order of events is total. At one moment ([`Simulation::run_moment`]):
+//!
+//! 1. **end steps**: the steps that end now end, by instance;
+//! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
+//! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
+//! 4. **run monitors**: the monitors that are due run;
+//! 5. **route arrivals**: the requests that arrive now are routed, in the order of the trace;
+//! 6. **start steps**: the instances that are free start a step.
+//!
+//! So a step sees every request that arrived by its start, and a rule sees each instance as of its last finished step.
+
+use super::arrivals::Arrivals;
+use super::cluster::Cluster;
+use super::live_migration::Migrations;
+use super::lockstep;
+use super::monitors::Monitors;
+use super::phase_routing::PhaseRouting;
+use super::router::Router;
+use crate::config::Lockstep;
+use crate::error::Error;
+use crate::instance::StepRecord;
+use crate::metrics::{Columns, InstanceStats, Sketch};
+use crate::time::{NEVER, Ticks};
+
+/// A replay: a state machine that is advanced until it is done.
+#[derive(Debug)]
+pub struct Simulation {
+    pub(super) cluster: Cluster,
+    pub(super) router: Router,
+    pub(super) arrivals: Arrivals,
+    pub(super) phase_routing: PhaseRouting,
+    pub(super) monitors: Monitors,
+    pub(super) migrations: Migrations,
+    /// What instances share that start their steps together.
+    pub(super) lockstep: Option<Lockstep>,
+    /// When the replay stops, even if requests are left.
+    pub(super) until: Ticks,
+    /// The moment of the latest event.
+    pub(super) clock: Ticks,
+    /// Whether the replay has ended.
+    pub(super) done: bool,
+}
+
+/// How far a replay is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Requests that finished or were rejected.
+    pub settled: u64,
+    /// Requests in the trace.
+    pub total: u64,
+    /// The simulated time.
+    pub clock: Ticks,
+}
+
+/// The result of a replay.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One entry a request.
+    pub columns: Columns,
+    /// Gaps between consecutive tokens of a request, over all requests.
+    pub gaps: Sketch,
+    /// One entry an instance.
+    pub stats: Vec<InstanceStats>,
+    /// The simulated time at the end.
+    pub end: Ticks,
+    /// Events that were simulated: the work of the replay.
+    pub events: u64,
+    /// The steps of each instance, if decisions were recorded.
+    pub decisions: Vec<Vec<StepRecord>>,
+}
+
+impl Simulation {
+    /// Advances by about `budget` events. Returns whether the replay is done.
+    ///
+    /// # Errors
+    ///
+    /// If the clock would pass its range, if a rule cannot pick, or if requests are left that can never finish.
+    pub fn advance(&mut self, budget: u64) -> Result<bool, Error> {
+        let stop = self.cluster.events().saturating_add(budget);
+        while !self.done && self.cluster.events() < stop {
+            if self.cluster.all_settled() {
+                // Copies that are still in transfer belong to requests that finished.
+                self.halt(self.clock);
+                break;
+            }
+            let (end, index) = self.cluster.next_end();
+            let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
+            if end.min(comes) == NEVER {
+                return Err(self.cluster.no_progress(self.clock));
+            }
+            let others = comes.min(self.monitors.next());
+            let now = end.min(others);
+            if now > self.until {
+                self.halt(self.until);
+                break;
+            }
+            self.clock = now;
+            if others == now || !self.restart_step(index, now)? {
+                self.run_moment(now)?;
+            }
+        }
+        Ok(self.done)
+    }
+
+    /// Handles everything that happens at one moment.
+    fn run_moment(&mut self, now: Ticks) -> Result<(), Error> {
+        self.end_steps(now);
+        self.route_phase_changes(now)?;
+        self.deliver_transfers(now);
+        self.run_monitors(now);
+        self.route_arrivals(now)?;
+        self.start_steps(now)
+    }
+
+    /// Ends a step at a moment at which only steps end. If no rule must see the cluster first, starts the next step of
+    /// the instance at once, which gives the same result as the six phases. Returns whether it did.
+    #[inline]
+    fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
+        self.cluster.end_step(index, now);
+        if self.lockstep.is_none() && (!self.may_migrate() || self.cluster.is_alone(index, now)) {
+            self.cluster.start_step(index, now)?;
+            return Ok(true);
+        }
+        self.cluster.free(index);
+        Ok(false)
+    }
+
+    /// Whether a rule or a monitor may migrate requests.
+    #[inline]
+    fn may_migrate(&self) -> bool {
+        self.phase_routing.has_rules() || !self.monitors.is_empty()
+    }
+
+    /// Phase 1: the steps that end now end, by instance.
+    #[inline]
+    fn end_steps(&mut self, now: Ticks) {
+        self.cluster.end_steps(now);
+    }
+
+    /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
+    #[inline]
+    fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
+        if self.may_migrate() {
+            self.phase_routing.route(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
+        }
+        Ok(())
+    }
+
+    /// Phase 3: requests and copies whose transfer ends now reach their target.
+    #[inline]
+    fn deliver_transfers(&mut self, now: Ticks) {
+        self.migrations.deliver(&mut self.cluster, now);
+    }
+
+    /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
+    #[inline]
+    fn run_monitors(&mut self, now: Ticks) {
+        if self.monitors.next() <= now {
+            self.monitors.run(&mut self.cluster, &mut self.migrations, now);
+            self.deliver_transfers(now);
+        }
+    }
+
+    /// Phase 5: the requests that arrive now are routed, in the order of the trace.
+    #[inline]
+    fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
+        self.arrivals.route(&mut self.cluster, &mut self.router, now)
+    }
+
+    /// Phase 6: the instances that are free start a step.
+    #[inline]
+    fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
+        match &self.lockstep {
+            None => self.cluster.start_steps(now),
+            Some(lockstep) => lockstep::start_together(lockstep, &mut self.cluster, now),
+        }
+    }
+
+    /// Stops the replay at `now`.
+    #[inline(never)]
+    fn halt(&mut self, now: Ticks) {
+        self.clock = now;
+        self.cluster.halt(self.migrations.in_transfer(), now);
+        self.done = true;
+    }
+
+    /// How far the replay is.
+    pub fn progress(&self) -> Progress {
+        let total = self.cluster.trace().len() as u64;
+        Progress { settled: self.cluster.settled(), total, clock: self.clock }
+    }
+
+    /// The result.
+    pub fn into_outcome(self) -> Outcome {
+        let (end, events) = (self.clock, self.cluster.events());
+        let recorded = self.cluster.into_recorded();
+        Outcome {
+            columns: recorded.columns,
+            gaps: recorded.gaps,
+            stats: recorded.stats,
+            end,
+            events,
+            decisions: recorded.decisions,
+        }
+    }
+}

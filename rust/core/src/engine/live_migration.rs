@@ -1,0 +1,305 @@
+//! Requests that migrate between instances.
+//!
+//! A request leaves the batch of its instance, its KV is transferred, and it queues on the target. In a live migration
+//! its KV is copied in stages while it keeps running, so that only the last stage is transferred while it is in no
+//! batch. The first stage copies all KV, each later one what the request has generated since.
+
+use super::cluster::Cluster;
+use super::network::{Network, Transfer};
+use crate::config::Links;
+use crate::instance::{MigratingRequest, RequestView};
+use crate::policy::Live;
+use crate::time::Ticks;
+
+/// A migration, from the moment at which it is decided.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Migration {
+    /// The request, by its row.
+    pub(super) request: u32,
+    /// The slot of the request on the source.
+    pub(super) slot: u32,
+    /// The instance that it leaves.
+    pub(super) source: usize,
+    /// The instance to which it migrates.
+    pub(super) target: usize,
+    /// Tokens whose KV is at the target already.
+    copied: u32,
+    /// Whether the request migrated elsewhere in the meantime.
+    void: bool,
+}
+
+impl Migration {
+    /// A migration of which nothing has been copied.
+    pub(super) fn new(request: u32, slot: u32, source: usize, target: usize) -> Self {
+        Self { request, slot, source, target, copied: 0, void: false }
+    }
+}
+
+/// The contents of a transfer.
+#[derive(Debug)]
+enum Payload {
+    /// A request that has left the batch; the source frees its slot.
+    Request { slot: u32, migrating: MigratingRequest },
+    /// A copy of the KV that a running request has so far.
+    Copy(Stage),
+}
+
+/// A stage of a live migration.
+#[derive(Debug, Clone, Copy)]
+struct Stage {
+    /// The migration, as it stands once this stage has been delivered.
+    migration: Migration,
+    /// How often the request had been preempted when copying began. Another preemption ends the migration.
+    preemptions: u32,
+    /// The number of this stage, from 1.
+    number: u32,
+    /// The rule of the live migration.
+    live: Live,
+}
+
+/// All migrations that have not ended.
+#[derive(Debug)]
+pub(super) struct Migrations {
+    /// Those whose request has not left its source.
+    under_way: Vec<Migration>,
+    /// Transfers of requests and of stages.
+    network: Network<Payload>,
+}
+
+impl Migrations {
+    /// No migrations.
+    pub(super) fn new(links: Option<Links>, instances: usize) -> Self {
+        Self { under_way: Vec::new(), network: Network::new(links, instances) }
+    }
+
+    /// When the next transfer is delivered.
+    #[inline]
+    pub(super) fn next_delivery(&self) -> Ticks {
+        self.network.next()
+    }
+
+    /// Requests that have left their source and not reached their target.
+    pub(super) fn in_transfer(&self) -> impl Iterator<Item = &MigratingRequest> {
+        self.network.in_transit().filter_map(|payload| match payload {
+            Payload::Request { migrating, .. } => Some(migrating),
+            Payload::Copy(_) => None,
+        })
+    }
+
+    /// Whether a request is about to leave its instance.
+    pub(super) fn is_under_way(&self, request: u32) -> bool {
+        self.under_way.iter().any(|migration| migration.request == request)
+    }
+
+    /// Forgets migrations whose request finished before it left.
+    pub(super) fn forget_finished(&mut self, cluster: &Cluster) {
+        self.under_way.retain(|migration| !cluster.has_finished(migration.request));
+    }
+
+    /// Removes the migration of a request that was asked to leave, and migrates it now.
+    pub(super) fn leave_as_asked(&mut self, slot: u32, request: u32, cluster: &mut Cluster, now: Ticks) {
+        if let Some(at) = self.under_way.iter().position(|migration| migration.request == request) {
+            let migration = Migration { slot, ..self.under_way.swap_remove(at) };
+            self.leave(&migration, cluster, now);
+        }
+    }
+
+    /// Migrates a request now, and voids a live migration of it that is under way.
+    pub(super) fn leave_at_once(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
+        for other in &mut self.under_way {
+            other.void |= other.request == migration.request;
+        }
+        self.leave(migration, cluster, now);
+    }
+
+    /// Begins the migration of a running request: in stages while it keeps running if `live` allows any, else once the
+    /// step in progress has ended.
+    pub(super) fn begin(
+        &mut self,
+        migration: Migration,
+        view: &RequestView,
+        live: Option<Live>,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) {
+        match live.filter(|live| live.stages > 0) {
+            None => self.leave_after_step(migration, cluster, now),
+            Some(live) => {
+                self.under_way.push(migration);
+                let stage = Stage { migration, preemptions: view.preemptions, number: 0, live };
+                self.copy(stage, view, cluster, now);
+            }
+        }
+    }
+
+    /// Delivers all transfers that are delivered by `now`.
+    #[inline]
+    pub(super) fn deliver(&mut self, cluster: &mut Cluster, now: Ticks) {
+        if self.network.next() <= now {
+            self.deliver_some(cluster, now);
+        }
+    }
+
+    /// As [`Self::deliver`], if there is one.
+    #[inline(never)]
+    fn deliver_some(&mut self, cluster: &mut Cluster, now: Ticks) {
+        while let Some(Transfer { source, target, payload }) = self.network.deliver(now) {
+            cluster.count_event();
+            match payload {
+                Payload::Request { slot, migrating } => {
+                    cluster.free_migrated(source, slot, now);
+                    cluster.migrate_in(target, &migrating, now);
+                }
+                Payload::Copy(stage) => self.follow(stage, cluster, now),
+            }
+        }
+    }
+
+    /// Continues a migration of which a stage has been delivered: with another stage, or with the request itself.
+    #[inline(never)]
+    fn follow(&mut self, stage: Stage, cluster: &mut Cluster, now: Ticks) {
+        let Migration { request, slot, source, copied, .. } = stage.migration;
+        cluster.catch_up(source, now);
+        let view = cluster.view(source, slot, now);
+        let void = self.under_way.iter().any(|other| other.request == request && other.void);
+        let stays = view.row == request && view.running && view.preemptions == stage.preemptions;
+        if void || !stays {
+            self.under_way.retain(|other| other.request != request);
+            return;
+        }
+        let left = cluster.instance(source).blocks_for(view.computed - copied);
+        if stage.number >= stage.live.stages || left <= stage.live.last_blocks {
+            self.under_way.retain(|other| other.request != request);
+            self.leave_after_step(stage.migration, cluster, now);
+            return;
+        }
+        self.copy(stage, &view, cluster, now);
+    }
+
+    /// Sends the next stage: the KV that the request has and the target has not.
+    fn copy(&mut self, last: Stage, view: &RequestView, cluster: &Cluster, now: Ticks) {
+        let Migration { source, target, copied, .. } = last.migration;
+        let bytes = cluster.instance(source).kv_bytes(view.computed - copied);
+        let migration = Migration { copied: view.computed, ..last.migration };
+        let payload = Payload::Copy(Stage { migration, number: last.number + 1, ..last });
+        self.network.send(Transfer { source, target, payload }, bytes, now);
+    }
+
+    /// Migrates a request once the step in progress on its source has ended: now if there is none.
+    fn leave_after_step(&mut self, migration: Migration, cluster: &mut Cluster, now: Ticks) {
+        let source = migration.source;
+        cluster.truncate_run(source, now);
+        if cluster.instance(source).is_idle() {
+            self.leave(&migration, cluster, now);
+        } else {
+            cluster.request_departure(source, migration.slot);
+            self.under_way.push(migration);
+        }
+    }
+
+    /// Removes a request from the batch of its source, and sends the KV that the target has not.
+    fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
+        let &Migration { slot, source, target, copied, .. } = migration;
+        let migrating = cluster.migrate_out(source, slot, now);
+        let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
+        self.network.send(
+            Transfer { source, target, payload: Payload::Request { slot, migrating } },
+            bytes,
+            now,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fixtures::{cluster, row};
+    use crate::time::{NEVER, TICKS_PER_SECOND};
+
+    /// One request that decodes on instance 0, whose next step ends at 221; a byte a tick and a latency of 7 ticks.
+    fn decoding() -> (Cluster, Migrations) {
+        let mut cluster = cluster(&[10, 10], &[row(0, 20, 50)]);
+        cluster.send(0, 0, 0);
+        cluster.start_steps(0).unwrap();
+        cluster.end_steps(120);
+        cluster.start_steps(120).unwrap();
+        let links = Links { bytes_per_s: TICKS_PER_SECOND as f64, latency: 7 };
+        (cluster, Migrations::new(Some(links), 2))
+    }
+
+    fn begin(cluster: &mut Cluster, migrations: &mut Migrations, live: Option<Live>, now: Ticks) {
+        let slot = cluster.instance(0).decoding()[0];
+        cluster.catch_up(0, now);
+        let view = cluster.view(0, slot, now);
+        migrations.begin(Migration::new(0, slot, 0, 1), &view, live, cluster, now);
+    }
+
+    /// Ends the step of instance 0 and lets a request that was asked to leave do so.
+    fn leave(cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
+        cluster.end_steps(now);
+        for source in cluster.with_phase_changes() {
+            while let Some((_, slot, request)) = cluster.next_phase_change(source) {
+                migrations.leave_as_asked(slot, request, cluster, now);
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_leaves_after_its_step_with_all_its_kv() {
+        let (mut cluster, mut migrations) = decoding();
+        begin(&mut cluster, &mut migrations, None, 200);
+        assert_eq!(cluster.next_end(), (221, 0));
+        leave(&mut cluster, &mut migrations, 221);
+        assert!(!migrations.is_under_way(0));
+        // 20 tokens of the prompt and one that was decoded, a byte each, and the latency.
+        assert_eq!(migrations.next_delivery(), 221 + 21 + 7);
+        assert_eq!(cluster.outstanding(0), 0);
+        migrations.deliver(&mut cluster, 248);
+        assert_eq!(cluster.outstanding(1), 0, "nothing is delivered early");
+        migrations.deliver(&mut cluster, 249);
+        assert_eq!((cluster.outstanding(1), migrations.next_delivery()), (1, NEVER));
+    }
+
+    #[test]
+    fn a_live_migration_transfers_at_last_only_what_was_not_copied() {
+        let (mut cluster, mut migrations) = decoding();
+        begin(&mut cluster, &mut migrations, Some(Live { stages: 1, last_blocks: 0 }), 200);
+        assert_eq!(migrations.next_delivery(), 200 + 20 + 7);
+        // By then the first decode has ended; the second ends at 322.
+        migrations.deliver(&mut cluster, 227);
+        assert_eq!(cluster.next_end(), (322, 0));
+        leave(&mut cluster, &mut migrations, 322);
+        assert_eq!(migrations.next_delivery(), 322 + 2 + 7, "two tokens were decoded since the copy");
+    }
+
+    #[test]
+    fn stages_follow_until_few_blocks_are_left() {
+        let (mut cluster, mut migrations) = decoding();
+        begin(&mut cluster, &mut migrations, Some(Live { stages: 3, last_blocks: 0 }), 200);
+        migrations.deliver(&mut cluster, 227);
+        // One token was decoded, so one block is left to copy: more than none, and a second stage follows.
+        assert_eq!(migrations.next_delivery(), 227 + 1 + 7);
+        let (mut cluster, mut migrations) = decoding();
+        begin(&mut cluster, &mut migrations, Some(Live { stages: 3, last_blocks: 1 }), 200);
+        migrations.deliver(&mut cluster, 227);
+        assert_eq!(
+            migrations.next_delivery(),
+            NEVER,
+            "one block is few enough: the request is asked to leave"
+        );
+    }
+
+    #[test]
+    fn a_request_that_migrates_elsewhere_voids_its_live_migration() {
+        let (mut cluster, mut migrations) = decoding();
+        begin(&mut cluster, &mut migrations, Some(Live { stages: 2, last_blocks: 0 }), 200);
+        cluster.truncate_run(0, 200);
+        cluster.end_steps(221);
+        let slot = cluster.instance(0).decoding()[0];
+        migrations.leave_at_once(&Migration::new(0, slot, 0, 1), &mut cluster, 221);
+        migrations.deliver(&mut cluster, 227);
+        assert!(!migrations.is_under_way(0));
+        // The sender's port was busy until 220: only the request itself is in transfer.
+        assert_eq!(migrations.next_delivery(), 221 + 21 + 7);
+    }
+}

@@ -1,0 +1,110 @@
+//! Asks rules about requests whose phase has changed: whose prefill or whose reasoning has ended.
+
+use super::cluster::Cluster;
+use super::live_migration::{Migration, Migrations};
+use super::router::Router;
+use crate::error::Error;
+use crate::instance::{Asking, PhaseChange};
+use crate::policy::Rule;
+use crate::time::Ticks;
+
+/// The rules that are asked when the phase of a request changes.
+#[derive(Debug)]
+pub(super) struct PhaseRouting {
+    /// Asked when a prefill has ended.
+    on_prefilled: Option<Rule>,
+    /// Asked when reasoning has ended.
+    on_answering: Option<Rule>,
+}
+
+impl PhaseRouting {
+    /// Phase routing by these rules.
+    pub(super) fn new(on_prefilled: Option<Rule>, on_answering: Option<Rule>) -> Self {
+        Self { on_prefilled, on_answering }
+    }
+
+    /// Whether there is any rule.
+    pub(super) fn has_rules(&self) -> bool {
+        self.on_prefilled.is_some() || self.on_answering.is_some()
+    }
+
+    /// Routes the requests whose phase changed in a step that ended now, by instance and in order of admission.
+    /// Requests that a monitor asked to leave migrate now; no rule is asked about these.
+    #[inline(never)]
+    pub(super) fn route(
+        &self,
+        cluster: &mut Cluster,
+        router: &mut Router,
+        migrations: &mut Migrations,
+        now: Ticks,
+    ) -> Result<(), Error> {
+        for source in cluster.with_phase_changes() {
+            while let Some((change, slot, request)) = cluster.next_phase_change(source) {
+                let rule = match change {
+                    PhaseChange::Departure => {
+                        migrations.leave_as_asked(slot, request, cluster, now);
+                        continue;
+                    }
+                    PhaseChange::Prefilled => &self.on_prefilled,
+                    PhaseChange::Answering => &self.on_answering,
+                };
+                let Some(rule) = rule else { continue };
+                let view = cluster.view(source, slot, now);
+                let asking = Asking { view, place: Some((source, slot)) };
+                let target = router.pick(rule, &asking, cluster, now)?;
+                if let Some(target) = target.filter(|&target| target != source) {
+                    let migration = Migration::new(request, slot, source, target);
+                    migrations.leave_at_once(&migration, cluster, now);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fixtures::{cluster, row};
+    use crate::policy::{Expr, Pick};
+
+    /// Runs the prefill of one request on instance 0 and asks `rule` about it.
+    fn after_prefill(rule: Option<Rule>) -> (Cluster, Migrations) {
+        let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
+        let mut router = Router::new(cluster.instances(), 1, None);
+        let mut migrations = Migrations::new(None, 2);
+        cluster.send(0, 0, 0);
+        cluster.start_steps(0).unwrap();
+        let (end, index) = cluster.next_end();
+        assert_eq!((end, index), (120, 0));
+        cluster.end_steps(end);
+        PhaseRouting::new(rule, None).route(&mut cluster, &mut router, &mut migrations, end).unwrap();
+        (cluster, migrations)
+    }
+
+    fn picks(index: f64) -> Rule {
+        let condition =
+            format!(r#"{{"op": "eq", "args": [{{"field": "inst.index"}}, {{"const": {index}}}]}}"#);
+        let r#where: Expr = serde_json::from_str(&condition).unwrap();
+        Rule::Pick(Pick { min: vec![], r#where: Some(r#where), accept: None, within: None })
+    }
+
+    #[test]
+    fn a_request_whose_prefill_ended_migrates_to_the_picked_instance() {
+        let (mut cluster, mut migrations) = after_prefill(Some(picks(1.0)));
+        assert_eq!((cluster.outstanding(0), cluster.outstanding(1)), (0, 0), "it is in transfer");
+        assert_eq!(migrations.in_transfer().count(), 1);
+        migrations.deliver(&mut cluster, 120);
+        assert_eq!((cluster.outstanding(0), cluster.outstanding(1)), (0, 1));
+        assert_eq!(migrations.in_transfer().count(), 0);
+    }
+
+    #[test]
+    fn a_request_stays_if_the_rule_picks_its_instance_or_none() {
+        for rule in [Some(picks(0.0)), Some(picks(7.0)), None] {
+            let (cluster, migrations) = after_prefill(rule);
+            assert_eq!(cluster.outstanding(0), 1);
+            assert_eq!(migrations.in_transfer().count(), 0);
+        }
+    }
+}

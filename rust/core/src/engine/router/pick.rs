@@ -1,0 +1,299 @@
+//! Picks the lowest instance by keys.
+
+use std::hint::select_unpredictable;
+
+use crate::policy::{Expr, Field, InstField, Pick, Scope, Who, sort_key_now};
+
+/// What a pick needs to know of the instances.
+pub(in crate::engine) trait Candidates: Scope {
+    /// Whether an instance could serve the request.
+    fn serves(&self, index: usize) -> bool;
+    /// A lower bound of a field that is read at once, if there is one.
+    fn lower_bound(&self, index: usize, field: InstField) -> Option<f64>;
+    /// A field of an instance.
+    fn field(&mut self, index: usize, field: InstField, class: u32) -> f64;
+    /// Whether a condition holds of the candidate.
+    fn holds(&mut self, condition: &Expr) -> bool;
+}
+
+/// The lowest instance by the keys of `pick`; if several are equal, the first. `uniform`: every instance refuses the
+/// same requests, so that all of them serve this one. `bounds`: room for a bound of each instance.
+#[inline]
+pub(super) fn lowest<V: Candidates>(
+    pick: &Pick,
+    view: &mut V,
+    uniform: bool,
+    bounds: &mut [LowerBound],
+) -> Option<usize> {
+    let all = uniform && pick.within.is_none();
+    match pick.min.as_slice() {
+        &[Expr::Field(Field::Inst(Who::Candidate, field, class))] => {
+            set_bounds(field, class, pick, view, all, bounds);
+            lowest_by_field(field, class, pick, view, bounds)
+        }
+        keys => lowest_by_keys(keys, pick, view, all),
+    }
+}
+
+/// Whether `pick` may pick an instance at all.
+#[inline(never)]
+fn may_pick<V: Candidates>(pick: &Pick, index: usize, view: &V) -> bool {
+    pick.within.as_ref().is_none_or(|roles| view.has_role(index, roles)) && view.serves(index)
+}
+
+/// Whether the condition of `pick` holds of an instance.
+#[inline]
+fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bool {
+    view.consider(index);
+    pick.r#where.as_ref().is_none_or(|condition| view.holds(condition))
+}
+
+/// What is known of a field of an instance while the lowest is searched for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LowerBound {
+    /// The bound.
+    least: f64,
+    /// Whether the bound is the field itself.
+    exact: bool,
+}
+
+impl LowerBound {
+    /// Of an instance that must not be picked.
+    pub(super) const EXCLUDED: Self = Self { least: f64::INFINITY, exact: true };
+}
+
+/// Sets the bound of every instance. `all`: every instance may be picked.
+#[inline]
+fn set_bounds<V: Candidates>(
+    field: InstField,
+    class: u32,
+    pick: &Pick,
+    view: &mut V,
+    all: bool,
+    bounds: &mut [LowerBound],
+) {
+    for (i, bound) in bounds.iter_mut().enumerate() {
+        *bound = if !all && !may_pick(pick, i, view) {
+            LowerBound::EXCLUDED
+        } else if let Some(least) = view.lower_bound(i, field) {
+            LowerBound { least, exact: false }
+        } else {
+            LowerBound { least: view.field(i, field, class), exact: true }
+        };
+    }
+}
+
+/// How often the instance with the lowest bound is examined before all instances are.
+const MOST_LOOKS: usize = 6;
+
+/// The lowest instance by one field; if several are equal, the first. Fields are finite numbers.
+///
+/// A field that only grows within a run is at least what it was when the run began, which is read at once. So the
+/// instance with the lowest bound is examined, until its bound is the field itself and its condition holds. In most
+/// cases that is one of the first few; otherwise all instances are examined in turn.
+#[inline]
+fn lowest_by_field<V: Candidates>(
+    field: InstField,
+    class: u32,
+    pick: &Pick,
+    view: &mut V,
+    bounds: &mut [LowerBound],
+) -> Option<usize> {
+    for _ in 0..MOST_LOOKS {
+        let (mut least, mut i) = (f64::INFINITY, 0);
+        for (other, bound) in bounds.iter().enumerate() {
+            let lower = bound.least < least;
+            least = select_unpredictable(lower, bound.least, least);
+            i = select_unpredictable(lower, other, i);
+        }
+        if least == f64::INFINITY {
+            return None;
+        }
+        if !bounds[i].exact {
+            bounds[i] = LowerBound { least: view.field(i, field, class), exact: true };
+            continue;
+        }
+        if meets_condition(pick, i, view) {
+            return Some(i);
+        }
+        bounds[i] = LowerBound::EXCLUDED;
+    }
+    let (mut found, mut least) = (None, f64::INFINITY);
+    for (i, bound) in bounds.iter().enumerate() {
+        if bound.least >= least {
+            continue;
+        }
+        let value = if bound.exact { bound.least } else { view.field(i, field, class) };
+        if value < least && meets_condition(pick, i, view) {
+            (found, least) = (Some(i), value);
+        }
+    }
+    found
+}
+
+/// The lowest instance by any keys; if several are equal, or there are no keys, the first. `all`: every instance may be
+/// picked.
+#[inline(never)]
+fn lowest_by_keys<V: Candidates>(keys: &[Expr], pick: &Pick, view: &mut V, all: bool) -> Option<usize> {
+    let mut best = Best::default();
+    for i in 0..view.instances() {
+        if !all && !may_pick(pick, i, view) {
+            continue;
+        }
+        view.consider(i);
+        if best.is_beaten(keys, view) && pick.r#where.as_ref().is_none_or(|condition| view.holds(condition)) {
+            best.replace(i);
+        }
+    }
+    best.found
+}
+
+/// The lowest item so far, and its sort keys.
+#[derive(Debug)]
+pub(in crate::engine) struct Best<T> {
+    /// The item.
+    found: Option<T>,
+    /// Its sort keys.
+    least: Vec<i64>,
+    /// The sort keys of the item considered last.
+    latest: Vec<i64>,
+}
+
+impl<T> Default for Best<T> {
+    fn default() -> Self {
+        Self { found: None, least: Vec::new(), latest: Vec::new() }
+    }
+}
+
+impl<T> Best<T> {
+    /// Whether the item that `view` considers now is lower.
+    pub(in crate::engine) fn is_beaten<V: Scope>(&mut self, keys: &[Expr], view: &mut V) -> bool {
+        let mut less = self.found.is_none();
+        self.latest.clear();
+        for (i, key) in keys.iter().enumerate() {
+            let value = sort_key_now(key, view);
+            if !less {
+                if value > self.least[i] {
+                    return false;
+                }
+                less = value < self.least[i];
+            }
+            self.latest.push(value);
+        }
+        less
+    }
+
+    /// Replaces it with the item that beat it.
+    pub(in crate::engine) fn replace(&mut self, found: T) {
+        self.found = Some(found);
+        std::mem::swap(&mut self.least, &mut self.latest);
+    }
+
+    /// The lowest item of all.
+    pub(in crate::engine) fn into_found(self) -> Option<T> {
+        self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::{Linear, Number, ReqField, Validity, holds_now};
+    use proptest::prelude::*;
+
+    /// An instance that is only its fields.
+    #[derive(Debug, Clone)]
+    struct Fake {
+        /// The field of the pick, and what it is known to be at least.
+        tokens: f64,
+        bound: Option<f64>,
+        /// The field of the pick's condition.
+        fits: bool,
+        serves: bool,
+        role: u32,
+    }
+
+    #[derive(Debug)]
+    struct Fakes {
+        instances: Vec<Fake>,
+        candidate: usize,
+    }
+
+    impl Scope for Fakes {
+        fn request(&mut self, _: ReqField, _: &mut Validity) -> Linear {
+            Linear::fixed(0.0)
+        }
+        fn instance(&mut self, _: Who, field: InstField, class: u32) -> f64 {
+            self.field(self.candidate, field, class)
+        }
+        fn instances(&self) -> usize {
+            self.instances.len()
+        }
+        fn has_role(&self, index: usize, roles: &[u32]) -> bool {
+            roles.contains(&self.instances[index].role)
+        }
+        fn consider(&mut self, index: usize) -> usize {
+            std::mem::replace(&mut self.candidate, index)
+        }
+    }
+
+    impl Candidates for Fakes {
+        fn serves(&self, index: usize) -> bool {
+            self.instances[index].serves
+        }
+        fn lower_bound(&self, index: usize, _: InstField) -> Option<f64> {
+            self.instances[index].bound
+        }
+        fn field(&mut self, index: usize, field: InstField, _: u32) -> f64 {
+            let fake = &self.instances[index];
+            match field {
+                InstField::Fits => f64::from(u8::from(fake.fits)),
+                _ => fake.tokens,
+            }
+        }
+        fn holds(&mut self, condition: &Expr) -> bool {
+            holds_now(condition, self)
+        }
+    }
+
+    fn fake() -> impl Strategy<Value = Fake> {
+        let bound = prop::option::of(0u8..4);
+        (0u8..8, bound, any::<bool>(), prop::bool::weighted(0.8), 0u32..2).prop_map(
+            |(tokens, below, fits, serves, role)| {
+                let tokens = f64::from(tokens);
+                let bound = below.map(|below| tokens - f64::from(below));
+                Fake { tokens, bound, fits, serves, role }
+            },
+        )
+    }
+
+    fn field(field: InstField) -> Expr {
+        Expr::Field(Field::Inst(Who::Candidate, field, 0))
+    }
+
+    proptest! {
+        #[test]
+        fn a_pick_equals_a_scan_of_all_instances(
+            instances in prop::collection::vec(fake(), 1..24), conditional in any::<bool>(),
+            within in prop::option::of(0u32..2), keys in 0usize..3,
+        ) {
+            let pick = Pick {
+                // The same key once or twice: by its bounds, or as any other keys.
+                min: vec![field(InstField::OutstandingTokens); keys],
+                r#where: conditional.then(|| field(InstField::Fits)),
+                accept: None,
+                within: within.map(|role| vec![role]),
+            };
+            let may = |fake: &Fake| {
+                fake.serves && (!conditional || fake.fits) && within.is_none_or(|role| fake.role == role)
+            };
+            let allowed = instances.iter().enumerate().filter(|(_, fake)| may(fake));
+            let key = |fake: &Fake| if keys == 0 { 0 } else { fake.tokens as u64 };
+            let expected = allowed.min_by_key(|(i, fake)| (key(fake), *i)).map(|(i, _)| i);
+            let uniform = instances.iter().all(|fake| fake.serves);
+            let mut bounds = vec![LowerBound::EXCLUDED; instances.len()];
+            let mut view = Fakes { instances, candidate: 0 };
+            prop_assert_eq!(lowest(&pick, &mut view, uniform, &mut bounds), expected);
+        }
+    }
+}

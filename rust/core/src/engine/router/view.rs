@@ -1,0 +1,142 @@
+//! What rules see: a request, and every instance as of its last finished step.
+
+use super::pick::Candidates;
+use crate::engine::cluster::Cluster;
+use crate::instance::Asking;
+use crate::metrics::Reason;
+use crate::policy::{Expr, Field, InstField, Linear, Number, ReqField, Scope, Validity, Who, holds_now};
+use crate::time::Ticks;
+
+/// See the module.
+pub(in crate::engine) struct RouterView<'a> {
+    /// The instances.
+    cluster: &'a mut Cluster,
+    /// The moment at which the rule is asked.
+    now: Ticks,
+    /// The request for which it is asked.
+    request: &'a Asking,
+    /// The instance under consideration.
+    candidate: usize,
+    /// The instance of the request, or the source of a pair.
+    here: Option<usize>,
+    /// The instance that was picked, or the target of a pair.
+    there: Option<usize>,
+}
+
+impl<'a> RouterView<'a> {
+    /// The view of a rule that picks an instance for `request`.
+    pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
+        let here = request.place.map(|(index, _)| index);
+        Self { cluster, now, request, candidate: 0, here, there: None }
+    }
+
+    /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
+    pub(in crate::engine) fn of_pair(
+        cluster: &'a mut Cluster,
+        request: &'a Asking,
+        (here, there): (usize, usize),
+        now: Ticks,
+    ) -> Self {
+        Self { cluster, now, request, candidate: here, here: Some(here), there: Some(there) }
+    }
+
+    /// The number of instances.
+    pub(super) fn len(&self) -> usize {
+        self.cluster.len()
+    }
+
+    /// The instances.
+    pub(super) fn cluster(&self) -> &Cluster {
+        self.cluster
+    }
+
+    /// The moment at which the rule is asked.
+    pub(super) fn now(&self) -> Ticks {
+        self.now
+    }
+
+    /// The tokens of the request's prompt and output.
+    pub(super) fn lengths(&self) -> (u32, u32) {
+        (self.request.view.prompt, self.request.view.output)
+    }
+
+    /// The row of the request in the trace.
+    pub(super) fn row(&self) -> usize {
+        self.request.view.row as usize
+    }
+
+    /// The instance of the request, or the source of a pair.
+    pub(super) fn here(&self) -> Option<usize> {
+        self.here
+    }
+
+    /// Sets the instance that was picked.
+    pub(super) fn set_there(&mut self, there: Option<usize>) {
+        self.there = there;
+    }
+
+    /// Sets the instance under consideration.
+    pub(in crate::engine) fn set_candidate(&mut self, candidate: usize) {
+        self.candidate = candidate;
+    }
+}
+
+impl Candidates for RouterView<'_> {
+    #[inline]
+    fn serves(&self, index: usize) -> bool {
+        let view = &self.request.view;
+        self.cluster.instance(index).rejects(view.prompt, view.output) == Reason::None
+    }
+
+    #[inline]
+    fn lower_bound(&self, index: usize, field: InstField) -> Option<f64> {
+        self.cluster.instance(index).at_least(field)
+    }
+
+    #[inline]
+    fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
+        self.cluster.field(index, field, class, self.request, self.now)
+    }
+
+    #[inline]
+    fn holds(&mut self, condition: &Expr) -> bool {
+        match *condition {
+            Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
+                self.field(self.candidate, field, class) != 0.0
+            }
+            _ => holds_now(condition, self),
+        }
+    }
+}
+
+impl Scope for RouterView<'_> {
+    fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear {
+        if field == ReqField::PrefillS {
+            let prompt = self.request.view.prompt;
+            let ticks = self.cluster.instance(self.candidate).predicted_prefill(prompt);
+            return Linear::fixed(crate::instance::seconds(ticks));
+        }
+        self.request.view.field(field, self.cluster.trace(), validity)
+    }
+
+    fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64 {
+        let index = match who {
+            Who::Candidate => Some(self.candidate),
+            Who::Here => self.here,
+            Who::There => self.there,
+        };
+        index.map_or(0.0, |index| self.field(index, field, class))
+    }
+
+    fn instances(&self) -> usize {
+        self.cluster.len()
+    }
+
+    fn has_role(&self, index: usize, roles: &[u32]) -> bool {
+        roles.contains(&self.cluster.instance(index).role())
+    }
+
+    fn consider(&mut self, index: usize) -> usize {
+        std::mem::replace(&mut self.candidate, index)
+    }
+}

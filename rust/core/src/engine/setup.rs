@@ -1,0 +1,125 @@
+//! Builds a replay from a configuration and a trace.
+
+use std::sync::Arc;
+
+use super::arrivals::Arrivals;
+use super::cluster::Cluster;
+use super::event_loop::Simulation;
+use super::live_migration::Migrations;
+use super::monitors::Monitors;
+use super::phase_routing::PhaseRouting;
+use super::router::{Decide, Router};
+use crate::config::{Admission, Config};
+use crate::error::Error;
+use crate::instance::{Instance, ObservedFields};
+use crate::kv::Prefixes;
+use crate::metrics::{OptionalColumns, Recorder};
+use crate::policy::{InstField, ReqField};
+use crate::time::NEVER;
+use crate::trace::Trace;
+
+impl Simulation {
+    /// A replay of `trace`, at its start.
+    ///
+    /// # Errors
+    ///
+    /// If a row of the trace breaks a rule that the engine relies on, or if the block size of its prefix ids does not
+    /// divide that of an instance.
+    pub fn new(config: &Config, trace: Trace) -> Result<Self, Error> {
+        Self::with_calls(config, trace, None)
+    }
+
+    /// A replay in which `calls` picks instances for the rules that call a callback.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`].
+    pub fn with_calls(config: &Config, trace: Trace, calls: Option<Box<dyn Decide>>) -> Result<Self, Error> {
+        trace.validate()?;
+        let instances = instances(config, &trace)?;
+        let mut routing = config.routing.clone();
+        let turns = routing.number_turns();
+        let router = Router::new(&instances, turns, calls);
+        let migrations = Migrations::new(config.links, instances.len());
+        let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        Ok(Self {
+            cluster: Cluster::new(instances, trace, recorder),
+            router,
+            monitors: Monitors::new(&routing.every),
+            arrivals: Arrivals::new(routing.on_arrival),
+            phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
+            migrations,
+            lockstep: config.lockstep.clone(),
+            until: config.until.unwrap_or(NEVER - 1),
+            clock: 0,
+            done: false,
+        })
+    }
+}
+
+/// The instances of a configuration, idle.
+pub(super) fn instances(config: &Config, trace: &Trace) -> Result<Vec<Instance>, Error> {
+    let prefixes = number_contents(config, trace)?;
+    let pairs = std::iter::zip(&config.instances, &prefixes).enumerate();
+    Ok(pairs
+        .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, observed_fields(config, i)))
+        .collect())
+}
+
+/// The columns that a result has beside those of every replay.
+fn optional_columns(config: &Config, trace: &Trace) -> OptionalColumns {
+    let routing = &config.routing;
+    OptionalColumns {
+        reasons: trace.reasoning_tokens.is_some(),
+        moves: routing.on_prefilled.is_some() || routing.on_answering.is_some() || !routing.every.is_empty(),
+        paced: config.pace.is_some(),
+        asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
+    }
+}
+
+/// The fields of an instance that a policy reads, which the instance keeps for that.
+fn observed_fields(config: &Config, index: usize) -> ObservedFields {
+    let displaces_when = match &config.instances[index].scheduler.admission {
+        Admission::Displace { when, .. } => when.as_ref(),
+        Admission::Wait => None,
+    };
+    let reads = |wanted: InstField| {
+        let test = |field| field == wanted;
+        config.routing.looks_at(&test) || displaces_when.is_some_and(|when| when.looks_at(&test))
+    };
+    ObservedFields {
+        leap: config.leap && config.lockstep.is_none(),
+        role: config.roles.get(index).copied().unwrap_or(0),
+        pace: config.pace,
+        on_pace: reads(InstField::AnsweringOnPace),
+        slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),
+        intervals: reads(InstField::MeanTokenIntervalS),
+        prefills: reads(InstField::PrefillDelayS),
+        asks_prefilled: config.routing.on_prefilled.is_some(),
+        asks_answering: config.routing.on_answering.is_some(),
+        records: config.record_decisions,
+    }
+}
+
+/// The contents of the trace's blocks for each instance that caches prefixes. Instances with the same block size share
+/// them.
+fn number_contents(config: &Config, trace: &Trace) -> Result<Vec<Arc<Prefixes>>, Error> {
+    let mut known: Vec<(Option<u32>, Arc<Prefixes>)> = Vec::new();
+    config
+        .instances
+        .iter()
+        .map(|instance| {
+            let size = instance.scheduler.prefix_cache.map(|_| instance.block_tokens);
+            if let Some((_, prefixes)) = known.iter().find(|(other, _)| *other == size) {
+                return Ok(Arc::clone(prefixes));
+            }
+            let prefixes = match size {
+                Some(block_tokens) => Prefixes::new(trace, block_tokens)?,
+                None => Prefixes::none(),
+            };
+            let prefixes = Arc::new(prefixes);
+            known.push((size, Arc::clone(&prefixes)));
+            Ok(prefixes)
+        })
+        .collect()
+}
