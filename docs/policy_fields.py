@@ -17,9 +17,9 @@ _TITLES = {
 _INTRODUCTION = """# What a policy can look at
 
 Made by `docs/policy_fields.py` from the definitions. The [guide](guides/policies.md) says where each may be
-used, and the [semantics](reference/policy-semantics.md#when-a-field-is-read-of-which-moment-it-is) as of which
-moment each is read. Times are in seconds. *Drifts* marks what changes from step to step: a queue key made of it
-needs a `Refresh`, unless a comparison, a `//` by a constant or `ilog2` turns it into steps.
+used, and [policy semantics](reference/policy-semantics.md) as of which moment each is read. Times are in
+seconds. *Drifts* marks what changes from step to step: a queue key made of it needs a `Refresh`, unless a
+comparison, a `//` by a constant or `ilog2` turns it into steps.
 """
 
 
