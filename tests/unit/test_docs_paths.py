@@ -12,6 +12,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "DESIGN.md",
     "docs/how-to-add.md",
     "docs/life-of-a-request.md",
     "docs/reference/policy-semantics.md",
@@ -66,8 +68,12 @@ def codes(text: str) -> Iterator[str]:
 
 
 def is_path(code: str) -> bool:
-    """Whether a code looks like a file or folder of the tree."""
-    return bool(PATH.fullmatch(code)) and ("/" in code or code.endswith(SUFFIXES))
+    """Whether a code looks like a file or folder of the tree, and not of what is built in it."""
+    return (
+        not code.startswith(".venv/")
+        and bool(PATH.fullmatch(code))
+        and ("/" in code or code.endswith(SUFFIXES))
+    )
 
 
 def absent(path: str) -> bool:
