@@ -14,7 +14,10 @@ PAGES = (
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "DESIGN.md",
+    "README.md",
+    "docs/determinism.md",
     "docs/how-to-add.md",
+    "docs/invariants.md",
     "docs/life-of-a-request.md",
     "docs/reference/policy-semantics.md",
 )
