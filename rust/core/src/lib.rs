@@ -42,6 +42,7 @@
 //! # Ok::<(), paceline_core::Error>(())
 //! ```
 
+mod collections;
 mod config;
 pub mod cost;
 mod engine;
@@ -59,11 +60,14 @@ pub use config::{
     PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Stage, Victim,
 };
 pub use cost::Cost;
-pub use engine::{Decide, Lockstep, Outcome, Progress, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, Seen, Simulation};
+pub use engine::{
+    CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide, Lockstep, Outcome, Progress,
+    Simulation,
+};
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
-pub use metrics::{Columns, NO_INSTANCE, Prefilled, Reason, Sketch, Status, Usage, Work};
+pub use metrics::{Columns, InstanceStats, NO_INSTANCE, Prefilled, Reason, Sketch, Status, Work};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use trace::{PrefixIds, Trace};

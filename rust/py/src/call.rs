@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use paceline_core::{Decide, Error, SEEN_OF_INSTANCE, SEEN_OF_REQUEST, Seen};
+use paceline_core::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide, Error};
 use pyo3::exceptions::{PyAttributeError, PyTypeError};
 use pyo3::prelude::*;
 
@@ -59,7 +59,9 @@ fn value(names: impl Iterator<Item = &'static str>, values: &[f64], name: &str, 
 impl RequestSight {
     /// One of its fields, by the engine's name of it.
     fn value(&self, name: &str) -> PyResult<f64> {
-        guarded(|| value(SEEN_OF_REQUEST.iter().map(|(name, _)| *name), &self.values, name, "a request"))
+        guarded(|| {
+            value(CALLBACK_REQUEST_FIELDS.iter().map(|(name, _)| *name), &self.values, name, "a request")
+        })
     }
 }
 
@@ -67,7 +69,9 @@ impl RequestSight {
 impl InstanceSight {
     /// One of its fields, by the engine's name of it.
     fn value(&self, name: &str) -> PyResult<f64> {
-        guarded(|| value(SEEN_OF_INSTANCE.iter().map(|(name, _)| *name), &self.values, name, "an instance"))
+        guarded(|| {
+            value(CALLBACK_INSTANCE_FIELDS.iter().map(|(name, _)| *name), &self.values, name, "an instance")
+        })
     }
 }
 
@@ -78,13 +82,13 @@ pub(crate) struct Routers {
 }
 
 impl Decide for Routers {
-    fn decide(&mut self, callable: usize, seen: &Seen) -> Result<Option<usize>, Error> {
+    fn decide(&mut self, callable: usize, view: &CallbackView) -> Result<Option<usize>, Error> {
         let answer = Python::attach(|py| -> PyResult<Option<usize>> {
             let Some(router) = self.routers.get(callable) else {
                 return Err(PyTypeError::new_err(format!("there is no router {callable}")));
             };
-            let request = RequestSight { row: seen.row, here: seen.here, values: seen.request.clone() };
-            let instances: Vec<InstanceSight> = seen
+            let request = RequestSight { row: view.row, here: view.here, values: view.request.clone() };
+            let instances: Vec<InstanceSight> = view
                 .instances
                 .iter()
                 .enumerate()

@@ -38,8 +38,9 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::guard::install();
         module.add("BUILD_PROFILE", super::build_profile())?;
-        let requests: Vec<_> = paceline_core::SEEN_OF_REQUEST.iter().map(|(name, _)| *name).collect();
-        let instances: Vec<_> = paceline_core::SEEN_OF_INSTANCE.iter().map(|(name, _)| *name).collect();
+        let requests: Vec<_> = paceline_core::CALLBACK_REQUEST_FIELDS.iter().map(|(name, _)| *name).collect();
+        let instances: Vec<_> =
+            paceline_core::CALLBACK_INSTANCE_FIELDS.iter().map(|(name, _)| *name).collect();
         module.add("SEEN_OF_REQUEST", requests)?;
         module.add("SEEN_OF_INSTANCE", instances)?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))

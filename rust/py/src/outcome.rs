@@ -66,7 +66,7 @@ struct Stats<'a> {
     end_ticks: u64,
     steps: u64,
     events: u64,
-    instances: &'a [paceline_core::Usage],
+    instances: &'a [paceline_core::InstanceStats],
 }
 
 fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {

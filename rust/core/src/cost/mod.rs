@@ -12,7 +12,7 @@ mod traffic;
 
 pub use affine::Affine;
 pub use roofline::Roofline;
-pub use table::{Axis, Beyond, Curve, Table};
+pub use table::{Axis, Curve, Extrapolation, Table};
 pub use traffic::{
     Attended, ExpertLoads, LOAD_FRACTION_BITS, Moved, PerRow, PerToken, Power, Traffic, Windows,
 };
@@ -119,9 +119,9 @@ impl Cost {
 
     /// What of a step lies past what was measured. It stays the same over a run.
     #[inline]
-    pub fn beyond(&self, shape: &StepShape) -> Beyond {
+    pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
         match self {
-            Self::Affine(_) | Self::Roofline(_) => Beyond::default(),
+            Self::Affine(_) | Self::Roofline(_) => Extrapolation::default(),
             Self::Table(cost) => cost.beyond(shape),
         }
     }

@@ -114,9 +114,9 @@ impl Axis {
 /// The axes that a step went past the end of: what it cost is an extrapolation
 /// there. A context counts from the last point on, the others past it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Beyond(u8);
+pub struct Extrapolation(u8);
 
-impl Beyond {
+impl Extrapolation {
     /// Whether there is none, as for every step inside the tables.
     #[inline]
     pub fn is_none(self) -> bool {
@@ -166,9 +166,9 @@ impl Table {
 
     /// What of a step lies past the ends of the tables. It stays the same over
     /// a run.
-    pub fn beyond(&self, shape: &StepShape) -> Beyond {
+    pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
-        let beyond = Beyond::default()
+        let beyond = Extrapolation::default()
             .with(Axis::Tokens, self.tokens.ends_before(requests.saturating_add(chunk)))
             .with(Axis::Rows, self.rows.ends_before(rows(shape)));
         let Some(kernel) = self.kernel(shape) else { return beyond };

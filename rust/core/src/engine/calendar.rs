@@ -1,101 +1,62 @@
-//! Which instance's step ends next.
-//!
-//! A tournament tree over the instances' times: the earliest is at the root,
-//! and changing one costs the logarithm of their number. Equal times go to the
-//! lowest index.
+//! When the current step or run of each instance ends.
 
-use std::hint::select_unpredictable;
-
+use crate::collections::Tournament;
 use crate::time::{NEVER, Ticks};
 
+/// The ends of the instances' steps; the earliest is read at once.
 #[derive(Debug)]
 pub(crate) struct Calendar {
-    /// Leaves, a power of two.
-    width: usize,
-    /// The earliest below each node, time first, then whose it is: one number,
-    /// so that which is earlier needs no branch. The root is 1.
-    nodes: Vec<u128>,
-}
-
-#[inline]
-fn node(time: Ticks, index: usize) -> u128 {
-    u128::from(time) << 32 | u128::from(index as u32)
-}
-
-#[inline]
-fn time(node: u128) -> Ticks {
-    (node >> 32) as Ticks
+    ends: Tournament,
 }
 
 impl Calendar {
+    /// A calendar of `n` instances, none of which runs a step.
     pub(crate) fn new(n: usize) -> Self {
-        let width = n.next_power_of_two();
-        let mut nodes = vec![0; 2 * width];
-        for i in 0..width {
-            nodes[width + i] = node(NEVER, i);
-        }
-        for i in (1..width).rev() {
-            nodes[i] = nodes[2 * i];
-        }
-        Self { width, nodes }
+        Self { ends: Tournament::new(n) }
     }
 
-    /// The earliest time and whose it is.
+    /// The earliest end and its instance; if ends are equal, the instance with the lowest index. The time is
+    /// [`NEVER`] if no instance runs a step.
     #[inline]
     pub(crate) fn first(&self) -> (Ticks, usize) {
-        (time(self.nodes[1]), self.nodes[1] as u32 as usize)
+        self.ends.first()
     }
 
-    /// Whether all others come later than `time`.
+    /// Whether no instance but `index` ends a step at `time` or before.
     #[inline]
     pub(crate) fn others_are_after(&self, index: usize, time: Ticks) -> bool {
-        let (mut at, after) = (self.width + index, node(time, usize::MAX));
-        while at > 1 {
-            if self.nodes[at ^ 1] <= after {
-                return false;
-            }
-            at /= 2;
-        }
-        true
+        self.ends.others_exceed(index, time)
     }
 
-    /// Sets an instance's time.
+    /// Sets the end of an instance's step.
     #[inline]
     pub(crate) fn set(&mut self, index: usize, time: Ticks) {
-        let mut at = self.width + index;
-        let mut first = node(time, index);
-        self.nodes[at] = first;
-        while at > 1 {
-            let other = self.nodes[at ^ 1];
-            first = select_unpredictable(other < first, other, first);
-            at /= 2;
-            self.nodes[at] = first;
-        }
+        self.ends.set(index, time);
+    }
+
+    /// Removes an instance's step.
+    #[inline]
+    pub(crate) fn clear(&mut self, index: usize) {
+        self.set(index, NEVER);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    proptest! {
-        #[test]
-        fn the_first_equals_a_scan(
-            n in 1usize..20, sets in prop::collection::vec((0usize..20, 0u64..10), 1..60),
-        ) {
-            let mut calendar = Calendar::new(n);
-            let mut times = vec![NEVER; n];
-            for (index, time) in sets {
-                let index = index % n;
-                calendar.set(index, time);
-                times[index] = time;
-                let least = *times.iter().min().unwrap();
-                let first = times.iter().position(|&t| t == least).unwrap();
-                prop_assert_eq!(calendar.first(), (least, first));
-                let mut others = times.iter().enumerate().filter(|(other, _)| *other != index);
-                prop_assert_eq!(calendar.others_are_after(index, time), others.all(|(_, &other)| other > time));
-            }
-        }
+    #[test]
+    fn steps_end_in_order_of_time_and_index() {
+        let mut calendar = Calendar::new(3);
+        assert_eq!(calendar.first(), (NEVER, 0));
+        calendar.set(2, 5);
+        calendar.set(1, 5);
+        calendar.set(0, 9);
+        assert_eq!(calendar.first(), (5, 1));
+        assert!(!calendar.others_are_after(1, 5));
+        calendar.clear(1);
+        assert_eq!(calendar.first(), (5, 2));
+        assert!(calendar.others_are_after(2, 5));
+        assert!(!calendar.others_are_after(2, 9));
     }
 }

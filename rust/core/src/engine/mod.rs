@@ -19,17 +19,17 @@ use std::sync::Arc;
 
 use calendar::Calendar;
 pub use lockstep::Lockstep;
-use moves::{Question, Rules, Watch};
+use moves::{MonitorTimer, Question, Rules};
 use route::Router;
-pub use route::{Decide, Seen};
-pub use sight::{SEEN_OF_INSTANCE, SEEN_OF_REQUEST};
+pub use route::{CallbackView, Decide};
+pub use sight::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS};
 use transfers::Transfers;
 
 use crate::config::{Admission, Config, QueueOrder};
 use crate::error::Error;
-use crate::instance::{Asking, Instance, RequestView, StepRecord, Watched, World};
+use crate::instance::{Asking, Instance, ObservedFields, RequestView, StepRecord, World};
 use crate::kv::Prefixes;
-use crate::metrics::{Columns, Optional, Reason, Sketch, Status, Usage};
+use crate::metrics::{Columns, InstanceStats, OptionalColumns, Reason, Sketch, Status};
 use crate::policy::{InstField, ReqField};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
@@ -45,7 +45,7 @@ pub struct Simulation {
     router: Router,
     rules: Rules,
     transfers: Transfers,
-    watches: Vec<Watch>,
+    monitors: Vec<MonitorTimer>,
     clock: Ticks,
     next_arrival: usize,
     settled: u64,
@@ -73,7 +73,7 @@ pub struct Outcome {
     /// Gaps between the tokens of a request, over all requests.
     pub gaps: Sketch,
     /// One entry an instance.
-    pub usage: Vec<Usage>,
+    pub usage: Vec<InstanceStats>,
     /// When the last thing happened.
     pub end: Ticks,
     /// Moments at which something changed: what the replay paid for.
@@ -104,13 +104,13 @@ impl Simulation {
         let prefixes = number_contents(config, &trace)?;
         let instances: Vec<_> = std::iter::zip(&config.instances, &prefixes)
             .enumerate()
-            .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, watched(config, i)))
+            .map(|(i, (instance, prefixes))| Instance::new(i, instance, prefixes, observed_fields(config, i)))
             .collect();
         let mut routing = config.routing.clone();
         let turns = routing.number_turns();
         let moves =
             routing.on_prefilled.is_some() || routing.on_answering.is_some() || !routing.every.is_empty();
-        let optional = Optional {
+        let optional = OptionalColumns {
             reasons: trace.reasoning_tokens.is_some(),
             moves,
             paced: config.pace.is_some(),
@@ -127,10 +127,10 @@ impl Simulation {
                 on_answering: routing.on_answering.clone(),
             },
             transfers: Transfers::new(config.links, instances.len()),
-            watches: routing
+            monitors: routing
                 .every
                 .iter()
-                .map(|monitor| Watch {
+                .map(|monitor| MonitorTimer {
                     next: monitor.period,
                     period: monitor.period,
                     actions: monitor.actions.clone(),
@@ -171,14 +171,14 @@ impl Simulation {
             if now == NEVER && self.settled < self.world.trace.len() as u64 {
                 return Err(self.no_progress());
             }
-            let watch = if now == NEVER { NEVER } else { self.next_watch() };
-            now = now.min(watch);
+            let monitor = if now == NEVER { NEVER } else { self.next_monitor() };
+            now = now.min(monitor);
             if now > self.until {
                 self.halt(now);
                 break;
             }
             self.clock = now;
-            let others = comes.min(watch);
+            let others = comes.min(monitor);
             if others > now {
                 // Nobody can be sent anywhere now, so the next step can start
                 // whatever else ends at this moment, unless a rule is asked: it
@@ -201,8 +201,8 @@ impl Simulation {
                     self.ask_rules(now)?;
                 }
                 self.land(now);
-                if watch <= now {
-                    self.watch(now);
+                if monitor <= now {
+                    self.run_monitors(now);
                     self.land(now);
                 }
             }
@@ -243,14 +243,14 @@ impl Simulation {
 
     /// Has an instance start its next step once this moment's arrivals are in.
     fn free(&mut self, index: usize) {
-        self.calendar.set(index, NEVER);
+        self.calendar.clear(index);
         self.starting.push(index);
     }
 
     /// Whether rules are asked when a step ends.
     #[inline]
     fn rules_are_asked(&self) -> bool {
-        self.rules.on_prefilled.is_some() || self.rules.on_answering.is_some() || !self.watches.is_empty()
+        self.rules.on_prefilled.is_some() || self.rules.on_answering.is_some() || !self.monitors.is_empty()
     }
 
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
@@ -280,12 +280,12 @@ impl Simulation {
                 return Err(Error::config("routing.on_arrival", rule));
             };
             self.router.sent(index);
-            self.deliver(row, index, now);
+            self.dispatch(row, index, now);
         }
         Ok(())
     }
 
-    fn deliver(&mut self, row: usize, index: usize, now: Ticks) {
+    fn dispatch(&mut self, row: usize, index: usize, now: Ticks) {
         let end = self.instances[index].arrive(row as u32, now, &mut self.world);
         self.recut(index, end, now);
     }
@@ -342,7 +342,7 @@ impl Simulation {
 }
 
 /// What is kept of an instance for those who look at it.
-fn watched(config: &Config, index: usize) -> Watched {
+fn observed_fields(config: &Config, index: usize) -> ObservedFields {
     let moody = match &config.instances[index].scheduler.admission {
         Admission::Displace { when, .. } => when.as_ref(),
         Admission::Wait => None,
@@ -351,7 +351,7 @@ fn watched(config: &Config, index: usize) -> Watched {
         let test = |field| field == wanted;
         config.routing.looks_at(&test) || moody.is_some_and(|when| when.looks_at(&test))
     };
-    Watched {
+    ObservedFields {
         role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: looks(InstField::AnsweringOnPace),

@@ -2,8 +2,8 @@
 
 use super::Simulation;
 use super::route::Best;
-use super::sight::Sight;
-use super::transfers::{Cargo, Migration, Transfer};
+use super::sight::RouterView;
+use super::transfers::{Migration, Payload, Transfer};
 use crate::error::Error;
 use crate::instance::{Asking, Occasion, RequestView};
 use crate::metrics::{Reason, Status};
@@ -39,7 +39,7 @@ impl Rules {
 
 /// Something that is looked at every so often.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct MonitorTimer {
     pub(super) next: Ticks,
     pub(super) period: Ticks,
     pub(super) actions: Vec<Action>,
@@ -94,7 +94,7 @@ impl Simulation {
         let parcel = self.depart(source, slot, now);
         let bytes = self.instances[source].kv_bytes(parcel.kv_tokens.saturating_sub(copied));
         self.router.left(source);
-        self.transfers.send(Transfer { source, slot, target, cargo: Cargo::Move(parcel) }, bytes, now);
+        self.transfers.send(Transfer { source, slot, target, payload: Payload::Move(parcel) }, bytes, now);
     }
 
     fn depart(&mut self, index: usize, slot: u32, now: Ticks) -> crate::instance::Parcel {
@@ -112,31 +112,31 @@ impl Simulation {
         let Self { rules, router, instances, world, .. } = self;
         let Some(rule) = rules.of(question) else { return Ok(None) };
         let here = asking.place.map(|(index, _)| index);
-        let mut sight = Sight { instances, world, now, asking, candidate: 0, there: None, here };
-        router.choose(rule, &mut sight)
+        let mut router_view = RouterView { instances, world, now, asking, candidate: 0, there: None, here };
+        router.choose(rule, &mut router_view)
     }
 
     /// Takes in what has come by `now`.
     #[inline]
     pub(super) fn land(&mut self, now: Ticks) {
         if self.transfers.next() <= now {
-            self.take_in(now);
+            self.deliver(now);
         }
     }
 
     #[inline(never)]
-    fn take_in(&mut self, now: Ticks) {
-        while let Some(Transfer { source, slot, target, cargo }) = self.transfers.pop(now) {
+    fn deliver(&mut self, now: Ticks) {
+        while let Some(Transfer { source, slot, target, payload }) = self.transfers.pop(now) {
             self.events += 1;
-            match cargo {
-                Cargo::Move(parcel) => {
+            match payload {
+                Payload::Move(parcel) => {
                     let end = self.instances[source].sent(slot, now, &mut self.world);
                     self.recut(source, end, now);
                     let end = self.instances[target].land(&parcel, now, &mut self.world);
                     self.router.sent(target);
                     self.recut(target, end, now);
                 }
-                Cargo::Copy { request, preemptions, copied, stage, live } => {
+                Payload::Copy { request, preemptions, copied, stage, live } => {
                     self.copied(
                         Migration { request, source, target, copied, void: false },
                         slot,
@@ -177,8 +177,8 @@ impl Simulation {
             return;
         }
         let bytes = instance.kv_bytes(since);
-        let cargo = Cargo::Copy { request, preemptions, copied: view.computed, stage: stage + 1, live };
-        self.transfers.send(Transfer { source, slot, target, cargo }, bytes, now);
+        let payload = Payload::Copy { request, preemptions, copied: view.computed, stage: stage + 1, live };
+        self.transfers.send(Transfer { source, slot, target, payload }, bytes, now);
     }
 
     /// Tells a request to leave once the step in progress has ended: at once if
@@ -218,21 +218,21 @@ impl Simulation {
 
     /// When something is to be looked at next.
     #[inline]
-    pub(super) fn next_watch(&self) -> Ticks {
-        self.watches.iter().map(|watch| watch.next).min().unwrap_or(NEVER)
+    pub(super) fn next_monitor(&self) -> Ticks {
+        self.monitors.iter().map(|timer| timer.next).min().unwrap_or(NEVER)
     }
 
     /// Looks at what is to be looked at now.
     #[inline(never)]
-    pub(super) fn watch(&mut self, now: Ticks) {
+    pub(super) fn run_monitors(&mut self, now: Ticks) {
         let status = &self.world.columns.status;
         let finished = |row: u32| status[row as usize] == Status::Finished as u8;
         self.transfers.migrations.retain(|migration| !finished(migration.request));
-        let mut watches = std::mem::take(&mut self.watches);
-        for watch in watches.iter_mut().filter(|watch| watch.next <= now) {
+        let mut monitors = std::mem::take(&mut self.monitors);
+        for timer in monitors.iter_mut().filter(|timer| timer.next <= now) {
             self.events += 1;
-            watch.next = watch.next.saturating_add(watch.period);
-            for Action::Migrate { source, target, choose, when, live } in &watch.actions {
+            timer.next = timer.next.saturating_add(timer.period);
+            for Action::Migrate { source, target, choose, when, live } in &timer.actions {
                 let sources = self.ranked(source, now);
                 // Mostly there is nobody to relieve.
                 let targets = if sources.is_empty() { Vec::new() } else { self.ranked(target, now) };
@@ -241,20 +241,20 @@ impl Simulation {
                         continue;
                     }
                     let nobody = self.nobody(now);
-                    let mut sight = self.pair(here, there, &nobody, now);
-                    if when.as_ref().is_none_or(|when| sight.holds(when)) {
+                    let mut router_view = self.pair(here, there, &nobody, now);
+                    if when.as_ref().is_none_or(|when| router_view.holds(when)) {
                         self.migrate(here, there, choose, *live, now);
                     }
                 }
             }
         }
-        self.watches = watches;
+        self.monitors = monitors;
     }
 
     /// A pair of instances, or each of them, is looked at, for `asking`.
-    fn pair<'a>(&'a mut self, here: usize, there: usize, asking: &'a Asking, now: Ticks) -> Sight<'a> {
+    fn pair<'a>(&'a mut self, here: usize, there: usize, asking: &'a Asking, now: Ticks) -> RouterView<'a> {
         let Self { instances, world, .. } = self;
-        Sight { instances, world, now, asking, candidate: here, there: Some(there), here: Some(here) }
+        RouterView { instances, world, now, asking, candidate: here, there: Some(there), here: Some(here) }
     }
 
     /// Nobody asks.
@@ -266,17 +266,17 @@ impl Simulation {
     fn ranked(&mut self, choice: &Choice, now: Ticks) -> Vec<usize> {
         let n = self.instances.len();
         let nobody = self.nobody(now);
-        let mut sight = self.pair(0, 0, &nobody, now);
+        let mut router_view = self.pair(0, 0, &nobody, now);
         let mut found: Vec<(Vec<i64>, usize)> = Vec::new();
         for index in 0..n {
-            sight.candidate = index;
-            if choice.within.as_ref().is_some_and(|roles| !sight.has_role(index, roles)) {
+            router_view.candidate = index;
+            if choice.within.as_ref().is_some_and(|roles| !router_view.has_role(index, roles)) {
                 continue;
             }
-            if choice.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
+            if choice.r#where.as_ref().is_some_and(|condition| !router_view.holds(condition)) {
                 continue;
             }
-            let keys = choice.min.iter().map(|key| sort_key_now(key, &mut sight)).collect();
+            let keys = choice.min.iter().map(|key| sort_key_now(key, &mut router_view)).collect();
             found.push((keys, index));
         }
         found.sort_unstable();
@@ -294,11 +294,11 @@ impl Simulation {
                 continue;
             }
             let asking = Asking { view, place: Some((source, slot)) };
-            let mut sight = self.pair(source, target, &asking, now);
-            if choose.r#where.as_ref().is_some_and(|condition| !sight.holds(condition)) {
+            let mut router_view = self.pair(source, target, &asking, now);
+            if choose.r#where.as_ref().is_some_and(|condition| !router_view.holds(condition)) {
                 continue;
             }
-            if best.is_beaten(&choose.min, &mut sight) {
+            if best.is_beaten(&choose.min, &mut router_view) {
                 best.take((slot, view));
             }
         }
@@ -310,13 +310,13 @@ impl Simulation {
         };
         self.transfers.migrations.push(migration);
         let bytes = self.instances[source].kv_bytes(view.computed);
-        let cargo = Cargo::Copy {
+        let payload = Payload::Copy {
             request: view.row,
             preemptions: view.preemptions,
             copied: view.computed,
             stage: 1,
             live,
         };
-        self.transfers.send(Transfer { source, slot, target, cargo }, bytes, now);
+        self.transfers.send(Transfer { source, slot, target, payload }, bytes, now);
     }
 }

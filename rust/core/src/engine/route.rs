@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::sight::Sight;
+use super::sight::RouterView;
 use crate::error::Error;
 use crate::instance::Instance;
 use crate::metrics::Reason;
@@ -16,15 +16,15 @@ pub trait Decide: Send {
     /// # Errors
     ///
     /// Ends the replay.
-    fn decide(&mut self, callable: usize, seen: &Seen) -> Result<Option<usize>, Error>;
+    fn decide(&mut self, callable: usize, view: &CallbackView) -> Result<Option<usize>, Error>;
 }
 
 /// What a callable is shown.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    /// The request's fields, in the order of [`SEEN_OF_REQUEST`].
+pub struct CallbackView {
+    /// The request's fields, in the order of [`CALLBACK_REQUEST_FIELDS`].
     pub request: Vec<f64>,
-    /// The fields of each instance, in the order of [`SEEN_OF_INSTANCE`].
+    /// The fields of each instance, in the order of [`CALLBACK_INSTANCE_FIELDS`].
     pub instances: Vec<Vec<f64>>,
     /// The instance that the request is on.
     pub here: Option<usize>,
@@ -41,7 +41,7 @@ pub(crate) struct Router {
     /// Whether every instance refuses the same requests.
     uniform: bool,
     /// Of each instance, while the lowest is looked for.
-    known: Vec<Known>,
+    bounds: Vec<LowerBound>,
     pub(super) calls: Option<Box<dyn Decide>>,
 }
 
@@ -58,7 +58,7 @@ impl Router {
             next: vec![0; turns],
             outstanding: vec![0; instances.len()],
             uniform,
-            known: vec![NOBODY; instances.len()],
+            bounds: vec![EXCLUDED; instances.len()],
             calls,
         }
     }
@@ -100,51 +100,51 @@ impl Router {
 
     /// Picks among the instances that could serve the request, as each was
     /// when its last step ended.
-    pub(crate) fn choose(&mut self, rule: &Rule, sight: &mut Sight) -> Result<Option<usize>, Error> {
-        let n = sight.instances.len();
+    pub(crate) fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Option<usize>, Error> {
+        let n = view.instances.len();
         let uniform = self.uniform;
-        let serves = |i: usize, sight: &Sight| uniform || sight.serves(i);
+        let serves = |i: usize, view: &RouterView| uniform || view.serves(i);
         Ok(match rule {
             &Rule::RoundRobin { turn } => {
                 let next = self.next[turn];
-                let picked = (next..n).chain(0..next).find(|&i| serves(i, sight));
+                let picked = (next..n).chain(0..next).find(|&i| serves(i, view));
                 if let Some(index) = picked {
                     self.next[turn] = if index + 1 == n { 0 } else { index + 1 };
                 }
                 picked
             }
             Rule::FewestRequests | Rule::FewestTokens => {
-                let (prompt, output) = (sight.asking.view.prompt, sight.asking.view.output);
-                self.count_out(rule, prompt, output, sight.now, sight.instances)
+                let (prompt, output) = (view.asking.view.prompt, view.asking.view.output);
+                self.count_out(rule, prompt, output, view.now, view.instances)
             }
-            Rule::Pick(pick) => best(pick, sight, uniform, &mut self.known),
+            Rule::Pick(pick) => best(pick, view, uniform, &mut self.bounds),
             Rule::FirstOf { rules } => {
                 for rule in rules {
-                    if let Some(index) = self.choose(rule, sight)? {
+                    if let Some(index) = self.choose(rule, view)? {
                         return Ok(Some(index));
                     }
                 }
                 None
             }
             Rule::Stay { when } => {
-                let here = sight.asking.place.map(|(index, _)| index);
-                sight.candidate = here.unwrap_or(0);
-                let stays = when.as_ref().is_none_or(|when| sight.holds(when));
+                let here = view.asking.place.map(|(index, _)| index);
+                view.candidate = here.unwrap_or(0);
+                let stays = when.as_ref().is_none_or(|when| view.holds(when));
                 here.filter(|_| stays)
             }
             Rule::Unless { of, when } => {
-                let picked = self.choose(of, sight)?;
-                sight.there = picked;
-                picked.filter(|_| !sight.holds(when))
+                let picked = self.choose(of, view)?;
+                view.there = picked;
+                picked.filter(|_| !view.holds(when))
             }
             Rule::Call { index } => {
-                let seen = sight.seen();
+                let shown = view.callback_view();
                 let Some(calls) = &mut self.calls else {
                     return Err(Error::config("routing", "calls a callable, and none was given"));
                 };
-                let picked = calls.decide(*index, &seen)?;
+                let picked = calls.decide(*index, &shown)?;
                 if let Some(picked) = picked
-                    && (picked >= n || !serves(picked, sight))
+                    && (picked >= n || !serves(picked, view))
                 {
                     let rule = format!(
                         "must give an instance from 0 to {} that can hold the request, gave {picked}",
@@ -177,23 +177,23 @@ impl Router {
 
 /// The lowest of those who may be picked, if it is acceptable. `uniform`: if
 /// anybody serves the request, all do.
-fn best(pick: &Pick, sight: &mut Sight, uniform: bool, known: &mut [Known]) -> Option<usize> {
+fn best(pick: &Pick, view: &mut RouterView, uniform: bool, bounds: &mut [LowerBound]) -> Option<usize> {
     let picked = match pick.min.as_slice() {
         &[Expr::Field(Field::Inst(Who::Candidate, field, class))] => {
-            lowest(field, class, pick, sight, uniform, known)
+            lowest(field, class, pick, view, uniform, bounds)
         }
-        keys => lowest_of_many(keys, pick, sight, uniform),
+        keys => lowest_of_many(keys, pick, view, uniform),
     }?;
-    sight.candidate = picked;
-    let accepted = pick.accept.as_ref().is_none_or(|accept| sight.holds(accept));
+    view.candidate = picked;
+    let accepted = pick.accept.as_ref().is_none_or(|accept| view.holds(accept));
     accepted.then_some(picked)
 }
 
 /// Whether a request may be sent to an instance at all.
 #[inline(never)]
-fn may(pick: &Pick, i: usize, sight: &Sight) -> bool {
-    let role = sight.instances[i].role();
-    pick.within.as_ref().is_none_or(|roles| roles.contains(&role)) && sight.serves(i)
+fn may(pick: &Pick, i: usize, view: &RouterView) -> bool {
+    let role = view.instances[i].role();
+    pick.within.as_ref().is_none_or(|roles| roles.contains(&role)) && view.serves(i)
 }
 
 /// The lowest by one field, the first of those that are equal. (Fields are numbers
@@ -208,48 +208,48 @@ fn lowest(
     field: InstField,
     class: u32,
     pick: &Pick,
-    sight: &mut Sight,
+    view: &mut RouterView,
     uniform: bool,
-    known: &mut [Known],
+    bounds: &mut [LowerBound],
 ) -> Option<usize> {
     let all = uniform && pick.within.is_none();
-    for (i, known) in known.iter_mut().enumerate() {
-        *known = if !all && !may(pick, i, sight) {
-            NOBODY
-        } else if let Some(least) = sight.instances[i].at_least(field) {
-            Known { least, exact: false }
+    for (i, bound) in bounds.iter_mut().enumerate() {
+        *bound = if !all && !may(pick, i, view) {
+            EXCLUDED
+        } else if let Some(least) = view.instances[i].at_least(field) {
+            LowerBound { least, exact: false }
         } else {
-            Known { least: sight.field(i, field, class), exact: true }
+            LowerBound { least: view.field(i, field, class), exact: true }
         };
     }
     for _ in 0..MOST_LOOKS {
         let (mut least, mut i) = (f64::INFINITY, 0);
-        for (other, known) in known.iter().enumerate() {
-            let lower = known.least < least;
-            least = select_unpredictable(lower, known.least, least);
+        for (other, bound) in bounds.iter().enumerate() {
+            let lower = bound.least < least;
+            least = select_unpredictable(lower, bound.least, least);
             i = select_unpredictable(lower, other, i);
         }
         if least == f64::INFINITY {
             return None;
         }
-        if !known[i].exact {
-            known[i] = Known { least: sight.field(i, field, class), exact: true };
+        if !bounds[i].exact {
+            bounds[i] = LowerBound { least: view.field(i, field, class), exact: true };
             continue;
         }
-        sight.candidate = i;
-        if pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition)) {
+        view.candidate = i;
+        if pick.r#where.as_ref().is_none_or(|condition| view.holds(condition)) {
             return Some(i);
         }
-        known[i] = NOBODY;
+        bounds[i] = EXCLUDED;
     }
     let (mut found, mut least) = (None, f64::INFINITY);
-    for (i, known) in known.iter().enumerate() {
-        if known.least >= least {
+    for (i, bound) in bounds.iter().enumerate() {
+        if bound.least >= least {
             continue;
         }
-        let value = if known.exact { known.least } else { sight.field(i, field, class) };
-        sight.candidate = i;
-        if value < least && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition)) {
+        let value = if bound.exact { bound.least } else { view.field(i, field, class) };
+        view.candidate = i;
+        if value < least && pick.r#where.as_ref().is_none_or(|condition| view.holds(condition)) {
             (found, least) = (Some(i), value);
         }
     }
@@ -261,27 +261,26 @@ const MOST_LOOKS: usize = 6;
 
 /// What is known of a field of an instance while the lowest is looked for.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct LowerBound {
     least: f64,
     exact: bool,
 }
 
 /// It may not be picked.
-const NOBODY: Known = Known { least: f64::INFINITY, exact: true };
+const EXCLUDED: LowerBound = LowerBound { least: f64::INFINITY, exact: true };
 
 /// The lowest by any keys, the first of those that are equal; or the first of
 /// all, by none.
 #[inline(never)]
-fn lowest_of_many(keys: &[Expr], pick: &Pick, sight: &mut Sight, uniform: bool) -> Option<usize> {
+fn lowest_of_many(keys: &[Expr], pick: &Pick, view: &mut RouterView, uniform: bool) -> Option<usize> {
     let all = uniform && pick.within.is_none();
     let mut best = Best::default();
-    for i in 0..sight.instances.len() {
-        if !all && !may(pick, i, sight) {
+    for i in 0..view.instances.len() {
+        if !all && !may(pick, i, view) {
             continue;
         }
-        sight.candidate = i;
-        if best.is_beaten(keys, sight) && pick.r#where.as_ref().is_none_or(|condition| sight.holds(condition))
-        {
+        view.candidate = i;
+        if best.is_beaten(keys, view) && pick.r#where.as_ref().is_none_or(|condition| view.holds(condition)) {
             best.take(i);
         }
     }
@@ -304,11 +303,11 @@ impl<T> Default for Best<T> {
 
 impl<T> Best<T> {
     /// Whether what is considered now comes before it.
-    pub(super) fn is_beaten(&mut self, keys: &[Expr], sight: &mut Sight) -> bool {
+    pub(super) fn is_beaten(&mut self, keys: &[Expr], view: &mut RouterView) -> bool {
         let mut less = self.found.is_none();
         self.latest.clear();
         for (i, key) in keys.iter().enumerate() {
-            let value = sort_key_now(key, sight);
+            let value = sort_key_now(key, view);
             if !less {
                 if value > self.least[i] {
                     return false;

@@ -1,14 +1,14 @@
 //! What a rule sees: the request that asks, and every instance as of its last
 //! finished step.
 
-use super::route::Seen;
+use super::route::CallbackView;
 use crate::instance::{Asking, Instance, World};
 use crate::metrics::Reason;
-use crate::policy::{Expr, Field, Form, InstField, Number, ReqField, Scope, Until, Who, holds_now};
+use crate::policy::{Expr, Field, InstField, Linear, Number, ReqField, Scope, Validity, Who, holds_now};
 use crate::time::Ticks;
 
 /// See the module.
-pub(crate) struct Sight<'a> {
+pub(crate) struct RouterView<'a> {
     pub(crate) instances: &'a mut [Instance],
     pub(crate) world: &'a mut World,
     pub(crate) now: Ticks,
@@ -22,7 +22,7 @@ pub(crate) struct Sight<'a> {
 }
 
 /// Fields of a request that a callable is shown.
-pub const SEEN_OF_REQUEST: [(&str, ReqField); 14] = [
+pub const CALLBACK_REQUEST_FIELDS: [(&str, ReqField); 14] = [
     ("arrival_s", ReqField::ArrivalS),
     ("age_s", ReqField::AgeS),
     ("attained_s", ReqField::AttainedS),
@@ -40,7 +40,7 @@ pub const SEEN_OF_REQUEST: [(&str, ReqField); 14] = [
 ];
 
 /// Fields of an instance that a callable is shown.
-pub const SEEN_OF_INSTANCE: [(&str, InstField); 23] = [
+pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 23] = [
     ("kv_tokens", InstField::KvTokens),
     ("gpu_kv_tokens", InstField::GpuKvTokens),
     ("cpu_kv_tokens", InstField::CpuKvTokens),
@@ -66,22 +66,23 @@ pub const SEEN_OF_INSTANCE: [(&str, InstField); 23] = [
     ("prefix_tokens", InstField::PrefixTokens),
 ];
 
-impl Sight<'_> {
+impl RouterView<'_> {
     /// Everything that a callable is shown.
-    pub(super) fn seen(&mut self) -> Seen {
-        let request = SEEN_OF_REQUEST.map(|(_, field)| self.request(field, &mut Until::EVER.clone()).value);
+    pub(super) fn callback_view(&mut self) -> CallbackView {
+        let request =
+            CALLBACK_REQUEST_FIELDS.map(|(_, field)| self.request(field, &mut Validity::EVER.clone()).value);
         let instances = (0..self.instances.len())
             .map(|index| {
                 self.candidate = index;
-                SEEN_OF_INSTANCE.map(|(_, field)| self.instance(Who::Candidate, field, 0)).to_vec()
+                CALLBACK_INSTANCE_FIELDS.map(|(_, field)| self.instance(Who::Candidate, field, 0)).to_vec()
             })
             .collect();
         let here = self.asking.place.map(|(index, _)| index);
-        Seen { request: request.to_vec(), instances, here, row: self.asking.view.row as usize }
+        CallbackView { request: request.to_vec(), instances, here, row: self.asking.view.row as usize }
     }
 }
 
-impl Sight<'_> {
+impl RouterView<'_> {
     /// Whether an instance could serve the request.
     pub(super) fn serves(&self, index: usize) -> bool {
         let view = &self.asking.view;
@@ -103,21 +104,21 @@ impl Sight<'_> {
     #[inline(never)]
     pub(super) fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
         let instance = &mut self.instances[index];
-        match instance.glimpse(field, class, self.now) {
+        match instance.try_field(field, class, self.now) {
             Some(value) => value,
-            None => instance.look(field, class, self.now, self.asking, self.world),
+            None => instance.field(field, class, self.now, self.asking, self.world),
         }
     }
 }
 
-impl Scope for Sight<'_> {
-    fn request(&mut self, field: ReqField, until: &mut Until) -> Form {
+impl Scope for RouterView<'_> {
+    fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear {
         if field == ReqField::PrefillS {
             let prompt = self.asking.view.prompt;
             let ticks = self.instances[self.candidate].predicted_prefill(prompt);
-            return Form::fixed(crate::instance::seconds(ticks));
+            return Linear::fixed(crate::instance::seconds(ticks));
         }
-        self.asking.view.field(field, &self.world.trace, until)
+        self.asking.view.field(field, &self.world.trace, validity)
     }
 
     fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64 {

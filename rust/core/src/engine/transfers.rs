@@ -14,7 +14,7 @@ use crate::time::{NEVER, TICKS_PER_SECOND, Ticks};
 
 /// What a transfer carries.
 #[derive(Debug)]
-pub(super) enum Cargo {
+pub(super) enum Payload {
     /// A request that has left, and whose slot is to be freed.
     Move(Parcel),
     /// A copy of what a request has so far, which goes on running.
@@ -38,7 +38,7 @@ pub(super) struct Transfer {
     pub(super) source: usize,
     pub(super) slot: u32,
     pub(super) target: usize,
-    pub(super) cargo: Cargo,
+    pub(super) payload: Payload,
 }
 
 /// A migration under way, from the moment it was decided until the request
@@ -126,9 +126,9 @@ impl Transfers {
 
     /// Requests that are on their way.
     pub(super) fn on_their_way(&self) -> impl Iterator<Item = &Parcel> {
-        self.under_way.iter().flatten().filter_map(|transfer| match &transfer.cargo {
-            Cargo::Move(parcel) => Some(parcel),
-            Cargo::Copy { .. } => None,
+        self.under_way.iter().flatten().filter_map(|transfer| match &transfer.payload {
+            Payload::Move(parcel) => Some(parcel),
+            Payload::Copy { .. } => None,
         })
     }
 }

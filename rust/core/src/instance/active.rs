@@ -3,7 +3,7 @@
 //! Records live in slots that are reused, so the ones in use stay close
 //! together in memory however long the trace is.
 
-use crate::kv::{Held, Owner};
+use crate::kv::{BlockTable, ContentOwner};
 use crate::time::Ticks;
 
 /// A slot in [`ActiveTable`].
@@ -54,7 +54,7 @@ pub(crate) struct Active {
     /// Blocks it holds; while decoding, those of its computed tokens.
     pub(crate) count: u64,
     /// The blocks, where prefixes are cached.
-    pub(crate) held: Held,
+    pub(crate) held: BlockTable,
     /// While decoding, `computed` less the set's step counter.
     pub(crate) offset: i64,
     /// Where the set's gaps stood when the request joined it.
@@ -79,8 +79,8 @@ impl Active {
     }
 
     #[inline]
-    pub(crate) fn owner(&self) -> Owner {
-        Owner { request: self.request, prompt: self.prompt }
+    pub(crate) fn owner(&self) -> ContentOwner {
+        ContentOwner { request: self.request, prompt: self.prompt }
     }
 
     /// Whether it has a place in the order of admission.
@@ -110,7 +110,7 @@ impl ActiveTable {
             answering: false,
             turn: 0,
             count: 0,
-            held: Held::default(),
+            held: BlockTable::default(),
             offset: 0,
             joined: 0,
             out_since: Ticks::MAX,

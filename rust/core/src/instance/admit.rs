@@ -5,7 +5,7 @@ use super::form::Forming;
 use super::queue::Waiter;
 use super::{Chunk, Instance, Part, World};
 use crate::config::{Allocation, Gather, QueueOrder};
-use crate::kv::Owner;
+use crate::kv::ContentOwner;
 use crate::metrics::{Reason, Status};
 use crate::time::Ticks;
 
@@ -169,7 +169,7 @@ impl Instance {
             return 0;
         }
         let prompt = world.trace.prompt_tokens[waiter.request as usize];
-        let owner = Owner { request: waiter.request, prompt };
+        let owner = ContentOwner { request: waiter.request, prompt };
         self.memory.find(owner, (tokens - 1) / self.block_tokens, &self.prefixes, hits)
     }
 
@@ -178,7 +178,7 @@ impl Instance {
         let (memory, prefixes, block) = (&self.memory, &self.prefixes, self.block_tokens);
         self.waiting.sort_by_key(most, |waiter| {
             let prompt = world.trace.prompt_tokens[waiter.request as usize];
-            let owner = Owner { request: waiter.request, prompt };
+            let owner = ContentOwner { request: waiter.request, prompt };
             u32::MAX - memory.matched(owner, (prompt - 1) / block, prefixes)
         });
     }

@@ -19,8 +19,8 @@ use std::collections::BTreeMap;
 
 use super::Part;
 use super::active::{Active, ActiveTable, Phase, Slot};
-use super::agenda::Agenda;
-use crate::metrics::{Sketch, SuffixMaxima};
+use crate::collections::{StepWheel, SuffixMaxima};
+use crate::metrics::Sketch;
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -36,9 +36,9 @@ pub(crate) struct DecodeSet {
     /// Members by `offset mod block_tokens`.
     residues: Vec<u32>,
     /// Members by the step counter of their last token.
-    due: Agenda,
+    due: StepWheel,
     /// Members that reason, by that of their last token of reasoning.
-    turns: Agenda,
+    turns: StepWheel,
     /// Those of them who have come so far, with that of their answer's first
     /// token, which is the next: never many.
     starts: Vec<(u64, Slot)>,
@@ -70,8 +70,8 @@ impl DecodeSet {
             members: 0,
             kv_tokens: 0,
             residues: vec![0; block_tokens as usize],
-            due: Agenda::default(),
-            turns: Agenda::default(),
+            due: StepWheel::default(),
+            turns: StepWheel::default(),
             starts: Vec::new(),
             gaps: SuffixMaxima::default(),
             mark: 0,

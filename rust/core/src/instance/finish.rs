@@ -56,7 +56,7 @@ impl Instance {
         if members > 0 && (steps > 1 || !flight.begun) {
             let held = if flight.begun { self.decode.blocks_for_next() } else { 0 };
             let further = self.decode.blocks_for(steps) - held;
-            self.memory.take_loose(further).expect("Invariant: a run never outgrows the pool");
+            self.memory.allocate_unassigned(further).expect("Invariant: a run never outgrows the pool");
             self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
         }
         self.usage.extrapolated.add(flight.beyond, steps);

@@ -1,7 +1,7 @@
 //! The step, or run of equal steps, that an instance is in.
 
 use super::Instance;
-use crate::cost::Beyond;
+use crate::cost::Extrapolation;
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -20,7 +20,7 @@ pub(super) struct Flight {
     /// come at that very moment, before it starts.
     pub(super) begun: bool,
     /// What of its cost lies past what was measured.
-    pub(super) beyond: Beyond,
+    pub(super) beyond: Extrapolation,
     /// Whether the decode set runs.
     pub(super) decodes: bool,
 }
@@ -131,7 +131,7 @@ mod tests {
             (first, slope, copying) in (0u64..9, 0u64..3, 0u64..9), steps in 1u64..20, after in 0u64..200,
         ) {
             let series = Series { first, slope };
-            let beyond = Beyond::default();
+            let beyond = Extrapolation::default();
             let flight = Flight { start: 5, copying, series, steps, begun: true, beyond, decodes: true };
             let ends: Vec<Ticks> = (1..=steps).map(|k| flight.after(k)).collect();
             let now = 5 + after;

@@ -4,8 +4,8 @@
 use std::hint::select_unpredictable;
 
 use super::active::Slot;
-use super::order::Order;
 use super::rank::Rank;
+use crate::collections::IndexedHeap;
 
 /// No place.
 const NOWHERE: u32 = u32::MAX;
@@ -203,7 +203,7 @@ pub(super) struct Queued {
     latest: [(Rank, Slot); LATEST],
     /// How many of those there are, from the front on.
     few: usize,
-    others: Order<Rank>,
+    others: IndexedHeap<Rank>,
     best: Option<(Rank, Slot)>,
 }
 

@@ -7,7 +7,6 @@
 
 mod active;
 mod admit;
-mod agenda;
 mod ahead;
 mod check;
 mod decode_set;
@@ -21,7 +20,6 @@ mod lists;
 mod liveness;
 mod moving;
 mod observe;
-mod order;
 mod pace;
 mod preempt;
 mod queue;
@@ -54,7 +52,7 @@ pub(crate) use view::{RequestView, seconds};
 use crate::config::{Allocation, InstanceConfig, Pace, Preemption, QueueOrder, SchedulerConfig};
 use crate::cost::{Cost, StepShape};
 use crate::kv::{BlockPool, Memory, PrefixCache, Prefixes};
-use crate::metrics::{Columns, Reason, Sketch, Tally, Usage};
+use crate::metrics::{Columns, InstanceStats, Reason, Sketch, TrafficCounter};
 use crate::policy::ReqField;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -214,8 +212,8 @@ pub(crate) struct Instance {
     given_up: u64,
     /// Prompt and output tokens of unfinished requests, as of the last finished step.
     outstanding_tokens: u64,
-    usage: Usage,
-    tally: Option<Box<Tally>>,
+    usage: InstanceStats,
+    tally: Option<Box<TrafficCounter>>,
     log: Option<Vec<StepRecord>>,
     /// What the first step in progress decided, where decisions are kept.
     record: Option<Box<StepRecord>>,
@@ -224,7 +222,7 @@ pub(crate) struct Instance {
 /// What of an instance is looked at from outside, and kept for that.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
-pub(crate) struct Watched {
+pub(crate) struct ObservedFields {
     pub(crate) role: u32,
     pub(crate) pace: Option<Pace>,
     pub(crate) on_pace: bool,
@@ -241,7 +239,7 @@ impl Instance {
         index: usize,
         config: &InstanceConfig,
         prefixes: &Arc<Prefixes>,
-        watched: Watched,
+        observed: ObservedFields,
     ) -> Self {
         let scheduler = config.scheduler.clone();
         let ranking = match &scheduler.order {
@@ -258,7 +256,7 @@ impl Instance {
             Preemption::Recompute => 0,
             Preemption::Swap { blocks, .. } => blocks,
         };
-        let plans = !scheduler.schedule_ahead && !scheduler.is_layered() && !watched.records;
+        let plans = !scheduler.schedule_ahead && !scheduler.is_layered() && !observed.records;
         let mut cost = config.cost.clone();
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {
@@ -274,7 +272,7 @@ impl Instance {
                 .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
             steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
             idle_ranks: ranking.as_ref().is_some_and(ranked::may_idle),
-            predicts: watched.prefills || looks_at(ReqField::PrefillS),
+            predicts: observed.prefills || looks_at(ReqField::PrefillS),
             liveness: Liveness::new(ranking.as_ref()),
             ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
             swapped_by_rank: 0,
@@ -282,19 +280,19 @@ impl Instance {
             may_displace: false,
             landed: Vec::new(),
             cpu_kv: 0,
-            pacing: watched.pace.map(|pace| Box::new(Pacing::new(pace, watched.on_pace))),
-            pace_interval: watched.pace.map_or(0, |pace| pace.interval),
-            intervals: watched.intervals.then(Box::default),
+            pacing: observed.pace.map(|pace| Box::new(Pacing::new(pace, observed.on_pace))),
+            pace_interval: observed.pace.map_or(0, |pace| pace.interval),
+            intervals: observed.intervals.then(Box::default),
             prefill_delay: 0,
             decoded_at: 0,
             looked_at: Cell::default(),
-            watches_slack: watched.slack,
+            watches_slack: observed.slack,
             answering: 0,
             turning: Vec::new(),
-            asks_prefilled: watched.asks_prefilled,
-            asks_answering: watched.asks_answering,
+            asks_prefilled: observed.asks_prefilled,
+            asks_answering: observed.asks_answering,
             leaving: Vec::new(),
-            role: watched.role,
+            role: observed.role,
             kv_bytes_per_token: config.kv_bytes_per_token,
             scheduler,
             cost,
@@ -324,9 +322,9 @@ impl Instance {
             hits: Vec::new(),
             given_up: 0,
             outstanding_tokens: 0,
-            usage: Usage::new(config.blocks, config.block_tokens),
-            tally: Tally::new(config),
-            log: watched.records.then(Vec::new),
+            usage: InstanceStats::new(config.blocks, config.block_tokens),
+            tally: TrafficCounter::new(config),
+            log: observed.records.then(Vec::new),
             record: None,
         }
     }
@@ -486,7 +484,7 @@ impl Instance {
         std::mem::take(&mut self.given_up)
     }
 
-    pub(crate) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> InstanceStats {
         let mut usage = self.usage.clone();
         usage.evictions = self.memory.evictions();
         usage.traffic = self.tally.as_ref().map(|tally| tally.moved(&usage));

@@ -7,8 +7,8 @@ use super::active::{Phase, Slot};
 use super::ranks::Ranks;
 use super::view::{RequestView, seconds};
 use crate::cost::StepShape;
-use crate::kv::Owner;
-use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
+use crate::kv::ContentOwner;
+use crate::policy::{InstField, Linear, Number, ReqField, Scope, Validity, Who};
 use crate::series::Series;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -152,7 +152,7 @@ impl Instance {
 
     /// Takes the blocks of the decode set's step that has begun.
     pub(super) fn hold_next(&mut self) {
-        let taken = self.memory.take_loose(self.decode.blocks_for_next());
+        let taken = self.memory.allocate_unassigned(self.decode.blocks_for_next());
         taken.expect("Invariant: a run never outgrows the pool");
         self.usage.peak_blocks = self.usage.peak_blocks.max(self.memory.used());
     }
@@ -233,7 +233,7 @@ impl Instance {
 
     /// A field that policies ask of all instances, where that is quickly said.
     #[inline]
-    pub(crate) fn glimpse(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
+    pub(crate) fn try_field(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         if self.sequel.is_some() {
             return None;
         }
@@ -249,7 +249,7 @@ impl Instance {
 
     /// A field, for a request that asks, as of the last finished step.
     #[inline(never)]
-    pub(crate) fn look(
+    pub(crate) fn field(
         &mut self,
         field: InstField,
         class: u32,
@@ -269,7 +269,7 @@ impl Instance {
         match field {
             InstField::ClassRequests => self.in_class(class) as f64,
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
-            _ => self.field(field, class, now, Some(asking), &world.trace),
+            _ => self.compute_field(field, class, now, Some(asking), &world.trace),
         }
     }
 
@@ -280,7 +280,7 @@ impl Instance {
 
     /// A field of a run whose finished steps are booked, where it depends on that.
     #[inline(never)]
-    fn field(
+    fn compute_field(
         &mut self,
         field: InstField,
         class: u32,
@@ -326,7 +326,7 @@ impl Instance {
             InstField::HeadBlocks => whole(self.head_blocks(now, trace)),
             InstField::Role => f64::from(self.role),
             InstField::PrefixTokens => asking.map_or(0.0, |asking| {
-                let owner = Owner { request: asking.view.row, prompt: asking.view.prompt };
+                let owner = ContentOwner { request: asking.view.row, prompt: asking.view.prompt };
                 let most = (asking.view.prompt - 1) / self.block_tokens;
                 whole(u64::from(self.memory.matched(owner, most, &self.prefixes) * self.block_tokens))
             }),
@@ -459,13 +459,13 @@ pub(super) struct OfInstance<'a> {
 }
 
 impl Scope for OfInstance<'_> {
-    fn request(&mut self, _: ReqField, _: &mut Until) -> Form {
+    fn request(&mut self, _: ReqField, _: &mut Validity) -> Linear {
         debug_assert!(false, "Invariant: no request is asked about");
-        Form::fixed(0.0)
+        Linear::fixed(0.0)
     }
 
     fn instance(&mut self, _: Who, field: InstField, class: u32) -> f64 {
-        self.instance.field(field, class, self.now, None, self.trace)
+        self.instance.compute_field(field, class, self.now, None, self.trace)
     }
 
     fn instances(&self) -> usize {

@@ -15,9 +15,9 @@ use std::collections::BinaryHeap;
 
 use super::active::Slot;
 use super::flight::Flight;
-use super::order::Order;
+use crate::collections::IndexedHeap;
+use crate::collections::SuffixMaxima;
 use crate::config::Pace;
-use crate::metrics::SuffixMaxima;
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -87,7 +87,7 @@ pub(crate) struct Pacing {
     latest: (Ticks, u64),
     slow: Vec<Slow>,
     /// When readers outside the set, or without anything yet, run out.
-    fixed: Order<Ticks>,
+    fixed: IndexedHeap<Ticks>,
     /// A lower bound of a member's `most`, as the set counts steps; of the
     /// latest to join, apart until it is asked for.
     moving: BinaryHeap<Reverse<(i128, Slot, u32)>>,
@@ -105,7 +105,7 @@ impl Pacing {
             maxima: SuffixMaxima::default(),
             latest: (0, 0),
             slow: Vec::new(),
-            fixed: Order::default(),
+            fixed: IndexedHeap::default(),
             moving: BinaryHeap::new(),
             joined: Vec::new(),
         }
@@ -426,12 +426,20 @@ fn shift(track: &Track, step: u64) -> i128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::Beyond;
+    use crate::cost::Extrapolation;
     use proptest::prelude::*;
 
     fn flight(start: Ticks, first: Ticks, slope: Ticks, steps: u64) -> Flight {
         let series = Series { first, slope };
-        Flight { start, copying: 0, series, steps, begun: true, beyond: Beyond::default(), decodes: true }
+        Flight {
+            start,
+            copying: 0,
+            series,
+            steps,
+            begun: true,
+            beyond: Extrapolation::default(),
+            decodes: true,
+        }
     }
 
     /// Token by token, from the definition.

@@ -8,7 +8,7 @@ use super::observe::OfInstance;
 use super::ranks::{List, Look, Ranks};
 use super::{Instance, Part, World};
 use crate::config::{Admission, Preemption, Ranking};
-use crate::kv::Owner;
+use crate::kv::ContentOwner;
 use crate::policy::{ReqField, holds_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -44,7 +44,7 @@ impl Instance {
         world: &World,
     ) -> bool {
         let (behind, goes_on) = (behind.unwrap_or(0), behind.is_some());
-        let mut view = self.glance(slot, now, behind);
+        let mut view = self.base_view(slot, now, behind);
         if self.ranks_by_blocks {
             view.blocks = self.blocks_seen(slot, view.computed, now);
         }
@@ -384,7 +384,7 @@ impl Instance {
             _ => {
                 let target = active.target();
                 let unheld = if self.memory.caches() {
-                    let owner = Owner { request: active.request, prompt: active.prompt };
+                    let owner = ContentOwner { request: active.request, prompt: active.prompt };
                     self.memory.find(owner, (target - 1) / self.block_tokens, &self.prefixes, hits)
                 } else {
                     0

@@ -7,13 +7,13 @@
 //! at whose rank cannot have changed.
 
 use super::active::Slot;
-use super::agenda::Agenda;
 use super::lists::{Falling, Queued, Running};
-use super::order::Order;
 use super::rank::Rank;
 use super::view::{OfRequest, RequestView};
+use crate::collections::IndexedHeap;
+use crate::collections::StepWheel;
 use crate::config::{Class, MOST_KEYS, Ranking};
-use crate::policy::{Condition, Expr, Field, ReqField, Until, sort_key, sort_key_of};
+use crate::policy::{Condition, Expr, Field, ReqField, Validity, sort_key, sort_key_of};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -90,12 +90,12 @@ pub(super) struct Ranks {
     running: Running,
     queued: Queued,
     /// By the decode set's step counter, of its members.
-    by_step: Agenda,
+    by_step: StepWheel,
     /// The same, of changes of class alone.
-    by_class: Agenda,
+    by_class: StepWheel,
     /// By the instance's step counter, of those who wait.
-    by_idle: Order<u64>,
-    by_time: Order<Ticks>,
+    by_idle: IndexedHeap<u64>,
+    by_time: IndexedHeap<Ticks>,
     /// Whom each class takes.
     takes: Vec<Condition>,
     /// How many each has.
@@ -120,10 +120,10 @@ impl Ranks {
             entries: Vec::new(),
             running: Running::default(),
             queued: Queued::default(),
-            by_step: Agenda::default(),
-            by_class: Agenda::default(),
-            by_idle: Order::default(),
-            by_time: Order::default(),
+            by_step: StepWheel::default(),
+            by_class: StepWheel::default(),
+            by_idle: IndexedHeap::default(),
+            by_time: IndexedHeap::default(),
             fresh: 0,
             lists: [0; 3],
             round: 0,
@@ -213,7 +213,8 @@ impl Ranks {
     pub(super) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
         let known = self.entries[slot as usize].noted;
         if known {
-            let left = |agenda: &Agenda| agenda.step(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
+            let left =
+                |agenda: &StepWheel| agenda.step(slot).map_or(u64::MAX, |due| due.saturating_sub(step));
             let left = (left(&self.by_step), left(&self.by_class));
             self.shift(slot, List::Queued, now, steps);
             self.entries[slot as usize].left = Some(left);
@@ -258,16 +259,16 @@ impl Ranks {
         let Look { keys, steps, goes_on, remembers, waits } = look;
         let Self { rules, takes, entries, members, by_quanta, .. } = self;
         let entry = &mut entries[slot as usize];
-        let mut until = Until::EVER;
-        let class = if entry.is_held(rules, view, &mut until) {
+        let mut validity = Validity::EVER;
+        let class = if entry.is_held(rules, view, &mut validity) {
             entry.class
         } else if goes_on && steps < entry.class_due.0 && view.now < entry.class_due.1 {
             let (step, moment) = entry.class_due;
             let left = |due: u64, now: u64| if due == u64::MAX { due } else { due - now };
-            until = Until { steps: left(step, steps), ticks: left(moment, view.now) };
+            validity = Validity { steps: left(step, steps), ticks: left(moment, view.now) };
             entry.class
         } else {
-            class_of(takes, view, trace, &mut until)
+            class_of(takes, view, trace, &mut validity)
         };
         let entered = !entry.placed || class != entry.class;
         if entered {
@@ -276,12 +277,12 @@ impl Ranks {
             entry.class = class;
             (entry.base, entry.joined, entry.placed) = (view.generated, view.now, true);
             (view.base, view.joined) = (entry.base, entry.joined);
-            let mut anew = Until::EVER;
+            let mut anew = Validity::EVER;
             if entry.is_held(rules, view, &mut anew) {
-                until.steps = until.steps.min(anew.steps);
+                validity.steps = validity.steps.min(anew.steps);
             }
         }
-        let class_until = until;
+        let class_until = validity;
         if rules.quantum > 0 {
             let answers = view.phase(trace) == 2;
             let fresh = answers && view.quanta() == 0;
@@ -290,24 +291,24 @@ impl Ranks {
             let ends =
                 if answers { view.steps_to_quantum().filter(|_| fresh) } else { view.steps_to_answer(trace) };
             if let Some(left) = ends {
-                until.within_steps(u64::from(left));
+                validity.within_steps(u64::from(left));
             }
         }
         let mut changed = entered;
         if let Some(counts) = by_quanta[class as usize].filter(|_| !entered) {
             if let Some(left) = view.steps_to_quantum() {
-                until.within_steps(u64::from(left));
+                validity.within_steps(u64::from(left));
             }
             changed = entry.count(counts, view.quanta());
         } else if keys || entered || !rules.refresh.is_set() {
-            let lasting = until;
+            let lasting = validity;
             let mut scope = OfRequest { view, trace };
             let mut found = [0; MOST_KEYS];
             for (key, expr) in found.iter_mut().zip(&rules.classes[class as usize].keys) {
-                *key = sort_key(expr, &mut scope, &mut until);
+                *key = sort_key(expr, &mut scope, &mut validity);
             }
             if rules.refresh.is_set() {
-                until = lasting;
+                validity = lasting;
             }
             let rank = Rank::new(class, found, view.row);
             changed |= rank != entry.rank;
@@ -318,12 +319,12 @@ impl Ranks {
                 (steps.saturating_add(class_until.steps), view.now.saturating_add(class_until.ticks));
         }
         entry.noted = remembers && view.decoding && !waits;
-        entry.left = (remembers && waits).then_some((until.steps, class_until.steps));
+        entry.left = (remembers && waits).then_some((validity.steps, class_until.steps));
         if changed {
             self.list(slot);
         }
         if remembers && !waits {
-            self.remember(slot, view, class_until, until, steps);
+            self.remember(slot, view, class_until, validity, steps);
         }
         changed
     }
@@ -363,19 +364,21 @@ impl Ranks {
     }
 
     /// Notes when a request is to be looked at again.
-    fn remember(&mut self, slot: Slot, view: &RequestView, class: Until, until: Until, steps: u64) {
-        if until == Until::EVER && class.steps == u64::MAX {
+    fn remember(&mut self, slot: Slot, view: &RequestView, class: Validity, validity: Validity, steps: u64) {
+        if validity == Validity::EVER && class.steps == u64::MAX {
             self.forget(slot);
             return;
         }
         self.entries[slot as usize].awaited = true;
-        let at = |base: u64, until: u64| Some(base.saturating_add(until)).filter(|_| until != u64::MAX);
-        let (moving, idle) = if view.decoding { (until.steps, u64::MAX) } else { (u64::MAX, until.steps) };
+        let at =
+            |base: u64, validity: u64| Some(base.saturating_add(validity)).filter(|_| validity != u64::MAX);
+        let (moving, idle) =
+            if view.decoding { (validity.steps, u64::MAX) } else { (u64::MAX, validity.steps) };
         let class = if view.decoding { class.steps } else { u64::MAX };
         self.by_step.set_or_remove(slot, at(steps, moving), steps);
         self.by_class.set_or_remove(slot, at(steps, class), steps);
         self.by_idle.set_or_remove(slot, at(steps, idle));
-        self.by_time.set_or_remove(slot, at(view.now, until.ticks));
+        self.by_time.set_or_remove(slot, at(view.now, validity.ticks));
     }
 
     /// Puts a request where its rank belongs, in the order of its list.
@@ -527,22 +530,22 @@ impl Entry {
 
     /// Whether a request stays in its class whatever holds of it now.
     #[inline]
-    fn is_held(&self, rules: &Ranking, view: &RequestView, until: &mut Until) -> bool {
+    fn is_held(&self, rules: &Ranking, view: &RequestView, validity: &mut Validity) -> bool {
         if !self.placed {
             return false;
         }
         let left = rules.classes[self.class as usize].hold.saturating_sub(view.generated - self.base);
         if left > 0 && view.decoding {
-            until.within_steps(u64::from(left));
+            validity.within_steps(u64::from(left));
         }
         left > 0
     }
 }
 
 /// The first class that takes a request.
-fn class_of(takes: &[Condition], view: &RequestView, trace: &Trace, until: &mut Until) -> u32 {
+fn class_of(takes: &[Condition], view: &RequestView, trace: &Trace, validity: &mut Validity) -> u32 {
     let mut scope = OfRequest { view, trace };
-    takes.iter().position(|takes| takes.holds(&mut scope, until)).unwrap_or(0) as u32
+    takes.iter().position(|takes| takes.holds(&mut scope, validity)).unwrap_or(0) as u32
 }
 
 /// Which keys of a class are the quanta used up, if all others are what they are

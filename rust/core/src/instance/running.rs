@@ -73,7 +73,7 @@ impl Instance {
                 }
             }
         }
-        let taken = self.memory.take_loose(self.decode.blocks_for_next());
+        let taken = self.memory.allocate_unassigned(self.decode.blocks_for_next());
         taken.expect("Invariant: the decode set's blocks are free");
         if walk.charged {
             forming.left -= self.decode.len();
@@ -101,7 +101,7 @@ impl Instance {
         if blocks > self.memory.free() {
             return false;
         }
-        let taken = self.memory.take_loose(self.decode.blocks_for_next());
+        let taken = self.memory.allocate_unassigned(self.decode.blocks_for_next());
         taken.expect("Invariant: the decode set's blocks are free");
         forming.left -= self.decode.len();
         for i in 0..self.partials.len() {
@@ -186,7 +186,7 @@ impl Instance {
                 }
             }
             if phase == Phase::Decoding {
-                self.memory.take_loose(blocks).expect("Invariant: preemption made room");
+                self.memory.allocate_unassigned(blocks).expect("Invariant: preemption made room");
                 forming.left -= u64::from(walk.charged);
             } else {
                 let left = forming.left;

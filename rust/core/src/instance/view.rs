@@ -3,7 +3,7 @@
 use super::Instance;
 use super::active::{Phase, Slot};
 use crate::config::Allocation;
-use crate::policy::{Form, InstField, Number, ReqField, Scope, Until, Who};
+use crate::policy::{InstField, Linear, Number, ReqField, Scope, Validity, Who};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -63,64 +63,64 @@ impl RequestView {
     }
 
     /// A field of the request, and how it drifts.
-    pub(crate) fn field(&self, field: ReqField, trace: &Trace, until: &mut Until) -> Form {
+    pub(crate) fn field(&self, field: ReqField, trace: &Trace, validity: &mut Validity) -> Linear {
         let row = self.row as usize;
         let step = if self.decoding { 1.0 } else { 0.0 };
-        let tokens = |value: u32, per_step: f64| Form { value: f64::from(value), per_step, per_tick: 0.0 };
-        let clock = |value: f64, per_tick: f64| Form { value, per_step: 0.0, per_tick };
+        let tokens = |value: u32, per_step: f64| Linear { value: f64::from(value), per_step, per_tick: 0.0 };
+        let clock = |value: f64, per_tick: f64| Linear { value, per_step: 0.0, per_tick };
         match field {
-            ReqField::ArrivalS => Form::fixed(seconds(trace.arrival[row])),
+            ReqField::ArrivalS => Linear::fixed(seconds(trace.arrival[row])),
             ReqField::AgeS => clock(seconds(self.now - trace.arrival[row]), PER_TICK),
-            ReqField::WaitingS | ReqField::IdleSteps if self.running => Form::fixed(0.0),
+            ReqField::WaitingS | ReqField::IdleSteps if self.running => Linear::fixed(0.0),
             ReqField::WaitingS => clock(seconds(self.now - self.since), PER_TICK),
-            ReqField::IdleSteps => Form { value: self.idle_steps as f64, per_step: 1.0, per_tick: 0.0 },
+            ReqField::IdleSteps => Linear { value: self.idle_steps as f64, per_step: 1.0, per_tick: 0.0 },
             ReqField::AttainedS if self.running => {
                 clock(seconds(self.attained + (self.now - self.since)), PER_TICK)
             }
-            ReqField::AttainedS => Form::fixed(seconds(self.attained)),
-            ReqField::JoinedS => Form::fixed(seconds(self.joined)),
+            ReqField::AttainedS => Linear::fixed(seconds(self.attained)),
+            ReqField::JoinedS => Linear::fixed(seconds(self.joined)),
             ReqField::PromptTokens => tokens(self.prompt, 0.0),
             ReqField::GeneratedTokens => tokens(self.generated, step),
             ReqField::ContextTokens => tokens(self.prompt + self.generated, step),
             ReqField::KvTokens => tokens(self.computed, step),
             ReqField::Blocks => {
                 if self.decoding {
-                    until.within_steps(1);
+                    validity.within_steps(1);
                 }
-                Form::fixed(self.blocks as f64)
+                Linear::fixed(self.blocks as f64)
             }
             ReqField::Phase => {
                 if let Some(left) = self.steps_to_answer(trace) {
-                    until.within_steps(u64::from(left));
+                    validity.within_steps(u64::from(left));
                 }
-                Form::fixed(f64::from(self.phase(trace)))
+                Linear::fixed(f64::from(self.phase(trace)))
             }
-            ReqField::Priority => Form::fixed(trace.rank(row) as f64),
-            ReqField::Score => Form::fixed(trace.score.as_ref().map_or(0.0, |column| column[row])),
+            ReqField::Priority => Linear::fixed(trace.rank(row) as f64),
+            ReqField::Score => Linear::fixed(trace.score.as_ref().map_or(0.0, |column| column[row])),
             ReqField::Tenant => {
-                Form::fixed(trace.tenant.as_ref().map_or(0.0, |column| f64::from(column[row])))
+                Linear::fixed(trace.tenant.as_ref().map_or(0.0, |column| f64::from(column[row])))
             }
             ReqField::Quanta => {
                 if let Some(left) = self.steps_to_quantum() {
-                    until.within_steps(u64::from(left));
+                    validity.within_steps(u64::from(left));
                 }
-                Form::fixed(f64::from(self.quanta()))
+                Linear::fixed(f64::from(self.quanta()))
             }
             ReqField::Preemptions => tokens(self.preemptions, 0.0),
             ReqField::SlackS => {
                 let Some(deadline) = self.deadline else {
                     if let Some(left) = self.steps_to_answer(trace) {
-                        until.within_steps(u64::from(left));
+                        validity.within_steps(u64::from(left));
                     }
-                    return Form::fixed(1e18);
+                    return Linear::fixed(1e18);
                 };
                 if self.decoding {
-                    until.within_steps(1);
+                    validity.within_steps(1);
                 }
                 clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
             }
-            ReqField::PrefillS => Form::fixed(seconds(self.prefill)),
-            ReqField::Running => Form::fixed(f64::from(u8::from(self.running))),
+            ReqField::PrefillS => Linear::fixed(seconds(self.prefill)),
+            ReqField::Running => Linear::fixed(f64::from(u8::from(self.running))),
             ReqField::OutputTokens => tokens(self.output, 0.0),
             ReqField::RemainingTokens => tokens(self.output - self.generated, -step),
             ReqField::ReasoningTokens => tokens(self.reasoning(trace).unwrap_or(0), 0.0),
@@ -164,7 +164,7 @@ impl RequestView {
 impl Instance {
     /// What is known of a request.
     pub(crate) fn view(&self, slot: Slot, now: Ticks) -> RequestView {
-        let mut view = self.glance(slot, now, 0);
+        let mut view = self.base_view(slot, now, 0);
         view.blocks = self.blocks_seen(slot, view.computed, now);
         if self.watches_slack {
             view.deadline = self.deadline(slot);
@@ -176,7 +176,7 @@ impl Instance {
     /// the decode set, as it was `behind` of the set's steps ago.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "what of it is not looked at is not worked out")]
-    pub(super) fn glance(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
+    pub(super) fn base_view(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
         let active = &self.table[slot];
         let decoding = active.phase == Phase::Decoding;
         let (computed, generated) = if decoding {
@@ -261,8 +261,8 @@ pub(super) struct OfRequest<'a> {
 
 impl Scope for OfRequest<'_> {
     #[inline]
-    fn request(&mut self, field: ReqField, until: &mut Until) -> Form {
-        self.view.field(field, self.trace, until)
+    fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear {
+        self.view.field(field, self.trace, validity)
     }
 
     fn instance(&mut self, _: Who, _: InstField, _: u32) -> f64 {

@@ -3,7 +3,7 @@
 //!
 //! Without a prefix cache nobody can tell two blocks apart, and everything here
 //! is a subtraction. With one, requests in the decode set take blocks without
-//! saying whose they are (`take_loose`): a fresh block holds nothing that a
+//! saying whose they are (`allocate_unassigned`): a fresh block holds nothing that a
 //! lookup could find, so who has which is settled when a request lets go.
 
 use rustc_hash::FxHashMap;
@@ -14,7 +14,7 @@ use super::prefixes::Prefixes;
 
 /// The blocks of one request, where prefixes are cached.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Held {
+pub(crate) struct BlockTable {
     pub(crate) blocks: Vec<Block>,
     /// Full blocks, from the start, whose content the cache knows.
     registered: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Released {
 
 /// Whose content a request's blocks have.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner {
+pub(crate) struct ContentOwner {
     pub(crate) request: u32,
     pub(crate) prompt: u32,
 }
@@ -73,7 +73,7 @@ impl Memory {
 
     /// Takes blocks for members of the decode set, or none at all.
     #[inline]
-    pub(crate) fn take_loose(&mut self, blocks: u64) -> Result<(), OutOfBlocks> {
+    pub(crate) fn allocate_unassigned(&mut self, blocks: u64) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         if let Some(cache) = &mut self.cache {
             self.loose.extend((0..blocks).map(|_| cache.take()));
@@ -84,7 +84,7 @@ impl Memory {
 
     /// Takes blocks for one request, or none at all.
     #[inline]
-    pub(crate) fn take(&mut self, blocks: u64, held: &mut Held) -> Result<(), OutOfBlocks> {
+    pub(crate) fn take(&mut self, blocks: u64, held: &mut BlockTable) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         if let Some(cache) = &mut self.cache {
             held.blocks.extend((0..blocks).map(|_| cache.take()));
@@ -95,7 +95,13 @@ impl Memory {
 
     /// Blocks of the longest known prefix, up to `most` of them, into `hits`;
     /// returns how many of those nobody holds.
-    pub(crate) fn find(&self, owner: Owner, most: u32, prefixes: &Prefixes, hits: &mut Vec<Block>) -> u64 {
+    pub(crate) fn find(
+        &self,
+        owner: ContentOwner,
+        most: u32,
+        prefixes: &Prefixes,
+        hits: &mut Vec<Block>,
+    ) -> u64 {
         hits.clear();
         let Some(cache) = &self.cache else { return 0 };
         let mut unheld = 0;
@@ -108,7 +114,7 @@ impl Memory {
     }
 
     /// How many full blocks of a request's prefix a lookup would find.
-    pub(crate) fn matched(&self, owner: Owner, most: u32, prefixes: &Prefixes) -> u32 {
+    pub(crate) fn matched(&self, owner: ContentOwner, most: u32, prefixes: &Prefixes) -> u32 {
         let Some(cache) = &self.cache else { return 0 };
         (0..most).take_while(|&position| cache.find(content(owner, position, prefixes)).is_some()).count()
             as u32
@@ -123,7 +129,7 @@ impl Memory {
     /// Blocks that come free if one more request lets go of its `count` blocks,
     /// after those that `released` counts by block; a block that requests share
     /// comes free with the last of them.
-    pub(crate) fn freed_by(&self, held: &Held, count: u64, released: &mut Released) -> u64 {
+    pub(crate) fn freed_by(&self, held: &BlockTable, count: u64, released: &mut Released) -> u64 {
         let Some(cache) = &self.cache else { return count };
         let mut freed = count - held.blocks.len() as u64;
         for &block in &held.blocks {
@@ -145,14 +151,14 @@ impl Memory {
     /// Gives a request the blocks that its lookup found, `unheld` of them free
     /// until now.
     #[inline]
-    pub(crate) fn adopt(&mut self, hits: &[Block], unheld: u64, held: &mut Held) {
+    pub(crate) fn adopt(&mut self, hits: &[Block], unheld: u64, held: &mut BlockTable) {
         if self.caches() {
             self.adopt_cached(hits, unheld, held);
         }
     }
 
     #[inline(never)]
-    fn adopt_cached(&mut self, hits: &[Block], unheld: u64, held: &mut Held) {
+    fn adopt_cached(&mut self, hits: &[Block], unheld: u64, held: &mut BlockTable) {
         let Some(cache) = &mut self.cache else { return };
         for &block in hits {
             cache.touch(block);
@@ -165,14 +171,26 @@ impl Memory {
 
     /// Makes a request's full blocks known, up to `tokens` tokens.
     #[inline]
-    pub(crate) fn register(&mut self, owner: Owner, tokens: u32, prefixes: &Prefixes, held: &mut Held) {
+    pub(crate) fn register(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        prefixes: &Prefixes,
+        held: &mut BlockTable,
+    ) {
         if self.caches() {
             self.register_cached(owner, tokens, prefixes, held);
         }
     }
 
     #[inline(never)]
-    fn register_cached(&mut self, owner: Owner, tokens: u32, prefixes: &Prefixes, held: &mut Held) {
+    fn register_cached(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        prefixes: &Prefixes,
+        held: &mut BlockTable,
+    ) {
         let Some(cache) = &mut self.cache else { return };
         let full = tokens / self.block_tokens;
         for position in held.registered..full {
@@ -186,11 +204,11 @@ impl Memory {
     #[inline]
     pub(crate) fn settle(
         &mut self,
-        owner: Owner,
+        owner: ContentOwner,
         count: u64,
         tokens: u32,
         prefixes: &Prefixes,
-        held: &mut Held,
+        held: &mut BlockTable,
     ) {
         if self.caches() {
             self.settle_cached(owner, count, tokens, prefixes, held);
@@ -198,7 +216,14 @@ impl Memory {
     }
 
     #[inline(never)]
-    fn settle_cached(&mut self, owner: Owner, count: u64, tokens: u32, prefixes: &Prefixes, held: &mut Held) {
+    fn settle_cached(
+        &mut self,
+        owner: ContentOwner,
+        count: u64,
+        tokens: u32,
+        prefixes: &Prefixes,
+        held: &mut BlockTable,
+    ) {
         let missing = count as usize - held.blocks.len();
         let from = self.loose.len() - missing;
         held.blocks.extend(self.loose.drain(from..));
@@ -211,12 +236,12 @@ impl Memory {
     #[inline]
     pub(crate) fn release(
         &mut self,
-        owner: Owner,
+        owner: ContentOwner,
         count: u64,
         tokens: u32,
         returns: bool,
         prefixes: &Prefixes,
-        held: &mut Held,
+        held: &mut BlockTable,
     ) {
         if self.caches() {
             self.release_cached(owner, count, tokens, returns, prefixes, held);
@@ -228,12 +253,12 @@ impl Memory {
     #[inline(never)]
     fn release_cached(
         &mut self,
-        owner: Owner,
+        owner: ContentOwner,
         count: u64,
         tokens: u32,
         returns: bool,
         prefixes: &Prefixes,
-        held: &mut Held,
+        held: &mut BlockTable,
     ) {
         self.settle(owner, count, tokens, prefixes, held);
         if let Some(cache) = &mut self.cache {
@@ -259,7 +284,7 @@ impl Memory {
 }
 
 #[inline]
-fn content(owner: Owner, position: u32, prefixes: &Prefixes) -> Content {
+fn content(owner: ContentOwner, position: u32, prefixes: &Prefixes) -> Content {
     match prefixes.shared(owner.request, owner.prompt, position) {
         Some(number) => Content::shared(number),
         None => Content::own(owner.request, position),

@@ -7,6 +7,6 @@ mod prefixes;
 
 pub(crate) use cache::Block;
 pub use cache::PrefixCache;
-pub(crate) use memory::{Held, Memory, Owner, Released};
+pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;

@@ -38,7 +38,7 @@ pub const NO_INSTANCE: u32 = u32::MAX;
 /// Which columns there are beside those that all replays have.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
-pub struct Optional {
+pub struct OptionalColumns {
     /// Some output is reasoning.
     pub reasons: bool,
     /// Requests may move.
@@ -100,7 +100,7 @@ pub struct Columns {
 
 impl Columns {
     /// Columns for `n` requests that have not arrived.
-    pub fn new(n: usize, optional: Optional) -> Self {
+    pub fn new(n: usize, optional: OptionalColumns) -> Self {
         let given = |wanted: bool| if wanted { n } else { 0 };
         let phases = given(optional.reasons);
         let moves = given(optional.moves);

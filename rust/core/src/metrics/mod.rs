@@ -1,15 +1,13 @@
 //! What a replay records.
 
 mod columns;
-mod maxima;
+mod instance_stats;
 mod sketch;
-mod usage;
 mod work;
 
-pub(crate) use columns::Optional;
+pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
-pub(crate) use maxima::SuffixMaxima;
+pub use instance_stats::InstanceStats;
 pub use sketch::Sketch;
-pub use usage::Usage;
-pub(crate) use work::Tally;
+pub(crate) use work::TrafficCounter;
 pub use work::{Prefilled, Work};

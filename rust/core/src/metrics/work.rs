@@ -1,6 +1,6 @@
 //! The sums that the bytes and FLOPs of a replay are made of.
 
-use super::Usage;
+use super::InstanceStats;
 use crate::config::{InstanceConfig, Stage};
 use crate::cost::{Moved, StepShape, Traffic};
 use crate::series::sum_of_indices;
@@ -132,13 +132,13 @@ impl Prefilled {
 
 /// The work of an instance whose traffic is known.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct TrafficCounter {
     traffic: Traffic,
     work: Work,
     block_tokens: u32,
 }
 
-impl Tally {
+impl TrafficCounter {
     /// Nothing yet; none where the configuration has no traffic.
     pub(crate) fn new(config: &InstanceConfig) -> Option<Box<Self>> {
         let depth = config.scheduler.stages.iter().find_map(|stage| match stage {
@@ -160,7 +160,7 @@ impl Tally {
     }
 
     /// The bytes of it all, with the blocks that `usage` says were swapped.
-    pub(crate) fn moved(&self, usage: &Usage) -> Moved {
+    pub(crate) fn moved(&self, usage: &InstanceStats) -> Moved {
         let blocks = usage.swapped_out_blocks + usage.swapped_in_blocks;
         self.traffic.of(&self.work, blocks * u64::from(self.block_tokens), usage.busy_ticks)
     }

@@ -1,6 +1,6 @@
 //! Conditions on a request, in the form in which they are quickly looked at.
 
-use super::eval::{Form, Number, Scope, Until, compare, holds};
+use super::eval::{Linear, Number, Scope, Validity, compare, holds};
 use super::expr::{Expr, Op};
 use super::fields::{Field, ReqField};
 
@@ -33,13 +33,13 @@ impl Condition {
 
     /// Whether it holds, and for how long.
     #[inline]
-    pub(crate) fn holds<S: Scope>(&self, scope: &mut S, until: &mut Until) -> bool {
+    pub(crate) fn holds<S: Scope>(&self, scope: &mut S, validity: &mut Validity) -> bool {
         match self {
             Self::All(all) => all.iter().all(|one| {
-                let field = scope.request(one.field, until);
-                compare(one.op, field, Form::fixed(one.with), until)
+                let field = scope.request(one.field, validity);
+                compare(one.op, field, Linear::fixed(one.with), validity)
             }),
-            Self::Other(expr) => holds(expr, scope, until),
+            Self::Other(expr) => holds(expr, scope, validity),
         }
     }
 }

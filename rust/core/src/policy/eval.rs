@@ -12,13 +12,13 @@ use super::fields::{Field, InstField, ReqField, Who};
 
 /// A value and how it drifts: `value + per_step * steps + per_tick * ticks`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Form {
+pub(crate) struct Linear {
     pub(crate) value: f64,
     pub(crate) per_step: f64,
     pub(crate) per_tick: f64,
 }
 
-impl Form {
+impl Linear {
     #[inline]
     fn is_fixed(self) -> bool {
         self.per_step == 0.0 && self.per_tick == 0.0
@@ -32,12 +32,12 @@ impl Form {
 
 /// How many steps, and how many ticks, a value surely stays what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Until {
+pub(crate) struct Validity {
     pub(crate) steps: u64,
     pub(crate) ticks: u64,
 }
 
-impl Until {
+impl Validity {
     /// It never changes by itself.
     pub(crate) const EVER: Self = Self { steps: u64::MAX, ticks: u64::MAX };
 
@@ -52,19 +52,19 @@ impl Until {
     }
 
     /// The line will not have passed `distance` further from where it is.
-    fn before_passing(&mut self, form: Form, up: f64, down: f64) {
-        if form.per_step != 0.0 && form.per_tick != 0.0 {
-            form.settle(self);
+    fn before_passing(&mut self, line: Linear, up: f64, down: f64) {
+        if line.per_step != 0.0 && line.per_tick != 0.0 {
+            line.freeze(self);
             return;
         }
-        if form.per_step != 0.0 {
-            let distance = if form.per_step > 0.0 { up } else { down };
-            self.within_steps((distance / form.per_step.abs()).floor() as u64);
+        if line.per_step != 0.0 {
+            let distance = if line.per_step > 0.0 { up } else { down };
+            self.within_steps((distance / line.per_step.abs()).floor() as u64);
         }
-        if form.per_tick != 0.0 {
-            let distance = if form.per_tick > 0.0 { up } else { down };
+        if line.per_tick != 0.0 {
+            let distance = if line.per_tick > 0.0 { up } else { down };
             // Doubles hold some 2^53 ticks exactly: stay clear of rounding.
-            let ticks = (distance / form.per_tick.abs() * (1.0 - 1e-12)).floor() - 4096.0;
+            let ticks = (distance / line.per_tick.abs() * (1.0 - 1e-12)).floor() - 4096.0;
             self.within_ticks(ticks.max(0.0) as u64);
         }
     }
@@ -73,17 +73,17 @@ impl Until {
 /// What expressions compute with: a number, where only the present moment is
 /// asked for, or a line, where it is asked how long the answer holds.
 pub(crate) trait Number: Copy {
-    fn of(form: Form) -> Self;
+    fn of(line: Linear) -> Self;
     fn fixed(value: f64) -> Self;
     /// The number. A line of no further use may be another at any moment.
-    fn settle(self, until: &mut Until) -> f64;
+    fn freeze(self, validity: &mut Validity) -> f64;
     fn plus(self, other: Self, sign: f64) -> Self;
-    fn times(self, other: Self, until: &mut Until) -> Self;
-    fn divided(self, by: Self, until: &mut Until) -> Self;
+    fn times(self, other: Self, validity: &mut Validity) -> Self;
+    fn divided(self, by: Self, validity: &mut Validity) -> Self;
     /// The whole number below `self / by`.
-    fn divided_whole(self, by: Self, until: &mut Until) -> Self;
+    fn divided_whole(self, by: Self, validity: &mut Validity) -> Self;
     /// A boundary is noted that `self` meets `up` or `down` further on.
-    fn bounded(self, up: f64, down: f64, until: &mut Until);
+    fn bounded(self, up: f64, down: f64, validity: &mut Validity);
     /// The present value.
     fn value(self) -> f64;
 
@@ -95,8 +95,8 @@ pub(crate) trait Number: Copy {
 
 impl Number for f64 {
     #[inline]
-    fn of(form: Form) -> Self {
-        form.value
+    fn of(line: Linear) -> Self {
+        line.value
     }
 
     #[inline]
@@ -105,7 +105,7 @@ impl Number for f64 {
     }
 
     #[inline]
-    fn settle(self, _: &mut Until) -> f64 {
+    fn freeze(self, _: &mut Validity) -> f64 {
         self
     }
 
@@ -115,22 +115,22 @@ impl Number for f64 {
     }
 
     #[inline]
-    fn times(self, other: Self, _: &mut Until) -> Self {
+    fn times(self, other: Self, _: &mut Validity) -> Self {
         self * other
     }
 
     #[inline]
-    fn divided(self, by: Self, _: &mut Until) -> Self {
+    fn divided(self, by: Self, _: &mut Validity) -> Self {
         self / by
     }
 
     #[inline]
-    fn divided_whole(self, by: Self, _: &mut Until) -> Self {
+    fn divided_whole(self, by: Self, _: &mut Validity) -> Self {
         (self / by).floor()
     }
 
     #[inline]
-    fn bounded(self, _: f64, _: f64, _: &mut Until) {}
+    fn bounded(self, _: f64, _: f64, _: &mut Validity) {}
 
     #[inline]
     fn value(self) -> f64 {
@@ -138,10 +138,10 @@ impl Number for f64 {
     }
 }
 
-impl Number for Form {
+impl Number for Linear {
     #[inline]
-    fn of(form: Form) -> Self {
-        form
+    fn of(line: Linear) -> Self {
+        line
     }
 
     #[inline]
@@ -150,12 +150,12 @@ impl Number for Form {
     }
 
     #[inline]
-    fn settle(self, until: &mut Until) -> f64 {
+    fn freeze(self, validity: &mut Validity) -> f64 {
         if self.per_step != 0.0 {
-            until.within_steps(1);
+            validity.within_steps(1);
         }
         if self.per_tick != 0.0 {
-            until.within_ticks(1);
+            validity.within_ticks(1);
         }
         self.value
     }
@@ -169,19 +169,19 @@ impl Number for Form {
         }
     }
 
-    fn times(self, other: Self, until: &mut Until) -> Self {
+    fn times(self, other: Self, validity: &mut Validity) -> Self {
         if other.is_fixed() {
             self.scaled(other.value)
         } else if self.is_fixed() {
             other.scaled(self.value)
         } else {
-            Self::fixed(self.settle(until) * other.settle(until))
+            Self::fixed(self.freeze(validity) * other.freeze(validity))
         }
     }
 
-    fn divided(self, by: Self, until: &mut Until) -> Self {
+    fn divided(self, by: Self, validity: &mut Validity) -> Self {
         if !by.is_fixed() {
-            return Self::fixed(self.settle(until) / by.settle(until));
+            return Self::fixed(self.freeze(validity) / by.freeze(validity));
         }
         Self {
             value: self.value / by.value,
@@ -190,19 +190,19 @@ impl Number for Form {
         }
     }
 
-    fn divided_whole(self, by: Self, until: &mut Until) -> Self {
+    fn divided_whole(self, by: Self, validity: &mut Validity) -> Self {
         if !by.is_fixed() || by.value <= 0.0 {
-            return Self::fixed((self.settle(until) / by.settle(until)).floor());
+            return Self::fixed((self.freeze(validity) / by.freeze(validity)).floor());
         }
         let whole = (self.value / by.value).floor();
-        self.bounded((whole + 1.0) * by.value - self.value, self.value - whole * by.value, until);
+        self.bounded((whole + 1.0) * by.value - self.value, self.value - whole * by.value, validity);
         Self::fixed(whole)
     }
 
     #[inline]
-    fn bounded(self, up: f64, down: f64, until: &mut Until) {
+    fn bounded(self, up: f64, down: f64, validity: &mut Validity) {
         if !self.is_fixed() {
-            until.before_passing(self, up, down);
+            validity.before_passing(self, up, down);
         }
     }
 
@@ -215,7 +215,7 @@ impl Number for Form {
 /// What lends an expression its fields.
 pub(crate) trait Scope {
     /// A field of the request.
-    fn request(&mut self, field: ReqField, until: &mut Until) -> Form;
+    fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear;
     /// A field of an instance.
     fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64;
     /// How many instances there are.
@@ -228,28 +228,28 @@ pub(crate) trait Scope {
 
 /// Whether a condition holds, and for how long.
 #[inline]
-pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> bool {
-    is_true::<S, Form>(expr, scope, until)
+pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
+    is_true::<S, Linear>(expr, scope, validity)
 }
 
 /// Whether a condition holds now.
 #[inline]
 pub(crate) fn holds_now<S: Scope>(expr: &Expr, scope: &mut S) -> bool {
-    is_true::<S, f64>(expr, scope, &mut Until::EVER.clone())
+    is_true::<S, f64>(expr, scope, &mut Validity::EVER.clone())
 }
 
 /// What an expression is sorted by, and for how long: a whole number that
 /// orders as its value does, and the same on any machine. What is no number
 /// comes last.
 #[inline]
-pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, until: &mut Until) -> i64 {
-    sort_key_of(evaluate::<S, Form>(expr, scope, until).value)
+pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> i64 {
+    sort_key_of(evaluate::<S, Linear>(expr, scope, validity).value)
 }
 
 /// What an expression is sorted by now.
 #[inline]
 pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
-    sort_key_of(evaluate::<S, f64>(expr, scope, &mut Until::EVER.clone()))
+    sort_key_of(evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone()))
 }
 
 /// What a value is sorted by.
@@ -263,77 +263,77 @@ pub(crate) fn sort_key_of(value: f64) -> i64 {
     bits ^ (((bits >> 63) as u64) >> 1) as i64
 }
 
-fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) -> bool {
+fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
     let Expr::Op(op, arguments) = expr else {
-        return evaluate::<S, N>(expr, scope, until).settle(until) != 0.0;
+        return evaluate::<S, N>(expr, scope, validity).freeze(validity) != 0.0;
     };
     match op {
-        Op::And => arguments.iter().all(|argument| is_true::<S, N>(argument, scope, until)),
-        Op::Or => arguments.iter().any(|argument| is_true::<S, N>(argument, scope, until)),
-        Op::Not => !is_true::<S, N>(&arguments[0], scope, until),
+        Op::And => arguments.iter().all(|argument| is_true::<S, N>(argument, scope, validity)),
+        Op::Or => arguments.iter().any(|argument| is_true::<S, N>(argument, scope, validity)),
+        Op::Not => !is_true::<S, N>(&arguments[0], scope, validity),
         Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne => {
-            let first: N = evaluate(&arguments[0], scope, until);
-            let second: N = evaluate(&arguments[1], scope, until);
-            compare(*op, first, second, until)
+            let first: N = evaluate(&arguments[0], scope, validity);
+            let second: N = evaluate(&arguments[1], scope, validity);
+            compare(*op, first, second, validity)
         }
-        _ => operate::<S, N>(*op, arguments, scope, until).settle(until) != 0.0,
+        _ => operate::<S, N>(*op, arguments, scope, validity).freeze(validity) != 0.0,
     }
 }
 
-/// What an expression is worth; `until` is lowered to how long.
+/// What an expression is worth; `validity` is lowered to how long.
 #[inline]
-fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, until: &mut Until) -> N {
+fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> N {
     match expr {
         Expr::Const(value) => N::fixed(*value),
-        Expr::Field(Field::Req(field)) => N::of(scope.request(*field, until)),
+        Expr::Field(Field::Req(field)) => N::of(scope.request(*field, validity)),
         Expr::Field(Field::Inst(who, field, class)) => N::fixed(scope.instance(*who, *field, *class)),
-        Expr::Op(op, _) if op.tells() => N::truth(is_true::<S, N>(expr, scope, until)),
-        Expr::Op(op, arguments) => operate(*op, arguments, scope, until),
+        Expr::Op(op, _) if op.tells() => N::truth(is_true::<S, N>(expr, scope, validity)),
+        Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }
 }
 
 #[inline(never)]
-fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, until: &mut Until) -> N {
+fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, validity: &mut Validity) -> N {
     if op == Op::If {
-        let chosen = if is_true::<S, N>(&arguments[0], scope, until) { 1 } else { 2 };
-        return evaluate(&arguments[chosen], scope, until);
+        let chosen = if is_true::<S, N>(&arguments[0], scope, validity) { 1 } else { 2 };
+        return evaluate(&arguments[chosen], scope, validity);
     }
-    let mut worth: N = evaluate(&arguments[0], scope, until);
+    let mut worth: N = evaluate(&arguments[0], scope, validity);
     match op {
         Op::Neg => return N::fixed(0.0).plus(worth, -1.0),
-        Op::Abs => return N::fixed(worth.settle(until).abs()),
-        Op::Ilog2 => return ilog2(worth, until),
+        Op::Abs => return N::fixed(worth.freeze(validity).abs()),
+        Op::Ilog2 => return ilog2(worth, validity),
         _ => {}
     }
     for argument in &arguments[1..] {
-        let second = evaluate(argument, scope, until);
-        worth = combine(op, worth, second, until);
+        let second = evaluate(argument, scope, validity);
+        worth = combine(op, worth, second, validity);
     }
     worth
 }
 
 #[inline]
-fn combine<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> N {
+fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N {
     match op {
         Op::Add => first.plus(second, 1.0),
         Op::Sub => first.plus(second, -1.0),
-        Op::Mul => first.times(second, until),
-        Op::Div => first.divided(second, until),
-        Op::Floordiv => first.divided_whole(second, until),
-        Op::Min => N::fixed(first.settle(until).min(second.settle(until))),
-        _ => N::fixed(first.settle(until).max(second.settle(until))),
+        Op::Mul => first.times(second, validity),
+        Op::Div => first.divided(second, validity),
+        Op::Floordiv => first.divided_whole(second, validity),
+        Op::Min => N::fixed(first.freeze(validity).min(second.freeze(validity))),
+        _ => N::fixed(first.freeze(validity).max(second.freeze(validity))),
     }
 }
 
 #[inline]
 #[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
-pub(super) fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until) -> bool {
+pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> bool {
     // Once the one has passed the other it does not come back.
     let gap = first.plus(second, -1.0);
     let up = if gap.value() <= 0.0 { -gap.value() } else { f64::INFINITY };
     let down = if gap.value() >= 0.0 { gap.value() } else { f64::INFINITY };
-    gap.bounded(up, down, until);
+    gap.bounded(up, down, validity);
     let (a, b) = (first.value(), second.value());
     match op {
         Op::Lt => a < b,
@@ -345,15 +345,15 @@ pub(super) fn compare<N: Number>(op: Op, first: N, second: N, until: &mut Until)
     }
 }
 
-fn ilog2<N: Number>(of: N, until: &mut Until) -> N {
+fn ilog2<N: Number>(of: N, validity: &mut Validity) -> N {
     let value = of.value();
     if value < 2.0 || !value.is_finite() {
-        of.bounded(2.0 - value, f64::INFINITY, until);
+        of.bounded(2.0 - value, f64::INFINITY, validity);
         return N::fixed(0.0);
     }
     let exponent = (value.to_bits() >> 52) as i32 - 1023;
     let floor = f64::from_bits(((exponent + 1023) as u64) << 52);
-    of.bounded(2.0 * floor - value, value - floor, until);
+    of.bounded(2.0 * floor - value, value - floor, validity);
     N::fixed(f64::from(exponent))
 }
 
@@ -365,7 +365,7 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
             continue;
         }
         let before = scope.consider(index);
-        let value: f64 = evaluate(of, scope, &mut Until::EVER.clone());
+        let value: f64 = evaluate(of, scope, &mut Validity::EVER.clone());
         scope.consider(before);
         count += 1;
         holding += u32::from(value != 0.0);
@@ -398,13 +398,13 @@ mod tests {
     }
 
     impl Scope for At {
-        fn request(&mut self, field: ReqField, _: &mut Until) -> Form {
+        fn request(&mut self, field: ReqField, _: &mut Validity) -> Linear {
             match field {
                 ReqField::GeneratedTokens => {
-                    Form { value: self.tokens, per_step: self.per_token, per_tick: 0.0 }
+                    Linear { value: self.tokens, per_step: self.per_token, per_tick: 0.0 }
                 }
-                ReqField::AgeS => Form { value: self.seconds, per_step: 0.0, per_tick: 1e-12 },
-                _ => Form::fixed(7.0),
+                ReqField::AgeS => Linear { value: self.seconds, per_step: 0.0, per_tick: 1e-12 },
+                _ => Linear::fixed(7.0),
             }
         }
         fn instance(&mut self, _: Who, _: InstField, _: u32) -> f64 {
@@ -472,10 +472,10 @@ mod tests {
             let condition = Expr::Op(op, vec![left, right]);
             let per_token = if moving { 1.0 } else { 0.0 };
             let mut now = At { tokens: f64::from(tokens), per_token, seconds: f64::from(seconds) };
-            let mut until = Until::EVER;
-            let truth = holds(&condition, &mut now, &mut until);
-            let steps = ((until.steps - 1).min(400) as f64 * part).floor();
-            let ticks = ((until.ticks - 1).min(400_000_000_000_000) as f64 * part).floor();
+            let mut validity = Validity::EVER;
+            let truth = holds(&condition, &mut now, &mut validity);
+            let steps = ((validity.steps - 1).min(400) as f64 * part).floor();
+            let ticks = ((validity.ticks - 1).min(400_000_000_000_000) as f64 * part).floor();
             let mut later = At {
                 tokens: f64::from(tokens) + per_token * steps, per_token,
                 seconds: f64::from(seconds) + ticks * 1e-12,
@@ -487,10 +487,10 @@ mod tests {
     #[test]
     fn a_threshold_on_tokens_says_when_it_is_reached() {
         let condition = parse(r#"{"op": "ge", "args": [{"field": "req.generated_tokens"}, {"const": 500}]}"#);
-        let mut until = Until::EVER;
+        let mut validity = Validity::EVER;
         let mut at = At { tokens: 120.0, per_token: 1.0, seconds: 0.0 };
-        assert!(!holds(&condition, &mut at, &mut until));
-        assert_eq!(until, Until { steps: 380, ticks: u64::MAX });
+        assert!(!holds(&condition, &mut at, &mut validity));
+        assert_eq!(validity, Validity { steps: 380, ticks: u64::MAX });
     }
 
     #[test]
@@ -499,13 +499,13 @@ mod tests {
         let field = r#"{"field": "req.generated_tokens"}"#;
         let mut at = At { tokens: 1003.0, per_token: 1.0, seconds: 0.0 };
         let quanta = parse(&format!(r#"{{"op": "floordiv", "args": [{field}, {{"const": 500}}]}}"#));
-        let mut until = Until::EVER;
-        assert_eq!(evaluate::<_, Form>(&quanta, &mut at, &mut until).value, 2.0);
-        assert_eq!(until.steps, 497);
+        let mut validity = Validity::EVER;
+        assert_eq!(evaluate::<_, Linear>(&quanta, &mut at, &mut validity).value, 2.0);
+        assert_eq!(validity.steps, 497);
         let level = parse(&format!(r#"{{"op": "ilog2", "args": [{field}]}}"#));
-        let mut until = Until::EVER;
-        assert_eq!(evaluate::<_, Form>(&level, &mut at, &mut until).value, 9.0);
-        assert_eq!(until.steps, 21);
+        let mut validity = Validity::EVER;
+        assert_eq!(evaluate::<_, Linear>(&level, &mut at, &mut validity).value, 9.0);
+        assert_eq!(validity.steps, 21);
     }
 
     #[test]

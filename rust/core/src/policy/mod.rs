@@ -11,7 +11,7 @@ mod fields;
 mod rule;
 
 pub(crate) use condition::Condition;
-pub(crate) use eval::{Form, Number, Scope, Until, holds_now, sort_key, sort_key_now, sort_key_of};
+pub(crate) use eval::{Linear, Number, Scope, Validity, holds_now, sort_key, sort_key_now, sort_key_of};
 pub use expr::{Aggregate, Expr, Op};
 pub use fields::{Field, InstField, ReqField, Who};
 pub use rule::{Action, Choice, Live, Monitor, Pick, Routing, Rule};

@@ -2,12 +2,12 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::cost::{Axis, Beyond, Moved};
+use crate::cost::{Axis, Extrapolation, Moved};
 use crate::time::Ticks;
 
 /// What one instance did over the replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Usage {
+pub struct InstanceStats {
     /// Blocks it has.
     pub blocks: u64,
     /// Tokens in a block.
@@ -67,8 +67,8 @@ pub struct Extrapolated([u64; Axis::ALL.len()]);
 impl Extrapolated {
     /// Counts `steps` steps.
     #[inline]
-    pub(crate) fn add(&mut self, beyond: Beyond, steps: u64) {
-        if beyond == Beyond::default() {
+    pub(crate) fn add(&mut self, beyond: Extrapolation, steps: u64) {
+        if beyond == Extrapolation::default() {
             return;
         }
         for (count, axis) in self.0.iter_mut().zip(Axis::ALL) {
@@ -84,7 +84,7 @@ impl Serialize for Extrapolated {
     }
 }
 
-impl Usage {
+impl InstanceStats {
     pub(crate) fn new(blocks: u64, block_tokens: u32) -> Self {
         Self { blocks, block_tokens, ..Self::default() }
     }

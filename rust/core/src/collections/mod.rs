@@ -1,0 +1,16 @@
+//! Generic data structures: they hold keys and ids, and know of no request, instance or clock.
+//!
+//! Each is tested here against a naive model, by properties.
+
+mod indexed_heap;
+mod step_wheel;
+mod suffix_maxima;
+mod tournament;
+
+pub(crate) use indexed_heap::IndexedHeap;
+pub(crate) use step_wheel::StepWheel;
+pub(crate) use suffix_maxima::SuffixMaxima;
+pub(crate) use tournament::Tournament;
+
+/// Names an element. Ids are small: each structure keeps a table with an entry for every id up to the largest.
+pub(crate) type Id = u32;
