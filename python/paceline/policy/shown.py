@@ -1,4 +1,4 @@
-"""What a router written in Python is shown, by the names of the expressions."""
+"""The fields that a router written in Python can read, by their names in expressions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def _names(space: str, wires: Sequence[str]) -> dict[str, str]:
 
 
 class Shown:
-    """An instance as of its last finished step.
+    """An instance as a rule reads it when it decides (docs/reference/policy-semantics.md says as of when).
 
-    It has the fields of `inst` that need no argument but the request that is
-    asked about (`fits`, `prefill_time` and `prefix_tokens` speak of that one),
-    as numbers, and `index`, its place in the cluster.
+    It has the fields of `inst` as numbers, but for `requests_in`, `waiting_blocks`,
+    `head_blocks` and `block_tokens`; `fits`, `prefill_time` and `prefix_tokens`
+    are those of the request that is routed. `index` is its place in the cluster.
     """
 
     __slots__ = ("_fields", "_seen", "index")
@@ -43,11 +43,12 @@ class Shown:
 
 
 class ShownRequest:
-    """The request that is to go somewhere.
+    """The request that is routed.
 
-    It has the fields of `req`, as numbers (`phase` as one of ``"prefill"``,
-    ``"reasoning"`` and ``"answering"``); `row`, its row in the trace; and `here`,
-    the index of the instance that it is on, None for one that arrives.
+    It has the fields of `req` as numbers (`phase` as one of ``"prefill"``,
+    ``"reasoning"`` and ``"answering"``), but for `blocks`, `idle_steps`, `joined`,
+    `waiting_time`, `prefill_time` and `running`; `row`, its row in the trace; and
+    `here`, the index of the instance that it is on, None for one that arrives.
     """
 
     __slots__ = ("_fields", "_seen", "here", "row")
