@@ -7,11 +7,12 @@ from typing import Final
 
 import polars as pl
 
-from paceline.study.pascal.ablations import end_to_end
-from paceline.study.pascal.requests import p99, throughput, violations
+from paceline.study.choices import Comparisons
+from paceline.study.pascal.claims import CLAIMS
+from paceline.study.pascal.requests import end_to_end, p99, throughput, violations
 from paceline.study.pascal.tails import compared, extremes, tails
 
-__all__ = ["CAPTION", "FORMATS", "summary"]
+__all__ = ["CAPTION", "FORMATS", "comparisons", "summary"]
 
 FORMATS: Final[Mapping[str, str]] = {
     "cut FCFS": ".0%",
@@ -40,6 +41,11 @@ CAPTION: Final = (
     "P99 transfer, in seconds; median and P99 end to end, NonAdaptive's over PASCAL's less 1; PASCAL's "
     "throughput over the baseline's that differs more, less 1"
 )
+
+
+def comparisons(rows: pl.DataFrame) -> Comparisons:
+    """Return rows of summaries, the study's own first, to be quoted."""
+    return Comparisons(rows=rows, claims=CLAIMS, formats=FORMATS, units={"blocking": " s"}, prefix="PASCAL: ")
 
 
 def summary(frames: Mapping[str, pl.DataFrame]) -> dict[str, float]:
