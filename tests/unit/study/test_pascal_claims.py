@@ -14,10 +14,10 @@ from paceline.study.pascal.claims import CLAIMS
 from paceline.study.pascal.comparison import FORMATS, comparisons
 from paceline.study.pascal.elsewhere import fates
 from paceline.study.pascal.hardware import HOST_STEP_S, kv_tokens, pascals_instance
-from paceline.study.pascal.runs import Asked, Runs, Setting
+from paceline.study.pascal.runs import Runs, Setting
 from paceline.study.pascal.schedulers import PAPER, POLICIES, scheduler
 from paceline.study.pascal.variations import CHOICES, OWN, VARIATIONS
-from paceline.study.pascal.workloads import chats
+from paceline.study.pascal.workloads import Asked, chats
 from paceline.study.work import Work
 
 BEST = dict.fromkeys(FORMATS, 0.1) | {

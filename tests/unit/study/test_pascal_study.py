@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.study import Work, run_study
+from paceline.study import Work, as_document, run_study
 from paceline.study.choices import Comparisons
 from paceline.study.model import Figure, Study
 from paceline.study.pascal import runs
@@ -23,15 +23,20 @@ FIGURES = {
 }
 
 
+def _quick(workers: int) -> Study:
+    # Each prompt once: enough to see that all comes together.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "TIMES", 1)
+        return run_study("pascal", Work(quick=True, workers=workers))
+
+
 @pytest.fixture(scope="module")
 def quick() -> Study:
-    # Each prompt once: enough to see that all comes together.
-    patch = pytest.MonkeyPatch()
-    patch.setattr(runs, "TIMES", 1)
-    try:
-        return run_study("pascal", Work(quick=True))
-    finally:
-        patch.undo()
+    return _quick(workers=3)
+
+
+def test_the_pages_do_not_depend_on_the_number_of_threads(quick: Study) -> None:
+    assert as_document(_quick(workers=1)) == as_document(quick)
 
 
 def test_every_figure_of_the_paper_that_is_rebuilt_is_there_once(quick: Study) -> None:

@@ -27,7 +27,7 @@ from paceline.study.layered_prefill.setting import (
 from paceline.study.model import Fact, Table
 from paceline.study.pages import Content
 
-__all__ = ["CASES", "page", "scheduled"]
+__all__ = ["CASES", "page"]
 
 _PANELS = {
     ("qwen", ARXIV): (1.1, 1.3, 1.5, 1.7, 1.9),
@@ -40,20 +40,17 @@ _HELD = ("layered", "chunked 512")
 _GPT_RATE = 6.2
 
 
-def scheduled(model: str, workload: str, rate: float) -> dict[str, Case]:
-    """Return the cases of a panel and a rate, by schedule."""
-    policies = {"chunked 512": chunked(), "chunked 1024": chunked(1024), "layered": layered(LAYERS[model])}
-    return {
-        name: Case(workload=workload, rate=rate, policy=policy, model=model, traces=6, spread=name in _HELD)
-        for name, policy in policies.items()
-    }
-
-
 CASES = {
-    (model, workload, rate, schedule): case
+    (model, workload, rate, schedule): Case(
+        workload=workload, rate=rate, policy=policy, model=model, traces=6, spread=schedule in _HELD
+    )
     for (model, workload), rates in _PANELS.items()
     for rate in rates
-    for schedule, case in scheduled(model, workload, rate).items()
+    for schedule, policy in {
+        "chunked 512": chunked(),
+        "chunked 1024": chunked(1024),
+        "layered": layered(LAYERS[model]),
+    }.items()
 }
 
 

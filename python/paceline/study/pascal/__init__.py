@@ -64,7 +64,7 @@ def run(work: Work) -> Study:
         mixes = runs.compared(MIXES, BASE, mixed)
         quoted = {"variations": variations, "mixes": Comparisons(rows=mixes), "figure 4": _figure_4(phases)}
         contents = {
-            "claims": claims_tables(CLAIMS, pl.concat([variations.rows, elsewhere.rows()])),
+            "claims": claims_tables(CLAIMS, pl.concat([variations.rows, elsewhere.rows])),
             "elsewhere": elsewhere.page(),
             "variations": {"columns": CAPTION, "variations-table": Table(variations.rows, FORMATS)},
         }
@@ -76,7 +76,7 @@ def run(work: Work) -> Study:
         for seed in runs.seeds
     ]
     contents |= {
-        "headline": headline_page(by_seed, phases.slowdowns(), quoted),
+        "headline": headline_page(by_seed, phases.slowdowns, quoted),
         "setting": setting_page(runs),
         "phases": phases.page(),
         "ttft": ttft_page(runs),
@@ -123,4 +123,4 @@ def _figure_4(phases: Characterization) -> Comparisons:
     what = pl.format(
         "{} at {}", "lengths", pl.col("of the highest rate").map_elements("{:g}".format, pl.String)
     )
-    return Comparisons(rows=phases.others().with_columns(what=what))
+    return Comparisons(rows=phases.others.with_columns(what=what))

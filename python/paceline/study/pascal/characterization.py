@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
@@ -70,8 +70,6 @@ class PhaseTrace:
         Requests per second.
     counts
         The lengths drawn from, all equally likely.
-    requests
-        How many.
     """
 
     phase: Phase
@@ -119,12 +117,14 @@ class Characterization:
             for policy in _POLICIES:
                 runs.trials.announce(self._trials(trace, policy))
 
+    @cached_property
     def slowdowns(self) -> dict[str, float]:
-        """Return reasoning latency over the oracle's: of ``"FCFS"`` at 128 tokens, of ``"RR"`` at 2,048."""
+        """Reasoning latency over the oracle's: of ``"FCFS"`` at 128 tokens, of ``"RR"`` at 2,048."""
         return _slowdowns(self._split(self._own["reasoning"]))
 
+    @cached_property
     def others(self) -> pl.DataFrame:
-        """Return `slowdowns` at other rates and with other lengths."""
+        """`slowdowns` at other rates and with other lengths."""
         rows = []
         for (name, load), trace in self._others.items():
             slow = _slowdowns(self._split(trace))
@@ -149,7 +149,7 @@ class Characterization:
             "figure-5b": by_tokens(answers, y="attainment"),
             "figure-4-table": Table(reasoning.drop("attainment"), _FORMATS),
             "figure-5-table": Table(answering, _FORMATS),
-            "figure-4-loads": Table(self.others(), _FORMATS),
+            "figure-4-loads": Table(self.others, _FORMATS),
         }
 
     def _split(self, trace: PhaseTrace) -> pl.DataFrame:
@@ -197,23 +197,21 @@ def split(frames: dict[str, pl.DataFrame], phase: Phase) -> pl.DataFrame:
     preempted = pl.col("preempted") - pl.col("preempted_answering") if reasons else pl.col("preempted")
     # QoE with a term for the first token is there where such a target was given.
     attained = pl.lit(None, dtype=pl.Float64) if reasons else (pl.col("qoe") >= SLO_QOE).mean()
-    parts = []
-    for policy, frame in frames.items():
-        means = (
-            frame.with_columns(tokens=pl.col("reasoning_tokens" if reasons else "answer_tokens"))
-            .group_by("tokens")
-            .agg(
-                pl.col("reasoning" if reasons else "e2e").mean().alias("latency (s)"),
-                pl.col("blocked").mean(),
-                preempted.mean().alias("preempted"),
-                attained.alias("attainment"),
-            )
-            .with_columns(executed=pl.col("latency (s)") - pl.col("blocked") - pl.col("preempted"))
-            .with_columns(policy=pl.lit(policy))
+    columns = ("tokens", "policy", "executed", "blocked", "preempted", "latency (s)", "attainment")
+    parts = [
+        frame.with_columns(tokens=pl.col("reasoning_tokens" if reasons else "answer_tokens"))
+        .group_by("tokens")
+        .agg(
+            pl.col("reasoning" if reasons else "e2e").mean().alias("latency (s)"),
+            pl.col("blocked").mean(),
+            preempted.mean().alias("preempted"),
+            attained.alias("attainment"),
         )
-        parts.append(
-            means.select("tokens", "policy", "executed", "blocked", "preempted", "latency (s)", "attainment")
-        )
+        .with_columns(executed=pl.col("latency (s)") - pl.col("blocked") - pl.col("preempted"))
+        .with_columns(policy=pl.lit(policy))
+        .select(columns)
+        for policy, frame in frames.items()
+    ]
     oracle = parts[0].select("tokens", base="latency (s)")
     return (
         pl.concat(parts)

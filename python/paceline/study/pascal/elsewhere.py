@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import polars as pl
@@ -14,9 +15,9 @@ from paceline.study.pages import Content
 from paceline.study.pascal.comparison import CAPTION, FORMATS, summary
 from paceline.study.pascal.production import TITLE, Served
 from paceline.study.pascal.requests import number, p99
-from paceline.study.pascal.runs import SEEDS, Asked, Runs, Setting, asked
+from paceline.study.pascal.runs import SEEDS, Runs, Setting, asked
 from paceline.study.pascal.schedulers import POLICIES
-from paceline.study.pascal.workloads import chats
+from paceline.study.pascal.workloads import Asked, chats
 
 __all__ = ["Elsewhere", "fates"]
 
@@ -54,8 +55,9 @@ class Elsewhere:
             runs.announce([setting], POLICIES, self._seeds(setting))
             runs.announce([_undemoted(setting)], _PASCALS, self._seeds(setting))
 
+    @cached_property
     def rows(self) -> pl.DataFrame:
-        """Return a row for each workload and load: ``what``, and the medians of its `summary`."""
+        """A row for each workload and load: ``what``, and the medians of its `summary`."""
         return median_rows(
             {
                 what: [summary(self._runs.frames(setting, POLICIES, seed)) for seed in self._seeds(setting)]
@@ -74,7 +76,7 @@ class Elsewhere:
         formats = {name: ".0f" if name.startswith("long") else ".2%" for name in why.columns[1:]}
         return {
             "columns": CAPTION,
-            "elsewhere-table": Table(self.rows(), FORMATS),
+            "elsewhere-table": Table(self.rows, FORMATS),
             "elsewhere-why": Table(why, formats | {"stay": ".0%"}),
         }
 

@@ -15,13 +15,13 @@ from paceline.study.pascal.demand import stretched
 from paceline.study.pascal.hardware import INSTANCES, pascals_instance
 from paceline.study.pascal.requests import with_paper_metrics
 from paceline.study.pascal.schedulers import POLICIES, Arguments, cluster_of, scheduler
-from paceline.study.pascal.workloads import Chats, chats, drawn, half_replaced
+from paceline.study.pascal.workloads import Asked, chats
 from paceline.study.trials import Source, Trial, Trials
 from paceline.study.work import Work
 from paceline.trace import Trace
 
-__all__ = ["BASE", "LEVELS", "PROMPTS", "SEEDS", "TIMES", "VARIANTS", "WORKLOADS", "Asked", "Frames"]
-__all__ += ["Outcome", "Runs", "Setting", "asked"]
+__all__ = ["BASE", "LEVELS", "PROMPTS", "SEEDS", "TIMES", "VARIANTS", "WORKLOADS", "Frames", "Runs"]
+__all__ += ["Outcome", "Setting", "asked"]
 
 LEVELS: Final = {"low": 0.9, "medium": 1.0, "high": 1.1}
 """Loads, as `demand` has them: a tenth less than the memory holds, as much, and a tenth more."""
@@ -45,21 +45,6 @@ SEEDS: Final = (1, 2, 3, 4, 5)
 
 #: Requests by workload, level of load and policy.
 Frames: TypeAlias = Mapping[tuple[str, str, str], pl.DataFrame]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """Traces of chats: Poisson arrivals at a rate of one a second; ``half`` of them replaced by another's."""
-
-    workload: Chats
-    requests: int
-    half: Chats | None = None
-
-    def draw(self, seed: int) -> Trace:
-        """Draw lengths and arrivals."""
-        if self.half is None:
-            return drawn(self.workload, requests=self.requests, seed=seed)
-        return half_replaced(self.workload, self.half, requests=self.requests, seed=seed)
 
 
 def asked(workload: str, times: int | None = None) -> Asked:

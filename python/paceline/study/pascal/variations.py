@@ -17,8 +17,8 @@ from paceline.study.choices import Comparisons, choices
 from paceline.study.model import Table
 from paceline.study.pages import Content
 from paceline.study.pascal.hardware import HOST_STEP_MOST_S, pascals_instance
-from paceline.study.pascal.runs import Asked, Setting, asked
-from paceline.study.pascal.workloads import chats
+from paceline.study.pascal.runs import Setting, asked
+from paceline.study.pascal.workloads import Asked, chats
 from paceline.synthesis import Lognormal, Quantiles
 
 __all__ = ["CHOICES", "OWN", "VARIATIONS", "choices_page"]
