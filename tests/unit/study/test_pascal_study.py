@@ -13,8 +13,8 @@ from paceline.study.choices import Comparisons
 from paceline.study.model import Figure, Study
 from paceline.study.pascal import runs
 from paceline.study.pascal.headline import headline_page
-from paceline.study.pascal.production import FILE
 from paceline.study.pascal.schedulers import PAPER
+from paceline.study.pascal.workloads import FILE
 
 FIGURES = {
     *("figures-8-and-14", "figure-4", "figure-5a", "figure-5b", "figure-9", "figure-10", "figure-11"),

@@ -24,12 +24,13 @@ from paceline.study.pascal.elsewhere import Elsewhere
 from paceline.study.pascal.evaluation import loads_page, ttft_page
 from paceline.study.pascal.headline import headline_page, numbers
 from paceline.study.pascal.heavy import MIXES, heavy_page, mixed
-from paceline.study.pascal.production import FILE, Served, production_page
+from paceline.study.pascal.production import production_page
 from paceline.study.pascal.production import settings as production_settings
 from paceline.study.pascal.runs import BASE, LEVELS, SEEDS, VARIANTS, WORKLOADS, Runs, Setting, asked
 from paceline.study.pascal.schedulers import PAPER, POLICIES
 from paceline.study.pascal.setting import setting_page
 from paceline.study.pascal.variations import VARIATIONS, choices_page
+from paceline.study.pascal.workloads import FILE, Served
 from paceline.study.work import Work
 
 __all__ = ["run"]
@@ -51,7 +52,7 @@ def run(work: Work) -> Study:
     """
     runs = Runs(work)
     # Read first: the file may be missing.
-    served = None if work.data is None else Served.load(work.data)
+    served = None if work.data is None else Served.load(work.data, SEEDS[0])
     phases = Characterization(runs)
     _announce(runs, served)
     contents: dict[str, Mapping[str, Content]] = {}
@@ -115,7 +116,7 @@ def _announce(runs: Runs, served: Served | None) -> None:
         elif workload != "heavy":
             runs.announce([setting], policies, SEEDS[:1])
     if served is not None:
-        runs.announce(production_settings(served).values(), POLICIES, SEEDS[:1])
+        runs.announce(production_settings(served).values(), POLICIES)
 
 
 def _figure_4(phases: Characterization) -> Comparisons:

@@ -9,15 +9,14 @@ from typing import Final
 
 import polars as pl
 
-from paceline.study.choices import median_rows
 from paceline.study.model import Table
 from paceline.study.pages import Content
 from paceline.study.pascal.comparison import CAPTION, FORMATS, summary
-from paceline.study.pascal.production import TITLE, Served
+from paceline.study.pascal.production import TITLE
 from paceline.study.pascal.requests import number, p99
-from paceline.study.pascal.runs import SEEDS, Runs, Setting, asked
+from paceline.study.pascal.runs import Runs, Setting, asked
 from paceline.study.pascal.schedulers import POLICIES
-from paceline.study.pascal.workloads import Asked, chats
+from paceline.study.pascal.workloads import Asked, Served, chats
 
 __all__ = ["Elsewhere", "fates"]
 
@@ -51,19 +50,13 @@ class Elsewhere:
             for name, trace in traces.items()
             for load in (1.0, 1.1, 1.25)
         }
-        for setting in self._settings.values():
-            runs.announce([setting], POLICIES, self._seeds(setting))
-            runs.announce([_undemoted(setting)], _PASCALS, self._seeds(setting))
+        runs.announce(self._settings.values(), POLICIES)
+        runs.announce(map(_undemoted, self._settings.values()), _PASCALS)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
         """A row for each workload and load: ``what``, and the medians of its `summary`."""
-        return median_rows(
-            {
-                what: [summary(self._runs.frames(setting, POLICIES, seed)) for seed in self._seeds(setting)]
-                for what, setting in self._settings.items()
-            }
-        )
+        return self._runs.compared(self._settings, POLICIES, summary)
 
     def page(self) -> dict[str, Content]:
         """Return the rows, and what becomes of requests that stay and of requests that migrate."""
@@ -82,11 +75,8 @@ class Elsewhere:
 
     def _pooled(self, setting: Setting) -> dict[str, pl.DataFrame]:
         """Return the requests of all seeds, by policy."""
-        by_seed = [self._runs.frames(setting, _PASCALS, seed) for seed in self._seeds(setting)]
+        by_seed = [self._runs.frames(setting, _PASCALS, seed) for seed in self._runs.seeds_of(setting)]
         return {policy: pl.concat([frames[policy] for frames in by_seed]) for policy in _PASCALS}
-
-    def _seeds(self, setting: Setting) -> tuple[int, ...]:
-        return SEEDS[:1] if isinstance(setting.trace, Served) else self._runs.seeds
 
 
 def _undemoted(setting: Setting) -> Setting:

@@ -6,58 +6,21 @@ the day are drawn, and time is stretched until they fill the memory as the other
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from paceline.errors import ConfigError
 from paceline.study.model import Table
 from paceline.study.pages import Content
 from paceline.study.pascal.evaluation import EXTREMES, against, tail_figure
 from paceline.study.pascal.requests import FORMATS, described, number
-from paceline.study.pascal.runs import BASE, LEVELS, SEEDS, Runs, Setting
+from paceline.study.pascal.runs import BASE, LEVELS, Runs, Setting
 from paceline.study.pascal.schedulers import POLICIES
-from paceline.synthesis import read_servegen
-from paceline.trace import Trace
+from paceline.study.pascal.workloads import Served
 
-__all__ = ["FILE", "TITLE", "Served", "production_page", "settings"]
+__all__ = ["TITLE", "production_page", "settings"]
 
-FILE: Final = "servegen_deepseek-r1.tar.zst"
 TITLE: Final = "DeepSeek-R1 in production"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """Ten minutes of the production workload, at the rate at which it was served; the same for every seed."""
-
-    trace: Trace
-
-    @property
-    def requests(self) -> int:
-        """The number of requests."""
-        return len(self.trace)
-
-    @classmethod
-    def load(cls, data: Path) -> Served:
-        """Draw the trace from a folder's file.
-
-        Raises
-        ------
-        ConfigError
-            If the folder holds no such file.
-        """
-        path = data / FILE
-        if not path.is_file():
-            raise ConfigError(
-                f"{data}: must hold {FILE} (alibaba/ServeGen, data/reason/deepseek-r1), did not"
-            )
-        return cls(trace=read_servegen(path).trace(start_s=0, span_s=600, seed=SEEDS[0]))
-
-    def draw(self, seed: int) -> Trace:
-        """Return the trace."""
-        return self.trace
 
 
 def settings(served: Served) -> dict[str, Setting]:

@@ -15,7 +15,7 @@ from paceline.study.pascal.demand import stretched
 from paceline.study.pascal.hardware import INSTANCES, pascals_instance
 from paceline.study.pascal.requests import with_paper_metrics
 from paceline.study.pascal.schedulers import POLICIES, Arguments, cluster_of, scheduler
-from paceline.study.pascal.workloads import Asked, chats
+from paceline.study.pascal.workloads import Asked, Served, chats
 from paceline.study.trials import Source, Trial, Trials
 from paceline.study.work import Work
 from paceline.trace import Trace
@@ -133,6 +133,10 @@ class Runs:
         self.trials: Trials[Outcome] = Trials(_measured, work)
         self.seeds = SEEDS[: work.pick(len(SEEDS), 1)]
 
+    def seeds_of(self, setting: Setting) -> tuple[int, ...]:
+        """Return the seeds whose medians are taken: one of the production workload, which has one trace."""
+        return SEEDS[:1] if isinstance(setting.trace, Served) else self.seeds
+
     @property
     def overflows(self) -> int:
         """Preemptions, over all replays of the shipped policies, whose KV did not fit into the swap space."""
@@ -142,9 +146,9 @@ class Runs:
     def announce(
         self, settings: Iterable[Setting], policies: Sequence[str], seeds: Sequence[int] | None = None
     ) -> None:
-        """Add replays to those of the next run; by default of all seeds."""
+        """Add replays to those of the next run; by default of `seeds_of` each."""
         for setting in settings:
-            for seed in self.seeds if seeds is None else seeds:
+            for seed in self.seeds_of(setting) if seeds is None else seeds:
                 self.trials.announce(setting.trial(policy, seed) for policy in policies)
 
     def frames(
@@ -180,7 +184,7 @@ class Runs:
         """Return a row for each setting: ``what``, and the medians of its numbers over the seeds."""
         return median_rows(
             {
-                what: [numbers(self.frames(setting, policies, seed)) for seed in self.seeds]
+                what: [numbers(self.frames(setting, policies, seed)) for seed in self.seeds_of(setting)]
                 for what, setting in settings.items()
             }
         )

@@ -10,16 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from paceline.synthesis import Lengths, Lognormal, Poisson, Quantiles
+from paceline.errors import ConfigError
+from paceline.synthesis import Lengths, Lognormal, Poisson, Quantiles, read_servegen
 from paceline.synthesis.streams import Stream
 from paceline.trace import Trace
 
-__all__ = ["Asked", "Chats", "chats", "lengths_of"]
+__all__ = ["FILE", "Asked", "Chats", "Served", "chats", "lengths_of"]
+
+FILE: Final = "servegen_deepseek-r1.tar.zst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,38 @@ class Asked:
             name = f"{name}, half {self.half.name}"
         arrival = Poisson().times(self.requests, 1.0, seed)
         return Trace(frame.with_columns(pl.Series("arrival", arrival)), name=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Ten minutes of the production workload, at the rate at which it was served; the same for every seed."""
+
+    trace: Trace
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return len(self.trace)
+
+    @classmethod
+    def load(cls, data: Path, seed: int) -> Served:
+        """Draw the trace from a folder's file.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds no such file.
+        """
+        path = data / FILE
+        if not path.is_file():
+            raise ConfigError(
+                f"{data}: must hold {FILE} (alibaba/ServeGen, data/reason/deepseek-r1), did not"
+            )
+        return cls(trace=read_servegen(path).trace(start_s=0, span_s=600, seed=seed))
+
+    def draw(self, seed: int) -> Trace:
+        """Return the trace."""
+        return self.trace
 
 
 @cache
