@@ -24,14 +24,7 @@ EXTREMES: Final = {"cut": ".1%", "cut_s": ".1f", "worse": ".1%", "worse_s": ".1f
 _SHOWN: Final = 300
 """Requests of a panel and policy that Figure 9 draws; its data would weigh megabytes otherwise."""
 
-_COLUMNS: Final = (
-    "violations",
-    "tokens/s",
-    "preempted",
-    "migrated",
-    "P99 transfer (s)",
-    "P99 blocking (s)",
-)
+_COLUMNS: Final = ("violations", "tokens/s", "preempted", "migrated", "P99 transfer (s)", "P99 blocking (s)")
 
 
 def ttft_page(runs: Runs) -> dict[str, Content]:

@@ -63,12 +63,12 @@ def with_paper_metrics(trace: Trace, requests: pl.DataFrame) -> pl.DataFrame:
 
 
 def number(found: object) -> float:
-    """Return what polars found of a column, as a float; 0 where the column was empty."""
+    """Return a statistic of a column as a float; 0 if the column was empty."""
     return float(found) if isinstance(found, int | float) else 0.0
 
 
 def violations(requests: pl.DataFrame) -> float:
-    """Return the share of the requests that answered below the objective."""
+    """Return the share of requests whose answer is below the objective."""
     return number(requests["violated"].mean())
 
 
@@ -79,7 +79,7 @@ def throughput(requests: pl.DataFrame) -> float:
 
 
 def p99(values: pl.Series) -> float:
-    """Return the 99th percentile, with linear interpolation; 0 of nothing."""
+    """Return the 99th percentile, with linear interpolation; 0 if there are no values."""
     found = values.drop_nulls().quantile(0.99, interpolation="linear")
     return 0.0 if found is None else found
 
