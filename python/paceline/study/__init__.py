@@ -15,11 +15,12 @@ from paceline.study.charts import lines
 from paceline.study.model import Fact, Facts, Figure, Kind, Page, Part, Study, Table
 from paceline.study.paper import Paper, Stated
 from paceline.study.registry import run_study, studies
-from paceline.study.trials import Trial, Trials
+from paceline.study.trials import Drawn, Trial, Trials
 from paceline.study.work import Work
 from paceline.study.writing import as_document, write_study
 
 __all__ = [
+    "Drawn",
     "Fact",
     "Facts",
     "Figure",

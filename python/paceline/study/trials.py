@@ -20,9 +20,10 @@ from paceline.policy import Policy
 from paceline.replaying import replay
 from paceline.result import Result
 from paceline.study.work import Work
+from paceline.synthesis import Arrivals, Workload, synthesize
 from paceline.trace import Trace
 
-__all__ = ["Source", "Trial", "Trials"]
+__all__ = ["Drawn", "Source", "Trial", "Trials"]
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -39,6 +40,28 @@ class Source(Hashable, Protocol):
     def draw(self, seed: int) -> Trace:
         """Draw the trace of a seed. Called at most once for each seed, on any thread."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Traces drawn from a workload, as `paceline.synthesis.synthesize` draws them.
+
+    Parameters
+    ----------
+    workload, rate, requests, arrivals
+        As of `synthesize`.
+    """
+
+    workload: Workload
+    requests: int
+    rate: float | None = None
+    arrivals: Arrivals | None = None
+
+    def draw(self, seed: int) -> Trace:
+        """Draw lengths, and arrivals if their process is a random one."""
+        return synthesize(
+            self.workload, requests=self.requests, rate=self.rate, seed=seed, arrivals=self.arrivals
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,11 @@ from paceline.policies.layered_prefill import authors_chunked, layered_prefill
 from paceline.policy import Policy
 from paceline.study.layered_prefill.measures import MEASURES, Served, serve
 from paceline.study.paper import Paper
-from paceline.study.trials import Trial, Trials
+from paceline.study.trials import Drawn, Trial, Trials
 from paceline.study.work import Work
-from paceline.synthesis import Arrivals, BenchmarkClient, Empirical, Workload, preset, synthesize
-from paceline.trace import Trace
+from paceline.synthesis import Arrivals, BenchmarkClient, Empirical, Workload, preset
 
-__all__ = ["ARXIV", "LAYERS", "PAPER", "SHAREGPT", "SPAN_S", "TITLES", "Case", "Drawn", "Runs"]
+__all__ = ["ARXIV", "LAYERS", "PAPER", "SHAREGPT", "SPAN_S", "TITLES", "Case", "Runs"]
 __all__ += ["chunked", "layered", "objective", "schedulers"]
 
 PAPER: Final = Paper.load(__package__)
@@ -103,22 +102,6 @@ class Case:
     def __post_init__(self) -> None:
         if not self.requests:
             object.__setattr__(self, "requests", int(SPAN_S * self.rate))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """Traces drawn from a workload, as `Trials` asks for them."""
-
-    workload: Workload
-    rate: float
-    requests: int
-    arrivals: Arrivals
-
-    def draw(self, seed: int) -> Trace:
-        """Draw lengths, and arrivals where the process is a random one."""
-        return synthesize(
-            self.workload, requests=self.requests, rate=self.rate, seed=seed, arrivals=self.arrivals
-        )
 
 
 class Runs:
