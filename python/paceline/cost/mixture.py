@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,13 @@ __all__ = ["covered_experts", "mixture_wire", "shared_experts", "slowest_rank"]
 _MISSED = 1e-3
 
 
-def covered_experts(experts: Experts, coverage: Coverage | None) -> list[float]:
+@lru_cache(maxsize=64)
+def covered_experts(experts: Experts, coverage: Coverage | None) -> tuple[float, ...]:
     """Return how many experts of a layer are needed by 1, 2, … tokens, up to where that stays.
 
-    Uniform routing in closed form, or a measured curve. The list has a value for each whole number of tokens,
-    so that the engine, which draws straight lines between points, is exact at all of them.
+    Uniform routing in closed form, or a measured curve. There is a value for each whole number of tokens,
+    so that the engine, which draws straight lines between points, is exact at all of them. The values are
+    cached: every replay needs them, and a measured curve has thousands of points.
 
     Examples
     --------
@@ -35,12 +37,12 @@ def covered_experts(experts: Experts, coverage: Coverage | None) -> list[float]:
     (2.0, 3.5, 8.0)
     """
     if coverage is not None:
-        return [experts.count * coverage.at(n) for n in range(1, coverage.tokens[-1] + 1)]
+        return tuple(experts.count * coverage.at(n) for n in range(1, coverage.tokens[-1] + 1))
     if experts.per_token == experts.count:
-        return [float(experts.count)]
+        return (float(experts.count),)
     missed = math.log(1 - experts.per_token / experts.count)
     last = math.ceil(math.log(_MISSED / experts.count) / missed)
-    return [experts.expected(n) for n in range(1, last + 1)] + [float(experts.count)]
+    return (*(experts.expected(n) for n in range(1, last + 1)), float(experts.count))
 
 
 def shared_experts(experts: Experts, coverage: Coverage | None, data_ranks: int) -> list[float]:
