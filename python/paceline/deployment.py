@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
 from paceline.cost.efficiency import fitted_to
@@ -365,7 +366,7 @@ class Links:
 
     def to_wire(self) -> dict[str, Any]:
         """Spell the links out for the engine."""
-        return {"bytes_per_s": self.gbps * 1e9 / 8, "latency": round(self.latency_s * 1e12)}
+        return {"bytes_per_s": self.gbps * 1e9 / 8, "latency": round(self.latency_s * TICKS_PER_SECOND)}
 
 
 @dataclass(frozen=True, slots=True)

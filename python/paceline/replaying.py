@@ -10,6 +10,7 @@ import numpy as np
 
 from paceline import engine
 from paceline._arguments import typed
+from paceline._clock import TICKS_PER_SECOND
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError, InternalError
 from paceline.kernels.table import Table
@@ -167,4 +168,4 @@ def _ticks(name: str, seconds: float | None) -> int | None:
         return None
     if not (math.isfinite(seconds) and 0 <= seconds < 16_000_000):
         raise ConfigError(f"{name} must be 0 or more seconds and below 16000000 (185 days), was {seconds}")
-    return round(seconds * 1e12)
+    return round(seconds * TICKS_PER_SECOND)

@@ -11,6 +11,7 @@ import numpy as np
 
 from paceline import _check, engine
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline.calibration.kernels import step_seconds
 from paceline.cost import Roofline
 from paceline.deployment import Instance
@@ -31,8 +32,6 @@ METRICS = ("ttft_mean", "ttft_p99", "tbt_mean", "tbt_p99", "expert_bytes_per_req
 
 ARRIVALS: Mapping[str, Arrivals | None] = {"workload": None, "benchmark-client": BenchmarkClient()}
 """The arrival processes of observations, by name; None: the workload's own."""
-
-_TICKS_PER_SECOND = 1e12
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -107,7 +106,7 @@ class Candidate:
         columns = engine.columns(trace, policy)
         # Straight to the engine: a fit replays thousands of times, and reads six numbers of each.
         outcome = engine.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
-        ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / _TICKS_PER_SECOND
+        ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / TICKS_PER_SECOND
         gaps = outcome.itl
         (stats,) = json.loads(outcome.stats)["instances"]
         traffic = TrafficStats.from_dict(stats["traffic"])
@@ -116,7 +115,7 @@ class Candidate:
         return (
             float(ttft.mean()),
             float(np.quantile(ttft, 0.99)),
-            gaps.sum_ticks / max(gaps.count, 1) / _TICKS_PER_SECOND,
+            gaps.sum_ticks / max(gaps.count, 1) / TICKS_PER_SECOND,
             gaps.quantile_s(0.99) or 0.0,
             traffic.expert_bytes / requests,
             joules / tokens,

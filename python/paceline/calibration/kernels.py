@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from paceline.cost.clock import TICKS_PER_SECOND
+from paceline._clock import TICKS_PER_SECOND
 
 __all__ = ["step_seconds"]
 

@@ -8,8 +8,8 @@ once, reduced to whole ticks of a picosecond, and are exact there.
 
 from __future__ import annotations
 
+from paceline._clock import ticks
 from paceline.cost.affine import Affine
-from paceline.cost.clock import ticks
 from paceline.cost.coverage import Coverage
 from paceline.cost.efficiency import Efficiency
 from paceline.cost.energy import Energy

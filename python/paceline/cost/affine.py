@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline._arguments import typed
+from paceline._clock import ticks
 from paceline._toml import dump, parse
-from paceline.cost.clock import ticks
 from paceline.errors import ConfigError
 
 __all__ = ["Affine"]

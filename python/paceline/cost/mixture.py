@@ -7,7 +7,7 @@ from functools import cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from paceline.cost.clock import ticks
+from paceline._clock import ticks
 from paceline.cost.matrices import expert_numbers
 from paceline.model.dtypes import WEIGHT_BYTES
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paceline._clock import TICKS_PER_SECOND, ticks
 from paceline.cost.all_reduce import all_reduce_ways, gather_latency_s
 from paceline.cost.attention import attention_of
-from paceline.cost.clock import TICKS_PER_SECOND, ticks
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, matrices_of
 from paceline.model.dtypes import WEIGHT_BYTES

@@ -12,9 +12,9 @@ import numpy as np
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND, ticks
 from paceline._fork import use
 from paceline._toml import build
-from paceline.cost import ticks
 from paceline.errors import ConfigError
 from paceline.kernels.aisimulate import Database
 from paceline.kernels.assembled import assemble
@@ -406,7 +406,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
 
 def _grid(grid: Grid, layers: int) -> dict[str, Any]:
     tokens, history, requests, context = (list(axis) for axis in grid.axes)
-    values = np.rint(grid.seconds * (layers * 1e12)).astype(np.int64)
+    values = np.rint(grid.seconds * (layers * TICKS_PER_SECOND)).astype(np.int64)
     return {
         "tokens": tokens,
         "history": history,

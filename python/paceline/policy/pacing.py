@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import PolicyError
 from paceline.policy.checks import duration
 from paceline.policy.value import Value
@@ -55,7 +56,7 @@ class Pace(Value):
             )
 
     @typed(PolicyError)
-    def to_wire(self, ticks_per_s: float = 1e12) -> dict[str, int | None]:
+    def to_wire(self, ticks_per_s: float = TICKS_PER_SECOND) -> dict[str, int | None]:
         """Spell the pace out for the engine, in ticks."""
         ttft = None if self.ttft is None else round(self.ttft * ticks_per_s)
         return {

@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
 from paceline.policy import rules
@@ -156,7 +157,7 @@ class Policy(Value):
 
     @typed(PolicyError)
     def to_wire(
-        self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = 1e12
+        self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = TICKS_PER_SECOND
     ) -> dict[str, Any]:
         """Spell out for the engine what is not the scheduler's.
 

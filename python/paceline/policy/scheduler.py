@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
+from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
@@ -284,7 +285,7 @@ class Scheduler(Value):
         *,
         num_blocks: int,
         defaults: tuple[int, int],
-        ticks_per_s: float = 1e12,
+        ticks_per_s: float = TICKS_PER_SECOND,
         names: Names | None = None,
     ) -> dict[str, object]:
         """Spell the scheduler out for one instance.

@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
-from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, TICKS_PER_SECOND, Outcome
+from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, Outcome
 
 __all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns"]
 

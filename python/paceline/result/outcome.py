@@ -12,10 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEVER", "NOWHERE", "REASONS", "STATUSES", "TICKS_PER_SECOND", "Outcome", "Sketch"]
-
-TICKS_PER_SECOND: Final = 10**12
-"""Ticks in a second: the engine counts picoseconds."""
+__all__ = ["NEVER", "NOWHERE", "REASONS", "STATUSES", "Outcome", "Sketch"]
 
 NEVER: Final = 2**64 - 1
 """The tick of what did not happen."""

@@ -16,8 +16,8 @@ import polars as pl
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
-from paceline.result.outcome import TICKS_PER_SECOND
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]

@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from paceline._clock import TICKS_PER_SECOND
 from paceline.result.columns import RequestColumns
-from paceline.result.outcome import TICKS_PER_SECOND, Sketch
+from paceline.result.outcome import Sketch
 
 __all__ = ["METRICS", "QUANTILES", "summarize"]
 

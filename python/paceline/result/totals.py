@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from paceline._arguments import typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
 from paceline.result.columns import RequestColumns
-from paceline.result.outcome import REASONS, STATUSES, TICKS_PER_SECOND
+from paceline.result.outcome import REASONS, STATUSES
 from paceline.result.provenance import Provenance
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import polars as pl
 
 from paceline._arguments import typed
 from paceline._check import is_number, said
+from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
 from paceline.errors import TraceError
 from paceline.trace.columns import Values, numbers
@@ -29,8 +30,6 @@ from paceline.trace.statistics import summarized
 from paceline.trace.writing import write_frame
 
 __all__ = ["Trace"]
-
-_TICKS_PER_SECOND: Final = 1e12
 
 
 class Trace:
@@ -364,7 +363,7 @@ class Trace:
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Give arrival in ticks, prompt tokens and output tokens, the latter two without a copy."""
         seconds = self._frame.get_column("arrival").to_numpy()
-        ticks = seconds * _TICKS_PER_SECOND
+        ticks = seconds * TICKS_PER_SECOND
         np.rint(ticks, out=ticks)
         prompt = self._frame.get_column("prompt_tokens").to_numpy()
         output = self._frame.get_column("output_tokens").to_numpy()
