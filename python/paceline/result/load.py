@@ -95,10 +95,3 @@ def _read_requests(path: Path, rows: int) -> pl.DataFrame:
     if frame.height != rows:
         raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
     return frame
-
-
-def _stats(counters: dict[str, Any], source: Path) -> ReplayStats:
-    try:
-        return ReplayStats.from_dict(counters)
-    except ResultError as error:
-        raise ResultError(f"{source / MANIFEST}: incomplete: {error}; save the result again") from error

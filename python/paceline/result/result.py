@@ -12,10 +12,11 @@ import polars as pl
 from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
+from paceline.result.attainment import attainment, met
 from paceline.result.columns import RequestColumns
-from paceline.result.objectives import attainment, met
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.provenance import Provenance
+from paceline.result.save import save_parts
 from paceline.result.stats import ReplayStats
 from paceline.result.summary import summarize
 from paceline.result.totals import Totals, count_statuses, makespan_s, rate, total
@@ -239,9 +240,14 @@ class Result:
         ResultError
             If the directory holds something else, is a file, or cannot be written.
         """
-        from paceline.result.save import save_result
-
-        return save_result(self, directory, overwrite=overwrite)
+        return save_parts(
+            directory,
+            requests=self.requests,
+            stats=self.stats,
+            itl=self.itl,
+            provenance=self.provenance,
+            overwrite=overwrite,
+        )
 
     def __len__(self) -> int:
         """Return the number of requests."""

@@ -10,36 +10,44 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from paceline._atomic import new_directory
 from paceline.errors import ResultError
 from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_manifest
+from paceline.result.outcome import Sketch
+from paceline.result.provenance import Provenance
+from paceline.result.stats import ReplayStats
 
-if TYPE_CHECKING:
-    from paceline.result.result import Result
-
-__all__ = ["INSTANCES", "REQUESTS", "SKETCH", "check_target", "save_result"]
+__all__ = ["INSTANCES", "REQUESTS", "SKETCH", "check_target", "save_parts"]
 
 REQUESTS: Final = "requests.parquet"
 INSTANCES: Final = "instances.parquet"
 SKETCH: Final = "itl.json"
 
 
-def save_result(result: Result, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write `result` to `directory`, whole or not at all: see `Result.save`."""
+def save_parts(
+    directory: str | os.PathLike[str],
+    *,
+    requests: pl.DataFrame,
+    stats: ReplayStats,
+    itl: Sketch,
+    provenance: Provenance,
+    overwrite: bool = False,
+) -> Path:
+    """Write the parts of a result to `directory`, whole or not at all: see `Result.save`."""
     target = check_target(directory, overwrite=overwrite)
     try:
         with new_directory(target) as draft:
-            result.requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
-            result.instances.write_parquet(draft / INSTANCES)
-            (draft / SKETCH).write_bytes(result.itl.to_json())
+            requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
+            stats.frame().write_parquet(draft / INSTANCES)
+            (draft / SKETCH).write_bytes(itl.to_json())
             body = {
-                "provenance": result.provenance.to_dict(),
-                "requests": len(result),
-                "stats": asdict(result.stats),
+                "provenance": provenance.to_dict(),
+                "requests": requests.height,
+                "stats": asdict(stats),
                 "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, SKETCH)},
             }
             write_manifest(draft, body)
