@@ -123,7 +123,7 @@ def typed_fields(
                 known[owner] = {name: hint for name, hint in hints.items() if name not in but}
             for name, hint in known[owner].items():
                 if hasattr(self, name) and not _is(value := getattr(self, name), hint):
-                    named = f"{name} of {'an' if cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
+                    named = f"{name} of {'an' if owner.__name__[0] in 'AEIO' else 'a'} {owner.__name__}"
                     raise error(f"{named} must be {_words(hint)}, was {said(value)}")
             if then is not None:
                 then(self)
