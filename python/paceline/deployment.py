@@ -12,10 +12,10 @@ from paceline._arguments import typed, typed_fields
 from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump, parse, table
 from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
-from paceline.cost.efficiency import fitted_to
 from paceline.cost.traffic import traffic_wire
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_from_table
+from paceline.hardware.efficiency import fitted_to
 from paceline.kernels.table import Table, table_from_toml
 from paceline.memory import KvMemory, kv_memory
 from paceline.model import DTYPE_BYTES, Model

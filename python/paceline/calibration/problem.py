@@ -14,9 +14,9 @@ from paceline._toml import build, parse
 from paceline.calibration.observation import Observation, Of, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
 from paceline.cost import Coverage, Efficiency
-from paceline.cost.efficiency import fitted_to
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
+from paceline.hardware.efficiency import fitted_to
 from paceline.kernels.typed import Kind, read_csv, without_nulls
 from paceline.model import Model
 from paceline.trace.opening import content

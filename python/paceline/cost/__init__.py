@@ -11,10 +11,11 @@ from __future__ import annotations
 from paceline._clock import ticks
 from paceline.cost.affine import Affine
 from paceline.cost.coverage import Coverage
-from paceline.cost.efficiency import Efficiency
-from paceline.cost.energy import Energy
-from paceline.cost.reading import Cost, cost_from_table, cost_to_table
+from paceline.cost.reading import Cost, cost_from_table
 from paceline.cost.roofline import Roofline
+from paceline.cost.tables import cost_to_table
+from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.energy import Energy
 
 __all__ = [
     "Affine",

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from paceline._arguments import typed
 from paceline._clock import ticks
-from paceline._toml import dump, parse
+from paceline._toml import build, dump, parse
+from paceline.cost.tables import cost_to_table, fields_of
 from paceline.errors import ConfigError
 
 __all__ = ["Affine"]
@@ -57,14 +59,16 @@ class Affine:
 
     def to_toml(self) -> str:
         """Return the model as the text of a TOML file."""
-        from paceline.cost.reading import cost_to_table
-
         return dump(cost_to_table(self))
 
     @classmethod
     @typed()
     def from_toml(cls, text: str) -> Affine:
         """Read what :meth:`to_toml` wrote."""
-        from paceline.cost.reading import only
+        return cls.from_table(parse(text, "a cost"), "a cost")
 
-        return only(cls, parse(text, "a cost"))
+    @classmethod
+    @typed()
+    def from_table(cls, content: Mapping[str, Any], what: str) -> Affine:
+        """Read a table of kind ``affine``; ``what`` names the table in errors."""
+        return build(cls, fields_of(content, "affine", what), what)

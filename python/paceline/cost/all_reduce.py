@@ -22,10 +22,9 @@ more than one node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from paceline.cost.efficiency import Efficiency
+from paceline.hardware.efficiency import Efficiency
 
 __all__ = ["Way", "all_reduce_ways", "gather_latency_s"]
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paceline.model import Latent, Model
+from paceline.model import Latent, Model
 
 __all__ = ["Attention", "attention_of"]
 

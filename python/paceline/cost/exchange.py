@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paceline.model import Model
+from paceline.model import Model
 
 __all__ = ["Exchange", "exchanges_of"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from paceline.cost.attention import Attention
-    from paceline.model import Experts, Model
+from paceline.cost.attention import Attention
+from paceline.model import Experts, Model
 
 __all__ = ["Matrix", "elementwise_numbers", "expert_numbers", "matrices_of"]
 

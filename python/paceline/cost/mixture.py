@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from functools import cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline._clock import ticks
+from paceline.cost.coverage import Coverage
 from paceline.cost.matrices import expert_numbers
+from paceline.model import Experts, Model
 from paceline.model.dtypes import WEIGHT_BYTES
-
-if TYPE_CHECKING:
-    from paceline.cost.coverage import Coverage
-    from paceline.model import Experts, Model
 
 __all__ = ["covered_experts", "mixture_wire", "shared_experts", "slowest_rank"]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline._clock import TICKS_PER_SECOND, ticks
 from paceline.cost.all_reduce import all_reduce_ways, gather_latency_s
 from paceline.cost.attention import attention_of
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, matrices_of
+from paceline.hardware import Gpu
+from paceline.hardware.efficiency import Efficiency
+from paceline.model import Model
 from paceline.model.dtypes import WEIGHT_BYTES
-
-if TYPE_CHECKING:
-    from paceline.cost.efficiency import Efficiency
-    from paceline.hardware import Gpu
-    from paceline.model import Model
 
 __all__ = ["PAIR_FRACTION_BITS", "Rank"]
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline._toml import dump, parse
+from paceline._toml import build, dump, parse
 from paceline.cost.coverage import Coverage
-from paceline.cost.efficiency import Efficiency
 from paceline.cost.mixture import mixture_wire
 from paceline.cost.rank import Rank
+from paceline.cost.tables import cost_to_table, fields_of
 from paceline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from paceline.hardware import Gpu
-    from paceline.model import Model
+from paceline.hardware import Gpu
+from paceline.hardware.efficiency import Efficiency
+from paceline.model import Model
 
 __all__ = ["Roofline"]
 
@@ -171,17 +171,24 @@ class Roofline:
 
     def to_toml(self) -> str:
         """Return the model as the text of a TOML file."""
-        from paceline.cost.reading import cost_to_table
-
         return dump(cost_to_table(self))
 
     @classmethod
     @typed()
     def from_toml(cls, text: str) -> Roofline:
         """Read what :meth:`to_toml` wrote."""
-        from paceline.cost.reading import only
+        return cls.from_table(parse(text, "a cost"), "a cost")
 
-        return only(cls, parse(text, "a cost"))
+    @classmethod
+    @typed()
+    def from_table(cls, content: Mapping[str, Any], what: str) -> Roofline:
+        """Read a table of kind ``roofline``; ``what`` names the table in errors."""
+        fields = fields_of(content, "roofline", what)
+        if "efficiency" in fields:
+            fields["efficiency"] = build(Efficiency, fields["efficiency"], f"efficiency of {what}")
+        if isinstance(fields.get("coverage"), dict):
+            fields["coverage"] = build(Coverage, fields["coverage"], f"coverage of {what}")
+        return build(cls, fields, what)
 
     def _experts(self, model: Model, rank: Rank) -> dict[str, Any]:
         """Return the coefficients of the routed experts; nothing for a dense model."""

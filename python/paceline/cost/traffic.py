@@ -8,19 +8,17 @@ an instance with measured kernels, or with a straight line for a cost, moves the
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline.cost.attention import attention_of
+from paceline.cost.coverage import Coverage
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, expert_numbers, matrices_of
 from paceline.cost.mixture import shared_experts
+from paceline.hardware.energy import Energy
+from paceline.model import Model
 from paceline.model.dtypes import WEIGHT_BYTES
 from paceline.model.weights import count_weights
-
-if TYPE_CHECKING:
-    from paceline.cost.coverage import Coverage
-    from paceline.cost.energy import Energy
-    from paceline.model import Model
 
 __all__ = ["LOAD_FRACTION_BITS", "traffic_wire"]
 

@@ -8,8 +8,9 @@ from typing import Any
 from paceline import _check, profiles
 from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
-from paceline.cost import Efficiency, Energy
 from paceline.errors import ConfigError
+from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.energy import Energy
 
 __all__ = ["Gpu", "gpu_from_table", "gpu_names"]
 
