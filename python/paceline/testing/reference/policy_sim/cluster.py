@@ -16,10 +16,11 @@ from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
+from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.rules import Rule
-from paceline.testing.reference.policy_sim.scope import Pace, View
+from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
 
@@ -37,12 +38,16 @@ class Cluster:
         pace = Pace(**config["pace"]) if config.get("pace") else None
         roles = config.get("roles") or [0] * len(config["instances"])
         replicas: list[Replica] = []
+
+        def scope(now: int, replica: Replica, request: Request | None) -> View:
+            return View(now, replicas, pace, request, inst=replica, here=replica)
+
         for index, (instance, role) in enumerate(zip(config["instances"], roles, strict=True)):
             contents = None
             if instance["scheduler"]["prefix_cache"]:
                 size = instance["block_tokens"]
                 contents = Contents(requests, size, prefix_block_tokens or size)
-            replicas.append(Replica(index, instance, role, replicas, pace, contents))
+            replicas.append(Replica(index, instance, role, scope, contents))
         routing = config["routing"]
         self.rules = {
             name: Rule(routing[name])

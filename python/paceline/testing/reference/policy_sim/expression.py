@@ -12,7 +12,12 @@ _TIMELY = {"req.age_s", "req.waiting_s", "req.idle_steps", "req.attained_s", "re
 
 
 class Scope(Protocol):
-    """What the fields of an expression are looked up in."""
+    """What the fields of an expression are looked up in, and the moment."""
+
+    @property
+    def now(self) -> int:
+        """The moment, in ticks."""
+        ...
 
     def field(self, name: str, position: int | None) -> float:
         """Return a field; ``position`` is the class, where a field is of one."""

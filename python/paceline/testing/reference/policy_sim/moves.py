@@ -8,9 +8,10 @@ from typing import Any
 from paceline.testing.reference.blocks import blocks_for
 from paceline.testing.reference.policy_sim.expression import Expr, holds, values
 from paceline.testing.reference.policy_sim.links import Links
+from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
-from paceline.testing.reference.policy_sim.scope import Pace, View
+from paceline.testing.reference.policy_sim.scope import View
 
 
 @dataclass(slots=True)
@@ -143,12 +144,14 @@ class Traffic:
     def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
         within: list[int] | None = side["within"]
         able = [
-            one.view(now)
+            one
             for one in self.replicas
-            if (within is None or one.role in within) and holds(side["where"], one.view(now))
+            if (within is None or one.role in within) and holds(side["where"], self._view(one, now))
         ]
-        able.sort(key=lambda view: values(side["min"], view))
-        return [view.inst for view in able if view.inst]
+        return sorted(able, key=lambda one: values(side["min"], self._view(one, now)))
+
+    def _view(self, one: Replica, now: int, request: Request | None = None) -> View:
+        return View(now, self.replicas, self.pace, request, inst=one, here=one)
 
     def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
         """Choose the request that migrates: one that decodes, and is not about to leave already."""
@@ -161,8 +164,10 @@ class Traffic:
             and request not in busy
             and target.refusal(request.spec) is None
         ]
-        able = [request for request in able if holds(choose["where"], source.view(now, request))]
+        able = [request for request in able if holds(choose["where"], self._view(source, now, request))]
         keys: list[Expr] = choose["min"]
         return min(
-            able, key=lambda request: (values(keys, source.view(now, request)), request.index), default=None
+            able,
+            key=lambda request: (values(keys, self._view(source, now, request)), request.index),
+            default=None,
         )

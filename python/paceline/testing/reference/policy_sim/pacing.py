@@ -8,7 +8,17 @@ Times are integers in one unit, and so all sums are exact.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast readers read, and how soon they expect to start; in ticks."""
+
+    interval: int
+    first: int
+    ttft: int | None = None
 
 
 def read_times(times: list[int], interval: int) -> list[int]:

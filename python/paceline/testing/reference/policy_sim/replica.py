@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.instance import Usage
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.cost import Cost
+from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.request import Request, Spell, TraceRequest
 from paceline.testing.reference.policy_sim.scheduler import Scheduler
-from paceline.testing.reference.policy_sim.scope import Pace, View
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.refusal import Reason, refuse
 
@@ -36,9 +37,8 @@ class Replica:
     config : dict
         The instance, as the engine's configuration spells it; its cost is affine.
     role : int
-    cluster : list of Replica
-        All instances, which an expression may speak of.
-    pace : Pace or None
+    scope : callable
+        Gives what an expression sees at a moment of an instance, and of a request if one is given.
     contents : Contents or None
         What the blocks of the trace's requests hold, where the instance caches prefixes.
     """
@@ -48,8 +48,7 @@ class Replica:
         index: int,
         config: dict[str, Any],
         role: int,
-        cluster: list[Replica],
-        pace: Pace | None,
+        scope: Callable[[int, Replica, Request | None], Scope],
         contents: Contents | None = None,
     ) -> None:
         self.index: int = index
@@ -57,7 +56,9 @@ class Replica:
         self.blocks: int = config["blocks"]
         self.block_tokens: int = config["block_tokens"]
         self.kv_bytes: int = config.get("kv_bytes_per_token", 0)
-        self.scheduler: Scheduler = Scheduler(config, self.view, contents)
+        self.scheduler: Scheduler = Scheduler(
+            config, lambda now, request: scope(now, self, request), contents
+        )
         self.requests: list[Request] = []  # unfinished ones that are here
         self.leaving: dict[Request, tuple[int, int]] = {}  # where to, and the tokens that are there already
         self.step: Step | None = None
@@ -69,8 +70,6 @@ class Replica:
         self.counts = Counts()
         self._max_model_len: int | None = config["max_model_len"]
         self._cost = Cost(config["cost"])
-        self._cluster = cluster
-        self._pace = pace
         self._stirred = False  # whether anything happened since it last tried to form a step
         self._last_end: int | None = None
         self._last_decode: int | None = None  # None: or it stood idle since
@@ -84,10 +83,6 @@ class Replica:
     def wakes(self) -> int | None:
         """When it tries again to form a step, though nothing happens."""
         return self.scheduler.state.wakes
-
-    def view(self, now: int, request: Request | None = None) -> View:
-        """Return what an expression sees that speaks of this instance."""
-        return View(now, self._cluster, self._pace, request, inst=self, here=self)
 
     def refusal(self, spec: TraceRequest) -> Reason | None:
         """Say why the instance could never finish a request, or None where it could."""

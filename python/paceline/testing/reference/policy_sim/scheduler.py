@@ -8,7 +8,7 @@ from typing import Any
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
 from paceline.testing.reference.policy_sim.ahead import catch_up, free_lingering, learn
 from paceline.testing.reference.policy_sim.contents import Contents
-from paceline.testing.reference.policy_sim.expression import holds
+from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import put_back_late
@@ -16,7 +16,6 @@ from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
-from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
@@ -32,7 +31,7 @@ class Scheduler:
     ----------
     config : dict
         The instance, as the engine's configuration spells it.
-    view : callable
+    scope : callable
         Gives what an expression sees of the instance and of a request, at a moment.
     contents : Contents or None
         What the blocks of the trace's requests hold, where prefixes are cached.
@@ -41,14 +40,14 @@ class Scheduler:
     def __init__(
         self,
         config: dict[str, Any],
-        view: Callable[[int, Request | None], View],
+        scope: Callable[[int, Request | None], Scope],
         contents: Contents | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
         self.memory: Memory = Memory(config["blocks"], settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
         self.state = State(
-            settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, view
+            settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, scope
         )
         self._started: int | None = None  # when the latest step did; None: nothing is decided ahead
 
@@ -80,7 +79,7 @@ class Scheduler:
         (queue.unknown if self.settings.schedule_ahead else queue.waiting).append(request)
         request.position, request.joined = None, now
         if self.ranking is not None:
-            self.ranking.enter(request, self.state.view(now, request))
+            self.ranking.enter(request, self.state.scope(now, request))
 
     def form(self, now: int) -> Step | None:
         """Decide the next step; None where nothing can run."""
@@ -124,7 +123,7 @@ class Scheduler:
                     self.memory.release(request)
         for request in state.running:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
-                self.ranking.ran(request, state.view(now, request))
+                self.ranking.ran(request, state.scope(now, request))
         return yielded
 
     def leave(self, request: Request, now: int) -> list[int]:
@@ -163,7 +162,7 @@ class Scheduler:
     def _open(self, now: int) -> Step:
         state, settings = self.state, self.settings
         if self.ranking is not None:
-            self.ranking.start(self.running + state.queue.waiting, state.view, now, state.formed)
+            self.ranking.start(self.running + state.queue.waiting, state.scope, now, state.formed)
         # A lone request starves no other, so its chunks have no limit.
         queued = len(state.queue.waiting) + len(state.queue.swapped)
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
@@ -173,7 +172,7 @@ class Scheduler:
     def _run_stages(self, step: Step) -> None:
         state, settings = self.state, self.settings
         displaces = settings.admission["kind"] == "displace" and holds(
-            settings.admission.get("when"), state.view(step.start, None)
+            settings.admission.get("when"), state.scope(step.start, None)
         )
         for stage in settings.stages:
             kind = stage["kind"]

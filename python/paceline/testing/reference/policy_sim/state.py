@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
-from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
 
@@ -26,7 +26,7 @@ class State:
         Requests without a place.
     ranking : Ranking or None
         The one order of all requests, where there is one.
-    view : callable
+    scope : callable
         Gives what an expression sees of the instance and of a request, at a moment.
     running : list of Request
         Requests that have a place, in the order of admission.
@@ -52,7 +52,7 @@ class State:
     memory: Memory
     queue: Queue
     ranking: Ranking | None
-    view: Callable[[int, Request | None], View]
+    scope: Callable[[int, Request | None], Scope]
     running: list[Request] = field(default_factory=list)
     formed: int = 0
     copied_out: int = 0
@@ -96,4 +96,4 @@ class State:
     def rank(self, request: Request, now: int) -> None:
         """Rank a request that was admitted or preempted, where requests are ranked."""
         if self.ranking is not None:
-            self.ranking.moved(request, self.view(now, request))
+            self.ranking.moved(request, self.scope(now, request))
