@@ -7,17 +7,20 @@ over by later stages.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from paceline.errors import PolicyError
 from paceline.policy.expressions.namespaces import req
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.queues import Class
 from paceline.policy.stages import (
     Admit,
     Decodes,
     Layered,
     PcieSwap,
     Prefills,
+    PrefixCache,
     Recompute,
     Running,
     Stage,
@@ -25,13 +28,49 @@ from paceline.policy.stages import (
     SwapIn,
 )
 
-if TYPE_CHECKING:
-    from paceline.policy.scheduler import Scheduler
-
-__all__ = ["check_composition"]
+__all__ = ["Composition", "check_composition"]
 
 
-def check_composition(scheduler: Scheduler) -> None:
+class Composition(Protocol):
+    """What the checks read of a :class:`~paceline.policy.scheduler.Scheduler`; see there."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of a step, in order."""
+        ...
+
+    @property
+    def exclusive_prefill(self) -> bool:
+        """Whether a step with prefills has no decodes."""
+        ...
+
+    @property
+    def classes(self) -> Sequence[Class]:
+        """Classes of requests."""
+        ...
+
+    @property
+    def allocation(self) -> str:
+        """What an admission allocates."""
+        ...
+
+    @property
+    def preemption(self) -> object:
+        """What happens to the KV of a preempted request."""
+        ...
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Whether prefixes are cached, and how."""
+        ...
+
+    @property
+    def ranks(self) -> bool:
+        """Whether one order ranks all requests of the instance."""
+        ...
+
+
+def check_composition(scheduler: Composition) -> None:
     """Refuse a composition without a meaning.
 
     Raises
@@ -75,7 +114,7 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         )
 
 
-def _check_layers(scheduler: Scheduler) -> None:
+def _check_layers(scheduler: Composition) -> None:
     stages = scheduler.stages
     layered = next((stage for stage in stages if isinstance(stage, Layered)), None)
     if layered is None:
@@ -93,7 +132,7 @@ def _check_layers(scheduler: Scheduler) -> None:
         )
 
 
-def _check_exclusive(scheduler: Scheduler) -> None:
+def _check_exclusive(scheduler: Composition) -> None:
     if not scheduler.exclusive_prefill:
         return
     stages = scheduler.stages
@@ -113,7 +152,7 @@ def _check_exclusive(scheduler: Scheduler) -> None:
         )
 
 
-def _check_memory(scheduler: Scheduler) -> None:
+def _check_memory(scheduler: Composition) -> None:
     stages, caches = scheduler.stages, scheduler.prefix_cache is not None
     if caches and not isinstance(scheduler.preemption, Recompute):
         raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
@@ -132,7 +171,7 @@ def _check_memory(scheduler: Scheduler) -> None:
         )
 
 
-def _check_unranked(scheduler: Scheduler) -> None:
+def _check_unranked(scheduler: Composition) -> None:
     swaps = isinstance(scheduler.preemption, Swap | PcieSwap)
     if swaps != any(isinstance(stage, SwapIn) for stage in scheduler.stages):
         raise PolicyError(
@@ -141,7 +180,7 @@ def _check_unranked(scheduler: Scheduler) -> None:
         )
 
 
-def _check_ranked(scheduler: Scheduler) -> None:
+def _check_ranked(scheduler: Composition) -> None:
     stages = scheduler.stages
     if any(isinstance(stage, SwapIn) for stage in stages):
         raise PolicyError(

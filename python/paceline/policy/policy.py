@@ -9,19 +9,21 @@ from typing import Any
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
+from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
-from paceline.policy import rules
+
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import Routing, Rule
+from paceline.policy.rules import Routing, Rule, check, each, is_rule
 from paceline.policy.scheduler import Scheduler
+from paceline.policy.serialize import monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
-from paceline.policy.wire import check_names, expressions_in, routing_to_wire
+from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire
 
 __all__ = ["Policy", "Routing"]
 
@@ -85,11 +87,11 @@ class Policy(Value):
     slo: SLO | None = None
 
     def __post_init__(self) -> None:
-        rules.is_rule(self.on_arrival, "on_arrival")
-        rules.check(self.on_arrival, "on_arrival", arrival=True)
+        is_rule(self.on_arrival, "on_arrival")
+        check(self.on_arrival, "on_arrival", arrival=True)
         for moment in ("on_prefilled", "on_answering"):
             if (rule := getattr(self, moment)) is not None:
-                rules.check(rule, moment, arrival=False)
+                check(rule, moment, arrival=False)
         object.__setattr__(self, "every", _monitors(self.every))
         for name, kind in (("scheduler", Scheduler), ("pools", Pools), ("pace", Pace), ("slo", SLO)):
             value = getattr(self, name)
@@ -100,11 +102,16 @@ class Policy(Value):
                 raise PolicyError(
                     f"{part!r} needs a policy that says how fast users read: pace=Pace(tpot=0.1)"
                 )
-        check_names(self, self._names(()))
+        check_names(self.expressions(), self.rules, self.monitors, self._names(()))
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)
         return text.replace(f"every={shown(self.monitors)}", f"every={shown(dict(self.monitors))}")
+
+    @property
+    def rules(self) -> dict[str, Rule | None]:
+        """The rules by the names of their moments: `on_arrival`, `on_prefilled` and `on_answering`."""
+        return {moment: getattr(self, moment) for moment in MOMENTS}
 
     @property
     def monitors(self) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
@@ -115,7 +122,7 @@ class Policy(Value):
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the policy, its scheduler's first."""
         yield from self.scheduler.expressions()
-        yield from expressions_in(self)
+        yield from expressions_in(self.rules, self.monitors)
 
     def _fields(self) -> Iterator[Field]:
         for expression in self.expressions():
@@ -138,9 +145,8 @@ class Policy(Value):
     @property
     def calls(self) -> list[Callable[..., Any]]:
         """The Python functions among its rules, in the order in which the engine is told of them."""
-        moments = (self.on_arrival, self.on_prefilled, self.on_answering)
-        found = [rule for moment in moments for rule in rules.each(moment)]
-        return [rule for rule in found if callable(rule) and not isinstance(rule, Value)]
+        found = [part for rule in self.rules.values() for part in each(rule)]
+        return [part for part in found if callable(part) and not isinstance(part, Value)]
 
     def _names(self, tenants: Sequence[str]) -> Names:
         return Names(
@@ -182,7 +188,7 @@ class Policy(Value):
             need another number of instances.
         """
         return {
-            "routing": routing_to_wire(self, self._names(tenants), ticks_per_s),
+            "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
         }
@@ -195,9 +201,18 @@ class Policy(Value):
         PolicyError
             If a rule is a Python function, which no file can hold.
         """
-        from paceline.policy.serialize import policy_to_toml
-
-        return policy_to_toml(self)
+        for function in self.calls:
+            raise PolicyError(
+                f"{shown(function)} is a Python function, which TOML cannot hold; a rule made of pick() and "
+                "first_of() can be written"
+            )
+        content = to_table(self)
+        content["scheduler"] = to_table(self.scheduler)
+        if self.monitors:
+            content["every"] = monitors_to_tables(self.monitors)
+        if self.slo is not None:
+            content["slo"] = self.slo.bounds()
+        return dump(content)
 
     @classmethod
     @typed(PolicyError)
@@ -210,10 +225,8 @@ class Policy(Value):
             If the text is not TOML, or a field is unknown, missing or of the
             wrong kind.
         """
-        from paceline.policy.serialize import policy_from_toml
-
         try:
-            return policy_from_toml(text)
+            return build(cls, policy_fields(text), "a policy")
         except ConfigError as error:
             raise PolicyError(str(error)) from error
 

@@ -8,7 +8,8 @@ from enum import Enum
 from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import named
-from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, Field, Op, Over, lift
+from paceline.policy.expressions.syntax import COMPARISONS
+from paceline.policy.expressions.tree import Const, Expr, Field, Op, Over, lift
 
 __all__ = ["Scope", "condition", "drifting", "number"]
 

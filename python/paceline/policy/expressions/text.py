@@ -1,4 +1,4 @@
-"""Expressions and rules as text: printed in Python's syntax, and read from it without running any."""
+"""Expressions and rules read from text in Python's syntax; nothing in the text is run."""
 
 from __future__ import annotations
 
@@ -10,53 +10,10 @@ from typing import Any, NoReturn
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.expressions import functions, namespaces
-from paceline.policy.expressions.fields import meaning_of
-from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, Field, Op, Over, lift
+from paceline.policy.expressions.tree import Expr, lift
 from paceline.policy.limits import MOST_CHARACTERS, MOST_LEVELS
 
-__all__ = ["evaluate", "parse", "show"]
-
-_BINARY = {"or": ("|", 2), "and": ("&", 3), "add": ("+", 4), "sub": ("-", 4)} | {
-    name: (sign, 5) for name, sign in (("mul", "*"), ("div", "/"), ("floordiv", "//"))
-}
-_UNARY = {"neg": "-", "not": "~"}
-_CALLS = {"min": "minimum", "max": "maximum", "if": "where", "abs": "abs", "ilog2": "ilog2"}
-_COMPARED, _TIGHT = 1, 6
-
-
-def show(expression: Expr, least: int = 0) -> str:
-    """Write an expression; in parentheses where it binds less than `least`."""
-    text, binds = _shown(expression)
-    return f"({text})" if binds < least else text
-
-
-def _shown(expression: Expr) -> tuple[str, int]:
-    if isinstance(expression, Const):
-        return repr(expression.value), _TIGHT + 1
-    if isinstance(expression, Field):
-        takes = meaning_of(expression.space, expression.name).takes
-        given = {"nothing": "", "request": "(req)", "class": f"({expression.argument!r})"}[takes]
-        return f"{expression.space}.{expression.name}{given}", _TIGHT + 1
-    if isinstance(expression, Over):
-        given = "" if expression.of.same(Const(True)) and expression.over == "count" else show(expression.of)
-        within = "" if expression.within is None else f"within={_one_or_many(expression.within)}"
-        return f"cluster.{expression.over}({', '.join(filter(None, (given, within)))})", _TIGHT + 1
-    assert isinstance(expression, Op)
-    name, args = expression.op, expression.args
-    if name in COMPARISONS:
-        left, right = (show(arg, _COMPARED + 1) for arg in args)
-        return f"{left} {COMPARISONS[name]} {right}", _COMPARED
-    if name in _BINARY:
-        sign, binds = _BINARY[name]
-        return f" {sign} ".join([show(args[0], binds), *(show(arg, binds + 1) for arg in args[1:])]), binds
-    if name in _UNARY:
-        return f"{_UNARY[name]}{show(args[0], _TIGHT)}", _TIGHT
-    return f"{_CALLS[name]}({', '.join(show(arg) for arg in args)})", _TIGHT + 1
-
-
-def _one_or_many(names: tuple[str, ...]) -> str:
-    return repr(names[0]) if len(names) == 1 else repr(names)
-
+__all__ = ["NAMES", "evaluate", "parse"]
 
 NAMES: Mapping[str, Any] = {
     "req": namespaces.req,
@@ -92,7 +49,7 @@ def parse(text: str, what: str = "an expression") -> Expr:
     Parameters
     ----------
     text
-        What `show` wrote, or the like by hand.
+        What `repr` gave of an expression, or the like by hand.
     what
         Names it in an error.
 

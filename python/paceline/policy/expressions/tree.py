@@ -12,11 +12,11 @@ from paceline._check import said
 from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import LABELS, PHASES, Kind, named
+from paceline.policy.expressions.syntax import BINARY, CALLS, COMPARED, COMPARISONS, TIGHT, UNARY, Written
 from paceline.policy.limits import MOST_LEVELS, MOST_PARTS
 
 __all__ = [
     "CHAINS",
-    "COMPARISONS",
     "Const",
     "Expr",
     "Field",
@@ -37,9 +37,6 @@ Operator = Literal[
 
 Reduction = Literal["mean", "min", "max", "sum", "count", "any", "all"]
 """What can be said of many instances at once."""
-
-COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-"""Operators that give true or false from two values, with their signs."""
 
 CHAINS: frozenset[Operator] = frozenset(("add", "mul", "and", "or"))
 """Operators that take two or more operands, from left to right."""
@@ -99,6 +96,11 @@ class Expr(ABC):
     def key(self) -> tuple[object, ...]:
         """Plain values that are equal where the expressions are."""
 
+    @property
+    @abstractmethod
+    def written(self) -> Written:
+        """The expression in Python's syntax, as `paceline.policy.expressions.text` reads it back."""
+
     def same(self, other: object) -> bool:
         """Whether another expression has the same structure."""
         return isinstance(other, Expr) and self.key == other.key
@@ -113,9 +115,7 @@ class Expr(ABC):
         return hash(self.key)
 
     def __repr__(self) -> str:
-        from paceline.policy.expressions.text import show
-
-        return show(self)
+        return self.written.text
 
     def __bool__(self) -> bool:
         raise PolicyError(_ADVICE.format(self))
@@ -212,6 +212,11 @@ class Const(Expr):
         """Plain values that are equal where the expressions are."""
         return ("const", self.kind, self.value)
 
+    @property
+    def written(self) -> Written:
+        """The value as Python writes it."""
+        return Written(repr(self.value), TIGHT + 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field(Expr):
@@ -230,6 +235,13 @@ class Field(Expr):
     def key(self) -> tuple[object, ...]:
         """Plain values that are equal where the expressions are."""
         return ("field", self.space, self.name, self.argument)
+
+    @property
+    def written(self) -> Written:
+        """The field behind its namespace, with what it is called with."""
+        takes = meaning_of(self.space, self.name).takes
+        given = {"nothing": "", "request": "(req)", "class": f"({self.argument!r})"}[takes]
+        return Written(f"{self.space}.{self.name}{given}", TIGHT + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -270,6 +282,21 @@ class Op(Expr):
         """Plain values that are equal where the expressions are."""
         return (self.op, *(part.key for part in self.args))
 
+    @property
+    def written(self) -> Written:
+        """The operands with a sign between them or before them, or in a call."""
+        name, args = self.op, [arg.written for arg in self.args]
+        if name in COMPARISONS:
+            left, right = (arg.within(COMPARED + 1) for arg in args)
+            return Written(f"{left} {COMPARISONS[name]} {right}", COMPARED)
+        if name in BINARY:
+            sign, binds = BINARY[name]
+            operands = [args[0].within(binds), *(arg.within(binds + 1) for arg in args[1:])]
+            return Written(f" {sign} ".join(operands), binds)
+        if name in UNARY:
+            return Written(f"{UNARY[name]}{args[0].within(TIGHT)}", TIGHT)
+        return Written(f"{CALLS[name]}({', '.join(arg.text for arg in args)})", TIGHT + 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Over(Expr):
@@ -307,6 +334,14 @@ class Over(Expr):
     def key(self) -> tuple[object, ...]:
         """Plain values that are equal where the expressions are."""
         return (f"over {self.over}", self.within, self.of.key)
+
+    @property
+    def written(self) -> Written:
+        """A call of a method of `cluster`."""
+        given = "" if self.of.same(Const(True)) and self.over == "count" else self.of.written.text
+        names = self.within or ()
+        pools = "" if not names else f"within={repr(names[0]) if len(names) == 1 else repr(names)}"
+        return Written(f"cluster.{self.over}({', '.join(filter(None, (given, pools)))})", TIGHT + 1)
 
 
 def _extent(parts: tuple[Expr, ...]) -> tuple[int, int]:
