@@ -16,7 +16,7 @@ from paceline.hardware import Gpu
 
 __all__ = ["Equal", "Fit", "Residual", "fit_names", "load_fit"]
 
-_FOLDER = resources.files("paceline.profiles") / "fits"
+_FOLDER = resources.files("paceline.catalog") / "fits"
 _SUFFIX = ".fit.toml"
 
 

@@ -16,7 +16,7 @@ from paceline.errors import ConfigError
 
 __all__ = ["Coverage"]
 
-_FOLDER = resources.files("paceline.profiles") / "coverage"
+_FOLDER = resources.files("paceline.catalog") / "coverage"
 _LONGEST = 1 << 16
 
 

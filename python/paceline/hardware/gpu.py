@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from paceline import _check, profiles
+from paceline import _check, catalog
 from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
 from paceline.errors import ConfigError
@@ -23,7 +23,7 @@ def gpu_names() -> tuple[str, ...]:
     >>> "h100-sxm" in gpu_names()
     True
     """
-    return profiles.names("gpu")
+    return catalog.names("gpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +120,7 @@ class Gpu:
         ConfigError
             If there is none of that name; the message says which are close.
         """
-        return gpu_from_table({"name": name, **profiles.load("gpu", name)}, f"GPU {name!r}")
+        return gpu_from_table({"name": name, **catalog.load("gpu", name)}, f"GPU {name!r}")
 
     def to_toml(self) -> str:
         """Return the GPU as the text of a TOML file."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
-from paceline import profiles
+from paceline import catalog
 from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
 from paceline.model.dtypes import WEIGHT_BYTES
@@ -25,7 +25,7 @@ def model_names() -> tuple[str, ...]:
     >>> "llama-3.1-8b" in model_names()
     True
     """
-    return profiles.names("model")
+    return catalog.names("model")
 
 
 class Model(DecoderShape):
@@ -102,7 +102,7 @@ class Model(DecoderShape):
         >>> Model.load("qwen3-32b").layers
         64
         """
-        return build(cls, {"name": name, **profiles.load("model", name)}, f"model {name!r}")
+        return build(cls, {"name": name, **catalog.load("model", name)}, f"model {name!r}")
 
     @classmethod
     @typed()
