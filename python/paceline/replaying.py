@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paceline import engine
+from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
 from paceline.deployment import Cluster, Instance
@@ -97,11 +97,11 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
-    columns = engine.columns(trace, policy)
+    columns = _native.columns(trace, policy)
     frontend = _ticks("frontend_s", frontend_s)
     if frontend:
         columns["arrival_ticks"] = columns["arrival_ticks"] + np.uint64(frontend)
-    names = policy.names(engine.tenants(trace) if "tenant" in columns else ())
+    names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     distinct = {instance: _wire(instance, policy, names) for instance in set(cluster.instances)}
     rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
     if pace is not None and policy.pace is not None and pace != policy.pace:
@@ -115,7 +115,7 @@ def replay(
     if pace is not None:
         settings["pace"] = repr(pace)
     try:
-        outcome = engine.run(
+        outcome = _native.run(
             [distinct[instance] for instance in cluster.instances],
             columns,
             **rules,

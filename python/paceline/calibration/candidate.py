@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paceline import _check, engine
+from paceline import _check, _native
 from paceline._arguments import typed, typed_fields
 from paceline._clock import TICKS_PER_SECOND
 from paceline.calibration.kernels import step_seconds
@@ -103,9 +103,9 @@ class Candidate:
         policy = authors_chunked(max_num_batched_tokens=chunk)
         wire = self._instance_wire()
         scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=(chunk, 256))
-        columns = engine.columns(trace, policy)
+        columns = _native.columns(trace, policy)
         # Straight to the engine: a fit replays thousands of times, and reads six numbers of each.
-        outcome = engine.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
+        outcome = _native.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
         ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / TICKS_PER_SECOND
         gaps = outcome.itl
         (stats,) = json.loads(outcome.stats)["instances"]

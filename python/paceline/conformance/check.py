@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline import _core, engine
+from paceline import _core, _native
 from paceline._arguments import typed, typed_fields
 from paceline.conformance import layered, vllm, vllm_v0
 from paceline.conformance.log import DecisionLog
@@ -79,7 +79,7 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         "token": log.cost["token_ns"],
         "kv_token": log.cost.get("kv_token_ns", 0),
     }
-    outcome = engine.run(
+    outcome = _native.run(
         [{**kind.instance(log), "cost": cost}],
         columns,
         routing="round_robin",

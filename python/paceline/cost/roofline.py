@@ -123,6 +123,36 @@ class Roofline:
             raise ConfigError(f"expert_parallel of a Roofline must be true or false, was {was}")
 
     @typed()
+    def check(
+        self, model: Model, gpu: Gpu, *, tensor_parallel: int = 1, pipeline_parallel: int = 1
+    ) -> Efficiency:
+        """Refuse a model, GPU and split that the roofline cannot cost; return the efficiencies it uses.
+
+        Parameters
+        ----------
+        model, gpu
+            What runs on what.
+        tensor_parallel
+            GPUs that the model is split over.
+        pipeline_parallel
+            Stages that the layers are cut into.
+
+        Raises
+        ------
+        ConfigError
+            If the model cannot be split so, the GPU has no efficiencies and none are given, there is a
+            coverage or data parallelism for a model without experts, or the coverage is of another model.
+        """
+        efficiency = self.efficiency or gpu.efficiency
+        if efficiency is None:
+            raise ConfigError(f"GPU {gpu.name!r} has no efficiency: give Roofline(efficiency=...)")
+        sharing = tensor_parallel * self.data_parallel
+        model.check_parallel(tensor_parallel, expert_ranks=sharing if self.expert_parallel else None)
+        _check.count("pipeline_parallel", pipeline_parallel)
+        self._check_experts(model)
+        return efficiency
+
+    @typed()
     def to_wire(
         self,
         model: Model,
@@ -136,28 +166,19 @@ class Roofline:
 
         Parameters
         ----------
-        model, gpu
-            What runs on what.
-        tensor_parallel
-            GPUs that the model is split over.
+        model, gpu, tensor_parallel, pipeline_parallel
+            As for :meth:`check`.
         kv_dtype
             As in vLLM; ``"auto"`` is the model's own.
-        pipeline_parallel
-            Stages that the layers are cut into.
 
         Raises
         ------
         ConfigError
-            If the model cannot be split so, the GPU's catalog entry has no efficiencies and none are given,
-            or there is a coverage, expert or data parallelism for a model without experts, or a coverage that
-            is another model's.
+            As :meth:`check` does.
         """
-        efficiency = self.efficiency or gpu.efficiency
-        if efficiency is None:
-            raise ConfigError(f"GPU {gpu.name!r} has no efficiency: give Roofline(efficiency=...)")
-        sharing = tensor_parallel * self.data_parallel
-        model.check_parallel(tensor_parallel, expert_ranks=sharing if self.expert_parallel else None)
-        _check.count("pipeline_parallel", pipeline_parallel)
+        efficiency = self.check(
+            model, gpu, tensor_parallel=tensor_parallel, pipeline_parallel=pipeline_parallel
+        )
         rank = Rank(
             model,
             gpu,
@@ -190,8 +211,8 @@ class Roofline:
             fields["coverage"] = build(Coverage, fields["coverage"], f"coverage of {what}")
         return build(cls, fields, what)
 
-    def _experts(self, model: Model, rank: Rank) -> dict[str, Any]:
-        """Return the coefficients of the routed experts; nothing for a dense model."""
+    def _check_experts(self, model: Model) -> None:
+        """Refuse a coverage and data parallelism that are not for this model's experts."""
         experts = model.experts
         if experts is None:
             if self.coverage is not None:
@@ -203,14 +224,19 @@ class Roofline:
                     f"data_parallel of a Roofline must be 1 for {model.name!r}, was {self.data_parallel}: it "
                     f"has no experts to share, so its data-parallel ranks are instances like any others"
                 )
-            return {}
-        if self.coverage is not None:
+        elif self.coverage is not None:
             one = self.coverage.share[0] * experts.count
             if abs(one - experts.per_token) > 0.05 * experts.per_token:
                 raise ConfigError(
                     f"coverage of a Roofline for {model.name!r} must start at its {experts.per_token} of "
                     f"{experts.count} experts a token, was {one:.2f}"
                 )
+
+    def _experts(self, model: Model, rank: Rank) -> dict[str, Any]:
+        """Return the coefficients of the routed experts; nothing for a dense model."""
+        experts = model.experts
+        if experts is None:
+            return {}
         return {
             "experts": mixture_wire(
                 model,

@@ -126,7 +126,7 @@ class DecoderShape:
         """Return the bytes of the cache that one more token takes on one rank, over all layers.
 
         Layers with a sliding window are left out (:attr:`window_layers`): past the window a further token
-        frees what it takes. :func:`paceline.memory.kv_memory` sets their windows aside.
+        frees what it takes. :func:`paceline.deployment.kv_memory` sets their windows aside.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from paceline import Affine, Cluster, Instance, Links, Trace, replay
-from paceline.engine import columns, tenants
+from paceline._native import columns, tenants
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
 from paceline.policy import (

@@ -1,29 +1,25 @@
-"""Instances, and the cluster that they make up."""
+"""An instance: one replica of a model on its GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline._clock import TICKS_PER_SECOND
-from paceline._toml import build, dump, parse, table
-from paceline.cost import Affine, Roofline, cost_from_table, cost_to_table
+from paceline._toml import build, dump, parse
+from paceline.cost import Affine, Roofline
 from paceline.cost.traffic import traffic_wire
+from paceline.deployment.kv_memory import KvMemory, kv_memory
+from paceline.deployment.sizing import default_batching, longest_sequence
+from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
-from paceline.hardware import Gpu, gpu_from_table
+from paceline.hardware import Gpu
 from paceline.hardware.efficiency import fitted_to
-from paceline.kernels.table import Table, table_from_toml
-from paceline.memory import KvMemory, kv_memory
+from paceline.kernels.table import Table
 from paceline.model import DTYPE_BYTES, Model
 
-if TYPE_CHECKING:
-    from paceline.trace import Trace
-
-__all__ = ["Cluster", "Instance", "Links"]
+__all__ = ["Instance"]
 
 _GIB = 2**30
 # What the engine takes: rust/core/src/config/limits.rs. Its blocks are without vLLM's null block.
@@ -55,7 +51,7 @@ class Instance:
         Tokens in a KV block, at most 2**20.
     num_blocks
         KV blocks as vLLM counts and logs them, at most 2**32 - 1. Block 0 is its null block, so one fewer
-        holds tokens. By default worked out from the memory (:func:`paceline.memory.kv_memory`).
+        holds tokens. By default worked out from the memory (:func:`paceline.deployment.kv_memory`).
     gpu_memory_utilization
         Share of the GPU's memory that the engine may use; 0.92 is vLLM 0.33's default.
     max_model_len
@@ -130,7 +126,27 @@ class Instance:
             raise ConfigError(
                 f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
             )
-        self.to_wire()
+        self._check_fit()
+
+    def _check_fit(self) -> None:
+        """Refuse an instance whose parts do not fit together, under vLLM's default batching."""
+        blocks = self._blocks(*self.default_batching())
+        self._moved_bytes()
+        self._longest(blocks)
+        if isinstance(self.cost, Table):
+            self.cost.check(
+                self.resolved_model,
+                tensor_parallel=self.tensor_parallel,
+                pipeline_parallel=self.pipeline_parallel,
+            )
+        elif not isinstance(self.cost, Affine):
+            model, gpu = self._need("the roofline")
+            (self.cost or Roofline()).check(
+                model,
+                gpu,
+                tensor_parallel=self.tensor_parallel,
+                pipeline_parallel=self.pipeline_parallel,
+            )
 
     @property
     def resolved_model(self) -> Model | None:
@@ -192,13 +208,9 @@ class Instance:
     def default_batching(self) -> tuple[int, int]:
         """Return vLLM's defaults of ``max_num_batched_tokens`` and ``max_num_seqs``.
 
-        As of vLLM 0.33, API server: 16,384 and 1,024 from 160 GiB of memory; 8,192 and 1,024 from 70 GiB,
-        but not on an A100; else, and where the GPU is not known, 2,048 and 256.
+        See :func:`~paceline.deployment.sizing.default_batching`.
         """
-        gpu = self.resolved_gpu
-        if gpu is None or gpu.memory_bytes < 70 * _GIB or "a100" in gpu.device.lower():
-            return 2048, 256
-        return (16384, 1024) if gpu.memory_bytes >= 160 * _GIB else (8192, 1024)
+        return default_batching(self.resolved_gpu)
 
     @typed()
     def to_wire(
@@ -253,13 +265,14 @@ class Instance:
 
     def to_toml(self) -> str:
         """Return the instance as the text of a TOML file."""
-        return dump(_instance_table(self))
+        return dump(instance_table(self))
 
     @classmethod
     @typed()
     def from_toml(cls, text: str) -> Instance:
         """Read what :meth:`to_toml` wrote."""
-        return _instance(parse(text, "an instance"), "an instance")
+        what = "an instance"
+        return build(cls, instance_fields(parse(text, what), what), what)
 
     def _need(self, what: str, *, gpu: bool = True) -> tuple[Model, Gpu]:
         """Return model and GPU, or say what needs the one that is missing."""
@@ -290,25 +303,10 @@ class Instance:
         return memory.blocks
 
     def _longest(self, blocks: int) -> int | None:
-        """Return the longest sequence accepted, or refuse one that does not fit, as vLLM does at start."""
-        model = self.resolved_model
-        fits = (blocks - 1) * self.block_tokens
-        limit = model.max_positions if model is not None else None
-        if self.max_model_len == "auto":
-            return fits if limit is None else min(limit, fits)
-        wanted = limit if self.max_model_len is None else self.max_model_len
-        if limit is not None and wanted is not None and wanted > limit:
-            raise ConfigError(
-                f"max_model_len must be at most the {limit} positions of {model.name if model else ''}, "
-                f"was {wanted}"
-            )
-        if wanted is not None and wanted > fits:
-            source = " (the model's own)" if self.max_model_len is None else ""
-            raise ConfigError(
-                f"max_model_len must be at most {fits}, which is what {blocks - 1} usable blocks of "
-                f'{self.block_tokens} tokens hold, was {wanted}{source}; max_model_len="auto" takes what fits'
-            )
-        return wanted
+        """Return the longest sequence accepted, given the blocks as vLLM counts them."""
+        return longest_sequence(
+            self.max_model_len, model=self.resolved_model, blocks=blocks - 1, block_tokens=self.block_tokens
+        )
 
     def _moved_bytes(self) -> int:
         """Return the bytes of a token's keys and values over all GPUs; 0 where the model is not known."""
@@ -332,195 +330,3 @@ class Instance:
             kv_dtype=self.kv_dtype,
             pipeline_parallel=self.pipeline_parallel,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields()
-class Links:
-    """What joins the instances of a cluster: a port each, on which transfers queue, in each direction.
-
-    Parameters
-    ----------
-    gbps
-        Gigabits a second (10**9 bits) of an instance's port, each way.
-    latency_s
-        Seconds from the last byte's leaving to its landing.
-
-    Raises
-    ------
-    ConfigError
-        If a figure is out of range.
-
-    Examples
-    --------
-    >>> Links(gbps=100).to_wire()
-    {'bytes_per_s': 12500000000.0, 'latency': 0}
-    """
-
-    gbps: float
-    latency_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check.positive("gbps of Links", self.gbps)
-        _check.seconds("latency_s of Links", self.latency_s)
-
-    def to_wire(self) -> dict[str, Any]:
-        """Spell the links out for the engine."""
-        return {"bytes_per_s": self.gbps * 1e9 / 8, "latency": round(self.latency_s * TICKS_PER_SECOND)}
-
-
-@dataclass(frozen=True, slots=True)
-@typed_fields(but=("instances", "links"))
-class Cluster:
-    """Instances that share a router.
-
-    Parameters
-    ----------
-    instances
-        One or more, in the order in which results number them.
-    links
-        What joins them; None: requests that move do so in no time.
-    lockstep
-        Whether they are the data-parallel ranks of one mixture of experts: each schedules by itself, none
-        starts a step before all have ended theirs, and experts compute the tokens of all. Their cost must be
-        the same :class:`~paceline.kernels.Table`, of as many ``data_parallel`` ranks. Times follow the tokens
-        of all; the traffic of each is counted as if the others had as many tokens as it has.
-
-    Raises
-    ------
-    ConfigError
-        If there are none, or something else is among them, or they cannot step together.
-
-    Examples
-    --------
-    >>> cluster = Cluster(8 * [Instance(model="llama-3.1-8b", gpu="h100-sxm")])
-    >>> len(cluster.instances)
-    8
-    >>> Cluster.from_toml(cluster.to_toml()) == cluster
-    True
-    """
-
-    instances: Sequence[Instance]
-    links: Links | None = None
-    lockstep: bool = False
-
-    def __post_init__(self) -> None:
-        if isinstance(self.instances, Instance):
-            raise ConfigError("instances of a Cluster must be a sequence: Cluster([instance])")
-        given: object = self.instances
-        if not isinstance(given, tuple | list):
-            raise ConfigError(f"instances of a Cluster must be a list of Instance, was {_check.said(given)}")
-        instances = tuple(given)
-        if not instances:
-            raise ConfigError("instances of a Cluster must be at least one, were none")
-        for index, instance in enumerate(instances):
-            if not isinstance(instance, Instance):
-                raise ConfigError(
-                    f"instance {index} of a Cluster must be an Instance, was {_check.said(instance)}"
-                )
-        object.__setattr__(self, "instances", instances)
-        if self.links is not None and not isinstance(self.links, Links):
-            raise ConfigError(f"links of a Cluster must be Links or None, was {_check.said(self.links)}")
-        if self.lockstep:
-            first = instances[0].cost
-            ranks = first.data_parallel if isinstance(first, Table) else 0
-            if ranks != len(instances) or any(instance != instances[0] for instance in instances):
-                raise ConfigError(
-                    f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "
-                    f"{len(instances)}, was {ranks}"
-                )
-
-    @typed()
-    def with_room_for(self, trace: Trace) -> Cluster:
-        """Return the cluster with memory on each instance for all requests of a trace at once.
-
-        Under it nobody waits for memory or gives any up, whatever the policy: what PASCAL's authors call
-        the oracle (section III-A). Costs stay as they are.
-
-        Parameters
-        ----------
-        trace
-            What is to fit, prompts and outputs.
-
-        Examples
-        --------
-        >>> from paceline import Trace
-        >>> from paceline.cost import Affine
-        >>> trace = Trace.from_columns(arrival=[0, 0], prompt_tokens=[30, 10], output_tokens=[5, 6])
-        >>> small = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=4)])
-        >>> small.with_room_for(trace).instances[0].usable_blocks  # 35 and 16 tokens, in blocks of 16
-        4
-        """
-        prompt, output = (trace.frame[name].cast(int) for name in ("prompt_tokens", "output_tokens"))
-
-        def roomy(instance: Instance) -> Instance:
-            size = instance.block_tokens
-            blocks = int(((prompt + output + (size - 1)) // size).sum())
-            return replace(instance, num_blocks=max(blocks, instance.usable_blocks) + 1)
-
-        distinct = {instance: roomy(instance) for instance in set(self.instances)}
-        return replace(self, instances=tuple(distinct[instance] for instance in self.instances))
-
-    def to_toml(self) -> str:
-        """Return the cluster as the text of a TOML file: equal neighbours share a table with a ``count``."""
-        tables = []
-        for instance, same in groupby(self.instances):
-            number = sum(1 for _ in same)
-            tables.append(({"count": number} if number > 1 else {}) | _instance_table(instance))
-        head = ({"lockstep": True} if self.lockstep else {}) | (
-            {} if self.links is None else {"links": table(self.links)}
-        )
-        return dump(head | {"instances": tables})
-
-    @classmethod
-    @typed()
-    def from_toml(cls, text: str) -> Cluster:
-        """Read what :meth:`to_toml` wrote, or the like by hand.
-
-        Examples
-        --------
-        >>> cluster = Cluster.from_toml('''
-        ... [[instances]]
-        ... count = 4
-        ... model = "llama-3.1-8b"
-        ... gpu = "h100-sxm"
-        ... ''')
-        >>> len(cluster.instances)
-        4
-        """
-        content = parse(text, "a cluster")
-        tables = content.get("instances")
-        if not isinstance(tables, list) or not set(content) <= {"instances", "links", "lockstep"}:
-            raise ConfigError(
-                f"a cluster must be tables [[instances]] and perhaps [links], was {sorted(content)}"
-            )
-        instances: list[Instance] = []
-        for index, fields in enumerate(tables):
-            what = f"table {index} of instances"
-            if not isinstance(fields, Mapping):
-                raise ConfigError(f"{what} must be a table, was {fields!r}")
-            fields = dict(fields)
-            number = fields.pop("count", 1)
-            _check.count(f"count of {what}", number)
-            instances += number * [_instance(fields, what)]
-        links = build(Links, content["links"], "links of a cluster") if "links" in content else None
-        return cls(instances, links, lockstep=bool(content.get("lockstep", False)))
-
-
-def _instance_table(instance: Instance) -> dict[str, Any]:
-    content = table(instance)
-    if instance.cost is not None:
-        content["cost"] = cost_to_table(instance.cost)
-    return content
-
-
-def _instance(content: Mapping[str, Any], what: str) -> Instance:
-    fields = dict(content)
-    if isinstance(fields.get("model"), dict):
-        fields["model"] = build(Model, fields["model"], f"model of {what}")
-    if isinstance(fields.get("gpu"), dict):
-        fields["gpu"] = gpu_from_table(fields["gpu"], f"gpu of {what}")
-    if isinstance(fields.get("cost"), dict):
-        read = table_from_toml if fields["cost"].get("kind") == "table" else cost_from_table
-        fields["cost"] = read(fields["cost"], f"cost of {what}")
-    return build(Instance, fields, what)
