@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import paceline
-from paceline import Affine, Cluster, InternalError, PacelineError, Trace, _core, policies
+from paceline import Affine, Cluster, InternalError, PacelineError, Trace, _core, _native, policies
 from paceline.cli import main
 
 CLUSTER = Cluster([paceline.Instance(cost=Affine(step_s=0.01), num_blocks=101)])
