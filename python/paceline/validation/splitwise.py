@@ -14,15 +14,15 @@ engines' rooflines do without.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from paceline._least_squares import Floats, fit_logs
 from paceline.cost import Efficiency, Roofline
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
@@ -33,11 +33,8 @@ from paceline.model import Model
 from paceline.policies.vllm import vllm
 from paceline.replaying import replay
 from paceline.trace import Trace
-from paceline.validation.fitting import fit_positive
 
 __all__ = ["Cell", "RooflineFit", "fit_link", "fit_roofline", "read_splitwise"]
-
-Floats = NDArray[np.float64]
 
 _COLUMNS: dict[str, Kind] = {
     "model": "text",
@@ -63,6 +60,8 @@ _FITTED = {
     "prompts_s": (0.01, 1.0),
     "ring": (0.3, 1.0),
 }
+#: How far below its start a fitted number may go, as a logarithm: a factor of a million.
+_RANGE = 13.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +201,7 @@ def fit_link(curves: Mapping[int, Curve], bytes_per_s: float) -> tuple[float, fl
             for size, seconds in zip(curve.at, curve.seconds, strict=True)
         ])  # fmt: skip
 
-    share, least = fit_positive(residuals, np.array([0.5, 2e-5]), most=np.array([1.0, 1.0]))
+    share, least = _fit_positive(residuals, np.array([0.5, 2e-5]), np.array([1.0, 1.0]))
     return float(share), float(least)
 
 
@@ -258,9 +257,24 @@ def fit_roofline(
         return np.asarray(np.log(predict(numbers)[train] / measured[train])).reshape(-1)
 
     start, most = (np.array([_FITTED[name][i] for name in names]) for i in (0, 1))
-    found = fit_positive(residuals, start, most=most) if names else start
+    found = _fit_positive(residuals, start, most) if names else start
     fitted = {**given, **dict(zip(names, found.tolist(), strict=True))}
     return RooflineFit(gpu=gpu, fitted=fitted, cells=chosen, predicted=predict(found))
+
+
+def _fit_positive(residuals: Callable[[Floats], Floats], start: Floats, most: Floats) -> Floats:
+    """Return the numbers up to ``most`` that make the sum of squares least."""
+    logs = np.log(start)
+    found = fit_logs(
+        lambda of: residuals(np.exp(of)),
+        logs,
+        logs - _RANGE,
+        np.log(most),
+        differences=(1e-3,),
+        evaluations=60,
+        tolerance=1e-7,
+    )
+    return np.exp(found)
 
 
 def _base(gpu: Gpu, reductions: str | PathLike[str] | None) -> Efficiency:
