@@ -1,8 +1,8 @@
-"""Which stages and rules make a scheduler together: what has no meaning is refused when it is built.
+"""Compositions of stages and rules that have no meaning, refused when the scheduler is built.
 
 The engine refuses the same compositions (``rust/core/src/config/composition.rs``). All others are computed
-as they are written: the order of the stages is free, and a request that has its tokens for a step is passed
-over by later stages.
+as they are written: the order of the stages is free, and later stages skip a request that is already
+scheduled in the step.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         return sum(isinstance(stage, kinds) for stage in stages)
 
     if not all(isinstance(stage, Stage) for stage in stages):
-        raise PolicyError(f"stages must be Running(), Decodes(), Admit() and their like, were {stages!r}")
+        raise PolicyError(f"stages must be Running(), Decodes(), Admit() or other stages, were {stages!r}")
     if count(Admit, Layered) != 1:
         raise PolicyError(f"stages must admit in exactly one stage, Admit or Layered, were {stages!r}")
     if count(Running, Decodes) != 1:
@@ -109,7 +109,7 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
     chunked = any(isinstance(stage, Admit) and stage.chunked for stage in stages)
     if chunked and not count(Running, Prefills):
         raise PolicyError(
-            "stages must go on with prompts that Admit() cuts into chunks: add Prefills() or Running(), or "
+            "stages must continue prompts that Admit() cuts into chunks: add Prefills() or Running(), or "
             f"admit prompts whole with Admit(chunked=False); were {stages!r}"
         )
 
@@ -165,7 +165,7 @@ def _check_memory(scheduler: Composition) -> None:
     layered = any(isinstance(stage, Layered) for stage in stages)
     if scheduler.allocation != "sequence" and (apart or layered):
         raise PolicyError(
-            "allocation must be 'sequence' where prefills go on in Prefills() or Layered(), since nothing is "
+            "allocation must be 'sequence' where Prefills() or Layered() continue prefills, since nothing is "
             "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill); was "
             f"{scheduler.allocation!r}"
         )
@@ -184,7 +184,7 @@ def _check_ranked(scheduler: Composition) -> None:
     stages = scheduler.stages
     if any(isinstance(stage, SwapIn) for stage in stages):
         raise PolicyError(
-            "stages must have no SwapIn() where the order ranks requests: Admit() brings those back, too"
+            "stages must have no SwapIn() where the order ranks requests: Admit() resumes swapped ones, too"
         )
     for stage in stages:
         if not isinstance(stage, Running | Admit):
@@ -205,6 +205,6 @@ def _check_ranked(scheduler: Composition) -> None:
         for field in (req.joined, req.quanta):
             if any(field.same(part) for part in each.when.walk()):
                 raise PolicyError(
-                    f"when of Class {each.name!r} must not look at {field!r}, which starts again as the "
-                    "class is entered; look at req.generated_tokens, or give the class a hold"
+                    f"when of Class {each.name!r} must not read {field!r}, which starts again as the "
+                    "class is entered; read req.generated_tokens, or give the class a hold"
                 )

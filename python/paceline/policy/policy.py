@@ -1,4 +1,4 @@
-"""A policy: where requests go, how instances run them, and what is looked at every so often."""
+"""A policy: how requests are routed, how instances schedule them, and what monitors do."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["Policy", "Routing"]
     but=("every", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo"),
 )
 class Policy(Value):
-    """Say where requests go, and how instances form steps.
+    """Route requests to instances, and say how instances form steps.
 
     Attributes
     ----------
@@ -42,27 +42,29 @@ class Policy(Value):
     scheduler
         How each instance forms its steps.
     on_arrival
-        Where a request goes when it arrives: a name (see `Routing`), a rule made
-        by `pick` and `first_of`, or a Python function.
+        The instance that an arrival is routed to: a name (see `Routing`), a rule
+        made by `pick` and `first_of`, or a Python function.
     on_prefilled
-        Where it goes once its first token is out; None: it stays.
+        The instance that a request migrates to after its first token; None: it
+        stays.
     on_answering
-        Where it goes once its last reasoning token is out; None: it stays.
+        The instance that it migrates to after its last reasoning token; None: it
+        stays.
     every
-        What is done each so many seconds: a dictionary of seconds and lists of
-        `migrate`. Kept as pairs.
+        Monitors: a dictionary of periods in seconds and lists of `migrate`. Kept
+        as pairs.
     pools
-        What each instance is for; None: all are alike.
+        The pool of each instance; None: all instances are alike.
     pace
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
-        The objectives that `slo.ttft` and its kin stand for.
+        The objectives that `slo.ttft` and the other fields of `slo` stand for.
 
     Raises
     ------
     PolicyError
-        If a rule looks at what is not there, may leave an arrival without an
-        instance, or names a pool, class or objective that there is not.
+        If a rule reads a field that it cannot see, may leave an arrival without an
+        instance, or names an unknown pool, class or objective.
 
     Examples
     --------
@@ -98,9 +100,7 @@ class Policy(Value):
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
-                raise PolicyError(
-                    f"{part!r} needs a policy that says how fast users read: pace=Pace(tpot=0.1)"
-                )
+                raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
 
     def __repr__(self) -> str:
@@ -114,7 +114,7 @@ class Policy(Value):
 
     @property
     def monitors(self) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
-        """Pairs of a period in seconds and what is done at each end of it."""
+        """Pairs of a period in seconds and the actions taken at each end of it."""
         assert isinstance(self.every, tuple)
         return self.every
 
@@ -129,12 +129,12 @@ class Policy(Value):
 
     @property
     def uses_oracle(self) -> bool:
-        """Whether it looks at what no real scheduler knows, such as the length of an output."""
+        """Whether the policy reads what no real scheduler knows, such as the length of an output."""
         return self.scheduler.uses_oracle or any(part.space == "oracle" for part in self._fields())
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of a trace that its expressions look at: of ``priority``, ``score`` and ``tenant``."""
+        """The columns of a trace that its expressions read: of ``priority``, ``score`` and ``tenant``."""
         return frozenset(
             part.name
             for part in self._fields()
@@ -143,7 +143,7 @@ class Policy(Value):
 
     @property
     def calls(self) -> list[Callable[..., Any]]:
-        """The Python functions among its rules, in the order in which the engine is told of them."""
+        """The Python functions among its rules, in the order in which the engine numbers them."""
         found = [part for rule in self.rules.values() for part in each(rule)]
         return [part for part in found if callable(part) and not isinstance(part, Value)]
 
@@ -164,7 +164,7 @@ class Policy(Value):
     def to_wire(
         self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = TICKS_PER_SECOND
     ) -> dict[str, Any]:
-        """Spell out for the engine what is not the scheduler's.
+        """Return the policy as the engine reads it, without the scheduler.
 
         Parameters
         ----------
@@ -183,8 +183,8 @@ class Policy(Value):
         Raises
         ------
         PolicyError
-            If a rule names a tenant that the trace does not have, or the pools
-            need another number of instances.
+            If a rule names a tenant that the trace does not have, or the sizes of
+            the pools do not add up to the number of instances.
         """
         return {
             "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
@@ -193,7 +193,7 @@ class Policy(Value):
         }
 
     def to_toml(self) -> str:
-        """Write the policy as TOML: expressions and rules as text, without what is as by default.
+        """Write the policy as TOML: expressions and rules as text, without fields that have their defaults.
 
         Raises
         ------

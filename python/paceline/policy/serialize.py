@@ -1,4 +1,4 @@
-"""Policies as TOML, and back: expressions and rules are strings in the syntax that they are printed in."""
+"""Policies as TOML tables, and back: expressions and rules are strings in the syntax of their `repr`."""
 
 from __future__ import annotations
 
@@ -111,14 +111,14 @@ def _monitors(tables: object) -> list[tuple[float, list[object]]]:
 
 
 def _table(content: object, what: str) -> Mapping[str, Any]:
-    """Return a table of a policy's file, or refuse what is none."""
+    """Return a table of a policy's file; refuse anything else."""
     if not isinstance(content, Mapping):
         raise PolicyError(f"{what} must be a table, was {said(content)}")
     return content
 
 
 def _tables(content: object, what: str) -> list[Mapping[str, Any]]:
-    """Return tables of a policy's file, or refuse what are none."""
+    """Return a list of tables of a policy's file; refuse anything else."""
     if not isinstance(content, list | tuple):
         raise PolicyError(f"{what} must be tables, [[scheduler.{what}]], was {said(content)}")
     return [_table(each, f"each of {what}") for each in content]
@@ -131,7 +131,7 @@ def _read(source: object, what: str) -> Any:  # noqa: ANN401 - whatever the text
 
 
 def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
-    """Return a policy, or a part of one, as tables, lists and plain values, without what is as by default."""
+    """Return a policy, or a part of one, as tables, lists and plain values, without some defaults."""
     if isinstance(value, _AS_TEXT):
         return repr(value)
     if isinstance(value, Pools):

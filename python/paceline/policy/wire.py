@@ -1,4 +1,4 @@
-"""What the engine is told of a policy's rules."""
+"""The wire format of a policy's rules and monitors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
     Raises
     ------
     PolicyError
-        Names what is not there, and what is.
+        Names what is unknown, and what is known.
     """
     for expression in expressions:
         to_wire(_without_tenants(expression), names)

@@ -27,7 +27,7 @@ NAMES: Mapping[str, Any] = {
     "ilog2": functions.ilog2,
     "abs": functions.absolute,
 }
-"""What an expression's text may name."""
+"""The names that the text of an expression may use."""
 
 _INFIX: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -56,7 +56,7 @@ def parse(text: str, what: str = "an expression") -> Expr:
     Raises
     ------
     PolicyError
-        If it is not an expression, or one that makes no sense.
+        If it is not an expression, or joins values of the wrong kinds.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def parse(text: str, what: str = "an expression") -> Expr:
 
 
 def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type, ...] = ()) -> Any:  # noqa: ANN401
-    """Work out what a text stands for, given what it may name.
+    """Return the value that a text stands for, given the names that it may use.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type
     what
         Names it in an error.
     names
-        What the text may name.
+        The names that the text may use, with their values.
     methods
-        Types whose public methods it may call, beside those of `req` and its kin.
+        Types with public methods that it may call, beside the namespaces.
 
     Raises
     ------
     PolicyError
-        If it holds anything else.
+        If the text holds anything else.
     """
     if len(text) > MOST_CHARACTERS:
         raise PolicyError(f"{what} must have at most {MOST_CHARACTERS} characters, had {len(text)}")
@@ -105,12 +105,12 @@ def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type
 
 
 def _short(text: str) -> str:
-    """Write a text for a message, cut where it is long."""
+    """Return a text for a message, cut if it is long."""
     return repr(text) if len(text) <= 500 else f"{text[:500]!r} and {len(text) - 500} characters more"
 
 
 class _Reader:
-    """Turns a syntax tree into what it stands for."""
+    """Turns a syntax tree into the value that it stands for."""
 
     def __init__(self, names: Mapping[str, Any], owners: tuple[type, ...]) -> None:
         self._names, self._owners = names, owners

@@ -1,4 +1,4 @@
-"""The trees that expressions are: immutable, typed as they are built, compared by structure."""
+"""Expressions as trees: immutable, type-checked when they are built, compared by structure."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Operator = Literal[
     "add", "sub", "mul", "div", "floordiv", "min", "max", "neg", "abs", "ilog2",
     "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "if",
 ]  # fmt: skip
-"""What an expression can do, by the engine's names."""
+"""The operators of expressions, by the engine's names."""
 
 Reduction = Literal["mean", "min", "max", "sum", "count", "any", "all"]
-"""What can be said of many instances at once."""
+"""How the values of many instances become one."""
 
 CHAINS: frozenset[Operator] = frozenset(("add", "mul", "and", "or"))
 """Operators that take two or more operands, from left to right."""
@@ -48,18 +48,18 @@ _ADVICE = (
 
 
 class Expr(ABC):
-    """A value that the engine works out again and again during a replay.
+    """A value that the engine evaluates during a replay.
 
     Expressions are built from `req`, `inst`, `slo`, `oracle` and `cluster` with
     ``+ - * / //``, comparisons, ``& | ~``, `minimum`, `maximum`, `where`,
-    `ilog2` and `abs`. ``==`` builds a comparison too: `same` is what asks
-    whether two expressions are equal.
+    `ilog2` and `abs`. ``==`` builds a comparison too; `same` says whether two
+    expressions are equal.
 
     Raises
     ------
     PolicyError
-        If what is put together makes no sense, such as a string compared with
-        a number, has more than 1,000 parts, or is nested in more than 100 levels
+        If operands are of the wrong kinds, such as a string compared with a
+        number, or the expression has more than 1,000 parts or more than 100 levels
         (see `paceline.policy.limits`).
 
     Examples
@@ -74,27 +74,27 @@ class Expr(ABC):
     @property
     @abstractmethod
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of directly."""
+        """The operands of this expression."""
         return ()
 
     @property
     def size(self) -> int:
-        """Fields, constants and operators in it, each as often as it stands there."""
+        """Fields, constants and operators in it, each as often as it is used."""
         return 1
 
     @property
     def levels(self) -> int:
-        """How deeply it is nested; 1 for a field or a constant."""
+        """The depth of its nesting; 1 for a field or a constant."""
         return 1
 
     @property
     @abstractmethod
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
 
     @property
     @abstractmethod
@@ -106,7 +106,7 @@ class Expr(ABC):
         return isinstance(other, Expr) and self.key == other.key
 
     def walk(self) -> Iterator[Expr]:
-        """Yield this expression and all within it."""
+        """Yield this expression and all expressions within it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -191,25 +191,25 @@ class Expr(ABC):
 
 
 Operand = Expr | float | str
-"""What an operator takes beside an expression."""
+"""What an operator takes: an expression, a number or a string."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Const(Expr):
-    """A value that never changes."""
+    """A constant."""
 
     value: float | str
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         if isinstance(self.value, str):
             return "text"
         return "truth" if isinstance(self.value, bool) else "number"
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return ("const", self.kind, self.value)
 
     @property
@@ -220,7 +220,7 @@ class Const(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field(Expr):
-    """Something to be read off a request, an instance or an objective."""
+    """A field of a request, an instance or an objective."""
 
     space: str
     name: str
@@ -228,12 +228,12 @@ class Field(Expr):
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         return meaning_of(self.space, self.name).kind
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return ("field", self.space, self.name, self.argument)
 
     @property
@@ -246,7 +246,7 @@ class Field(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Op(Expr):
-    """An operator and what it is applied to."""
+    """An operator and its operands."""
 
     op: Operator
     args: tuple[Expr, ...]
@@ -257,29 +257,29 @@ class Op(Expr):
 
     @property
     def size(self) -> int:
-        """Fields, constants and operators in it, each as often as it stands there."""
+        """Fields, constants and operators in it, each as often as it is used."""
         return self._extent[0]
 
     @property
     def levels(self) -> int:
-        """How deeply it is nested."""
+        """The depth of its nesting."""
         return self._extent[1]
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         if self.op == "if":
             return self.args[1].kind
         return "truth" if self.op in COMPARISONS or self.op in ("and", "or", "not") else "number"
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of directly."""
+        """The operands of this expression."""
         return self.args
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return (self.op, *(part.key for part in self.args))
 
     @property
@@ -300,7 +300,7 @@ class Op(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Over(Expr):
-    """One value from many instances: all of them, or those of some pools."""
+    """An aggregate over all instances, or over the instances of some pools."""
 
     over: Reduction
     of: Expr
@@ -312,27 +312,27 @@ class Over(Expr):
 
     @property
     def size(self) -> int:
-        """Fields, constants and operators in it, each as often as it stands there."""
+        """Fields, constants and operators in it, each as often as it is used."""
         return self._extent[0]
 
     @property
     def levels(self) -> int:
-        """How deeply it is nested."""
+        """The depth of its nesting."""
         return self._extent[1]
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         return "truth" if self.over in ("any", "all") else "number"
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of directly."""
+        """The operands of this expression."""
         return (self.of,)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return (f"over {self.over}", self.within, self.of.key)
 
     @property
@@ -345,13 +345,13 @@ class Over(Expr):
 
 
 def _extent(parts: tuple[Expr, ...]) -> tuple[int, int]:
-    """Return size and levels of an expression made of these, or say that it is too large."""
+    """Return size and levels of an expression with these operands; refuse one that is too large."""
     size = 1 + sum(part.size for part in parts)
     levels = 1 + max((part.levels for part in parts), default=0)
     if size > MOST_PARTS:
         raise PolicyError(
             f"an expression must have at most {MOST_PARTS} parts (fields, constants and operators, each "
-            f"counted wherever it stands), was {size}"
+            f"counted as often as it is used), was {size}"
         )
     if levels > MOST_LEVELS:
         raise PolicyError(f"an expression must be nested in at most {MOST_LEVELS} levels, was {levels}")
@@ -386,7 +386,7 @@ def lift(value: object) -> Expr:
 
 
 def op(name: Operator, *operands: object) -> Expr:
-    """Apply an operator, or say why it cannot be applied.
+    """Return an operator applied to operands.
 
     Raises
     ------
@@ -415,7 +415,7 @@ def op(name: Operator, *operands: object) -> Expr:
             return lift(-args[0].value)  # type: ignore[operator]  # checked to be a number above
     first = args[0]
     if name in CHAINS and isinstance(first, Op) and first.op == name:
-        # (a + b) + c is worked out as a + b + c is, in the same order.
+        # (a + b) + c is evaluated in the same order as a + b + c.
         args = (*first.args, *args[1:])
     return Op(name, args)
 
