@@ -1,4 +1,4 @@
-"""What a policy sees of an instance."""
+"""The fields of an instance that expressions read."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import ANSWERING, Request
 from paceline.testing.reference.policy_sim.request_fields import seconds, slack_ticks
 
-_LATEST = 64  # steps whose mean interval is taken
+_LATEST = 64  # steps over which the mean interval is taken
 
 
 def instance_field(
     name: str, replica: Replica, now: int, pace: Pace | None, request: Request | None, position: int | None
 ) -> float:
-    """Return what a policy sees of an instance, times in seconds; ``position`` is a class."""
+    """Return a field of an instance, times in seconds; ``position`` is a class."""
     if name in _ALONE:
         return _ALONE[name](replica)
     if name == "answering_on_pace":

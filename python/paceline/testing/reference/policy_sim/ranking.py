@@ -1,4 +1,4 @@
-"""The order of a ranked queue: classes, keys within them, and when they are looked at anew."""
+"""The order of a ranked queue: classes, keys within them, and when they are evaluated again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paceline.testing.reference.policy_sim.request import Request
 
 
 class Ranking:
-    """Ranks requests by (class, keys, row of the trace); the smaller goes first.
+    """Ranks requests by (class, keys, row of the trace), smallest first.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Ranking:
         self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
 
     def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
-        """Return what a request is ordered by; two are never equal."""
+        """Return the rank of a request; no two requests have equal ranks."""
         return request.position, request.keys, request.index
 
     def quanta(self, request: Request) -> int:
@@ -37,13 +37,13 @@ class Ranking:
         return (request.generated - request.joined_tokens) // self.quantum if self.quantum else 0
 
     def enter(self, request: Request, scope: Scope) -> None:
-        """Rank a request that arrives or lands."""
+        """Rank a request that arrives or has migrated here."""
         request.position = None
         self.classify(request, scope)
         self.evaluate(request, scope)
 
     def classify(self, request: Request, scope: Scope) -> bool:
-        """Find a request's class anew; return whether it changed."""
+        """Find a request's class again; return whether it changed."""
         if request.position is not None and request.position < len(self.classes):
             hold = self.classes[request.position].get("hold", 0)
             if hold and request.generated - request.joined_tokens < hold:
@@ -73,7 +73,7 @@ class Ranking:
     def start(
         self, requests: list[Request], scope_of: Callable[[int, Request], Scope], now: int, steps: int
     ) -> None:
-        """Rank all requests at the start of a step, before which the instance took ``steps``."""
+        """Rank all requests at the start of a step, after ``steps`` steps of the instance."""
         refresh = self.every_steps > 0 and steps % self.every_steps == 0
         if self.every_ticks > 0:
             refresh |= now // self.every_ticks > self._last_start // self.every_ticks

@@ -1,4 +1,4 @@
-"""What a policy sees of a request."""
+"""The fields of a request that expressions read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def seconds(ticks: int) -> float:
 
 
 def slack_ticks(request: Request, pace: Pace, now: int) -> int | None:
-    """How long an answering request's reader has something to read; None where it isn't answering."""
+    """Return for how long the reader of an answering request has tokens left; None in other phases."""
     if request.phase != ANSWERING:
         return None
     if request.answer_times:
@@ -30,7 +30,7 @@ def slack_ticks(request: Request, pace: Pace, now: int) -> int | None:
 def request_field(
     name: str, request: Request, now: int, pace: Pace | None, replicas: list[Replica], at: Replica | None
 ) -> float:
-    """Return what a policy sees of a request, times in seconds.
+    """Return a field of a request, times in seconds.
 
     ``at`` is the instance that a predicted prefill is of: the candidate, or the present instance.
     """

@@ -1,4 +1,4 @@
-"""What an expression may speak of: a moment, a request, and instances."""
+"""What an expression can read: a moment, a request, and instances."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paceline.testing.reference.policy_sim.request_fields import request_field
 
 @dataclass(slots=True)
 class View:
-    """A moment, and the request and the instances that an expression may speak of.
+    """A moment, and the request and the instances that an expression can read.
 
-    Its fields are worked out anew each time that one is asked for.
+    A field is computed again each time it is read.
     """
 
     now: int
