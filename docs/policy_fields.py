@@ -17,10 +17,9 @@ _TITLES = {
 _INTRODUCTION = """# What a policy can look at
 
 Made by `docs/policy_fields.py` from the definitions. The [guide](guides/policies.md) says where each may be
-used. Times are in seconds. Tokens of an instance are as of its last finished step; its places, queues and blocks
-are as of now. *Drifts* marks what changes from
-step to step: a queue key made of it needs a `Refresh`, unless a comparison, a `//` by a constant or `ilog2`
-makes steps of it.
+used. Times are in seconds. Tokens of an instance are as of its last finished step; its batch, queues and
+blocks are as of now. *Drifts* marks what changes from step to step: a queue key made of it needs a `Refresh`,
+unless it is inside a comparison, a `//` by a constant or `ilog2`.
 """
 
 

@@ -81,7 +81,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
 def resume_prefills(state: State, step: Step) -> None:
     """Schedule running prefills with the tokens that are left, in the order of admission.
 
-    No request is preempted for them: a prefill that lacks blocks waits for free ones, and so do later prefills.
+    No request is preempted for them: if one lacks blocks, it waits for free ones, and so do later ones.
     """
     for request in state.running:
         tokens = min(step.cut(request.lacking), step.left)
