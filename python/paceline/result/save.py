@@ -1,4 +1,4 @@
-"""Writing a result to a directory.
+"""Saving a result to a directory.
 
 The directory holds `requests.parquet` (`Result.requests` as it is), a
 `instances.parquet` for readers of Parquet, `itl.json` (the sketch) and
@@ -54,16 +54,16 @@ def save_parts(
     except OSError as error:
         raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
     except pl.exceptions.PolarsError as error:
-        # polars wraps what the system says in an error of its own.
+        # polars wraps the system's error in one of its own.
         raise ResultError(f"{target}: could not be written: {error}") from error
     return target
 
 
 def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Return the directory to save to, or say why a result cannot go there.
+    """Return the directory to save to; refuse one that holds something else.
 
-    A directory that does not exist, is empty or holds a saved result will do;
-    with `overwrite`, any directory.
+    A directory is accepted if it does not exist, is empty or holds a saved result;
+    with `overwrite`, any directory is.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) 
 
 
 def _is_saved_result(target: Path) -> bool:
-    """Whether `target` holds a result's files and nothing besides."""
+    """Whether `target` holds a result's files and nothing else."""
     try:
         names = {*read_manifest(target)["files"], MANIFEST}
     except (ResultError, KeyError, TypeError):
