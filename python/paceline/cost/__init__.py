@@ -1,9 +1,9 @@
-"""What a step takes: the cost models that Python builds and the engine evaluates.
+"""The time of a step: cost models that Python builds and the engine evaluates.
 
-An :class:`Affine` is three prices. A :class:`Roofline` is worked out from a model, a GPU and an
+An :class:`Affine` has three prices. A :class:`Roofline` follows from a model, a GPU and an
 :class:`Efficiency`: each kernel takes the longer of its memory time and its arithmetic time, and the step is
-their sum; a :class:`Coverage` says how many experts of a mixture a batch needs. Both cross to the engine
-once, reduced to whole ticks of a picosecond, and are exact there.
+their sum; a :class:`Coverage` says how many experts of a mixture a batch needs. The engine gets either once,
+as whole ticks of a picosecond, and evaluates it exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A step as a straight line."""
+"""A cost model that is linear in the tokens of a step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Affine"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affine:
-    """A step as a straight line: a constant, a price per token computed, a price per token of context.
+    """A linear cost: a constant, a price per token computed, a price per token of context.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Affine:
             raise ConfigError("step_s and token_s of an Affine must not both be 0 ps: a step must take time")
 
     def to_wire(self) -> dict[str, Any]:
-        """Return what the engine is sent: the prices in ticks."""
+        """Return the cost as the engine reads it: the prices in ticks."""
         return {
             "kind": "affine",
             "step": ticks(self.step_s, "step_s"),

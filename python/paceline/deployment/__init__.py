@@ -1,4 +1,4 @@
-"""What serves a trace: instances, the links between them, and the cluster that they form."""
+"""The deployment that serves a trace: instances, the links between them, and their cluster."""
 
 from __future__ import annotations
 

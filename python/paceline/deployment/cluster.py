@@ -27,19 +27,20 @@ class Cluster:
     Parameters
     ----------
     instances
-        One or more, in the order in which results number them.
+        One or more instances; results number them in this order.
     links
-        What joins them; None: requests that move do so in no time.
+        The network between them; None: requests migrate in no time.
     lockstep
-        Whether they are the data-parallel ranks of one mixture of experts: each schedules by itself, none
-        starts a step before all have ended theirs, and experts compute the tokens of all. Their cost must be
-        the same :class:`~paceline.kernels.Table`, of as many ``data_parallel`` ranks. Times follow the tokens
-        of all; the traffic of each is counted as if the others had as many tokens as it has.
+        Whether they are the data-parallel ranks of one mixture of experts: each instance schedules by itself,
+        none starts a step before all have ended theirs, and experts compute the tokens of all. Their cost
+        must be the same :class:`~paceline.kernels.Table`, with as many ``data_parallel`` ranks. Times follow
+        the tokens of all instances; the traffic of each is counted as if the others had as many tokens as it
+        has.
 
     Raises
     ------
     ConfigError
-        If there are none, or something else is among them, or they cannot step together.
+        If there is no instance, one is of another type, or they cannot step together.
 
     Examples
     --------
@@ -84,13 +85,13 @@ class Cluster:
     def with_room_for(self, trace: Trace) -> Cluster:
         """Return the cluster with memory on each instance for all requests of a trace at once.
 
-        Under it nobody waits for memory or gives any up, whatever the policy: what PASCAL's authors call
-        the oracle (section III-A). Costs stay as they are.
+        On it no request waits for memory or is preempted, whatever the policy: PASCAL's authors call this the
+        oracle (section III-A). Costs stay as they are.
 
         Parameters
         ----------
         trace
-            What is to fit, prompts and outputs.
+            The trace with the prompts and outputs that must fit.
 
         Examples
         --------
@@ -125,7 +126,7 @@ class Cluster:
     @classmethod
     @typed()
     def from_toml(cls, text: str) -> Cluster:
-        """Read what :meth:`to_toml` wrote, or the like by hand.
+        """Read a cluster that :meth:`to_toml` wrote, or that was written by hand.
 
         Examples
         --------

@@ -35,40 +35,40 @@ class Instance:
     Parameters
     ----------
     model
-        A name from the catalog, or a :class:`Model`. May be left out where ``cost`` and ``num_blocks`` say
-        what the model would be needed for.
+        A name from the catalog, or a :class:`Model`. May be left out if ``cost`` and ``num_blocks`` are given
+        and the cost needs no model.
     gpu
         A name from the catalog, or a :class:`Gpu`. May be left out likewise.
     tensor_parallel
         GPUs that a layer is split over.
     pipeline_parallel
-        Stages that the layers are cut into, of ``tensor_parallel`` GPUs each. One step is in flight at a
-        time: it passes all stages before the next is formed, and meanwhile all stages but one wait. So a
-        step takes what it takes with nothing else under way, and there is the memory of all stages for KV;
-        but vLLM keeps up to as many batches in flight as there are stages, so that a loaded server reaches up
-        to that many times the throughput given here. That is not modelled.
+        Stages that the layers are divided into, of ``tensor_parallel`` GPUs each. One step is in flight at a
+        time: it passes all stages before the next step is formed, while all stages but one are idle. So the
+        latency of a step and the memory for KV are those of all stages. vLLM keeps as many batches in flight
+        as there are stages, so that the throughput of a loaded server is up to that many times higher than
+        here. That is not modelled.
     block_tokens
         Tokens in a KV block, at most 2**20.
     num_blocks
         KV blocks as vLLM counts and logs them, at most 2**32 - 1. Block 0 is its null block, so one fewer
-        holds tokens. By default worked out from the memory (:func:`paceline.deployment.kv_memory`).
+        holds tokens. By default computed from the memory (:func:`paceline.deployment.kv_memory`).
     gpu_memory_utilization
         Share of the GPU's memory that the engine may use; 0.92 is vLLM 0.33's default.
     max_model_len
         The longest sequence that is accepted, in tokens. By default the model's (without a model: no limit);
         ``"auto"`` lowers that to what fits.
     cost
-        What a step takes: an :class:`Affine` line, a :class:`Roofline`, or a
+        The time of a step: an :class:`Affine` line, a :class:`Roofline`, or a
         :class:`~paceline.kernels.Table` of measured kernels; by default a roofline with the catalog's
         efficiencies.
     kv_dtype
-        Numbers of the KV cache: ``"auto"`` (the model's), ``"fp8"``, ``"bfloat16"``, ``"float16"``.
+        Type of the KV cache's numbers: ``"auto"`` (the model's), ``"fp8"``, ``"bfloat16"``, ``"float16"``.
 
     Raises
     ------
     ConfigError
-        If a value is out of range, something needed is missing, the weights do not fit, or (as vLLM refuses
-        to start) one sequence of ``max_model_len`` tokens does not.
+        If a value is out of range, a needed model or GPU is missing, the weights do not fit, or one sequence
+        of ``max_model_len`` tokens does not (at which vLLM refuses to start).
 
     Examples
     --------
@@ -129,7 +129,7 @@ class Instance:
         self._check_fit()
 
     def _check_fit(self) -> None:
-        """Refuse an instance whose parts do not fit together, under vLLM's default batching."""
+        """Refuse parts that do not fit together, under vLLM's default batching."""
         blocks = self._blocks(*self.default_batching())
         self._moved_bytes()
         self._longest(blocks)
@@ -150,17 +150,17 @@ class Instance:
 
     @property
     def resolved_model(self) -> Model | None:
-        """The model itself, looked up where it was given by name."""
+        """The model, loaded from the catalog if it was given by name."""
         return Model.load(self.model) if isinstance(self.model, str) else self.model
 
     @property
     def resolved_gpu(self) -> Gpu | None:
-        """The GPU itself, looked up where it was given by name."""
+        """The GPU, loaded from the catalog if it was given by name."""
         return Gpu.load(self.gpu) if isinstance(self.gpu, str) else self.gpu
 
     @property
     def borrowed_fit(self) -> str | None:
-        """What the efficiencies were fitted to, where that is another model, GPU or split than this."""
+        """The model, GPU and split that the efficiencies were fitted to, if they are not this instance's."""
         efficiency = self.cost.efficiency if isinstance(self.cost, Roofline) else None
         model, gpu = self.resolved_model, self.resolved_gpu
         if efficiency is None or not efficiency.fitted_to or model is None or gpu is None:
@@ -183,7 +183,7 @@ class Instance:
     def memory(
         self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
     ) -> KvMemory:
-        """Return where the memory of one GPU goes, ``num_blocks`` aside.
+        """Return how the memory of one GPU is divided; ``num_blocks`` is ignored.
 
         Parameters
         ----------
@@ -216,7 +216,7 @@ class Instance:
     def to_wire(
         self, *, max_num_batched_tokens: int | None = None, max_num_seqs: int | None = None
     ) -> dict[str, Any]:
-        """Return what the engine is sent, its scheduler aside.
+        """Return the instance as the engine reads it, without its scheduler.
 
         Parameters
         ----------
@@ -242,13 +242,13 @@ class Instance:
         }
 
     def _expert_ranks(self) -> int | None:
-        """Return the ranks that have the experts between them; ``None`` for the tensor-parallel ones."""
+        """Return the ranks that share the experts; ``None`` if those are the tensor-parallel ranks."""
         cost = self.cost
         shared = isinstance(cost, Roofline | Table) and (cost.expert_parallel or cost.data_parallel > 1)
         return self.tensor_parallel * cost.data_parallel if shared else None  # type: ignore[union-attr]  # as tested
 
     def _traffic(self) -> dict[str, Any] | None:
-        """Return how bytes and FLOPs are counted; nothing without a model."""
+        """Return the coefficients of bytes and FLOPs; None without a model."""
         model, gpu, cost = self.resolved_model, self.resolved_gpu, self.cost
         if model is None or (isinstance(cost, Table) and cost.shape is not None):
             return None
@@ -275,7 +275,7 @@ class Instance:
         return build(cls, instance_fields(parse(text, what), what), what)
 
     def _need(self, what: str, *, gpu: bool = True) -> tuple[Model, Gpu]:
-        """Return model and GPU, or say what needs the one that is missing."""
+        """Return model and GPU; if one is missing, raise an error that says what needs it."""
         model, device = self.resolved_model, self.resolved_gpu
         if model is None or (gpu and device is None):
             missing = "a model" if model is None else "a gpu"
@@ -298,7 +298,7 @@ class Instance:
                 f"activations {memory.activation_bytes / _GIB:.2f} and the rest "
                 f"{memory.other_bytes / _GIB:.2f}, which leaves no room for KV; a larger "
                 f"tensor_parallel, pipeline_parallel, gpu_memory_utilization or gpu, or a smaller "
-                f"max_num_seqs, would make some"
+                f"max_num_seqs, would leave some"
             )
         return memory.blocks
 
@@ -309,7 +309,7 @@ class Instance:
         )
 
     def _moved_bytes(self) -> int:
-        """Return the bytes of a token's keys and values over all GPUs; 0 where the model is not known."""
+        """Return the bytes of a token's keys and values over all GPUs; 0 if the model is not known."""
         return 0 if self.resolved_model is None else self.tensor_parallel * self.kv_bytes_per_token
 
     def _cost(self) -> dict[str, Any]:

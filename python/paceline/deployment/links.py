@@ -15,14 +15,14 @@ __all__ = ["Links"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Links:
-    """What joins the instances of a cluster: a port each, on which transfers queue, in each direction.
+    """The network between instances: a port each, on which transfers queue, in each direction.
 
     Parameters
     ----------
     gbps
         Gigabits a second (10**9 bits) of an instance's port, each way.
     latency_s
-        Seconds from the last byte's leaving to its landing.
+        Seconds from when the last byte is sent until it is received.
 
     Raises
     ------
@@ -43,5 +43,5 @@ class Links:
         _check.seconds("latency_s of Links", self.latency_s)
 
     def to_wire(self) -> dict[str, Any]:
-        """Spell the links out for the engine."""
+        """Return the links as the engine reads them."""
         return {"bytes_per_s": self.gbps * 1e9 / 8, "latency": round(self.latency_s * TICKS_PER_SECOND)}

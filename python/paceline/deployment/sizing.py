@@ -1,4 +1,4 @@
-"""The limits of an instance that follow from its GPU and its KV blocks, as vLLM works them out."""
+"""The limits of an instance that follow from its GPU and its KV blocks, by vLLM's rules."""
 
 from __future__ import annotations
 
