@@ -1,7 +1,7 @@
-"""Replay LLM serving traces through schedulers, and say what users would have felt.
+"""Replay LLM serving traces through schedulers, and report the latencies that users would see.
 
-The names below are imported when they are first used, so that asking for help
-does not wait for data frames and the native engine.
+The names below are imported when they are first used, so that the command line's
+help does not wait for data frames and the native engine.
 """
 
 from __future__ import annotations

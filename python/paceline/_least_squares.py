@@ -33,16 +33,16 @@ def fit_logs(
     Parameters
     ----------
     residuals
-        What is squared and summed, by the logarithms.
+        The deviations, by the logarithms.
     start, low, high
-        Where to begin, and the bounds.
+        The start, and the bounds.
     differences
         Steps of a logarithm that slopes are measured over. Replays move in small jumps, so a step must be far
         above the jumps.
     evaluations
         The most steps of one run.
     tolerance
-        Share by which the sum of squares, or the logarithms, must still change for a run to go on.
+        Share by which the sum of squares, or the logarithms, must change for a run to continue.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A roofline on its way to being fitted, and what it says of work."""
+"""A roofline with the numbers of one step of a fit, and its predictions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ARRIVALS", "METRICS", "Candidate"]
 
 METRICS = ("ttft_mean", "ttft_p99", "tbt_mean", "tbt_p99", "expert_bytes_per_request", "energy_per_token")
-"""What can be observed of a replay: seconds, bytes, and joules a token of prompt or output."""
+"""The metrics of a replay: seconds, bytes, and joules for each token of prompt or output."""
 
 ARRIVALS: Mapping[str, Arrivals | None] = {"workload": None, "benchmark-client": BenchmarkClient()}
 """The arrival processes of observations, by name; None: the workload's own."""

@@ -1,4 +1,4 @@
-"""Fitting by least squares."""
+"""Calibration: fitting a roofline's efficiencies by least squares."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from paceline.errors import ConfigError
 
 __all__ = ["calibrate"]
 
-# Of a logarithm, from coarse to fine: what replays say moves in small jumps, which lead short ones astray.
+# Steps of a logarithm, from coarse to fine: replays predict in small jumps, which mislead short steps.
 _DIFFERENCES = (0.1, 0.05, 0.02)
 _EVALUATIONS = 25
 _TOLERANCE = 1e-4
@@ -32,22 +32,22 @@ _TOLERANCE = 1e-4
 def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None = None) -> Fit:
     """Fit a roofline's efficiencies to observations.
 
-    Each residual is the logarithm of the prediction over the observation, over the tolerance; a bound that is
-    kept has none. Parameters move on a logarithmic scale within their bounds, from their starts, by SciPy's
-    trust-region least squares, three times with finer differences. Nothing is random: the same problem
-    gives the same fit.
+    Each residual is the logarithm of the prediction over the observation, over the tolerance; it is 0 for a
+    bound that holds. Parameters move on a logarithmic scale within their bounds, from their starts, by
+    SciPy's trust-region least squares, three times with finer differences. Nothing is random: the same
+    problem gives the same fit.
 
     Parameters
     ----------
     problem
-        What was observed, of what, and what may move.
+        The observations, and the parameters to fit.
     report
         Called after each evaluation with their number and half the sum of squares.
 
     Returns
     -------
     Fit
-        The efficiencies, and each observation beside what they say of it.
+        The efficiencies, and each observation beside its prediction.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
 
     def candidate(logs: Any) -> Candidate:  # noqa: ANN401 - an array
         values = {of.name: math.exp(value) for of, value in zip(parameters, logs, strict=True)}
-        # The logarithm of a bound may come back past it by a rounding.
+        # A rounding of its logarithm may move a bound.
         values = {of.name: min(max(values[of.name], of.low), of.high) for of in parameters}
         return Candidate(
             roofline=with_values(

@@ -1,4 +1,4 @@
-"""What to fit to what, read from a file."""
+"""The problem of a calibration: observations and parameters, read from a file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OWN = ("name", "value", "bound", "tolerance", "source")
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Problem:
-    """Observations of a model on GPUs, and what may move to meet them.
+    """Observations of a model on GPUs, and the parameters to fit to them.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def read_observations(
     Raises
     ------
     ConfigError
-        If the file is not like that.
+        If the file has another form.
     """
     path = Path(path)
     data = content(path, error=ConfigError)

@@ -146,7 +146,7 @@ class StepKernels:
         link = self.link
         if link is not None:
             return lambda size: link.seconds(what, size, ranks=ranks)
-        # An all-reduce that was measured alone stands for what else there is to send: nothing is known of it.
+        # If only all-reduces were measured, nothing is known of other messages: they take no time.
         return self.profile.collectives.get(name, lambda _: 0.0)
 
     def _experts(self, points: tuple[int, ...]) -> Curve:

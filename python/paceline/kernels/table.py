@@ -49,27 +49,27 @@ class Table:
     Parameters
     ----------
     profile
-        Where the profile is: what :func:`~paceline.kernels.reading.read_profile` takes; or the name of an
-        imported one (``paceline profiles list``), which may be of kernels that the instance's model is then
-        made up of, such as ``aisimulate/h100_sxm/vllm/0.24.0``.
+        The profile: a path that :func:`~paceline.kernels.reading.read_profile` takes, or the name of an
+        imported one (``paceline profiles list``). It may be of operators, from which the instance's model is
+        assembled, such as ``aisimulate/h100_sxm/vllm/0.24.0``.
     shape
         The model's layers and widths; None: those of the instance's model.
     overhead_s
         Seconds of a step that kernels do not explain; None: what :data:`OVERHEAD_S` has for the engine's
         version in the profile, else 0.
     link
-        What joins the ranks; needed with more than one, unless ``all_reduce`` or the profile says what that
-        takes. Given, it counts, and not the profile.
+        The connection of the ranks; needed with more than one rank, unless ``all_reduce`` or the profile has
+        its times. If given, it overrides the profile.
     all_reduce
         A measured all-reduce in Vidur's format, used in the place of the link's.
     data_parallel
-        Ranks of attention that share the experts. Each takes the others to be as busy as itself, unless their
+        Ranks of attention that share the experts. The other ranks are taken to have the same load, unless the
         cluster is in lockstep.
     expert_parallel
         Whether experts are split over all ranks whole; else each expert is split over the tensor-parallel
         ranks, and the profile is of such a split one.
     skew
-        Whether unequal contexts are corrected for, where the profile has what that takes.
+        Whether unequal contexts are corrected for, if the profile has the data for that.
 
     Raises
     ------
@@ -98,12 +98,12 @@ class Table:
 
     @typed()
     def read(self, model: Model | None = None, *, tensor_parallel: int = 1) -> KernelProfile:
-        """Return the profile; a file that is looked at again is not read again unless it changed.
+        """Return the profile; a file is read again only if it has changed.
 
         Parameters
         ----------
         model, tensor_parallel
-            What to make up of the operators, where the profile is of these.
+            The model and split to assemble from operators, if the profile is one of operators.
 
         Raises
         ------

@@ -34,7 +34,7 @@ class Model(DecoderShape):
     Parameters
     ----------
     name
-        How reports call it.
+        Its name in reports.
     layers
         Decoder blocks.
     hidden_size
@@ -44,7 +44,7 @@ class Model(DecoderShape):
     head_dim
         Width of one head's query and key; ``heads * head_dim`` need not be ``hidden_size``.
     intermediate_size
-        Width of the gated MLP, where layers have a dense one.
+        Width of the gated MLP of dense layers.
     vocab_size
         Rows of the embedding and of the LM head.
     tied_embeddings
@@ -52,7 +52,7 @@ class Model(DecoderShape):
     max_positions
         The longest sequence, in tokens, that the model is made for.
     dtype
-        ``"bfloat16"`` or ``"float16"``, of activations, and of weights that nothing else is said of.
+        ``"bfloat16"`` or ``"float16"``, of activations, and of weights without a type of their own.
     qkv_bias, output_bias, norm_bias, lm_head_bias
         Whether those add a bias.
     qk_norm
@@ -66,7 +66,7 @@ class Model(DecoderShape):
     experts
         The mixture of experts; ``None`` for a dense model.
     latent
-        What makes attention latent (MLA); ``None`` for grouped queries.
+        The widths of latent attention (MLA); ``None`` for grouped queries.
 
     Raises
     ------
@@ -95,7 +95,7 @@ class Model(DecoderShape):
         Raises
         ------
         ConfigError
-            If there is none of that name; the message says which are close.
+            If there is no model of that name; the message names close ones.
 
         Examples
         --------
@@ -116,14 +116,14 @@ class Model(DecoderShape):
         config
             The file, the folder that holds it, or its content.
         name
-            How reports call it; by default what the file says it is, else the folder's name.
+            Its name in reports; by default that of the file, else the folder's name.
 
         Raises
         ------
         ConfigError
-            If the file cannot be read, or describes what is not a decoder of a known family (Llama, Mistral,
+            If the file cannot be read, or does not describe a decoder of a known family (Llama, Mistral,
             Mixtral, Qwen2, Qwen3, Qwen3-MoE, Phi-3.5-MoE, gpt-oss, DeepSeek-V2 and V3), or is quantised in
-            another way than those come (blocks of fp8, mxfp4 experts).
+            another way than those (blocks of fp8, mxfp4 experts).
 
         Examples
         --------
@@ -172,8 +172,8 @@ class Model(DecoderShape):
         tensor_parallel
             Ranks that the model is split over.
         expert_ranks
-            Ranks that whole experts are dealt out to: those of tensor parallelism times those of data
-            parallelism. By default experts are split over the tensor-parallel ranks, which takes the same.
+            Ranks that whole experts are distributed over: those of tensor parallelism times those of data
+            parallelism. By default experts are split over the tensor-parallel ranks, with the same bytes.
         """
         self.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
         weights = count_weights(self, tensor_parallel, expert_ranks)

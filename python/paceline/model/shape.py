@@ -102,10 +102,10 @@ class DecoderShape:
 
     @property
     def window_layers(self) -> int:
-        """Layers whose cache a window bounds.
+        """Layers with a cache that a window bounds.
 
         A window that all layers have, or none, is counted as none: blocks are then charged for whole
-        contexts, which is above what vLLM keeps for a model whose every layer slides.
+        contexts, which is more than vLLM keeps for a model with windows in all layers.
         """
         return self.sliding_layers if self.sliding_layers < self.layers else 0
 

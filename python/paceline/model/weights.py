@@ -1,4 +1,4 @@
-"""Where a model's weights are, counted for one rank."""
+"""The number of a model's weights on one rank."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Weights", "count_weights"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Weights:
-    """Numbers of weights on one rank, by what may be quantised apart.
+    """Numbers of weights on one rank, in groups that can have their own types.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
 
     Matrices and embeddings are split; norms, routers and what latent attention compresses with are repeated,
     and so are key and value heads where there are fewer than ranks (vLLM's ``QKVParallelLinear``).
-    ``expert_ranks`` share whole experts; by default experts are split like all else.
+    ``expert_ranks`` share whole experts; by default experts are split like the other matrices.
     """
     tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
     attention, small = _attention(model, ranks)

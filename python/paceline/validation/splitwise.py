@@ -2,14 +2,14 @@
 
 Splitwise (arXiv:2311.18677; ``perf_model.csv`` of github.com/Mutinifni/splitwise-sim) measured vLLM of 2023:
 ``prompt_time`` is the step that computes the prompts of a batch, ``token_time`` the mean decode step after
-it. Half of the sizes are fitted to and the other half is what errors are stated on, as a whole size each:
-rows of the same size differ by noise alone, and would be no test.
+it. The fit uses half of the sizes, and errors are stated on the other half. Whole sizes are held out: rows of
+the same size differ by noise alone, and would be no test.
 
 That engine launched its kernels one by one from Python, and prepared and sampled each request there, in
 between steps: a decode step takes 30 ms on four H100s, no less on eight, and half as much again with 64
-requests. So beside shares of the datasheet there are fitted the time to launch a step (which hides behind the
-GPU's or the other way round), and what a request and a batch of prompts take the host, which adds up. Later
-engines' rooflines do without.
+requests. So the fit has, beside shares of the datasheet, the time to launch a step (which overlaps with the
+GPU's time) and the host's time for each request and each batch of prompts (which are added). The rooflines of
+later engines do not need these.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Cell:
     held_out
         Whether it was kept from the fit.
     odd
-        Why it is left out of both; empty where it is not.
+        Why it is left out of both halves; empty if it is not.
     """
 
     gpu: str
@@ -97,7 +97,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflineFit:
-    """What was fitted to one GPU, and what it predicts.
+    """The numbers fitted to one GPU, and their predictions.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def read_splitwise(path: str | PathLike[str]) -> tuple[Cell, ...]:
     """Read the rows of Llama-2-70B on A100 and H100 without a power cap, a cell for each size.
 
     Of each GPU's sizes, in order of prompts and then batches, every other one is held out, the same at every
-    degree of parallelism. A batch whose prompts took less than a batch half as large is odd.
+    degree of parallelism. A batch is odd if its prompts took less time than a batch half as large.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def fit_roofline(
     cells
         As read.
     gpu
-        Whose.
+        The catalog's name of the GPU.
     reductions
         A folder of all-reduces in Vidur's format (``h100*.all_reduce.csv``, plain or compressed), to which
         the ring is fitted, as a share of the link, and taken over to other GPUs; without it the ring's share
