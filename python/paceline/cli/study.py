@@ -68,7 +68,7 @@ def study(
         note(f"wrote {written}")
 
 
-def _print(done: Any) -> None:  # noqa: ANN401 - a Study, whose import would make help slow
+def _print(done: Any) -> None:  # noqa: ANN401 - a Study: its import would make help slow
     from rich.text import Text
 
     from paceline.cli.output import console, table

@@ -14,7 +14,7 @@ _PHASES = ("prefill", "reasoning", "answering")
 
 
 def _names(space: str, wires: Sequence[str]) -> dict[str, str]:
-    """Give the names of a space's fields that the engine shows, with the engine's own."""
+    """Return the fields of a space that the engine shows to a router, by name, with the engine's names."""
     return {
         name: meaning.wire for (of, name), meaning in FIELDS.items() if of == space and meaning.wire in wires
     }
@@ -58,7 +58,7 @@ class ShownRequest:
 
     @property
     def phase(self) -> str:
-        """What it is doing."""
+        """The phase of the request."""
         return _PHASES[int(self._seen.value("phase"))]
 
     def __getattr__(self, name: str) -> float:
@@ -85,13 +85,13 @@ def showing(
     Parameters
     ----------
     router
-        Called once a decision with a `ShownRequest` and a `Shown` an instance;
-        gives the index of an instance, or None to have the request stay.
+        Called for each decision with a `ShownRequest` and a list with a `Shown` for
+        each instance; returns the index of an instance, or None: the request stays.
 
     Returns
     -------
     callable
-        What the engine calls.
+        The function that the engine calls.
     """
     of_request = _names("req", _core.SEEN_OF_REQUEST)
     of_instance = _names("inst", _core.SEEN_OF_INSTANCE)

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from paceline.cost.clock import TICKS_PER_SECOND
+from paceline._clock import TICKS_PER_SECOND
 from paceline.result import Result
 
 __all__ = ["LATENCIES", "MEASURES", "Measure", "Served", "serve"]

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from paceline import engine
-from paceline.cost.clock import TICKS_PER_SECOND
+from paceline import _native
+from paceline._clock import TICKS_PER_SECOND
 from paceline.study.charts import lines
 from paceline.study.layered_prefill.latency import both
 from paceline.study.layered_prefill.setting import PAPER, Case, Runs
@@ -66,9 +66,9 @@ def _token_times(runs: Runs, case: Case, request: int) -> list[float]:
     tokens, seqs = policy.scheduler.limits(instance.default_batching())
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
     scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=instance.default_batching())
-    outcome = engine.run(
+    outcome = _native.run(
         [{**wire, "scheduler": scheduler}],
-        engine.columns(trace, policy),
+        _native.columns(trace, policy),
         routing="fewest_requests",
         record_decisions=True,
     )

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.cost import Affine, Efficiency, Roofline
-from paceline.deployment import Cluster, Instance
+from paceline.deployment import Cluster, Instance, kv_memory
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
-from paceline.memory import kv_memory
 from paceline.model import Model
 
 FLAT = Affine(step_s=0.01)

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.deployment import kv_memory
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
-from paceline.memory import kv_memory
 from paceline.model import Model
 
 LLAMA = Model.load("llama-3.1-8b")

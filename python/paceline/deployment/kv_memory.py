@@ -1,8 +1,8 @@
-"""How many KV blocks fit: vLLM's rule, without the GPU to measure on.
+"""The number of KV blocks that fit: vLLM's rule, with estimates of what vLLM measures.
 
 vLLM (0.33, ``gpu_worker.py::determine_available_memory``) takes a share of the GPU's memory, subtracts the
-weights, the peak of a dummy run and what lies outside PyTorch, and cuts the rest into blocks. Weights are
-exact here. The other two it measures; this module estimates them:
+weights, the peak of a dummy run and memory outside PyTorch, and divides the rest into blocks. Weights are
+exact here. vLLM measures the other two; this module estimates them:
 
 - *Peak of the dummy run*, the larger of two moments. In the widest layer, of ``max_num_batched_tokens``
   tokens: residual and hidden state, the gated MLP's input pair and its product. At the end, of
@@ -16,19 +16,18 @@ With experts, the widest layer holds for each of a token's experts the larger of
 share memory, and the product (``fused_moe.py``), or the dense or shared MLP if that is wider.
 
 Where some layers have a *sliding window*, a block is charged for the other layers alone, and the windows are
-set aside before memory is cut into blocks: for each of ``max_num_seqs`` sequences the blocks that a window
-can touch, and room for one step's tokens before they slide out. vLLM's pool lends those blocks to whoever
-needs them, so with fewer sequences the rule is a little low (gpt-oss-20b: 3.5 MiB a sequence). Where all
-layers slide, blocks are charged for whole contexts.
+set aside before memory is divided into blocks: for each of ``max_num_seqs`` sequences the blocks that a
+window can touch, and room for one step's tokens before they slide out. vLLM's pool shares those blocks
+between sequences, so with fewer sequences the rule gives too few blocks (gpt-oss-20b: 3.5 MiB a sequence). If
+all layers slide, blocks are charged for whole contexts.
 
-Under *pipeline parallelism* each stage is divided up by itself, with the tables that it has and, in all but
+Under *pipeline parallelism* the rule is applied to each stage, with the tables that it has and, in all but
 the last, without the sampler; all stages then have the blocks of the one with the fewest (vLLM,
 ``v1/core/kv_cache_utils.py::get_kv_cache_configs``).
 
-Held against what vLLM resolved for Llama-3.1-8B on an RTX 4090 (vLLM 0.19, 2,048 tokens, 256 sequences, 0.9
-of the memory: 2,588 blocks of 16), the rule gives 2,665, 3.0%
-more. Near saturation nothing costs a replay more
-accuracy than a wrong block count: where the engine's log is at hand, set ``num_blocks`` from it.
+For Llama-3.1-8B on an RTX 4090, vLLM 0.19 logged 2,588 blocks of 16 (2,048 tokens, 256 sequences, 0.9 of the
+memory); the rule gives 2,665, 3.0% more. Near saturation, the number of blocks matters most for the accuracy
+of a replay: if the engine's log is at hand, set ``num_blocks`` from it.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _SAMPLER_BYTES_PER_LOGIT = 2 + 4 + (4 + 8) + 4 + 4 + 1
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class KvMemory:
-    """Where the memory of one GPU goes.
+    """How the memory of one GPU is divided.
 
     Parameters
     ----------
@@ -76,13 +75,13 @@ class KvMemory:
 
     @property
     def kv_bytes(self) -> int:
-        """What is left for blocks; negative where the rest does not fit."""
+        """Bytes left for blocks; negative if the rest does not fit."""
         taken = self.weight_bytes + self.activation_bytes + self.other_bytes + self.window_bytes
         return self.requested_bytes - taken
 
     @property
     def blocks(self) -> int:
-        """Blocks as vLLM counts them, the null block among them; 0 where nothing is left."""
+        """Blocks as vLLM counts them, the null block among them; 0 if no memory is left."""
         return max(0, self.kv_bytes // self.block_bytes)
 
 
@@ -105,7 +104,7 @@ def kv_memory(
     Parameters
     ----------
     model, gpu
-        What runs on what.
+        The model, and the GPU that it runs on.
     tensor_parallel
         GPUs that the model is split over.
     block_tokens
@@ -117,10 +116,10 @@ def kv_memory(
     kv_dtype
         As in vLLM; ``"auto"`` is the model's own.
     expert_ranks
-        Ranks that whole experts are dealt out to (those of tensor times those of data parallelism); by
+        Ranks that whole experts are distributed over (those of tensor times those of data parallelism); by
         default experts are split over the tensor-parallel ranks.
     pipeline_parallel
-        Stages that the layers are cut into. The answer is that of a GPU of the stage with the fewest blocks.
+        Stages that the layers are divided into. The result is of a GPU of the stage with the fewest blocks.
 
     Raises
     ------
@@ -159,7 +158,7 @@ def kv_memory(
             * part.kv_layer_bytes(tensor_parallel, kv_dtype),
         )
 
-    # Negative where weights do not fit, which is how far they do not.
+    # Negative if the weights do not fit, by what they lack.
     return min(
         map(divide, stages(model, pipeline_parallel)), key=lambda memory: memory.kv_bytes / memory.block_bytes
     )
@@ -180,6 +179,6 @@ def _window_tokens(model: Model, block_tokens: int, batched: int, sequences: int
     """Return the tokens that layers with a window hold at most, whole blocks of each sequence."""
     if not model.window_layers or model.sliding_window is None:
         return 0
-    # A window need not start where a block does: it touches one more.
+    # A window need not start at the start of a block, so it touches one more.
     blocks = -(-model.sliding_window // block_tokens) + 1
     return sequences * blocks * block_tokens + batched

@@ -1,4 +1,4 @@
-"""What kernels reach of a GPU's figures."""
+"""The share of a GPU's figures that kernels reach."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fitted_to(model: str, gpu: str, tensor_parallel: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Efficiency:
-    """How much of a GPU's datasheet kernels reach, and what no datasheet lists.
+    """The share of a GPU's datasheet that kernels reach, and times that no datasheet lists.
 
     The catalog has one for each GPU; its file says where each number comes from.
 
@@ -39,26 +39,26 @@ class Efficiency:
     layer_s
         Seconds of each layer that no traffic or arithmetic explains: the least time of its small kernels.
     step_s
-        The same, once a step: embedding, last norm, sampler, and what the engine cannot hide.
+        The same, once a step: embedding, last norm, sampler, and work of the engine that is not overlapped.
     attention_request_s
         Seconds that attention takes for each scheduled request in each layer beyond its traffic.
     ring
         Share of the link's bandwidth (one direction) that NCCL's ring reaches on large messages.
     ring_latency_s
-        Seconds of the smallest all-reduce by NCCL, whatever the number of ranks, where an engine was
-        measured: it then has one ring and no tree. None: NCCL's own latencies by ranks, link and protocol
+        Seconds of the smallest all-reduce by NCCL for any number of ranks, if it was measured on an engine:
+        there is then one ring and no tree. None: NCCL's own latencies by ranks, link and protocol
         (:mod:`paceline.cost.all_reduce`).
     one_shot
         Share of the link's bandwidth at which a rank reads its peers in vLLM's own all-reduce.
     one_shot_latency_s
-        Seconds of the smallest one-shot all-reduce of that kernel; a two-shot one takes it twice.
+        Seconds of the smallest one-shot all-reduce of that kernel; a two-shot all-reduce takes twice that.
     experts_memory, experts_matmul
         As ``memory`` and ``matmul``, of the kernel that runs routed experts; ``None`` for the same.
     source
         Where the numbers come from, in a line.
     fitted_to
-        What was observed where the numbers were fitted, as :func:`fitted_to` writes it; empty where they were
-        not. A result that used them for anything else says so (``result.totals().borrowed_fits``).
+        The model and GPUs that the numbers were fitted to, as :func:`fitted_to` writes them; empty if they
+        were not fitted. Results of other models and GPUs say so (``result.totals().borrowed_fits``).
 
     Raises
     ------

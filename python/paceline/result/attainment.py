@@ -1,4 +1,4 @@
-"""Which requests met their objectives.
+"""Attainment: which requests met their objectives.
 
 Attainment is joint: a request counts when it finished within every bound of the
 :class:`~paceline.objectives.SLO`, as in vLLM's goodput and DistServe's attainment, and

@@ -1,4 +1,4 @@
-"""What a GPU burns."""
+"""The energy that a GPU uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paceline.errors import ConfigError
 
 __all__ = ["Energy"]
 
-_LARGEST_J = 1e-3  # more is a mistake of units, and a few joules no longer fit the engine's numbers
+_LARGEST_J = 1e-3  # more is a mistake of units; a few joules exceed the engine's numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +25,9 @@ class Energy:
     Parameters
     ----------
     idle_w
-        Watts whatever the GPU does, with an engine loaded.
+        Watts of an idle GPU with an engine loaded.
     busy_w
-        Watts besides, while a step runs.
+        Further watts while a step runs.
     hbm_j_per_byte
         Joules of a byte read from or written to the GPU's memory.
     j_per_flop
@@ -66,14 +66,14 @@ class Energy:
 
     @typed()
     def to_wire(self, *, gpus: int, busy: int | None = None) -> dict[str, int]:
-        """Return what the engine is sent: microwatts of all GPUs, and attojoules of a byte or a FLOP.
+        """Return the energy as the engine reads it: microwatts of all GPUs, attojoules of a byte or FLOP.
 
         Parameters
         ----------
         gpus
             GPUs of an instance.
         busy
-            Those of them that work at a time while a step runs; all by default.
+            GPUs that work at the same time while a step runs; all by default.
         """
         return {
             "idle_uw": round(gpus * self.idle_w * 1e6),

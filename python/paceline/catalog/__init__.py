@@ -1,6 +1,6 @@
 """The catalogs: one TOML file for each GPU and each model, every number with its source beside it.
 
-File names are the names users write: ``profiles/gpus/h100-sxm.toml`` is ``"h100-sxm"``.
+File names are the names users write: ``catalog/gpus/h100-sxm.toml`` is ``"h100-sxm"``.
 """
 
 from __future__ import annotations

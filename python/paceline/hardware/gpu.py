@@ -1,15 +1,16 @@
-"""What of a GPU its serving costs depend on."""
+"""The figures of a GPU that serving costs depend on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from paceline import _check, profiles
+from paceline import _check, catalog
 from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
-from paceline.cost import Efficiency, Energy
 from paceline.errors import ConfigError
+from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.energy import Energy
 
 __all__ = ["Gpu", "gpu_from_table", "gpu_names"]
 
@@ -22,7 +23,7 @@ def gpu_names() -> tuple[str, ...]:
     >>> "h100-sxm" in gpu_names()
     True
     """
-    return profiles.names("gpu")
+    return catalog.names("gpu")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +33,11 @@ class Gpu:
     Parameters
     ----------
     name
-        How reports call it.
+        Its name in reports.
     device
-        What its driver calls it.
+        Its name in the driver.
     memory_bytes
-        Memory as CUDA reports it, which is what vLLM divides up.
+        Memory as CUDA reports it, of which vLLM takes a share.
     datasheet_memory_bytes
         Memory as the datasheet gives it.
     bandwidth_bytes_per_s
@@ -44,19 +45,19 @@ class Gpu:
     bf16_flop_per_s
         Peak of 16-bit tensor arithmetic with 32-bit sums, without sparsity; float16 is the same.
     fp8_flop_per_s
-        The same with 8-bit numbers; ``None`` where the GPU has none.
+        The same with 8-bit numbers; ``None`` if the GPU has none.
     link
-        What joins it to its peers: ``"nvlink"`` or ``"pcie"``.
+        Its connection to other GPUs: ``"nvlink"`` or ``"pcie"``.
     link_bytes_per_s
-        Bandwidth of that, in one direction.
+        Bandwidth of that connection, in one direction.
     pcie_bytes_per_s
         Bandwidth to the host, in one direction.
     tdp_w
         Power limit, in watts.
     efficiency
-        What kernels reach of all that; ``None`` where nothing is known.
+        The share of these figures that kernels reach; ``None`` if not known.
     energy
-        What it burns; ``None`` where nothing is known.
+        The energy that it uses; ``None`` if not known.
 
     Raises
     ------
@@ -117,9 +118,9 @@ class Gpu:
         Raises
         ------
         ConfigError
-            If there is none of that name; the message says which are close.
+            If there is no GPU of that name; the message names close ones.
         """
-        return gpu_from_table({"name": name, **profiles.load("gpu", name)}, f"GPU {name!r}")
+        return gpu_from_table({"name": name, **catalog.load("gpu", name)}, f"GPU {name!r}")
 
     def to_toml(self) -> str:
         """Return the GPU as the text of a TOML file."""

@@ -1,16 +1,19 @@
-"""Seconds as ticks of the engine's clock."""
+"""The engine's clock: whole ticks of a picosecond."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from paceline import _check
 from paceline.errors import ConfigError
 
 __all__ = ["TICKS_PER_SECOND", "ticks"]
 
-TICKS_PER_SECOND = 10**12
-_LONGEST_S = (
-    10**6
-)  # a price above eleven days is a mistake of units, and the engine's sums stay far from 2**64
+TICKS_PER_SECOND: Final = 10**12
+"""Ticks in a second: the engine counts picoseconds."""
+
+# A longer price is a mistake of units. Below eleven days the engine's sums stay far from 2**64.
+_LONGEST_S: Final = 10**6
 
 
 def ticks(seconds: float, what: str = "a time") -> int:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from paceline.deployment import kv_memory
 from paceline.hardware import Gpu
-from paceline.memory import kv_memory
 from paceline.model import Model
 
 H100 = Gpu.load("h100-sxm")

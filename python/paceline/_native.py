@@ -1,4 +1,4 @@
-"""The door to the native engine: configuration out, columns in."""
+"""Calls of the native engine: a configuration and a trace's columns in, the columns of a result out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["columns", "run", "tenants"]
 
 warn_of_debug_build()
 
-_NOBODY = np.uint32(2**32 - 1)
+_NONE = np.uint32(2**32 - 1)
 
 
 def run(
@@ -39,24 +39,25 @@ def run(
     record_decisions: bool = False,
     progress: Callable[[_core.Progress], object] | None = None,
 ) -> _core.Outcome:
-    """Run the engine on a configuration that is spelled out.
+    """Run the engine on a configuration in its wire format.
 
     Parameters
     ----------
     instances
-        One dictionary an instance, as `Instance.to_wire` gives, with its
+        A dictionary for each instance, as `Instance.to_wire` returns it, with its
         ``scheduler``.
     columns
-        The trace's columns by name, as `columns` gives.
+        The trace's columns by name, as `columns` returns them.
     routing
-        The rules, as `Policy.to_wire` gives them, or the name of one for arrivals.
+        The rules, as `Policy.to_wire` returns them, or the name of a rule for arrivals.
     roles
-        The code of each instance's pool; None: all are alike.
+        The code of each instance's pool; None: all are in one pool.
     links, pace
-        What joins the instances, and how fast users read; None: nothing, and
-        nobody asks.
+        The network between the instances, and how fast users read; None: transfers
+        take no time, and pacing is not measured.
     lockstep
-        What instances share that start their steps together; None: each steps by itself.
+        What instances share that start their steps together; None: each instance
+        steps by itself.
     calls
         The Python functions among the rules.
     until_ticks, leap, record_decisions
@@ -67,7 +68,7 @@ def run(
     Returns
     -------
     _core.Outcome
-        What happened.
+        The columns and counters of the replay.
 
     Raises
     ------
@@ -97,15 +98,15 @@ def run(
 
 
 def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
-    """Give a trace's columns as the engine takes them, those that the policy looks at.
+    """Return the columns of a trace that the policy reads, as the engine takes them.
 
     Parameters
     ----------
     trace
-        What arrives.
+        The requests.
     policy
-        Whose order may need a rank, whose expressions may look at priority,
-        score or tenant, and whose prefix cache needs to know what prompts share.
+        The policy. Its order may need a rank, its expressions may read priority,
+        score or tenant, and its prefix cache needs to know what prompts share.
 
     Returns
     -------
@@ -123,14 +124,14 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
     order = "arrival" if policy.scheduler.ranks else policy.scheduler.order
     seen = set(policy.columns)
-    if policy.calls:  # a Python function may look at all there is
+    if policy.calls:  # a Python function may read every column
         seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
     if "priority" in seen:
         if order in ("score", "longest_output"):
             raise PolicyError(f"order {order!r} cannot go with rules on req.priority; rank by an expression")
         given["priority"] = _column(trace, "priority", "req.priority").cast(pl.Int64).to_numpy()
     elif order in ("priority", "score"):
-        # Only the order matters to the engine, which ranks by whole numbers.
+        # The engine ranks by whole numbers, of which only the order matters.
         given["priority"] = (
             _column(trace, str(order), f"order {order!r}").rank("dense").cast(pl.Int64).to_numpy()
         )
@@ -141,8 +142,8 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
     if "tenant" in seen:
         codes = {name: code for code, name in enumerate(tenants(trace))}
         names = _column(trace, "tenant", "req.tenant", whole=False)
-        coded = names.replace_strict(codes, default=int(_NOBODY), return_dtype=pl.UInt32)
-        given["tenant"] = coded.fill_null(int(_NOBODY)).to_numpy()
+        coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
+        given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
     if policy.scheduler.prefix_cache is not None:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     return given
@@ -155,16 +156,17 @@ def tenants(trace: Trace) -> list[str]:
     return trace.frame.get_column("tenant").drop_nulls().unique().sort().to_list()
 
 
-def _column(trace: Trace, column: str, who: str, *, whole: bool = True) -> pl.Series:
-    """Return a column that somebody needs, in every row or (not ``whole``) in some."""
+def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl.Series:
+    """Return a column that ``reader`` needs, in every row or (not ``whole``) in some."""
     if column not in trace.frame.columns:
         raise PolicyError(
-            f"{who} needs a trace with the column {column}; {trace.name} has {', '.join(trace.frame.columns)}"
+            f"{reader} needs a trace with the column {column}; "
+            f"{trace.name} has {', '.join(trace.frame.columns)}"
         )
     values = trace.frame.get_column(column)
     if whole and values.null_count():
         row = int(values.is_null().arg_true()[0])
-        raise PolicyError(f"{who} needs a {column} in every row; row {row} of {trace.name} has none")
+        raise PolicyError(f"{reader} needs a {column} in every row; row {row} of {trace.name} has none")
     return values
 
 
@@ -178,6 +180,6 @@ def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
         }
     if "session" in frame.columns:
         sessions = frame.get_column("session")
-        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NOBODY))
+        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE))
         return {"session": codes.to_numpy()}
     return {}
