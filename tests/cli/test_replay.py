@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import paceline as package
-from cli.running import ON_ONE_H100, Run
+from cli.running import ON_ONE_H100, Run, started
 from paceline import SLO, Cluster, Instance, Result, load_result, policies, read_trace
 
 
@@ -140,12 +140,12 @@ def test_a_replay_of_nothing_that_fits_still_answers(paceline: Run, small_trace:
     assert "0.00% within TTFT" in done.stdout
 
 
-def test_the_real_trace_of_the_readme(paceline: Run, shared: Path) -> None:
+def test_the_real_trace_of_the_readme(shared: Path, tmp_path: Path) -> None:
     trace = shared / "traces" / "azure2023_conv.csv.zst"
     if not trace.is_file():
         pytest.skip("needs azure2023_conv.csv.zst, which is not in ../shared/traces")
-    done = paceline("replay", trace, *ON_ONE_H100, "--instances", 4, "--json")
-    assert done.returncode == 0
+    done = started("replay", trace, *ON_ONE_H100, "--instances", 4, "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["trace"]["requests"] == 19_366
     assert document["totals"]["finished"] == 19_366
