@@ -4,36 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from differential.counters import usage_of
 from differential.engine import decisions, engine, gaps, reference, rows_of_engine, rows_of_reference
 from differential.strategies import KINDS, Case, Kind, cases
-from paceline.testing.reference import AffineCost, Instance, Request, VllmV1Config
+from paceline.testing.reference import AffineCost, Request, VllmV1Config
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 LEAP = pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
 UNTIL = st.none() | st.integers(0, 1500)
-
-
-def usage_of(instance: Instance) -> dict[str, Any]:
-    """Return what the engine's statistics should say of an instance."""
-    usage = instance.usage
-    return {
-        "steps": usage.steps,
-        "busy_ticks": usage.busy,
-        "preemptions": usage.preemptions,
-        "finished": usage.finished,
-        "running_ticks": usage.running_time,
-        "waiting_ticks": usage.waiting_time,
-        "kv_token_ticks": usage.kv_token_time,
-        "peak_running": usage.peak_running,
-        "peak_waiting": usage.peak_waiting,
-        "peak_blocks": usage.peak_blocks,
-    }
 
 
 @EACH

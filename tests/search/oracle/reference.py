@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from differential.counters import counters_of
+from differential.counters import counters_until
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline.testing.reference import policy_sim
 from search.case import Case
@@ -125,10 +125,7 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
     if stats["end_ticks"] != expected.end:
         yield Failure("reference: end", f"{stats['end_ticks']} and {expected.end}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
-        wanted = counters_of(replica)
-        if replayed.case.config["until"] is not None:
-            # The engine counts what a step computes as it starts, the reference as it ends.
-            del wanted["prefill_tokens"], wanted["decode_tokens"]
+        wanted = counters_until(replica, replayed.case.config["until"])
         differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}
         if differ:
             yield Failure("reference: usage", f"instance {index}: {differ}")
