@@ -15,68 +15,66 @@ from differential.strategies import KINDS, Case, Kind, cases
 from paceline.testing.reference import AffineCost, Request, VllmV1Config
 
 EACH = pytest.mark.parametrize("kind", KINDS)
-LEAP = pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
+BOTH = (False, True)
+"""Stepping and leaping: each drawn case goes through the reference once, and through the engine both ways."""
 UNTIL = st.none() | st.integers(0, 1500)
 
 
 @EACH
-@LEAP
 @given(data=st.data())
-def test_every_step_decides_the_same(data: st.DataObject, kind: Kind, leap: bool) -> None:
+def test_every_step_decides_the_same(data: st.DataObject, kind: Kind) -> None:
     case = data.draw(cases(kind))
     expected = reference(case)
-    outcome = engine(case, leap=leap, record=True)
-    for index, instance in enumerate(expected.instances):
-        assert decisions(case, outcome, index) == instance.steps
+    for leap in BOTH:
+        outcome = engine(case, leap=leap, record=True)
+        for index, instance in enumerate(expected.instances):
+            assert decisions(case, outcome, index) == instance.steps, f"leap={leap}"
 
 
 @EACH
-@LEAP
 @given(data=st.data(), until=UNTIL)
-def test_every_request_fares_the_same(data: st.DataObject, until: int | None, kind: Kind, leap: bool) -> None:
+def test_every_request_has_the_same_row(data: st.DataObject, until: int | None, kind: Kind) -> None:
+    case = replace(data.draw(cases(kind)), until=until)
+    expected = rows_of_reference(reference(case))
+    for leap in BOTH:
+        assert rows_of_engine(engine(case, leap=leap)) == expected, f"leap={leap}"
+
+
+@EACH
+@given(data=st.data(), until=UNTIL)
+def test_every_instance_has_the_same_counters(data: st.DataObject, until: int | None, kind: Kind) -> None:
     case = replace(data.draw(cases(kind)), until=until)
     expected = reference(case)
-    assert rows_of_engine(engine(case, leap=leap)) == rows_of_reference(expected)
+    for leap in BOTH:
+        stats = json.loads(engine(case, leap=leap).stats)
+        assert stats["end_ticks"] == expected.end, f"leap={leap}"
+        for found, instance in zip(stats["instances"], expected.instances, strict=True):
+            wanted = usage_of(instance)
+            assert {name: found[name] for name in wanted} == wanted, f"leap={leap}"
 
 
 @EACH
-@LEAP
-@given(data=st.data(), until=UNTIL)
-def test_every_instance_is_used_the_same(
-    data: st.DataObject, until: int | None, kind: Kind, leap: bool
-) -> None:
-    case = replace(data.draw(cases(kind)), until=until)
-    expected = reference(case)
-    stats = json.loads(engine(case, leap=leap).stats)
-    assert stats["end_ticks"] == expected.end
-    for found, instance in zip(stats["instances"], expected.instances, strict=True):
-        wanted = usage_of(instance)
-        assert {name: found[name] for name in wanted} == wanted
-
-
-@EACH
-@LEAP
 @given(data=st.data())
-def test_tokens_and_the_gaps_between_them_are_counted_exactly(
-    data: st.DataObject, kind: Kind, leap: bool
-) -> None:
+def test_tokens_and_the_gaps_between_them_are_counted_exactly(data: st.DataObject, kind: Kind) -> None:
     case = data.draw(cases(kind))
     expected = reference(case)
-    outcome = engine(case, leap=leap)
-    for found, instance in zip(json.loads(outcome.stats)["instances"], expected.instances, strict=True):
-        assert found["prefill_tokens"] + found["decode_tokens"] == instance.usage.tokens
     between = [gap for sequence in expected.sequences for gap in gaps(sequence.token_times)]
-    assert outcome.itl.count == len(between)
-    assert outcome.itl.sum_ticks == sum(between)
-    if between:
-        assert (outcome.itl.min_ticks, outcome.itl.max_ticks) == (min(between), max(between))
+    for leap in BOTH:
+        outcome = engine(case, leap=leap)
+        stats = json.loads(outcome.stats)
+        for found, instance in zip(stats["instances"], expected.instances, strict=True):
+            assert found["prefill_tokens"] + found["decode_tokens"] == instance.usage.tokens, f"leap={leap}"
+        assert outcome.itl.count == len(between)
+        assert outcome.itl.sum_ticks == sum(between)
+        if between:
+            assert (outcome.itl.min_ticks, outcome.itl.max_ticks) == (min(between), max(between))
 
 
 @EACH
 @given(data=st.data(), until=UNTIL)
 def test_leaping_changes_nothing(data: st.DataObject, until: int | None, kind: Kind) -> None:
     case = replace(data.draw(cases(kind)), until=until)
-    reference(case)  # drops what would never end
+    reference(case)  # drops a case that would not end
     stepped, leapt = engine(case, leap=False), engine(case, leap=True)
     assert rows_of_engine(leapt) == rows_of_engine(stepped)
     assert leapt.itl == stepped.itl
@@ -85,11 +83,11 @@ def test_leaping_changes_nothing(data: st.DataObject, until: int | None, kind: K
     assert ours == theirs
 
 
-@LEAP
+@pytest.mark.parametrize("leap", BOTH, ids=["step", "leap"])
 def test_a_peak_is_of_steps_and_not_of_moments_while_one_forms(leap: bool) -> None:
-    """Three requests hold 9 of 10 blocks, and each needs another: the last gives way, and 8 are held.
+    """Three requests hold 9 of 10 blocks, and each needs another: the last is preempted, and 8 are held.
 
-    The first takes the tenth block before the second finds none, which no step ever ran with.
+    The first takes the tenth block before the second finds none, but no step runs with 10 blocks held.
     """
     config = VllmV1Config(block_size=1, num_blocks=11, max_num_batched_tokens=64, max_num_seqs=8)
     case = Case(requests=3 * [Request(0, 3, 2)], instances=[(config, AffineCost(step=1))])
