@@ -36,8 +36,11 @@ test: test-rust test-python ## Run every test: the core's in Rust, then Python's
 test-rust: $(VENV)/.requirements
 	cargo test --quiet --workspace --exclude paceline-py $(LOCKED)
 
+# Tests of a group (tests/conftest.py) share a worker; any other test goes to the worker that is free first.
+WORKERS ?= auto
+
 test-python: $(VENV)/.native
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadgroup
 
 # SECONDS is a variable of the shell too, which counts up: only one given on the command line counts here.
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from differential.counters import usage_of
@@ -17,6 +17,7 @@ from paceline.testing.reference import AffineCost, Request, VllmV1Config
 EACH = pytest.mark.parametrize("kind", KINDS)
 BOTH = (False, True)
 """Stepping and leaping: each drawn case goes through the reference once, and through the engine both ways."""
+REACH = max(40, settings.default.max_examples)
 UNTIL = st.none() | st.integers(0, 1500)
 
 
@@ -106,6 +107,7 @@ def test_the_cases_reach_what_they_are_for(kind: Kind) -> None:
     if kind == "vllm-v0":
         seen["swapped"] = 0
 
+    @settings(max_examples=REACH)
     @given(case=cases(kind))
     def look(case: Case) -> None:
         outcome = reference(case)

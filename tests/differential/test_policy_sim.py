@@ -6,7 +6,7 @@ from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from differential import wire
@@ -140,6 +140,7 @@ def test_the_cases_reach_what_they_are_for() -> None:
         ("finished", "preempted", "displaced", "copied", "overflowed", "moved", "queued", "unfinished"), 0
     )
 
+    @settings(max_examples=max(40, settings.default.max_examples))
     @given(case=policies())
     def look(case: WireCase) -> None:
         try:
