@@ -22,6 +22,7 @@ COLUMNS = (
     "max_itl_ticks",
     "preemptions",
     "generated_tokens",
+    "cached_tokens",
     "instance",
     "status",
     "reason",

@@ -47,7 +47,7 @@ def test_what_is_printed_is_python(expression: Expr) -> None:
 def test_structure_decides_what_is_the_same(left: Expr, right: Expr) -> None:
     assert left.same(copy.deepcopy(left))
     assert hash(left) == hash(pickle.loads(pickle.dumps(left)))
-    assert left.same(right) or repr(left) != repr(right)
+    assert left.same(right) == (repr(left) == repr(right))
 
 
 @given(ANY)

@@ -35,7 +35,7 @@ def test_a_policy_is_written_as_toml_that_reads_back_equal(policy: Policy) -> No
 
 @given(POLICIES, POLICIES)
 def test_policies_are_equal_where_they_say_the_same(left: Policy, right: Policy) -> None:
-    assert left == right or repr(left) != repr(right)
+    assert (left == right) == (repr(left) == repr(right))
     assert copy.deepcopy(left) == left == pickle.loads(pickle.dumps(left))
     assert hash(left) == hash(copy.deepcopy(left))
     assert len({left, copy.deepcopy(left)}) == 1

@@ -33,7 +33,9 @@ def test_the_recipes_make_every_file_byte_for_byte(make: ModuleType, root: Path,
 
 
 def test_every_file_reads_back_as_its_recipe(make: ModuleType, root: Path) -> None:
-    for name, trace in make.recipes().items():
+    recipes = make.recipes()
+    assert recipes
+    for name, trace in recipes.items():
         assert read_trace(root / "traces" / name) == trace
 
 
