@@ -1,4 +1,4 @@
-"""The other commands: what there is, what a trace holds, and making one."""
+"""The commands that list catalogs, summarize a trace and synthesize one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_lists_show_the_same_names_to_people_and_machines(name: str, paceline: R
     assert [word for word in first_words if word in names] == names
 
 
-def test_models_are_all_there(paceline: Run) -> None:
+def test_the_list_of_models_is_complete(paceline: Run) -> None:
     document = json.loads(paceline("models", "--json").stdout)
     assert set(document) == set(model_names())
     # The model card says 8.03 billion parameters; 2 × 32 layers × 8 KV heads × 128 × 2 bytes a token.

@@ -1,4 +1,4 @@
-"""`paceline profiles`, and replaying with one."""
+"""`paceline profiles`, and replays with an imported profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`paceline replay` says on the command line what `paceline.replay` says in Python."""
+"""`paceline replay` prints what `paceline.replay` returns in Python."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_the_load_can_be_changed(
 
 
 def test_capacity_set_by_hand_rejects_what_cannot_fit(paceline: Run, small_trace: Path) -> None:
-    # 21 blocks, one of them the null block, hold 320 tokens; request i needs 100 + 25 i + i of them and more.
+    # 21 blocks, one of them the null block, hold 320 tokens; request i has 100 + 25 i + 1 + i tokens.
     done = paceline("replay", small_trace, *ON_ONE_H100, "--num-blocks", 21, "--json", "--max-model-len", 320)
     assert done.returncode == 0, done.stderr
     totals = json.loads(done.stdout)["totals"]

@@ -1,4 +1,4 @@
-"""Help, versions, and mistakes that the caller can put right."""
+"""Help, versions, and mistakes of the caller."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine against the step-by-step reference: every step, and all that became of every request."""
+"""The engine against the step-by-step reference: every step, and every request's row."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_leaping_changes_nothing(data: st.DataObject, until: int | None, kind: K
     assert rows_of_engine(leapt) == rows_of_engine(stepped)
     assert leapt.itl == stepped.itl
     ours, theirs = json.loads(leapt.stats), json.loads(stepped.stats)
-    del ours["events"], theirs["events"]  # what leaping saves
+    del ours["events"], theirs["events"]  # leaping takes fewer events
     assert ours == theirs
 
 
@@ -100,7 +100,7 @@ def test_a_peak_is_of_steps_and_not_of_moments_while_one_forms(leap: bool) -> No
 
 @EACH
 def test_the_cases_reach_what_they_are_for(kind: Kind) -> None:
-    """Preemption, rejection, queues, and leaps worth the name all occur among the drawn cases."""
+    """Preemptions, rejections, queues, and leaps over several steps occur among the drawn cases."""
     seen = {"preempted": 0, "rejected": 0, "waited": 0, "leapt": 0}
     if kind == "vllm-cached":
         seen["hit"] = 0

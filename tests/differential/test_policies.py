@@ -1,4 +1,4 @@
-"""The engine against the reference under random policies: every decision, and all that came of it."""
+"""The engine against the reference under random policies: every decision, row and counter."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
 
 
 def decisions(outcome: _core.Outcome, index: int) -> list[list[Any]]:
-    """Return the steps of one instance as the reference writes them."""
+    """Return the steps of one instance in the reference's format."""
     return [
         [
             record["start"],

@@ -1,4 +1,4 @@
-"""The simulator for policies against itself, and against the code-shaped references where they must agree."""
+"""The simulator for policies against invariants, and against the references written after real code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from paceline.testing.reference.policy_sim.ahead import free_lingering
 
 
 def replayed(case: WireCase) -> Outcome:
-    """Replay a case; drop those in which no request makes progress."""
+    """Replay a case; drop a case in which no request makes progress."""
     size = case.prefix_block_tokens if isinstance(case, Composed) else None
     try:
         return replay(case.config, case.requests, prefix_block_tokens=size, most_steps=3000)

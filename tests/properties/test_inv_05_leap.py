@@ -30,7 +30,7 @@ COLUMNS = (
 
 
 def everything(outcome: _core.Outcome, instances: int, *, recorded: bool) -> dict[str, Any]:
-    """All that a replay tells, but for the events it took."""
+    """Return all of an outcome but the number of events."""
     stats = json.loads(outcome.stats)
     del stats["events"]
     return {

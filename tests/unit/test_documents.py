@@ -1,4 +1,4 @@
-"""What the documents show runs, and what they point at exists."""
+"""Examples in the documents run, and their links lead to existing files."""
 
 from __future__ import annotations
 

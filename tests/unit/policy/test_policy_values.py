@@ -1,4 +1,4 @@
-"""Policies as values: printed as one writes them, equal by structure, in TOML and back."""
+"""Policies as values: their repr is Python, equality is by structure, and TOML round trips."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_policies_are_equal_where_they_say_the_same(left: Policy, right: Policy)
 
 
 @given(POLICIES)
-def test_looking_at_the_oracle_is_told(policy: Policy) -> None:
+def test_a_policy_that_reads_the_oracle_is_flagged(policy: Policy) -> None:
     text = policy.to_toml()
     assert policy.uses_oracle == ("oracle." in text)
     assert policy.columns == {

@@ -1,4 +1,4 @@
-"""Orders that rank: what is refused when they are built, and what the engine is told."""
+"""Ranked orders: what is refused when they are built, and their wire form."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def test_the_wire_of_a_ranked_queue_is_that_of_the_contract() -> None:
                 "hold": 0,
                 "keys": turns,
             },
-            {"when": None, "hold": 0, "keys": turns},  # whoever is in neither
+            {"when": None, "hold": 0, "keys": turns},  # requests in neither class
         ],
         "quantum": 500,
         "refresh": {"steps": 4, "ticks": 500_000_000_000},

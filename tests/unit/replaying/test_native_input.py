@@ -1,4 +1,4 @@
-"""What is handed to the native engine past Python's checks is refused by its own."""
+"""Input that bypasses Python's checks is refused by the native engine's own."""
 
 from __future__ import annotations
 

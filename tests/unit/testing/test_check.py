@@ -1,4 +1,4 @@
-"""`check` passes what the engine gives, and finds each thing that is then tampered with."""
+"""`check` passes the engine's results, and finds each value that is changed in one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assert_equivalent` passes exact policies, and tells the first difference of what is not."""
+"""`assert_equivalent` passes exact policies, and names the first difference of any other."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def test_a_turn_hits_what_was_said_before_it_once_that_is_finished() -> None:
 def test_the_end_of_the_least_recently_freed_chain_is_reused_first() -> None:
     """Six blocks. Rows 0 and 1 leave three each; row 2 takes two, those of row 0's end.
 
-    So row 3 finds one of its three; for the others it takes row 1's, which come next, and row 4 finds none.
+    So row 3 finds one of its three; for the others it evicts row 1's, which are next, and row 4 finds none.
     """
     requests = [
         TraceRequest(0, 3, 1, 0, (1, 2, 3)),
