@@ -1,4 +1,4 @@
-"""INV-8: no request waits for ever."""
+"""INV-8: no request waits forever."""
 
 from __future__ import annotations
 

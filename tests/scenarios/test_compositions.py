@@ -159,8 +159,8 @@ def test_requests_that_wait_for_each_others_blocks_end_with_an_error() -> None:
     assert "no stage of its scheduler can run any" in str(stuck.value)
 
 
-def test_requests_that_displace_each_other_for_ever_end_with_an_error() -> None:
-    # The request with the fewest computed tokens goes first, and a displaced one has computed none.
+def test_requests_that_displace_each_other_forever_end_with_an_error() -> None:
+    # The request with the fewest computed tokens ranks first, and a displaced request has computed none.
     scheduler = Scheduler(
         order=req.kv_tokens // 1,
         admission="displace",

@@ -11,7 +11,7 @@ from differential.strategies import Case
 from paceline.testing.reference import AffineCost, Request, VllmV1Config
 
 TICKS = 10**12
-STEP = TICKS // 100  # each step takes 10 ms, whatever runs in it
+STEP = TICKS // 100  # each step takes 10 ms, independent of its batch
 
 BATCHES = 40
 STUDENT_T = 3.566  # the 0.9995 quantile at 38 degrees of freedom: a two-sided interval of 99.9%

@@ -68,7 +68,7 @@ def test_the_tokens_of_a_victim_are_refunded_or_not(refund: bool, finish: list[f
     assert times(result, "finish") == finish
 
 
-def test_the_generations_are_told_apart() -> None:
+def test_the_generations_differ_in_these_settings() -> None:
     newest, older = (vllm(version=version, prefix_caching=True) for version in ("0.33", "0.11"))
     assert (newest.name, older.name) == ("vllm", "vllm-0.11")
     assert newest.scheduler.prefix_cache == PrefixCache(unknown_first=True)

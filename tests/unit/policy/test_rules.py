@@ -321,7 +321,7 @@ def test_pools_need_a_cluster_of_their_size() -> None:
         replay(PLAIN, CLUSTER, Policy(name="a", pools=Pools(prefill=1, decode=1)))
 
 
-def test_a_pace_is_said_once() -> None:
+def test_a_pace_is_given_once() -> None:
     policy = Policy(name="a", pace=Pace(tpot=0.1))
     with pytest.raises(
         ConfigError, match=r"pace must be left out where the policy has one \(Pace\(tpot=0\.1\)\)"

@@ -53,7 +53,7 @@ def test_sizes_that_do_not_go_together_are_refused() -> None:
 
 
 def test_a_turn_finds_the_whole_turn_before_it() -> None:
-    # 32 + 17 tokens, the last of which has no KV: three full blocks. The third turn does not go on from
+    # 32 + 17 tokens, the last of which has no KV: three full blocks. The third turn does not continue
     # the second, which had 64 + 1 tokens, and the last is of another session.
     trace = arriving([32, 64, 40, 64], [17, 1, 1, 1], session=["a", "a", "a", "b"])
     assert cached(16, trace) == [0, 48, 0, 0]

@@ -1,4 +1,4 @@
-"""Runs on two GPUs, made by hand: what a split model's steps cost, and what its folder tells."""
+"""Runs on two GPUs, made by hand: step costs of a split model, and the settings in its folder."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_an_idle_rank_takes_part_with_one_token(tmp_path: Path) -> None:
 
 def test_a_request_that_arrives_in_a_step_of_the_other_rank_starts_after_it(tmp_path: Path) -> None:
     (first, _), (second, _) = lockstep_run(tmp_path / "run", [(0, 32, 3), (1, 2, 3)])
-    # The first rank's step goes on without the second. The next has a decode, as long as the prompt of two.
+    # The first rank's step continues without the second. The next has a decode, as long as the prompt of two.
     assert second == pytest.approx(first - 1 + alone_us(1) + shared_us(2 + 2), rel=1e-3)
 
 

@@ -125,7 +125,7 @@ def test_a_live_migration_copies_while_the_request_runs() -> None:
 
 
 def test_a_live_migration_completes_once_little_is_left_to_copy() -> None:
-    """As above, but 4 blocks are little: what came since the first copy is 7, since the second 4."""
+    """As above, but 4 blocks count as little: 7 were added since the first copy, 4 since the second."""
     live = {"stages": 9, "last_blocks": 4}
     config = cluster(
         instance(),

@@ -18,7 +18,7 @@ def replayed(requests: list[TraceRequest], *, blocks: int, block_tokens: int = 1
     return replay(cluster(one), requests)
 
 
-def test_a_prompt_hits_what_came_before_it_all_but_its_last_token() -> None:
+def test_a_prompt_hits_the_blocks_of_earlier_prompts_but_never_its_last_token() -> None:
     ids = (5, 6, 7, 8)
     outcome = replayed([TraceRequest(0, 4, 1, 0, ids), TraceRequest(3, 4, 1, 0, ids)], blocks=10)
     assert [request.hit_tokens for request in outcome.requests] == [0, 3]

@@ -146,7 +146,7 @@ def test_a_batch_is_gathered_until_it_is_full_or_the_first_has_waited() -> None:
 
 
 def test_decodes_that_were_not_scheduled_stand_before_those_that_ran() -> None:
-    """Decodes first in the order: the prompt of row 1 goes on behind row 0, admitted after it."""
+    """Decodes first in the order: the prompt of row 1 is scheduled behind row 0, admitted after it."""
     outcome = replayed(
         [TraceRequest(0, 9, 2), TraceRequest(0, 2, 6)],
         admit(),
