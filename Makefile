@@ -1,5 +1,5 @@
 # Paceline's commands. `make` alone lists them. Each makes what it needs: the virtual environment in .venv with
-# the pinned requirements, and the native module built into it; both again only when what they come from changed.
+# the pinned requirements, and the native module built into it. Both are made again only if their sources changed.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -15,10 +15,10 @@ REQUIREMENTS := requirements/dev.txt
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	if "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$p"; break; fi; done)
 
-# In CI the committed Cargo.lock is the law; at a desk it may move.
+# In CI Cargo.lock must be up to date; elsewhere cargo may update it.
 LOCKED := $(if $(CI),--locked)
 
-# PyO3 asks an interpreter for its configuration; the same one for every command, so that nothing is built twice.
+# PyO3 reads the configuration of an interpreter: the same for every command, so that nothing is built twice.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
 RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
@@ -27,32 +27,35 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) pyproject.toml \
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.native ## Replay a million requests and print what users would have felt
+demo: $(VENV)/.native ## Replay a million requests and print the latencies that users would have seen
 	@$(BIN)/python -m paceline.demo
 
 test: test-rust test-python ## Run every test: the core's in Rust, then Python's, doctests and the README
 
-# The binding has no tests of its own in Rust (they would have to link an interpreter): tests/ covers it.
+# The binding has no tests in Rust, because they would have to link an interpreter; tests/ covers it.
 test-rust: $(VENV)/.requirements
 	cargo test --quiet --workspace --exclude paceline-py $(LOCKED)
 
-test-python: $(VENV)/.native
-	$(BIN)/python -m pytest -q
+# Tests of a group (tests/conftest.py) share a worker; any other test goes to the worker that is free first.
+WORKERS ?= auto
 
-# SECONDS is a variable of the shell too, which counts up: only one given on the command line counts here.
+test-python: $(VENV)/.native
+	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadgroup
+
+# The shell has a variable SECONDS of its own: only one given on the command line counts here.
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
 SEED ?= 1
 
 search: $(VENV)/.native ## Look for a case that breaks a promise: make search SECONDS=7200 SEED=7
 	$(BIN)/python -m tests.search --seconds $(SEARCH_SECONDS) --seed $(SEED)
 
-lint: $(VENV)/.native ## Check format, lints, types, and that the stubs match the native module
+# That the stubs match the native module is a test: tests/unit/test_stubs.py.
+lint: $(VENV)/.requirements ## Check format, lints and types
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets $(LOCKED) -- -D warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
-	$(BIN)/python -m mypy.stubtest paceline._core
 
 format: $(VENV)/.requirements ## Rewrite the sources in the house format
 	cargo fmt --all
@@ -61,16 +64,16 @@ format: $(VENV)/.requirements ## Rewrite the sources in the house format
 
 FUZZ_SECONDS ?= 60
 
-fuzz: $(VENV)/.native ## Feed the readers with malformed input, FUZZ_SECONDS (60) for each
+fuzz: $(VENV)/.native ## Give malformed input to the readers, FUZZ_SECONDS (60) for each side
 	@.ci/fuzz "$(FUZZ_SECONDS)" "$(BIN)/python"
 
 bench: $(VENV)/.native ## Measure the speed of the parts, and of whole replays
 	cargo bench --package paceline-benches $(LOCKED)
 	$(BIN)/python benches/end_to_end.py
 
-# The stamp goes into dist/ too, so that a wheel is the only wheel there. Where the toolchain has what it takes,
-# the wheel is trained on replays (benches/train.py), which makes it a fifth faster or so.
-wheel: dist/.built ## Build the abi3 wheel into dist/, trained on replays if llvm-tools are there
+# The stamp is in dist/ too, so that dist/ never holds more than one wheel. If the toolchain has llvm-tools, the
+# build is profile-guided (benches/train.py): replays take about a fifth less time.
+wheel: dist/.built ## Build the abi3 wheel into dist/, profile-guided if llvm-tools are installed
 
 dist/.built: $(VENV)/.requirements $(RUST_SOURCES) $(shell find python -type f -not -name '*.pyc' -not -name '*.so') $(wildcard benches/*.py) README.md LICENSE
 	rm -rf dist
@@ -100,7 +103,7 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	PIP_QUIET=1 VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release --quiet $(LOCKED)
 	@touch $@
 
-clean: ## Remove what the commands made, the virtual environment too
+clean: ## Remove all that the commands made, the virtual environment too
 	rm -rf $(VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

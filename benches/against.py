@@ -1,10 +1,10 @@
-"""Time a case of `end_to_end.py` here and as of another commit, by turns.
+"""Time a case of `end_to_end.py` on this tree and on another commit, in alternating runs.
 
     python benches/against.py fb73292 --case "8 instances, below saturation" --rounds 8
 
-A busy machine swings by half within minutes, so the two take turns, and what counts is the median of the
-ratios of neighbours. The other commit is built from a worktree in a temporary folder, and run with its own
-Python and its own benchmark; this tree must have been built (`make dev`).
+On a busy machine the same run varies by half within minutes. So runs of the two alternate, and the result is
+the median of the ratios of neighbouring runs. The other commit is built in a worktree in a temporary folder
+and runs with its own Python and benchmark. This tree must have been built (`make dev`).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ def build(tree: Path) -> None:
 
 
 def replay_s(tree: Path, case: str) -> float:
-    """Return what a tree's benchmark says that a case takes: the best of its first three replays."""
+    """Return the time of a case by a tree's benchmark: the shortest of its first three replays."""
     command = [sys.executable, str(tree / "benches/end_to_end.py"), "--case", case]
     environment = {**os.environ, "PYTHONPATH": str(tree / "python")}
     answer = subprocess.run(command, cwd=tree, check=True, capture_output=True, text=True, env=environment)
     row = json.loads(answer.stdout)
-    # Older benchmarks replay three times, and tell the best.
+    # Older benchmarks replay three times and report the shortest.
     return float(min(row.get("took_s", [row["replay_s"]])[:3]))
 
 
 def main() -> None:
-    """Read the command line, build, take turns and print."""
+    """Read the command line, build both trees, alternate the runs and print the ratio."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("commit", help="what to compare with")
     parser.add_argument("--case", default=PLAIN, help=f"a case of end_to_end.py that both have ({PLAIN})")

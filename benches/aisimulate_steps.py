@@ -1,11 +1,11 @@
-"""Our steps from AISimulate's kernels, against the steps that AISimulate itself makes of them.
+"""Compare step times that Paceline and AISimulate derive from the same kernels.
 
 Run with Paceline's Python, after ``paceline profiles import`` of the wheel; AISimulate is asked in an
 interpreter of its own:
 
     python benches/aisimulate_steps.py --aisimulate ~/aisimulate/bin/python [--gpu h100_sxm] [--backend vllm]
 
-Printed are milliseconds, ours / theirs, of a step with one prompt of 512 and of 4,096 tokens, and of a decode
+It prints milliseconds, ours / theirs, of a step with one prompt of 512 and of 4,096 tokens, and of a decode
 step with 1, 32 and 128 requests over 1,024, 1,024 and 4,096 tokens.
 """
 
@@ -28,7 +28,7 @@ MODELS = {
     "qwen3-30b-a3b": "Qwen/Qwen3-30B-A3B",
     "deepseek-v3": "deepseek-ai/DeepSeek-V3",
 }
-# Model, tensor parallelism, data parallelism, and whether experts are dealt out.
+# Model, tensor parallelism, data parallelism, and expert parallelism.
 SPLITS = (
     ("llama-3.1-8b", 1, 1, False),
     ("llama-3.1-70b", 4, 1, False),
@@ -65,7 +65,7 @@ print(json.dumps(found))
 
 
 def ours(case: dict[str, Any]) -> list[float]:
-    """Return the same steps by replays of a request alone, or of a batch at once."""
+    """Return the times of the same steps from replays of one request, or of a batch that arrives at once."""
     cost = Table(profile=case["name"], data_parallel=case["dp"], expert_parallel=case["ep"], overhead_s=0.0)
     instance = Instance(
         model=case["model"], tensor_parallel=case["tp"], cost=cost, num_blocks=200_000, max_model_len=16384
@@ -84,7 +84,7 @@ def ours(case: dict[str, Any]) -> list[float]:
 
 
 def main() -> None:
-    """Compare every engine that was imported, or those that are asked for."""
+    """Compare every imported engine, or those that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--aisimulate", required=True, help="Python with aisimulate installed")
     parser.add_argument("--gpu", action="append", default=[])

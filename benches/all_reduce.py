@@ -2,14 +2,14 @@
 
     python benches/all_reduce.py [--shared FOLDER] [--profile aisimulate/h100_sxm/vllm/0.24.0]
 
-Curves are read from files of others, none of which is kept here: Vidur's all-reduces of a DGX H100,
+The curves come from other projects' files, none of which is kept here: Vidur's all-reduces of a DGX H100,
 nccl-tests and all_reduce_bench of stas00/ml-engineering (8 x A100, 8 x H200), and AISimulate's tables of
 vLLM's own kernel and of NCCL, both in a CUDA graph, where that wheel was imported (``paceline profiles
 import``). Curves of NCCL are compared with NCCL's ways alone.
 
-For each curve it prints, by size, the microseconds measured, ours, the relative error and the way
-chosen. Before each curve of vLLM's kernel it prints the two numbers that the catalog takes from it: the
-time of the smallest message, and the share of the link at which a rank reads.
+For each curve it prints, by size, the microseconds measured, the roofline's, the relative error and the
+algorithm chosen. Before each curve of vLLM's kernel it prints the two numbers that the catalog takes from
+it: the time of the smallest message, and the share of the link at which a rank reads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SIZES = (8 * KIB, 32 * KIB, 128 * KIB, 512 * KIB, 2**21, 2**23, 2**25, 2**26)
 #: Catalog's name of AISimulate's system, and the largest size at which ranks of 2, 4 and 8 read one-shot.
 SYSTEMS = {"h100_sxm": "h100-sxm", "a100_sxm": "a100-80gb", "h200_sxm": "h200", "b200_sxm": "b200"}
 ONE_SHOT = {2: 2**22, 4: 2**17, 8: 2**16}
-ONE_SHOT_B200 = {**ONE_SHOT, 2: 2**20}  # beyond that NCCL's
+ONE_SHOT_B200 = {**ONE_SHOT, 2: 2**20}  # above that, NCCL's kernel
 
 
 def main() -> None:
@@ -100,7 +100,7 @@ def curves(table: pl.DataFrame) -> Iterator[tuple[int, Mapping[int, float]]]:
 
 
 def shares(gpu: str, ranks: int, curve: Mapping[int, float]) -> None:
-    """Print what the catalog takes from a curve of vLLM's kernel."""
+    """Print the catalog's two numbers as a curve of vLLM's kernel gives them."""
     small = pl.Series([seconds for size, seconds in curve.items() if size <= 8 * KIB]).median()
     assert isinstance(small, float), "Invariant: every curve has small messages"
     largest = (ONE_SHOT_B200 if gpu == "b200" else ONE_SHOT)[ranks]
@@ -109,7 +109,7 @@ def shares(gpu: str, ranks: int, curve: Mapping[int, float]) -> None:
 
 
 def report(name: str, gpu: str, ranks: int, curve: Mapping[int, float], *, nccl: bool) -> None:
-    """Print one curve beside ours."""
+    """Print a measured curve beside the roofline's."""
     device = Gpu.load(gpu)
     assert device.efficiency is not None, "Invariant: these are in the catalog with efficiencies"
     ways = all_reduce_ways(

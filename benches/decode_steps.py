@@ -1,10 +1,10 @@
-"""Where a roofline's decode step differs from the same step of measured kernels, part by part.
+"""Compare the parts of a decode step between a roofline and measured kernels.
 
     python benches/decode_steps.py [--model qwen3-14b] [--gpu h100-sxm] [--profile NAME] [--context 1064]
 
 The profile must have been imported (``paceline profiles import``). It prints milliseconds of a step of 1 to
 256 decodes over ``--context`` tokens, roofline / profile: the layers' matrices, attention, the LM head, and
-the rest (norms, rotary positions, activations, and what no kernel explains). The last column is the share of
+the rest (norms, rotary positions, activations, and time outside of kernels). The last column is the share of
 the memory's bandwidth at which the profile reads the weights of the layers' matrices.
 """
 

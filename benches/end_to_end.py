@@ -1,8 +1,8 @@
-"""What whole replays cost, in time and memory: every figure that the README and the issues quote.
+"""Measure time and memory of whole replays: every figure that the README and the issues quote.
 
 ``make bench`` runs it. Each case runs in a process of its own, so that its peak memory is its own; the time
-is that of `paceline.replay` alone: the best of several, and beside it the median and the worst, which tell
-what else the machine was doing. A hundred short replays find a moment in which it did nothing else.
+is that of `paceline.replay` alone: the shortest of several replays, with the median and the longest, which
+show how busy the machine was. Short cases are replayed a hundred times, so that one replay runs undisturbed.
 """
 
 from __future__ import annotations
@@ -85,20 +85,20 @@ def mooncake(_: str) -> dict[str, Any]:
 
 
 def pascal(name: str) -> dict[str, Any]:
-    """Time PASCAL on models that reason: eight instances whose memory runs full, everything recorded."""
+    """Time PASCAL on reasoning models: eight instances under memory pressure, with all columns recorded."""
     requests, repeats = REASONING[name]
     trace, cluster = reasoning(requests, 11.0)
     return measured(trace, cluster, paceline.policies.pascal(), repeats=repeats)
 
 
 def ranked(name: str) -> dict[str, Any]:
-    """Time another policy on models that reason."""
+    """Time another policy on reasoning models."""
     trace, cluster = reasoning(20_000, 11.0)
     return measured(trace, cluster, RANKED[name]())
 
 
 def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Cluster]:
-    """Return requests to a model that reasons, and eight instances of it with links."""
+    """Return a trace with reasoning tokens, and eight linked instances."""
     draw = np.random.default_rng(5)
 
     def lognormal(mean: float, sigma: float, most: int) -> NDArray[np.int64]:
@@ -123,7 +123,7 @@ def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Clus
 def timed(
     trace: paceline.Trace, instances: int, policy: paceline.Policy, *, leap: bool = True, repeats: int = 5
 ) -> dict[str, Any]:
-    """Replay a trace, and say what it took and did."""
+    """Replay a trace; return the time and the counts of the replay."""
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
     return measured(trace, paceline.Cluster(instances * [instance]), policy, leap=leap, repeats=repeats)
 
@@ -136,7 +136,7 @@ def measured(
     leap: bool = True,
     repeats: int = 5,
 ) -> dict[str, Any]:
-    """Time some replays, and give the shortest, the middle one and the longest with what they did."""
+    """Time several replays; return the shortest, the median and the longest time with the counts."""
     took = []
     for _ in range(repeats):
         started = time.perf_counter()
@@ -158,7 +158,7 @@ def measured(
 
 
 def main() -> None:
-    """Run all cases, or the one that is named, and print a table or JSON."""
+    """Run all cases or the named one; print a table or JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--case", help="run one case in this process and print it as JSON")
     parser.add_argument("--json", action="store_true", help="print all cases as JSON")

@@ -1,4 +1,4 @@
-"""What a router in Python costs beside the same rule as data: `.venv/bin/python benches/python_router.py`."""
+"""Compare a router in Python with the same rule as data: `.venv/bin/python benches/python_router.py`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ REQUESTS, INSTANCES, ROUNDS = 100_000, 8, 5
 
 
 def least(request: Any, instances: Sequence[Any]) -> int:
-    """Pick the instance that keeps the least KV."""
+    """Pick the instance with the fewest KV tokens."""
     return min(range(len(instances)), key=lambda index: instances[index].kv_tokens)
 
 
 def best_s(trace: paceline.Trace, cluster: paceline.Cluster, rule: Rule) -> float:
-    """Return the shortest of a few replays, in seconds."""
+    """Return the shortest time of a few replays, in seconds."""
     policy, taken = Policy(name="measured", on_arrival=rule), []
     for _ in range(ROUNDS):
         begun = time.perf_counter()
@@ -31,7 +31,7 @@ def best_s(trace: paceline.Trace, cluster: paceline.Cluster, rule: Rule) -> floa
 
 
 def main() -> None:
-    """Measure, and print what one decision costs more."""
+    """Measure both, and print the difference per decision."""
     draw = np.random.default_rng(0)
     trace = paceline.Trace.from_columns(
         arrival=np.cumsum(draw.exponential(1 / 40, REQUESTS)),

@@ -1,4 +1,4 @@
-"""What a profile-guided build is trained on: replays of every kind that people run, the common ones most.
+"""The replays that a profile-guided build is trained on: every kind of replay, common ones most often.
 
 ``maturin build --pgo`` runs it with an instrumented module (`pgo-command` in pyproject.toml); by itself it
 replays and prints nothing.
@@ -13,14 +13,14 @@ from paceline import policies
 
 
 def main() -> None:
-    """Replay some of each kind."""
+    """Replay a few traces of each kind."""
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
     eight = paceline.Cluster(8 * [instance])
 
     def synthesized(requests: int, rate: float) -> paceline.Trace:
         return paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
 
-    # Where most replays spend their time: requests that mostly do not wait, and reasoning under pressure.
+    # Most replays spend their time here: requests that rarely queue, and reasoning under memory pressure.
     for rate in (60.0, 170.0):
         paceline.replay(synthesized(100_000, rate), eight, policies.vllm())
     trace, cluster = reasoning(60_000, 11.0)

@@ -1,7 +1,8 @@
-"""What every test may use: Hypothesis profiles, the `slow` mark, and the folder of real data."""
+"""What all tests share: Hypothesis profiles, the `slow` mark, the garbage collector, and real data."""
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -11,11 +12,18 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 THOROUGH = os.environ.get("PACELINE_TESTS", "fast") == "thorough"
 
-# No deadline: a duration says more about the machine than about the code. The fast profile draws the same
-# examples every time, so that a change is judged by what it changed; the thorough one keeps looking.
+# Under `pytest -n`, a file of these runs in one worker: its tests share replays that take seconds each.
+SHARE_REPLAYS = ("tests/unit/study/", "tests/cli/test_study.py")
+# These start before all others, so that no worker is left alone with one at the end.
+START_FIRST = ("tests/search/test_search.py", "tests/unit/test_stubs.py")
+
+# No deadline: a duration depends on the machine more than on the code. The fast profile draws the same
+# examples each time, so that a failure comes from a change; the thorough profile draws others each time. The
+# number of fast examples is a budget of time: tests named `test_the_cases_reach_...` check that drawn cases
+# contain what they are for, and `make search` draws as many cases as its time allows.
 settings.register_profile(
     "fast",
-    max_examples=40,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     database=None,
@@ -27,14 +35,27 @@ settings.register_profile(
 settings.load_profile("thorough" if THOROUGH else "fast")
 
 
+def pytest_collection_finish() -> None:
+    """Keep what collecting made out of the garbage collector.
+
+    It would be gone through again in every full collection, which took a third of the time of tests that read
+    large logs.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave the slow tests to the thorough profile."""
-    if THOROUGH:
-        return
+    """Skip slow tests outside the thorough profile, and arrange the tests for several workers."""
     skip = pytest.mark.skip(reason="slow: run with PACELINE_TESTS=thorough")
     for item in items:
-        if "slow" in item.keywords:
+        if not THOROUGH and "slow" in item.keywords:
             item.add_marker(skip)
+        file = item.path.relative_to(ROOT).as_posix()
+        if file.startswith(SHARE_REPLAYS):
+            item.add_marker(pytest.mark.xdist_group(file))
+    items.sort(key=lambda item: not item.path.relative_to(ROOT).as_posix().startswith(START_FIRST))
 
 
 @pytest.fixture(scope="session")

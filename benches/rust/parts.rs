@@ -1,5 +1,5 @@
-//! What the parts of the engine cost: a replay a request, a step's cost, a
-//! sketch's addition.
+//! Times of the engine's parts: a replay per request, a step's cost, an
+//! addition to a sketch.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
@@ -28,7 +28,7 @@ fn replay_below_saturation(bencher: Bencher) {
     replay(bencher, 8, 16_000_000_000, true);
 }
 
-/// Eight instances at more than they can serve: queues, full memory, preemption.
+/// Eight instances under overload: queues, full memory, preemption.
 #[divan::bench]
 fn replay_past_saturation(bencher: Bencher) {
     replay(bencher, 8, 1_000_000_000, true);

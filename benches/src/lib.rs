@@ -1,5 +1,5 @@
-//! Workloads that the benchmarks share, made without a random number generator
-//! so that every run of a benchmark times the same thing.
+//! Workloads that the benchmarks share, made without a random number generator,
+//! so that every run of a benchmark times the same replay.
 
 use paceline_core::{Config, Trace};
 
@@ -7,7 +7,7 @@ use paceline_core::{Config, Trace};
 ///
 /// # Panics
 ///
-/// If the configuration is not one that the engine takes: a bug here.
+/// If the engine refuses the configuration: a bug in this function.
 pub fn config(instances: usize, leap: bool) -> Config {
     let instance = r#"{
         "blocks": 28000, "block_tokens": 16, "max_model_len": null,
@@ -34,9 +34,9 @@ pub fn config(instances: usize, leap: bool) -> Config {
     Config::from_json(json.as_bytes()).expect("the benchmark's configuration is valid")
 }
 
-/// `n` requests `gap` ticks apart, of lengths that spread like real ones do.
+/// `n` requests `gap` ticks apart, with lengths that vary like real ones.
 pub fn trace(n: usize, gap: u64) -> Trace {
-    // Weyl sequences: as even as random numbers, and the same everywhere.
+    // Weyl sequences: evenly distributed, and the same on any machine.
     let weyl = |i: usize, step: u64| (i as u64 + 1).wrapping_mul(step) >> 40;
     let spread =
         |x: u64, mean: u32| (mean / 4) + (x % u64::from(mean) + (x / 7) % u64::from(mean / 2)) as u32;

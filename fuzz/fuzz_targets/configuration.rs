@@ -1,5 +1,5 @@
-//! Any bytes as a configuration: refused with an error, or a replay of a few
-//! requests that goes on for a bounded number of events.
+//! Any bytes as a configuration: an error, or a replay of a few requests for a
+//! bounded number of events.
 
 #![no_main]
 
@@ -22,7 +22,7 @@ fn trace() -> Trace {
 
 fuzz_target!(|text: &[u8]| {
     let Ok(config) = Config::from_json(text) else { return };
-    // What an instance is made of takes time by itself; a fuzzer finds a thousand soon enough.
+    // Building instances takes time, and a fuzzer soon asks for a thousand.
     if config.instances.len() > 16 {
         return;
     }

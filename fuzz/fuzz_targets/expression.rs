@@ -1,6 +1,5 @@
-//! Expressions and rules as a policy's text comes to be on the wire: trees of
-//! fields, constants and operations, well formed and not, in every place that
-//! takes one.
+//! Expressions and rules in their wire form: trees of fields, constants and
+//! operations, well formed and malformed, in every place of a configuration.
 
 #![no_main]
 
@@ -37,7 +36,7 @@ const OPERATIONS: [&str; 20] = [
 ];
 const AGGREGATES: [&str; 7] = ["mean", "min", "max", "sum", "count", "any", "all"];
 
-/// A tree of at most `levels` levels. A slip in ten thousand or so makes it malformed.
+/// A tree of at most `levels` levels. About one node in ten thousand is malformed.
 fn tree(drawn: &mut Unstructured<'_>, levels: u32) -> arbitrary::Result<Value> {
     Ok(match if levels == 0 { drawn.int_in_range(0..=1)? } else { drawn.int_in_range(0..=5)? } {
         0 => json!({ "const": f64::arbitrary(drawn)? }),

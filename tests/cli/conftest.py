@@ -1,29 +1,27 @@
-"""The command line, run as a user would: in a process of its own."""
+"""The command line, run in an empty directory, and a small trace for it."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from cli.running import Run, command
+from cli.running import Run, called
 from paceline.trace.model import Trace
 
 
 @pytest.fixture
-def paceline(tmp_path: Path) -> Run:
-    """Return a function that runs a command in an empty directory and returns what it printed."""
-    shape = ("COLUMNS", "FORCE_COLOR")
-    environment = {name: value for name, value in os.environ.items() if name not in shape}
+def paceline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs a command in an empty directory and returns what it printed.
 
-    def run(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command(*words), capture_output=True, text=True, check=False, cwd=tmp_path, env=environment
-        )
-
-    return run
+    The command runs in this process: starting an interpreter takes longer than most commands do. Tests of the
+    process itself (its exit status, signals, closed streams) start one.
+    """
+    monkeypatch.chdir(tmp_path)
+    # As without a terminal, whatever terminal the tests run in.
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return called
 
 
 @pytest.fixture

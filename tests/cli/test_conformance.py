@@ -1,4 +1,4 @@
-"""`paceline conformance` says whether the engine decides as the real ones did."""
+"""`paceline conformance` reports whether the engine decides as the real schedulers did."""
 
 from __future__ import annotations
 

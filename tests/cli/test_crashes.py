@@ -1,4 +1,4 @@
-"""Killed runs, full disks and closed outputs: a line and an exit status, and nothing left behind for long."""
+"""Killed runs, full disks and closed outputs: one line, an exit status, and no drafts left behind."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_an_output_that_is_closed_is_one_line(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("words", [("models",), ("models", "--json"), ("--help",), ("policies",)])
-def test_a_reader_that_has_seen_enough_gets_no_complaint(words: tuple[str, ...]) -> None:
+def test_a_reader_that_closes_the_pipe_gets_no_error_line(words: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(command(*words), stdout=writer, stderr=subprocess.PIPE, text=True, check=False)

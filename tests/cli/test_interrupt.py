@@ -1,4 +1,4 @@
-"""Ctrl-C stops at once, says so in a line, and leaves nothing half written."""
+"""Ctrl-C stops a command at once, prints one line, and leaves no partial output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read_until(descriptor: int, words: str) -> str:
 
 
 def test_a_replay_is_stopped(tmp_path: Path) -> None:
-    # Two thousand million steps, one by one: minutes of work, were it not stopped.
+    # Two thousand million steps, one by one: without the interrupt this takes minutes.
     trace = Trace.from_columns(
         arrival=[0.0] * 20_000, prompt_tokens=[10] * 20_000, output_tokens=[100_000] * 20_000
     )
@@ -33,7 +33,7 @@ def test_a_replay_is_stopped(tmp_path: Path) -> None:
     controller, terminal = pty.openpty()
     words = command("replay", "endless.csv", *ON_ONE_H100, "--no-leap", "--max-num-seqs", 1, "--out", "run")
     process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=terminal)
-    # The bar shows that the engine is at work; on a terminal it comes by itself.
+    # The bar shows that the engine is running; on a terminal it is shown by default.
     shown = read_until(controller, "left")
     assert "replaying" in shown
     process.send_signal(signal.SIGINT)
@@ -43,7 +43,7 @@ def test_a_replay_is_stopped(tmp_path: Path) -> None:
     os.close(controller)
     assert process.returncode == 130
     assert output == b""
-    # The bar is gone and the cursor is back before the one line.
+    # The bar is removed and the cursor restored before the line is printed.
     assert said.index("\x1b[?25h") < said.index("paceline: interrupted")
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["endless.csv"]

@@ -1,4 +1,4 @@
-"""The other commands: what there is, what a trace holds, and making one."""
+"""The commands that list catalogs, summarize a trace and synthesize one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_lists_show_the_same_names_to_people_and_machines(name: str, paceline: R
     assert [word for word in first_words if word in names] == names
 
 
-def test_models_are_all_there(paceline: Run) -> None:
+def test_the_list_of_models_is_complete(paceline: Run) -> None:
     document = json.loads(paceline("models", "--json").stdout)
     assert set(document) == set(model_names())
     # The model card says 8.03 billion parameters; 2 × 32 layers × 8 KV heads × 128 × 2 bytes a token.
@@ -43,8 +43,10 @@ def test_policies_show_their_parameters(paceline: Run) -> None:
     assert document["layered-prefill"]["parameters"]["layers"]["required"]
 
 
-def test_every_parameter_of_a_policy_says_what_it_means_in_narrow_lines(paceline: Run) -> None:
-    for name, policy in json.loads(paceline("policies", "--json").stdout).items():
+def test_every_parameter_of_a_policy_has_a_meaning(paceline: Run) -> None:
+    document = json.loads(paceline("policies", "--json").stdout)
+    assert len(document) == len(policies.__all__)
+    for name, policy in document.items():
         assert policy["summary"].endswith("."), name
         if name not in ("authors-chunked", "authors-orca"):
             unexplained = [p for p, about in policy["parameters"].items() if not about["meaning"]]

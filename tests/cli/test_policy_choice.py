@@ -1,4 +1,4 @@
-"""`--policy` and `--set` make the policy that Python makes."""
+"""`--policy` and `--set` build the same policy as the Python API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_policy_is_known_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("name", ["vllm-v0", "vllm_v0"])
-def test_dashes_and_underscores_will_both_do(name: str) -> None:
+def test_a_policy_name_may_have_dashes_or_underscores(name: str) -> None:
     assert choose(name, {}, ["chunked-prefill=true"]) == policies.vllm_v0(chunked_prefill=True)
 
 
@@ -41,14 +41,14 @@ def test_layers_are_the_models_unless_set() -> None:
         choose("layered-prefill", {}, [])
 
 
-def test_what_is_said_twice_is_refused() -> None:
+def test_a_parameter_given_twice_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"max_num_seqs was given twice: by --max-num-seqs and by --set"):
         choose("vllm", {"max_num_seqs": 64}, ["max_num_seqs=65"])
     with pytest.raises(PolicyError, match=r"watermark was given twice by --set"):
         choose("vllm", {}, ["watermark=0.1", "watermark=0.2"])
 
 
-def test_a_policy_file_says_it_all(tmp_path: Path) -> None:
+def test_a_policy_file_takes_no_further_settings(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     mine = policies.vllm_v0(preemption=Swap(cpu_blocks=512), chunked_prefill=True)
     path.write_text(mine.to_toml(), encoding="utf-8")
@@ -114,7 +114,7 @@ def test_a_replay_runs_under_the_policy_that_was_chosen(
     expected = policies.vllm(prefix_caching=True, long_prefill_token_threshold=64, watermark=0.1)
     result = load_result(tmp_path / "run")
     assert result.provenance.policy == expected.to_toml()
-    # Each prompt was asked for once, and the trace says of no two that they share anything.
+    # Each prompt is looked up once, and no two prompts of the trace share a prefix.
     assert result.totals().prefix_queries == result.requests["prompt_tokens"].sum()
     assert result.totals().prefix_hits == 0
     assert "prefix cache  0.0% of" in done.stdout
@@ -138,7 +138,7 @@ def test_a_swap_over_pcie_is_a_table() -> None:
     assert chosen == policies.pascal(preemption=Swap.over_pcie(cpu_gib=8), migration="never")
 
 
-def test_requests_move_over_links_where_there_are_some(paceline: Run, tmp_path: Path) -> None:
+def test_requests_migrate_over_links_if_the_cluster_has_links(paceline: Run, tmp_path: Path) -> None:
     trace = tmp_path / "reasons.jsonl"
     row = '{{"arrival": {}, "prompt_tokens": 50, "output_tokens": 40, "reasoning_tokens": 20}}\n'
     trace.write_text("".join(row.format(at / 10) for at in range(5)), encoding="utf-8")
@@ -153,5 +153,5 @@ def test_requests_move_over_links_where_there_are_some(paceline: Run, tmp_path: 
         assert 'name = "pascal-nonadaptive"' in result.provenance.policy
         assert ("gbps = 0.1" in result.provenance.cluster) == bool(links)
         slowest.append(max(result.requests["first_answer"] - result.requests["reasoning_end"]))
-    # A request has 69 tokens of 131,072 bytes by then: 0.72 s at 0.1 Gb/s.
+    # A request then has 69 tokens of 131,072 bytes: 0.72 s at 0.1 Gb/s.
     assert slowest[0] < 0.1 < 0.7 < slowest[1]

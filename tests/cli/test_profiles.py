@@ -1,4 +1,4 @@
-"""`paceline profiles`, and replaying with one."""
+"""`paceline profiles`, and replays with an imported profile."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_profiles_are_imported_listed_and_shown(paceline: Run, tmp_path: Path, h
     assert shown["tables"]["qkv_proj"] == {"points": 2, "to": 3}
 
 
-def test_a_replay_takes_its_steps_from_a_profile_and_says_where_it_ends(
+def test_a_replay_takes_step_times_from_a_profile_and_reports_extrapolation(
     paceline: Run, small_trace: Path, tmp_path: Path
 ) -> None:
     make_database(tmp_path / "many")

@@ -1,4 +1,4 @@
-"""A bar for those who wait at a terminal, and for nobody else."""
+"""The progress bar is shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Put a terminal in the place of standard error; pytest would take one back that a fixture put there."""
+    """Replace standard error with a terminal; pytest would undo this if a fixture did it."""
     made = Terminal()
     monkeypatch.setattr(sys, "stderr", made)
     monkeypatch.setenv("TERM", "xterm")
@@ -51,7 +51,7 @@ def test_a_short_replay_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert screen.getvalue() == ""
 
 
-def test_the_cursor_is_given_back_when_the_replay_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cursor_is_restored_when_the_replay_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = terminal(monkeypatch)
 
     def fail() -> None:
@@ -66,7 +66,7 @@ def test_the_cursor_is_given_back_when_the_replay_fails(monkeypatch: pytest.Monk
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l")
 
 
-def test_nobody_at_a_terminal_or_quiet_means_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_or_with_quiet_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal(monkeypatch)
     with progress_bar(quiet=True) as show:
         assert show is None
@@ -75,7 +75,7 @@ def test_nobody_at_a_terminal_or_quiet_means_no_bar(monkeypatch: pytest.MonkeyPa
         assert show is None
 
 
-def test_work_beside_the_main_thread_returns_and_raises_as_if_called() -> None:
+def test_work_on_another_thread_returns_and_raises_as_if_called() -> None:
     assert interruptible(lambda: 7) == 7
     with pytest.raises(ZeroDivisionError):
         interruptible(lambda: 1 // 0)

@@ -1,4 +1,4 @@
-"""Tables for people say what the document for machines says."""
+"""The printed tables contain the same values as the JSON document."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_row_has_one_unit_in_all_columns(capsys: pytest.CaptureFixture[str]) -
     assert row.split() == ["TTFT", "(s)", "0.500", "1.500", "1.000", "2.000", "3.000", "4.000"]
 
 
-def test_metrics_that_nobody_has_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_metrics_without_values_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     empty = {**dict.fromkeys(ROW), "count": 0}
     shown = lines(capsys, summary={"ttft": ROW, "tpot": empty})
     assert not any(line.startswith("TPOT") for line in shown)
@@ -83,7 +83,7 @@ def test_single_figures_follow(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_what_was_not_served_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejected_and_unfinished_requests_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     changed = {
         "waiting": 2,
         "not_arrived": 3,
@@ -97,7 +97,7 @@ def test_what_was_not_served_is_said(capsys: pytest.CaptureFixture[str]) -> None
     assert "left out     5 rows of the file: no output" in shown
 
 
-def test_what_only_some_policies_have_is_said_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_that_only_some_policies_have_are_shown_if_present(capsys: pytest.CaptureFixture[str]) -> None:
     swapped = {"swapped_out_blocks": 1200, "swapped_in_blocks": 1100, "swap_overflows": 3}
     cached = {"prefix_queries": 20_000, "prefix_hits": 5_000, "prefix_hit_rate": 0.25, "evictions": 1_000}
     shown = lines(capsys, totals={**swapped, **cached, "uses_oracle": True})
@@ -142,7 +142,7 @@ def test_the_title_names_the_cluster_and_the_policy(
     assert lines(capsys, cluster=toml)[0] == f"by-hand: 9 requests on {words}, mine"
 
 
-def test_what_was_moved_and_burned_is_said_where_it_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+def test_traffic_and_energy_are_shown_if_known(capsys: pytest.CaptureFixture[str]) -> None:
     moved = {
         "hbm_bytes": 4_000 * 10**9,
         "expert_bytes": 1_000 * 10**9,

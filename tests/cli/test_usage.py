@@ -1,4 +1,4 @@
-"""Help, versions, and mistakes that the caller can put right."""
+"""Help, versions, and mistakes of the caller."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import paceline as package
-from cli.running import ON_ONE_H100, Run
+from cli.running import ON_ONE_H100, Run, started
 
 COMMANDS = ("replay", "trace", "synthesize", "conformance", "models", "gpus", "policies", "clean")
 
@@ -36,6 +36,17 @@ def test_every_command_explains_itself(command: str, paceline: Run) -> None:
 def test_version(paceline: Run) -> None:
     done = paceline("--version")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{package.__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [(("--version",), 0), (("trace", "absent.csv"), 2), (("replai",), 2)]
+)
+def test_the_process_ends_with_the_status_and_prints_what_the_call_prints(
+    words: tuple[str, ...], status: int, paceline: Run, tmp_path: Path
+) -> None:
+    process, call = started(*words, folder=tmp_path), paceline(*words)
+    assert (process.returncode, call.returncode) == (status, status)
+    assert (process.stdout, process.stderr) == (call.stdout, call.stderr)
 
 
 def test_help_does_not_wait_for_the_engine() -> None:

@@ -1,4 +1,4 @@
-"""A decision log that is broken is refused by what is wrong with it, and none ends in a traceback."""
+"""A broken decision log is refused with an error that names the defect; none ends in a traceback."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_logs_that_the_cases_change_are_read(tmp_path: Path, kind: int) -> N
         (V0, lambda log: log["log"].update(finish_ns=None), "expected `array`, got `null`"),
     ],
 )
-def test_what_is_missing_or_of_another_type_is_named(
+def test_a_field_that_is_missing_or_of_another_type_is_named(
     tmp_path: Path,
     kind: int,
     change: Callable[[Any], object],

@@ -72,7 +72,7 @@ def test_the_command_finds_one_changed_time(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no JSON", '{"engine": {}, "cost": {}, "requests": []}'])
-def test_the_command_refuses_what_is_no_log(
+def test_the_command_refuses_a_file_that_is_no_log(
     text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "other.json"
@@ -83,9 +83,7 @@ def test_the_command_refuses_what_is_no_log(
     assert f"{file}: not a decision log" in captured.err
 
 
-def test_the_command_refuses_a_file_that_is_not_there(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_refuses_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "missing.json")]) == 2
     assert "missing.json" in capsys.readouterr().err
 

@@ -1,8 +1,8 @@
 """The simulator for policies against the decision logs of real schedulers: every step, every stamp.
 
-It is given what the engine is given: the policy of each log, as the engine's configuration spells it. The
-engine is held against every step of every log; the simulator, which takes far longer, against the first
-ones of each, and against all of them with PACELINE_TESTS=thorough.
+The simulator reads the policy of each log from the engine's configuration. The engine is compared with every
+step of every log. The simulator is much slower: it is compared with the first steps of each log, and with all
+steps under PACELINE_TESTS=thorough.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FEW = 400
 
 
 def configuration(log: DecisionLog, until: int | None) -> dict[str, Any]:
-    """Spell out for a log what the engine reads."""
+    """Return the engine's configuration for a log."""
     cost = {"kind": "affine", "kv_token": 0} | {
         name.removesuffix("_ns"): value for name, value in log.cost.items() if name != "swap_block_ns"
     }
@@ -40,7 +40,7 @@ def requests(log: DecisionLog) -> list[TraceRequest]:
 
 
 def record(step: Step, row: list[Any]) -> dict[str, Any]:
-    """Write a step as the engine does."""
+    """Return a step in the engine's format."""
     parts = {request.index: part for request, part in step.parts.items()}
     start, scheduled, preempted, copied, free = row
     return {
@@ -54,7 +54,7 @@ def record(step: Step, row: list[Any]) -> dict[str, Any]:
 
 
 def steps(log: DecisionLog, outcome: Outcome) -> list[list[Any]]:
-    """Return the steps of a replay as the log writes them."""
+    """Return the steps of a replay in the log's format."""
     (replica,) = outcome.replicas
     both = zip(replica.formed_steps, replica.steps, strict=True)
     return [KINDS[log.kind].step(record(step, row)) for step, row in both]

@@ -1,4 +1,4 @@
-"""Random compositions of stages and rules, as the engine reads them, of all that it accepts."""
+"""Random compositions of stages and rules in the engine's format, over all that it accepts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def admit(draw: st.DrawFn, *, chunked: bool, ranked: bool, swaps: bool) -> Wire:
 
 
 def layered(draw: st.DrawFn) -> Wire:
-    """Draw a stage that runs prefills group by group of layers."""
+    """Draw a stage that runs prefills one group of layers at a time."""
     layers = draw(st.integers(1, 6))
     limits = draw(st.lists(st.tuples(st.integers(1, 30), st.integers(1, 6)), max_size=2))
     groups = {
@@ -53,7 +53,7 @@ def layered(draw: st.DrawFn) -> Wire:
 
 
 def decodes(draw: st.DrawFn) -> Wire:
-    """Draw a stage that lets requests decode."""
+    """Draw a stage that schedules decodes."""
     return {
         "kind": "decodes",
         "charged": draw(FLAG),
@@ -78,7 +78,7 @@ def unranked(draw: st.DrawFn, *, moves_layers: bool | None = None) -> Wire:
     if swaps:
         stages.append({"kind": "swap_in", "unless_preempted": draw(FLAG)})
     stages = draw(st.permutations(stages))
-    if exclusive:  # it is known only then whether the step has prefills
+    if exclusive:  # only then is it known whether the step has prefills
         stages.sort(key=lambda stage: stage["kind"] == "swap_in")
     run = decodes(draw) if split else {"kind": "running"}
     first = 1 + max(i for i, one in enumerate(stages) if one["kind"] != "swap_in") if exclusive else 0
@@ -165,7 +165,7 @@ def ranked(draw: st.DrawFn) -> Wire:
 @cache
 @st.composite
 def sharing(draw: st.DrawFn, least: int, most: int) -> tuple[list[TraceRequest], int]:
-    """Draw requests whose prompts share blocks, by ids or as turns of sessions; and the ids' block size."""
+    """Draw requests with shared prompt blocks, by ids or as turns of sessions; and the ids' block size."""
     plain = draw(requests(least=least, most=most))
     size = draw(st.sampled_from([1, 2, 4]))
     if draw(FLAG):

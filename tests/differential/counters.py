@@ -1,17 +1,14 @@
-"""The counters of an instance as the reference has them, by the engine's names."""
+"""The counters of an instance as the references have them, by the engine's names."""
 
 from __future__ import annotations
 
 from typing import Any
 
 
-def counters_of(replica: Any) -> dict[str, int]:
-    """Return what the engine's statistics of one instance must be."""
-    usage, counts, memory = replica.usage, replica.counts, replica.scheduler.memory
+def usage_of(replica: Any) -> dict[str, int]:
+    """Return what the engine's statistics of one instance must be, as far as all references count."""
+    usage = replica.usage
     return {
-        **{name: getattr(counts, name) for name in counts.__dataclass_fields__},
-        # Copied as requests are preempted, and charged to the next step, if there is one.
-        "swapped_out_blocks": counts.swapped_out_blocks + replica.scheduler.state.copied_out,
         "steps": usage.steps,
         "busy_ticks": usage.busy,
         "preemptions": usage.preemptions,
@@ -22,5 +19,26 @@ def counters_of(replica: Any) -> dict[str, int]:
         "peak_running": usage.peak_running,
         "peak_waiting": usage.peak_waiting,
         "peak_blocks": usage.peak_blocks,
-        "swap_overflows": memory.swap_overflows,
     }
+
+
+def counters_of(replica: Any) -> dict[str, int]:
+    """Return the same and what only the simulator for policies counts."""
+    counts, scheduler = replica.counts, replica.scheduler
+    return {
+        **usage_of(replica),
+        **{name: getattr(counts, name) for name in counts.__dataclass_fields__},
+        # A preemption copies blocks at once; the copies are charged to the next step, if there is one.
+        "swapped_out_blocks": counts.swapped_out_blocks + scheduler.state.copied_out,
+        "swap_overflows": scheduler.memory.swap_overflows,
+    }
+
+
+def counters_until(replica: Any, until: int | None) -> dict[str, int]:
+    """Return the counters of a replay that ends at ``until``, or at its own end.
+
+    Where ``until`` cuts a step off, the engine has counted the tokens of that step, and the reference, which
+    counts them when a step ends, has not: these two counters are left out.
+    """
+    computed = () if until is None else ("prefill_tokens", "decode_tokens")
+    return {name: value for name, value in counters_of(replica).items() if name not in computed}

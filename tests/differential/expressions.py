@@ -52,7 +52,7 @@ COUNTED: Fields = drawn({name: _STEADY[name] for name in _COUNTED})
 DRIFTING: Fields = drawn({name: of for name, of in field_values.OF_REQUEST.items() if of.drifts})
 OF_REQUEST = STEADY + COUNTED + DRIFTING
 OF_INSTANCE: Fields = drawn(field_values.OF_INSTANCE, "class_requests")
-# All that a condition for displacing may look at.
+# All fields that a condition for displacing may read.
 STILL = tuple(
     one
     for one in OF_INSTANCE
@@ -99,7 +99,7 @@ def numbers(fields: Fields) -> st.SearchStrategy[Wire]:
 
 @cache
 def steps_of(one: Field) -> st.SearchStrategy[Wire]:
-    """Draw a number that changes by jumps as a field drifts."""
+    """Draw a number that changes in jumps while a field drifts."""
     scale = 1 / TICKS_PER_SECOND if one[0].endswith("_s") else 1
     floored = st.integers(1, 20).map(lambda by: op("floordiv", field(one[0]), const(by * scale)))
     if one[0].endswith("_s"):

@@ -1,6 +1,6 @@
-"""Random policies as the engine reads them, and random workloads with reasoning for them.
+"""Random policies in the engine's format, and random workloads with reasoning for them.
 
-Memory is tight and many things happen at one moment.
+Blocks are few, and many events coincide.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from paceline.testing.reference.policy_sim import TraceRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireCase:
-    """A workload and the cluster and policy it meets; times in ticks."""
+    """A workload, and the cluster and policy that serve it; times in ticks."""
 
     requests: list[TraceRequest]
     config: Wire
@@ -48,7 +48,7 @@ def orders(draw: st.DrawFn) -> Wire:
     """Draw a ranked order of one to three classes."""
     refresh = draw(st.sampled_from(["never", "never", "steps", "ticks"]))
     some_keys = key_lists(refreshed=refresh != "never", least=draw(st.sampled_from([0, 1, 1])))
-    # Quanta start again where a class is entered: as a condition they would undo what they did.
+    # Quanta are counted from when a class is entered: as the class's condition they would revoke themselves.
     whens = conditions(tuple(one for one in OF_REQUEST if one[0] not in ("req.quanta", "req.joined_s")))
     count = draw(st.sampled_from([1, 1, 2, 3]))
     classes = [
@@ -136,7 +136,7 @@ def class_requests(subject: str) -> st.SearchStrategy[Wire]:
 
 @cache
 def picks(*, total: bool) -> st.SearchStrategy[Wire]:
-    """Draw a rule that picks the least of something; ``total``: it always gives somebody."""
+    """Draw a rule that picks the instance with the least of something; ``total``: it always picks one."""
     least = st.lists(
         st.one_of(numbers(CANDIDATE), numbers(CANDIDATE), class_requests("inst")), min_size=1, max_size=2
     )
@@ -155,7 +155,7 @@ def picks(*, total: bool) -> st.SearchStrategy[Wire]:
 @cache
 @st.composite
 def arrival_rules(draw: st.DrawFn) -> Wire:
-    """Draw a rule that gives every arrival an instance."""
+    """Draw a rule that picks an instance for every arrival."""
     plain = st.sampled_from([{"rule": one} for one in ("round_robin", "fewest_requests", "fewest_tokens")])
     last = draw(plain | picks(total=True))
     before = draw(st.lists(picks(total=False), max_size=2))
@@ -185,7 +185,7 @@ def later_rules(draw: st.DrawFn) -> Wire | None:
 @cache
 @st.composite
 def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
-    """Draw a migration that is looked at every so often."""
+    """Draw a periodic migration rule."""
     of_one = prefixed(OF_INSTANCE, "inst")
     sides = st.builds(
         lambda by, where, within: wire.side(*by, where=where, within=within),
@@ -209,7 +209,7 @@ def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
 @cache
 @st.composite
 def requests(draw: st.DrawFn, least: int, most: int) -> list[TraceRequest]:
-    """Draw requests sorted by arrival; some reason from start to end, some not at all."""
+    """Draw requests sorted by arrival; some have only reasoning tokens, some none."""
     gaps = st.sampled_from([st.just(0), st.integers(0, 12), st.integers(0, 12), st.integers(0, 60)]).flatmap(
         lambda one: one
     )
@@ -245,7 +245,7 @@ PACES = st.integers(1, 40).flatmap(
 @cache
 @st.composite
 def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
-    """Draw a case; without ``moves`` nobody leaves the instance it arrived on."""
+    """Draw a case; without ``moves`` no request migrates."""
     count = draw(st.sampled_from([1, 2, 2, 3, 4] if moves else [1, 1, 2]))
     first = draw(instances())
     alike = draw(st.booleans())

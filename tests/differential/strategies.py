@@ -1,4 +1,4 @@
-"""Random small workloads and clusters: few blocks, short steps, many things at the same moment."""
+"""Random small workloads and clusters: few blocks, short steps, many events at the same moment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = ("vllm", "vllm-cached", "vllm-v0", "layered")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A workload and the cluster it meets; times in ticks."""
+    """A workload and the cluster that serves it; times in ticks."""
 
     requests: list[Request]
     instances: list[tuple[Config, AffineCost]]
@@ -28,18 +28,18 @@ class Case:
     until: int | None = None
 
 
-# Most gaps are shorter than a step, so that requests queue; zeros make arrivals that coincide.
+# Most gaps are shorter than a step, so that requests queue. A gap of zero makes arrivals coincide.
 GAPS = st.one_of(st.just(0), st.integers(0, 12), st.integers(0, 40), st.integers(0, 300))
 PROMPTS = st.integers(1, 25)
 OUTPUTS = st.integers(1, 40)
 LONGEST = 25 + 40
-# Room for one of the longest sequences or two; now and then for less than one, or for all.
+# Tokens of one or two of the longest sequences; now and then of less than one, or of all.
 CAPACITY = st.one_of(
     st.integers(LONGEST, 80), st.integers(LONGEST, 130), st.integers(30, LONGEST), st.just(600)
 )
 BUDGETS = st.sampled_from([1, 2, 3, 8, 17, 32, 64, 64])
 SEQUENCES = st.sampled_from([1, 2, 4, 16, 16])
-# Full blocks that prompts begin with. Few ids, so that prompts share some and part soon.
+# Full blocks that prompts begin with. The ids are few, so that prompts share some and then differ.
 FAMILIES = st.lists(st.lists(st.integers(0, 2), max_size=12), min_size=1, max_size=3)
 
 
@@ -99,7 +99,7 @@ def layered(draw: st.DrawFn, block_size: int) -> LayeredConfig:
     return LayeredConfig(
         block_size=max(2, block_size),
         num_blocks=max(1, draw(CAPACITY) // block_size),
-        # With a larger budget than its longest sequence, Orca's mode waits for ever for none.
+        # With a budget above its longest sequence, Orca's mode serves every request in the end.
         max_num_batched_tokens=70 if mode == "orca" else draw(BUDGETS),
         max_num_seqs=draw(SEQUENCES),
         max_model_len=70,
@@ -133,7 +133,7 @@ def cases(draw: st.DrawFn, kind: Kind = "vllm") -> Case:
     count = draw(st.sampled_from([1, 1, 2, 4]))
     first = draw(instances)
     fleet = [first if alike or index == 0 else draw(instances) for index in range(count)]
-    # Two of equal rank can take each other's blocks for ever, in vLLM as in the reference.
+    # Two requests of equal rank can preempt each other forever, in vLLM as in the reference.
     ranked = any(isinstance(config, VllmV1Config) and config.policy == "priority" for config, _ in fleet)
     return Case(
         requests=draw(

@@ -20,12 +20,12 @@ KIND = pytest.mark.parametrize("kind", ["ranked", "unranked", "layered"])
 
 
 def share(parts: int) -> int:
-    """Examples of one of a test's parts: such a share of what the profile has."""
+    """Return the number of examples for one of several parts of a test."""
     return settings.default.max_examples // parts
 
 
 def reference(case: Composed) -> Outcome:
-    """Replay a case through the reference; drop it where no request ever gets anywhere."""
+    """Replay a case through the reference; drop a case in which no request makes progress."""
     try:
         return replay(
             case.config, case.requests, prefix_block_tokens=case.prefix_block_tokens, most_steps=3000
@@ -35,7 +35,7 @@ def reference(case: Composed) -> Outcome:
 
 
 def engine(case: Composed, *, leap: bool) -> _core.Outcome:
-    """Replay a case through the engine; drop it where the engine gives it no meaning."""
+    """Replay a case through the engine; drop a composition that the engine refuses."""
     config = {**case.config, "leap": leap, "record_decisions": True}
     columns = wire.columns(case.requests, case.prefix_block_tokens)
     try:
@@ -79,7 +79,7 @@ def test_every_step_and_every_count_is_the_same(kind: str) -> None:
     check()
 
 
-def test_they_are_where_requests_move() -> None:
+def test_with_migrations_every_step_and_every_count_is_the_same() -> None:
     @settings(max_examples=share(2))
     @given(case=compositions(moves=True))
     def check(case: Composed) -> None:

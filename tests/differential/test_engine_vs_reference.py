@@ -1,112 +1,94 @@
-"""The engine against the step-by-step reference: every step, and all that became of every request."""
+"""The engine against the step-by-step reference: every step, and every request's row."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from differential.counters import usage_of
 from differential.engine import decisions, engine, gaps, reference, rows_of_engine, rows_of_reference
 from differential.strategies import KINDS, Case, Kind, cases
-from paceline.testing.reference import AffineCost, Instance, Request, VllmV1Config
+from paceline.testing.reference import AffineCost, Request, VllmV1Config
 
 EACH = pytest.mark.parametrize("kind", KINDS)
-LEAP = pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
+BOTH = (False, True)
+"""Stepping and leaping: each drawn case goes through the reference once, and through the engine both ways."""
+REACH = max(40, settings.default.max_examples)
 UNTIL = st.none() | st.integers(0, 1500)
 
 
-def usage_of(instance: Instance) -> dict[str, Any]:
-    """Return what the engine's statistics should say of an instance."""
-    usage = instance.usage
-    return {
-        "steps": usage.steps,
-        "busy_ticks": usage.busy,
-        "preemptions": usage.preemptions,
-        "finished": usage.finished,
-        "running_ticks": usage.running_time,
-        "waiting_ticks": usage.waiting_time,
-        "kv_token_ticks": usage.kv_token_time,
-        "peak_running": usage.peak_running,
-        "peak_waiting": usage.peak_waiting,
-        "peak_blocks": usage.peak_blocks,
-    }
-
-
 @EACH
-@LEAP
 @given(data=st.data())
-def test_every_step_decides_the_same(data: st.DataObject, kind: Kind, leap: bool) -> None:
+def test_every_step_decides_the_same(data: st.DataObject, kind: Kind) -> None:
     case = data.draw(cases(kind))
     expected = reference(case)
-    outcome = engine(case, leap=leap, record=True)
-    for index, instance in enumerate(expected.instances):
-        assert decisions(case, outcome, index) == instance.steps
+    for leap in BOTH:
+        outcome = engine(case, leap=leap, record=True)
+        for index, instance in enumerate(expected.instances):
+            assert decisions(case, outcome, index) == instance.steps, f"leap={leap}"
 
 
 @EACH
-@LEAP
 @given(data=st.data(), until=UNTIL)
-def test_every_request_fares_the_same(data: st.DataObject, until: int | None, kind: Kind, leap: bool) -> None:
+def test_every_request_has_the_same_row(data: st.DataObject, until: int | None, kind: Kind) -> None:
+    case = replace(data.draw(cases(kind)), until=until)
+    expected = rows_of_reference(reference(case))
+    for leap in BOTH:
+        assert rows_of_engine(engine(case, leap=leap)) == expected, f"leap={leap}"
+
+
+@EACH
+@given(data=st.data(), until=UNTIL)
+def test_every_instance_has_the_same_counters(data: st.DataObject, until: int | None, kind: Kind) -> None:
     case = replace(data.draw(cases(kind)), until=until)
     expected = reference(case)
-    assert rows_of_engine(engine(case, leap=leap)) == rows_of_reference(expected)
+    for leap in BOTH:
+        stats = json.loads(engine(case, leap=leap).stats)
+        assert stats["end_ticks"] == expected.end, f"leap={leap}"
+        for found, instance in zip(stats["instances"], expected.instances, strict=True):
+            wanted = usage_of(instance)
+            assert {name: found[name] for name in wanted} == wanted, f"leap={leap}"
 
 
 @EACH
-@LEAP
-@given(data=st.data(), until=UNTIL)
-def test_every_instance_is_used_the_same(
-    data: st.DataObject, until: int | None, kind: Kind, leap: bool
-) -> None:
-    case = replace(data.draw(cases(kind)), until=until)
-    expected = reference(case)
-    stats = json.loads(engine(case, leap=leap).stats)
-    assert stats["end_ticks"] == expected.end
-    for found, instance in zip(stats["instances"], expected.instances, strict=True):
-        wanted = usage_of(instance)
-        assert {name: found[name] for name in wanted} == wanted
-
-
-@EACH
-@LEAP
 @given(data=st.data())
-def test_tokens_and_the_gaps_between_them_are_counted_exactly(
-    data: st.DataObject, kind: Kind, leap: bool
-) -> None:
+def test_tokens_and_the_gaps_between_them_are_counted_exactly(data: st.DataObject, kind: Kind) -> None:
     case = data.draw(cases(kind))
     expected = reference(case)
-    outcome = engine(case, leap=leap)
-    for found, instance in zip(json.loads(outcome.stats)["instances"], expected.instances, strict=True):
-        assert found["prefill_tokens"] + found["decode_tokens"] == instance.usage.tokens
     between = [gap for sequence in expected.sequences for gap in gaps(sequence.token_times)]
-    assert outcome.itl.count == len(between)
-    assert outcome.itl.sum_ticks == sum(between)
-    if between:
-        assert (outcome.itl.min_ticks, outcome.itl.max_ticks) == (min(between), max(between))
+    for leap in BOTH:
+        outcome = engine(case, leap=leap)
+        stats = json.loads(outcome.stats)
+        for found, instance in zip(stats["instances"], expected.instances, strict=True):
+            assert found["prefill_tokens"] + found["decode_tokens"] == instance.usage.tokens, f"leap={leap}"
+        assert outcome.itl.count == len(between)
+        assert outcome.itl.sum_ticks == sum(between)
+        if between:
+            assert (outcome.itl.min_ticks, outcome.itl.max_ticks) == (min(between), max(between))
 
 
 @EACH
 @given(data=st.data(), until=UNTIL)
 def test_leaping_changes_nothing(data: st.DataObject, until: int | None, kind: Kind) -> None:
     case = replace(data.draw(cases(kind)), until=until)
-    reference(case)  # drops what would never end
+    reference(case)  # drops a case that would not end
     stepped, leapt = engine(case, leap=False), engine(case, leap=True)
     assert rows_of_engine(leapt) == rows_of_engine(stepped)
     assert leapt.itl == stepped.itl
     ours, theirs = json.loads(leapt.stats), json.loads(stepped.stats)
-    del ours["events"], theirs["events"]  # what leaping saves
+    del ours["events"], theirs["events"]  # leaping takes fewer events
     assert ours == theirs
 
 
-@LEAP
+@pytest.mark.parametrize("leap", BOTH, ids=["step", "leap"])
 def test_a_peak_is_of_steps_and_not_of_moments_while_one_forms(leap: bool) -> None:
-    """Three requests hold 9 of 10 blocks, and each needs another: the last gives way, and 8 are held.
+    """Three requests hold 9 of 10 blocks, and each needs another: the last is preempted, and 8 are held.
 
-    The first takes the tenth block before the second finds none, which no step ever ran with.
+    The first takes the tenth block before the second finds none, but no step runs with 10 blocks held.
     """
     config = VllmV1Config(block_size=1, num_blocks=11, max_num_batched_tokens=64, max_num_seqs=8)
     case = Case(requests=3 * [Request(0, 3, 2)], instances=[(config, AffineCost(step=1))])
@@ -118,13 +100,14 @@ def test_a_peak_is_of_steps_and_not_of_moments_while_one_forms(leap: bool) -> No
 
 @EACH
 def test_the_cases_reach_what_they_are_for(kind: Kind) -> None:
-    """Preemption, rejection, queues, and leaps worth the name all occur among the drawn cases."""
+    """Preemptions, rejections, queues, and leaps over several steps occur among the drawn cases."""
     seen = {"preempted": 0, "rejected": 0, "waited": 0, "leapt": 0}
     if kind == "vllm-cached":
         seen["hit"] = 0
     if kind == "vllm-v0":
         seen["swapped"] = 0
 
+    @settings(max_examples=REACH)
     @given(case=cases(kind))
     def look(case: Case) -> None:
         outcome = reference(case)

@@ -1,4 +1,4 @@
-"""When reasoning ends and the answer starts, against the reference's stamp of every token."""
+"""The end of reasoning and the start of the answer, against the reference's time of every token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine reads for a policy, spelled out; and requests as its columns."""
+"""The engine's configuration of a policy, written out; and requests as the engine's columns."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def instance(
     admission: Wire | None = None,
     preemption: Wire | None = None,
 ) -> Wire:
-    """Spell an instance with one ranked queue out; the defaults leave room for all."""
+    """Return an instance with one ranked queue; with the defaults all requests fit."""
     admit: Wire = {
         "kind": "admit",
         "chunked": chunked,
@@ -150,7 +150,7 @@ def cluster(
     pace: tuple[int, int, int | None] | None = None,
     until: int | None = None,
 ) -> Wire:
-    """Spell a cluster out: ``links`` are bytes a second and latency, ``pace`` is interval, first, ttft."""
+    """Return a cluster: ``links`` are bytes a second and latency, ``pace`` is interval, first, ttft."""
     return {
         "instances": list(instances),
         "routing": {
@@ -167,7 +167,7 @@ def cluster(
 
 
 def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = None) -> dict[str, Any]:
-    """Give requests as the columns that the engine takes; what they share where a block size is given."""
+    """Return requests as the engine's columns, with their shared prefixes if a block size is given."""
     kinds = {
         "arrival": np.uint64,
         "prompt_tokens": np.uint32,

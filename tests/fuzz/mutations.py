@@ -1,4 +1,4 @@
-"""Valid files, damaged: bytes cut and replaced, values of documents exchanged for others."""
+"""Damage to valid files: bytes cut and replaced, values of documents exchanged for others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ VALUES: list[Any] = [
 
 @st.composite
 def damaged(draw: st.DrawFn, seeds: st.SearchStrategy[bytes], most: int = 4) -> bytes:
-    """Take a good file and cut, replace or insert some pieces of it."""
+    """Draw a valid file with some pieces cut, replaced or inserted."""
     data = draw(seeds)
     for _ in range(draw(st.integers(1, most))):
         start = draw(st.integers(0, len(data)))
@@ -58,7 +58,7 @@ def damaged(draw: st.DrawFn, seeds: st.SearchStrategy[bytes], most: int = 4) -> 
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Return every container of a document with each of its keys, the outermost first."""
+    """Return every container of a document with each of its keys, outermost first."""
     found: list[tuple[Any, Any]] = []
     waiting = [tree]
     while waiting:
@@ -72,13 +72,13 @@ def _places(tree: Any) -> list[tuple[Any, Any]]:
 
 @st.composite
 def damaged_tree(draw: st.DrawFn, trees: st.SearchStrategy[Any], most: int = 3) -> Any:
-    """Take a good document and exchange, remove or repeat some values of it."""
+    """Draw a valid document with some values exchanged, removed or repeated."""
     tree = copy.deepcopy(draw(trees))
     for _ in range(draw(st.integers(1, most))):
         places = _places(tree)
         if not places:
             break
-        # Long lists hide what is beside them, so that one place in two is near the top.
+        # A long list holds most of the places. So that others are drawn too, half of them are near the top.
         last = len(places) - 1
         node, key = places[draw(st.integers(0, last) | st.integers(0, min(40, last)))]
         match draw(st.sampled_from(["exchange", "exchange", "exchange", "remove", "rename", "other"])):

@@ -1,9 +1,9 @@
-"""Give damaged files to the readers, for as long as is wanted.
+"""Give damaged files to the readers for a given time.
 
     python tests/fuzz/readers.py --seconds 60 [--target validate ...] [--seed 7]
 
-Each reader takes as many seconds. Prints how many cases it read and refused, and the smallest case of each
-that raised something else than an error of Paceline's; then the exit status is 1.
+Each reader runs for that many seconds. The script prints how many cases each reader read and refused, and its
+smallest case that raised anything but an error of Paceline's. If there is such a case, the exit status is 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CASES = 25
 
 
 def fuzz(target: Target, seconds: float, number: int, folder: Path) -> tuple[int, int, Exception | None]:
-    """Fuzz one reader; return the cases it read, those it refused, and what it raised besides."""
+    """Fuzz one reader; return the cases it read, the cases it refused, and any other error it raised."""
     counts = [0, 0]
     end = time.monotonic() + seconds
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: each reader of files with valid files of its own, and a way to damage them."""
+"""The fuzz targets: each reader of files, with valid files for it and a way to damage them."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ LOGS = Path(__file__).resolve().parents[1] / "conformance" / "logs"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A reader, what it is given, and how it is called in a folder of its own.
+    """A reader, its inputs, and a call of it in a folder of its own.
 
-    A call may raise errors of Paceline's, and none else.
+    A call may raise only errors of Paceline's.
     """
 
     name: str
@@ -66,7 +66,7 @@ def _packed() -> list[bytes]:
 
 @cache
 def _parquet() -> bytes:
-    """Return a trace as another tool writes it: without a seal."""
+    """Return a trace as another tool writes it: without a checksum."""
     file = io.BytesIO()
     frame = pl.DataFrame(
         {
@@ -148,7 +148,7 @@ def _import_folder(folder: Path, files: dict[str, bytes]) -> None:
 
 @cache
 def _profile_parquet() -> bytes:
-    """Return a profile in our format as another tool would write it: without a seal."""
+    """Return a profile in our format as another tool would write it: without a checksum."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as name:
@@ -165,7 +165,7 @@ def _profile(folder: Path, data: bytes) -> None:
 
 @st.composite
 def _wheels(draw: st.DrawFn) -> bytes:
-    """Make a wheel with some names, contents or bytes of it damaged."""
+    """Draw a wheel in which some names, contents or bytes are damaged."""
     file = io.BytesIO()
     root = "aisimulate_core/systems"
     with zipfile.ZipFile(file, "w") as archive:
@@ -249,7 +249,7 @@ def _validate(folder: Path, run: tuple[Any, dict[str, Any], bytes, dict[str, byt
 
 @cache
 def short_logs() -> list[Any]:
-    """Return short logs of each kind: the first requests, and the steps up to there."""
+    """Return short logs of each kind: the first requests, and the steps that serve them."""
     logs = []
     for kind in ("vllm", "vllm-v0", "layered"):
         log = json.loads(gzip.decompress(sorted((LOGS / kind).glob("*.gz"))[0].read_bytes()))

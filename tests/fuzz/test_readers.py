@@ -1,6 +1,6 @@
-"""Every reader takes damaged files with an error of Paceline's or none, in memory and time that are bounded.
+"""Every reader reads a damaged file or raises an error of Paceline's, in bounded memory and time.
 
-`PACELINE_FUZZ_SECONDS` looks for as many seconds in each; without it, each is given the same few cases.
+`PACELINE_FUZZ_SECONDS` fuzzes each reader for that many seconds. Without it, each reads the same few cases.
 """
 
 from __future__ import annotations

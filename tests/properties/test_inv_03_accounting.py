@@ -14,7 +14,7 @@ from differential.strategies import Case, cases
 
 
 @given(case=cases())
-def test_nothing_is_left_over_where_time_does_not_run_out(case: Case) -> None:
+def test_without_an_end_of_time_every_request_is_finished_or_rejected(case: Case) -> None:
     rows = rows_of_engine(engine(case, leap=True))
     assert len(rows) == len(case.requests)
     assert {row.status for row in rows} <= {"finished", "rejected"}

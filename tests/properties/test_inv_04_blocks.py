@@ -46,7 +46,7 @@ def test_shared_blocks_count_once_and_no_less(case: Case, leap: bool) -> None:
                 tokens.pop(request, None)
             tokens |= {request: before + now for request, now, before in scheduled}
             blocks = [-(-count // config.block_size) for count in tokens.values()]
-            # What is cached and held by nobody is free to be taken.
+            # A cached block that no request holds counts as free.
             assert max(blocks, default=0) <= capacity - free <= min(capacity, sum(blocks))
             if usage[index]["prefix_hits"] == 0:
                 assert capacity - free == sum(blocks)

@@ -22,6 +22,7 @@ COLUMNS = (
     "max_itl_ticks",
     "preemptions",
     "generated_tokens",
+    "cached_tokens",
     "instance",
     "status",
     "reason",
@@ -29,7 +30,7 @@ COLUMNS = (
 
 
 def everything(outcome: _core.Outcome, instances: int, *, recorded: bool) -> dict[str, Any]:
-    """All that a replay tells, but for the events it took."""
+    """Return all of an outcome but the number of events."""
     stats = json.loads(outcome.stats)
     del stats["events"]
     return {

@@ -18,7 +18,7 @@ print(digest())
 
 
 def digest() -> str:
-    """Replay a load with queues and preemptions, and hash all that is told of it."""
+    """Replay a load with queues and preemptions, and hash all of its result."""
     trace = paceline.synthesize("azure-conv", requests=3_000, rate=40.0, seed=5)
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm", num_blocks=1_500, max_model_len="auto")
     policy = paceline.policies.vllm(routing="fewest_tokens")

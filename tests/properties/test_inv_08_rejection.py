@@ -1,4 +1,4 @@
-"""INV-8: no request waits for ever."""
+"""INV-8: no request waits forever."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from paceline.testing.reference import Request, VllmV1Config
 
 
 def why_not(request: Request, config: VllmV1Config) -> str | None:
-    """Say why the request cannot fit into an empty instance. Its last token is never written to the cache."""
+    """Return why a request cannot fit into an empty instance. The last token is never in the cache."""
     tokens = request.prompt_tokens + request.output_tokens
     if config.max_model_len is not None and tokens > config.max_model_len:
         return "max_model_len"
@@ -20,7 +20,7 @@ def why_not(request: Request, config: VllmV1Config) -> str | None:
 
 
 @given(case=cases())
-def test_a_request_is_rejected_exactly_when_nobody_could_hold_it(case: Case) -> None:
+def test_a_request_is_rejected_exactly_when_no_instance_could_hold_it(case: Case) -> None:
     for request, row in zip(case.requests, rows_of_engine(engine(case, leap=True)), strict=True):
         obstacles = [why_not(request, config) for config, _ in case.instances]
         assert (row.status == "rejected") == all(obstacles)

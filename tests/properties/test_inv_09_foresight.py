@@ -13,7 +13,7 @@ from paceline.testing.reference import Request
 
 
 def could_serve(case: Case, request: Request) -> list[bool]:
-    """Say for each instance whether the whole sequence could ever fit: known at arrival, as INV-8 says."""
+    """Return for each instance whether the whole sequence could ever fit: known at arrival, by INV-8."""
     return [config.refusal(request) is None for config, _ in case.instances]
 
 

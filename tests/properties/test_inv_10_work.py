@@ -1,4 +1,4 @@
-"""INV-10: nobody idles beside work."""
+"""INV-10: no instance idles while it has a request."""
 
 from __future__ import annotations
 

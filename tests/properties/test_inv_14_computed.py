@@ -20,7 +20,7 @@ def test_prefilled_decoded_and_hit_tokens_are_those_of_the_requests(
     asked = [0] * len(case.instances)
     for request, row in zip(case.requests, rows_of_engine(outcome), strict=True):
         if row.instance is not None:
-            # Who was given up has yielded some tokens and still computed on all of them but the last.
+            # A request that was dropped has computed on all the tokens it yielded but the last.
             asked[row.instance] += request.prompt_tokens + max(0, row.generated - 1)
     for of, tokens in zip(json.loads(outcome.stats)["instances"], asked, strict=True):
         assert of["prefix_hits"] <= of["prefix_queries"]

@@ -71,7 +71,7 @@ def test_a_rule_is_read_or_refused(text: str) -> None:
 
 @st.composite
 def files(draw: st.DrawFn) -> str:
-    """Take a policy's file and cut, replace or insert some pieces of it."""
+    """Draw a policy's file with some pieces cut, replaced or inserted."""
     text = draw(st.sampled_from(FILES))
     for _ in range(draw(st.integers(1, 3))):
         start = draw(st.integers(0, len(text)))

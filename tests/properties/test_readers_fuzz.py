@@ -1,4 +1,4 @@
-"""Readers survive anything: they give a valid trace or one of three exceptions, whatever the bytes."""
+"""For any bytes, a reader returns a valid trace or raises one of three exceptions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def file() -> Iterator[Path]:
 
 @st.composite
 def damaged(draw: st.DrawFn, seeds: st.SearchStrategy[bytes], most: int = 4) -> bytes:
-    """Take a good file and cut, replace or insert some pieces of it."""
+    """Draw a valid file with some pieces cut, replaced or inserted."""
     data = draw(seeds)
     for _ in range(draw(st.integers(1, most))):
         start = draw(st.integers(0, len(data)))
@@ -109,7 +109,7 @@ def test_damaged_packing(file: Path, seed: bytes, data: st.DataObject) -> None:
 
 @given(data=st.data())
 def test_parquet_damaged_in_one_place(file: Path, parquet: bytes, data: st.DataObject) -> None:
-    # Only in one: where both the seal and the rest are damaged, polars may abort the process.
+    # In one place only: if both the checksum and the rest are damaged, polars may abort the process.
     survives(file, data.draw(damaged(st.just(parquet), most=1)))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import subprocess
 import sys
@@ -74,13 +73,9 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> str:
     return said
 
 
+# Together with the expected run (alone, 1, 0), any two settings occur in all combinations of their values.
 @pytest.mark.parametrize(
-    ("how", "threads", "seed"),
-    [
-        case
-        for case in itertools.product(("alone", "at once"), ("1", "4"), ("0", "1"))
-        if case != ("alone", "1", "0")
-    ],
+    ("how", "threads", "seed"), [("alone", "4", "1"), ("at once", "1", "1"), ("at once", "4", "0")]
 )
 def test_results_are_the_same_bytes(expected: str, tmp_path: Path, how: str, threads: str, seed: str) -> None:
     assert digests(tmp_path / "run", how, threads, seed) == expected

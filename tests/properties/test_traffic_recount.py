@@ -1,4 +1,4 @@
-"""Bytes and FLOPs, counted a second time from the log of decisions, step by step and without closed forms."""
+"""Bytes and FLOPs recounted from the log of decisions, step by step and without closed forms."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def recount(wire: dict[str, Any], depth: int, trace: paceline.Trace, steps: list
             whole = token["attention"]
             moved["kv_read_bytes"] += part_of * context * whole["context"]
             moved["flops"] += part_of * pairs * whole["pair"]
-            # Bounded as sums over the step, which is how windows are stated to count.
+            # Bounds apply to sums over the step, as the definition of windows states.
             reach = windows["tokens"] * len(of) + (numbers[side] if side == "prefill" else 0)
             most = windows["tokens"] * numbers[side]
             moved["kv_read_bytes"] += part_of * min(context, reach) * windows[side]["context"]
@@ -120,5 +120,5 @@ def test_every_byte_is_that_of_a_step_in_the_log(
     counted = recount(wire, depth, trace, steps)
     found = json.loads(outcome.stats)["instances"][0]["traffic"]
     for name in KINDS:
-        # Rounded down at the end, each of the two or three parts of a sum that a share of layers is in.
+        # The two or three parts of a sum that have a share of layers are each rounded down at the end.
         assert 0 <= counted[name] - found[name] <= 3, name

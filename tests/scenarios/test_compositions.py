@@ -1,7 +1,7 @@
 """Unusual compositions of a scheduler: leaping equals stepping, and every token is made once.
 
-Each was found by random compositions, and is as small as it was got. The search in ``tests/search`` looks
-for more of them.
+Random compositions found each case, and each was reduced as far as it would go. The search in
+``tests/search`` looks for more.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def test_every_token_is_made_once(name: str) -> None:
 
 
 def test_requests_that_wait_for_each_others_blocks_end_with_an_error() -> None:
-    # Either prompt would fit alone. Three tokens a step of each, and no decode to preempt one for the other.
+    # Either prompt would fit alone. Each gets three tokens a step, and no decode preempts one for the other.
     scheduler = Scheduler(
         stages=(Prefills(), Admit(), Decodes()),
         exclusive_prefill=True,
@@ -159,8 +159,8 @@ def test_requests_that_wait_for_each_others_blocks_end_with_an_error() -> None:
     assert "no stage of its scheduler can run any" in str(stuck.value)
 
 
-def test_requests_that_displace_each_other_for_ever_end_with_an_error() -> None:
-    # The request with the fewest computed tokens goes first, and a displaced one has computed none.
+def test_requests_that_displace_each_other_forever_end_with_an_error() -> None:
+    # The request with the fewest computed tokens ranks first, and a displaced request has computed none.
     scheduler = Scheduler(
         order=req.kv_tokens // 1,
         admission="displace",

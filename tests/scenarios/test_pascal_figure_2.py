@@ -1,20 +1,20 @@
 """Figure 2 of PASCAL (arXiv 2602.11530): three requests, of which two fit at a time.
 
 A, B and C arrive at 0, 1 and 2, and a step takes one unit of time. Their prompts are one token.
-The caption gives what follows; A's 8 tokens are implied by it, B's and C's are only known to be more
-than 4. First come, first served (b): A and B run, and C joins when A is done, at 8; its first token
-comes at 9, 7 after its arrival. Round robin with a quantum of four tokens (c):
+The table follows from the caption, which implies A's 8 tokens; B and C have more than 4 each. First come,
+first served (b): A and B run, and C is admitted when A finishes, at 8; its first token is at 9, 7 after its
+arrival. Round robin with a quantum of four tokens (c):
 
 ====  ==========================================  ==========
 time  what happens                                runs then
 ====  ==========================================  ==========
-0     A comes in                                  A
-1     B comes in                                  A, B
-2     C waits: nobody has used a quantum          A, B
-4     A has its 4 tokens, and gives way to C      B, C
-5     B has its 4 tokens, and gives way to A      A, C
-8     C has its 4 tokens, and gives way to B      A, B
-9     A is done with its 8, and C comes back      B, C
+0     A is admitted                               A
+1     B is admitted                               A, B
+2     C waits: no quantum is used up              A, B
+4     A has 4 tokens and is displaced by C        B, C
+5     B has 4 tokens and is displaced by A        A, C
+8     C has 4 tokens and is displaced by B        A, B
+9     A finishes with 8 tokens; C is resumed      B, C
 ====  ==========================================  ==========
 """
 
@@ -39,7 +39,7 @@ def test_first_come_first_served_gives_c_a_ttft_of_7() -> None:
     assert not any(request.preemptions for request in outcome.requests)
 
 
-def test_round_robin_lets_c_in_at_4() -> None:
+def test_round_robin_admits_c_at_4() -> None:
     outcome = replayed(QUANTUM, displace())
     a, b, c = outcome.requests
     assert c.scheduled == 4
@@ -47,5 +47,5 @@ def test_round_robin_lets_c_in_at_4() -> None:
     assert a.token_times == [1, 2, 3, 4, 6, 7, 8, 9]
     assert b.token_times == [2, 3, 4, 5, 9, 10, 11, 12]
     assert c.token_times == [5, 6, 7, 8, 10, 11]
-    # B is out of the batch for 3 units, between its fourth and its fifth token.
+    # B is preempted for 3 units, between its fourth and its fifth token.
     assert [(spell.start, spell.end) for spell in b.spells] == [(5, 8)]

@@ -1,4 +1,4 @@
-"""What a case has that a plain one has not, in one line."""
+"""A summary of a case in one line: the settings in which it differs from a plain one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from search.case import Case
 
-# What a part is when it says nothing.
+# The plain value of each part; a part with it is left out.
 SIMPLE: dict[str, Any] = {
     "long_prefill_token_threshold": 0,
     "threshold_when_alone": False,
@@ -85,7 +85,7 @@ SIMPLE: dict[str, Any] = {
 
 
 def brief(case: Case) -> str:
-    """Say what a case has that a plain one has not."""
+    """Return the settings in which a case differs from a plain one."""
     config = case.config
     said = [f"{len(case.requests)} requests, {len(config['instances'])} instances"]
     for index, instance in enumerate(config["instances"]):
@@ -104,7 +104,7 @@ def brief(case: Case) -> str:
 
 
 def _text(value: Any) -> str:
-    """Write a part of a configuration short."""
+    """Return a part of a configuration in short form."""
     if isinstance(value, list):
         return "[" + ", ".join(map(_text, value)) + "]"
     if not isinstance(value, dict):

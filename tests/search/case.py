@@ -1,4 +1,4 @@
-"""A case: requests, and the configuration that they meet, as the engine takes both."""
+"""A case: requests and a configuration, in the engine's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that must hold of a case."""
+"""All checks of a case."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
 LOOKED_AT = 6
-"""Of so many cases, one is looked at for which of its mechanisms make a difference."""
+"""One in this many cases is checked for the mechanisms that change its outcome."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of a case.
+    """The outcome of all checks of a case.
 
     Attributes
     ----------
     failures : list of Failure
-        The first is what the others mostly come from.
+        The first is mostly the cause of the others.
     refused : str or None
         Why the engine refused it.
     stopped : str or None
-        How it makes no progress, where it makes none.
+        Why the replay makes no progress; None if it does.
     drawn, exercised : set of str
-        Mechanisms that it has, and that were seen at work.
+        Mechanisms in its configuration, and mechanisms that had an effect in the replay.
     asked : Counter of str
-        What was asked of it: of the engine's replay, the reference, the public API.
+        Checks made: of the engine's replay, against the reference, by the public API.
     telling : set of str or None
-        Mechanisms without which it comes out otherwise; None where that was not looked at.
+        Mechanisms without which the outcome differs; None if that was not checked.
     """
 
     failures: list[Failure] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Checks:
-    """The checks of one case, and which is under way."""
+    """The checks of one case, and the one that is running."""
 
     case: Case
     number: int
@@ -107,16 +107,16 @@ class _Checks:
 
 
 def check(case: Case, *, number: int = 0, seconds: float = 4.0) -> Verdict:
-    """Replay a case in all ways, and look at what must hold.
+    """Replay a case in all ways and make all checks.
 
     Parameters
     ----------
     case
         What is replayed.
     number
-        Seeds what is changed about a case.
+        The seed of changes to a case.
     seconds
-        Processor time after which a case hangs.
+        Processor time after which a case counts as hanging.
     """
     verdict = Verdict(drawn=drawn(case))
     checks = _Checks(case, number, verdict)
@@ -143,5 +143,5 @@ def check(case: Case, *, number: int = 0, seconds: float = 4.0) -> Verdict:
 
 
 def plain(text: str) -> str:
-    """Leave out of a message what differs from case to case."""
+    """Return a message without the values that differ from case to case."""
     return re.sub(r"\d+(\.\d+)?", "N", " ".join(text.split()))[:200]

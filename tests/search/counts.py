@@ -1,4 +1,4 @@
-"""How many cases there were, and of what."""
+"""Counts of cases by outcome and mechanism."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOKED_AT = "all looked at"
 
 @dataclass(slots=True)
 class Counts:
-    """How many cases there were, and of what.
+    """Counts of cases by outcome and mechanism.
 
     Attributes
     ----------
@@ -24,11 +24,11 @@ class Counts:
     refused : Counter of str
         Cases that it refused, by reason.
     stopped : Counter of str
-        Cases that make no progress, by how.
+        Cases that make no progress, by reason.
     asked : Counter of str
-        What was asked of cases.
+        Checks made.
     telling : Counter of str
-        Cases that come out otherwise without a mechanism, of those looked at, which are counted too.
+        Cases whose outcome differs without a mechanism, and the number of cases checked for it.
     """
 
     cases: int = 0
@@ -59,11 +59,11 @@ class Counts:
             self.stopped[verdict.stopped] += 1
 
     def take(self, given: dict[str, Any]) -> None:
-        """Add what another process has counted."""
+        """Add the counts of another process."""
         self.cases += given["cases"]
         for one in fields(self)[1:]:
             getattr(self, one.name).update(given[one.name])
 
     def given(self) -> dict[str, Any]:
-        """Return plain values, for another process."""
+        """Return the counts as plain values, to send to another process."""
         return {"cases": self.cases, **{one.name: dict(getattr(self, one.name)) for one in fields(self)[1:]}}

@@ -1,8 +1,8 @@
-"""Bounds on time and memory of this process, and where the last panic was.
+"""Bounds on time and memory of this process, and the place of the last panic.
 
-A replay that goes round and round is interrupted between two slices of the engine; one that is stuck inside
-a decision is ended with its process by the system (SIGXCPU), which its parent sees. Both are processor
-time, so that a busy machine changes nothing.
+A replay that never ends is interrupted between two slices of the engine. If it is stuck inside a decision,
+the system ends the process (SIGXCPU), which the parent process sees. Both bounds are on processor time, so
+that they hold on a busy machine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log: int | None = None
 
 
 class Hang(BaseException):
-    """A replay took longer than any small case does."""
+    """A replay took longer than any small case should."""
 
 
 def _interrupt(_: int, __: object) -> None:

@@ -1,4 +1,4 @@
-"""A worker process and what it says, restarted after it dies."""
+"""A worker process and its answers; it is restarted if it dies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Worker:
 
     def __init__(self, package: Path | None = None) -> None:
         paths = [package or ROOT / "python", ROOT / "tests"]
-        # Replays run on this thread alone; pools of threads would only take address space.
+        # Replays run on this thread alone; thread pools would only use address space.
         threads = dict.fromkeys(("OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS", "OMP_NUM_THREADS"), "1")
         self._env = {**os.environ, **threads, "PYTHONPATH": os.pathsep.join(map(str, paths))}
         self._process: subprocess.Popen[str] | None = None
@@ -48,7 +48,7 @@ class Worker:
         self._process.stdin.flush()
 
     def answers(self) -> Iterator[dict[str, Any]]:
-        """Yield what it says until it is done, or, as ``died``, what killed it."""
+        """Yield the answers of the process until it is done; if it dies, yield the cause as ``died``."""
         assert self._process is not None
         assert self._process.stdout is not None
         for line in self._process.stdout:
@@ -59,7 +59,7 @@ class Worker:
         yield {"died": _cause(self._process.wait())}
 
     def check(self, case: Case, number: int = 0) -> tuple[list[tuple[str, str]], str | None]:
-        """Return what does not hold of a case, as kinds and details, and why it was refused if it was."""
+        """Return the failures of a case, as kinds and details, and the reason if it was refused."""
         self.ask(case=base64.b64encode(case.to_json()).decode(), number=number)
         for said in self.answers():
             if "died" in said:

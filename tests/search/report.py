@@ -1,4 +1,4 @@
-"""What a search came to, in words: how much was drawn, what fails, and the smallest cases of it."""
+"""The report of a search: how much was drawn, which checks fail, and their smallest cases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from search.shrink import shrink
 
 
 def table(found: Found, rare: float) -> str:
-    """Say how much was drawn, and which mechanisms rarely."""
+    """Return a table of how much was drawn, and of rare mechanisms."""
     counts = found.counts
     failed = len({number for numbers in found.kinds.values() for number in numbers})
     lines = [
@@ -40,7 +40,7 @@ def table(found: Found, rare: float) -> str:
 
 
 def suspects(found: Found, kind: str, most: int = 6) -> str:
-    """Say which mechanisms are drawn more often in the cases of a kind than in all."""
+    """Return the mechanisms that are more frequent in the cases of a kind than in all."""
     numbers = set(found.kinds[kind])
     accepted = max(found.counts.accepted, 1)
     counts = Counter(name for number in numbers for name in drawn(draw(found.seed, number)))
@@ -53,7 +53,7 @@ def suspects(found: Found, kind: str, most: int = 6) -> str:
 def smallest(
     found: Found, kind: str, *, most: int, seconds: float, package: Path | None = None
 ) -> list[tuple[int, Case]]:
-    """Shrink some of the cases of a kind; keep those that differ in their mechanisms."""
+    """Shrink some cases of a kind; yield those that differ in their mechanisms."""
     kept: dict[frozenset[str], tuple[int, Case]] = {}
     with Worker(package) as worker:
         for number in found.kinds[kind][:most]:
@@ -74,7 +74,7 @@ def smallest(
 
 
 def show(found: Found, kind: str, number: int, case: Case) -> str:
-    """Say what fails of a case, what the case says, and the case itself."""
+    """Return a failure, a summary of its case, and the case itself."""
     return (
         f"  case {found.seed}:{number}: {found.details[kind, number][:500]}\n"
         f"  says: {brief(case)}\n  {case.to_json().decode()}"

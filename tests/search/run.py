@@ -2,8 +2,8 @@
 
     python -m tests.search --seconds 3600 --seed 7 --workers 2 --save tests/search/found
 
-Prints what was found, the smallest case of each kind, and how often each mechanism was drawn and seen at
-work; ends with 1 where anything was found.
+Prints the failures, the smallest case of each kind, and how often each mechanism was drawn and had an effect.
+The exit status is 1 if there is a failure.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check random cases for some time, in one process or several."""
+"""Checking random cases for some time, in one process or several."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from search.process import Worker
 
 @dataclass
 class Found:
-    """What a search came to.
+    """The outcome of a search.
 
     Attributes
     ----------
     seed : int
     seconds : float
-        How long it took.
+        Duration.
     counts : Counts
     kinds : dict of str to list of int
         Numbers of the cases that fail, by the first promise that each breaks.
     details : dict
-        What was found of a kind and a case.
+        The detail of a failure, by its kind and the number of its case.
     """
 
     seed: int
@@ -53,13 +53,13 @@ def search(
     seed
         Another seed draws other cases.
     seconds
-        How long.
+        Duration.
     workers
         Processes.
     package
         Folder with the package ``paceline`` to check; None: this tree's.
     avoid
-        Mechanisms, as the report names them: cases that have one are left out.
+        Mechanisms, by their names in the report: cases that have one are left out.
     """
     found = Found(seed)
     started = time.monotonic()
@@ -100,7 +100,7 @@ def _work(
 
 
 def _hear(found: Found, said: dict[str, Any], number: int, stride: int) -> int:
-    """Take in what a worker says; return the number that it is at."""
+    """Record a worker's answer; return the number of the case it is at."""
     if "at" in said:
         return int(said["at"])
     if "died" in said:

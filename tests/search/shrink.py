@@ -1,7 +1,7 @@
-"""Makes a case that fails smaller, as long as it fails the same way.
+"""Shrinking: a failing case is made smaller as long as it fails the same way.
 
-Works on the case as JSON: drops requests, instances, classes and parts of expressions, puts simple values
-in the place of others, and makes numbers smaller, until nothing helps any more.
+Shrinking works on the case as JSON: it drops requests, instances, classes and parts of expressions, replaces
+values with simpler ones, and makes numbers smaller, until no change makes the case smaller.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def shrink(case: Case, fails: Fails, seconds: float) -> Case:
 
 
 def _candidates(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield smaller cases, those that save most first."""
+    """Yield smaller cases, the largest reductions first."""
     yield from _fewer_requests(parts)
     yield _rescaled(parts)
     for size in range(len(parts["config"]["instances"]) - 1, 0, -1):
@@ -80,7 +80,7 @@ def _fewer_requests(parts: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rescaled(part: Any) -> Any:
-    """Divide all that look like times by a million."""
+    """Divide all values that look like times by a million."""
     if isinstance(part, dict):
         return {name: _rescaled(value) for name, value in part.items()}
     if isinstance(part, list):
@@ -109,7 +109,7 @@ def _alike(parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arrivals(parts: dict[str, Any], row: int, arrival: int) -> dict[str, Any]:
-    """Change an arrival, and those after it by as much, so that all stay in order."""
+    """Change an arrival, and all later ones by the same amount, so that they stay in order."""
     rows = parts["requests"]
     before = rows[row - 1]["arrival"] if row else 0
     change = max(arrival, before) - rows[row]["arrival"]
@@ -158,7 +158,7 @@ def _simpler(path: Path, value: Any) -> Iterator[Any]:
     elif isinstance(value, bool) or value is None:
         return
     elif isinstance(value, int):
-        # What lacks no room stays so: there is no smaller case in a smaller number.
+        # A limit that does not bind stays so: a smaller number makes no smaller case.
         if not (own and name in ROOMY and value == SIMPLE[name]):
             yield from _smaller(value)
     elif isinstance(value, float) and value not in (0.0, 1.0):

@@ -1,6 +1,6 @@
-"""Every case that the search has found keeps all promises: its file's name says which it broke.
+"""Every case that the search has found keeps all promises: the name of its file says which it broke.
 
-What had no meaning is refused; the names of such files begin with ``refused``.
+A case without a meaning is refused: the name of its file begins with ``refused``.
 """
 
 from __future__ import annotations

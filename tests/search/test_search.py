@@ -1,7 +1,7 @@
-"""Random cases of all that a configuration can say keep every promise.
+"""Random cases over all settings of a configuration keep every promise.
 
-``PACELINE_SEARCH_SECONDS`` says for how long cases are drawn, ``PACELINE_SEARCH_SEED`` which ones. A case
-that fails is printed with its seed and number: `python -m tests.search --seed SEED` makes it smaller.
+``PACELINE_SEARCH_SECONDS`` is the time for drawing cases, ``PACELINE_SEARCH_SEED`` their seed. A case that
+fails is printed with its seed and number: `python -m tests.search --seed SEED` makes it smaller.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A process that checks cases: by their numbers, or as they are handed to it.
+"""A process that checks cases, drawn by number or given.
 
-Reads lines of JSON and answers each with a line. It says which case it is at before it starts, so that what
-kills it is known.
+It reads lines of JSON and answers each with a line. Before each case it writes the number, so that the parent
+knows which case killed it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from search.check import Verdict, check
 from search.counts import Counts
 
 SECONDS = 2.0
-"""Processor time for one of many cases; what takes longer is looked at again by itself."""
+"""Processor time for one of many cases; a case that takes longer is checked again by itself."""
 ALONE_S = 20.0
 """Processor time for a case by itself."""
 
@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def _run(answers: Any, seed: int, start: int, stride: int, seconds: float, avoid: list[str]) -> None:
-    """Check every so-many-th case until the time is up."""
+    """Check every ``stride``-th case until the time is up."""
     deadline = time.monotonic() + seconds
     counts, number, last = Counts(), start, 0.0
     while (now := time.monotonic()) < deadline:

@@ -1,4 +1,4 @@
-"""Laws that hold on every path, not just on average: Little's, and that no instance idles with work."""
+"""Laws that hold on every sample path: Little's law, and that no instance idles while it has requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from paceline import _core
 
 
 def stays(case: Case, outcome: _core.Outcome, instance: int) -> list[tuple[int, int]]:
-    """Return when each request came to an instance and left it, or when time ran out."""
+    """Return when each request arrived at an instance and when it finished, or when the replay ended."""
     end: int = json.loads(outcome.stats)["end_ticks"]
     return [
         (request.arrival, min(finish, end))
@@ -26,7 +26,7 @@ def stays(case: Case, outcome: _core.Outcome, instance: int) -> list[tuple[int, 
 
 
 def covered(intervals: list[tuple[int, int]]) -> int:
-    """Return how much time the intervals cover together."""
+    """Return the length of the union of intervals."""
     total, reached = 0, 0
     for start, stop in sorted(intervals):
         total += max(stop - max(start, reached), 0)
@@ -55,7 +55,7 @@ def test_an_instance_is_busy_exactly_while_it_has_requests(case: Case, until: in
 
 @given(case=cases(), leap=st.booleans())
 def test_without_preemption_the_queue_integrates_to_the_waits(case: Case, leap: bool) -> None:
-    # With room for everyone at once nobody is preempted.
+    # All requests fit at once, so that none is preempted.
     roomy = [(replace(config, num_blocks=5000), cost) for config, cost in case.instances]
     case = replace(case, instances=roomy)
     outcome = engine(case, leap=leap)

@@ -1,4 +1,4 @@
-"""An instance that serves one request at a time is a queue with one server, and those are solved."""
+"""An instance that serves one request at a time is a queue with one server: closed forms are known."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from differential.strategies import Case
 from paceline.testing.reference import AffineCost, Request, VllmV1Config
 
 TICKS = 10**12
-STEP = TICKS // 100  # each step takes 10 ms, whatever runs in it
+STEP = TICKS // 100  # each step takes 10 ms, independent of its batch
 
 BATCHES = 40
 STUDENT_T = 3.566  # the 0.9995 quantile at 38 degrees of freedom: a two-sided interval of 99.9%
@@ -40,8 +40,8 @@ def waits(arrivals: Times, output_tokens: Times) -> Times:
 def interval(samples: Times) -> tuple[float, float]:
     """Return a 99.9% confidence interval for the mean in seconds, by the method of batch means.
 
-    Waits that follow each other are alike; the means of long batches of them hardly are. The
-    first batch is left out, as the queue starts empty.
+    Successive waits are correlated; the means of long batches of them hardly are. The first
+    batch is left out, because the queue starts empty.
     """
     means = samples[: len(samples) // BATCHES * BATCHES].reshape(BATCHES, -1).mean(axis=1)[1:] / TICKS
     half = STUDENT_T * means.std(ddof=1) / np.sqrt(len(means))
@@ -59,7 +59,7 @@ def test_mean_wait_is_that_of_an_m_d_1_queue(utilization: float) -> None:
 
 
 def test_mean_wait_follows_pollaczek_and_khinchine() -> None:
-    """Outputs of 1 or 9 tokens: a service takes 1 step or 9, and its second moment counts."""
+    """Outputs of 1 or 9 tokens: a service takes 1 or 9 steps, and the mean depends on its second moment."""
     count, utilization = 200_000, 0.6
     output_tokens = np.where(np.random.default_rng(6).random(count) < 0.75, 1, 9)
     mean, second = 0.75 * 1 + 0.25 * 9, 0.75 * 1 + 0.25 * 81
@@ -71,7 +71,7 @@ def test_mean_wait_follows_pollaczek_and_khinchine() -> None:
 
 
 def test_every_wait_follows_lindleys_recursion() -> None:
-    """Whoever comes next waits what the one before waited and was served, less the time between them."""
+    """A request waits as long as the one before it waited and was served, less the time between arrivals."""
     rng = np.random.default_rng(8)
     arrivals = poisson_arrivals(seed=9, count=5_000, rate=30.0)
     output_tokens = rng.integers(1, 6, len(arrivals))

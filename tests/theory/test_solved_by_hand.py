@@ -28,7 +28,7 @@ COST = AffineCost(step=10_000 * US, token=10 * US, kv_token=1 * US)
 
 @EACH
 def test_two_requests_that_overlap(simulate: Simulator) -> None:
-    """A (100 tokens in, 3 out) comes at 0, and B (50 in, 2 out) at 5 ms, into A's first step.
+    """A (100 tokens in, 3 out) arrives at 0, and B (50 in, 2 out) at 5 ms, during A's first step.
 
     ====  ======================  ===============  ==========================  =======
     step  runs                    tokens, cached   takes                       ends at
@@ -48,13 +48,13 @@ def test_two_requests_that_overlap(simulate: Simulator) -> None:
 
 
 @EACH
-def test_the_later_of_two_gives_way_and_computes_again(simulate: Simulator) -> None:
-    """Two of 4 tokens in and 6 out, with room for 12 tokens in blocks of 4, each step 1 tick.
+def test_the_later_of_two_is_preempted_and_recomputed(simulate: Simulator) -> None:
+    """Two requests of 4 tokens in and 6 out; 3 blocks of 4 tokens; a step takes 1 tick.
 
-    Both prompts run in step 1 (a block each). Step 2 needs a second block for each and finds one:
-    A takes it, B is preempted, with 1 token out. B's 5 tokens need 2 blocks, and 1 of the 3 is
-    free. A runs alone in steps 2 to 6 and its last token ends step 6. B takes up its 5 tokens in
-    step 7, which yields its second, and has its sixth at the end of step 11.
+    Both prompts run in step 1 (a block each). Step 2 needs a second block for each and one is free:
+    A gets it, and B is preempted with 1 token out. B's 5 tokens need 2 blocks, and 1 of the 3 is
+    free. A runs alone in steps 2 to 6, and its last token ends step 6. B recomputes its 5 tokens in
+    step 7, which yields its second token; its sixth ends step 11.
     """
     config = VllmV1Config(block_size=4, num_blocks=4, max_num_batched_tokens=64, max_num_seqs=8)
     requests = [Request(0, 4, 6), Request(0, 4, 6)]
@@ -75,7 +75,7 @@ def test_the_later_of_two_gives_way_and_computes_again(simulate: Simulator) -> N
 def test_a_request_alone(
     simulate: Simulator, prompt: int, output: int, budget: int, step: int, token: int, kv_token: int
 ) -> None:
-    """Its prompt takes as many steps as the budget cuts it into, and each further token one."""
+    """The prompt takes one step for each chunk of the budget, and each further token one step."""
     config = VllmV1Config(block_size=16, num_blocks=101, max_num_batched_tokens=budget, max_num_seqs=8)
     cost = AffineCost(step=step, token=token, kv_token=kv_token)
     (row,) = simulate(Case(requests=[Request(7, prompt, output)], instances=[(config, cost)]))

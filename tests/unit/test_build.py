@@ -1,4 +1,4 @@
-"""Whoever imports a debug build is told so, once."""
+"""Importing a debug build warns once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration tells what its result says."""
+"""The demonstration prints the figures of its result."""
 
 from __future__ import annotations
 

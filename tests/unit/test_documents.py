@@ -1,4 +1,4 @@
-"""What the documents show runs, and what they point at exists."""
+"""Examples in the documents run, and their links lead to existing files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_links_in_a_document_lead_somewhere(document: str) -> None:
     assert [link for link in LINK.findall(text) if not (ROOT / document).parent.joinpath(link).exists()] == []
 
 
-def test_the_table_in_the_readme_is_what_the_engine_says_now(shared: Path) -> None:
+def test_the_table_in_the_readme_has_the_engines_current_figures(shared: Path) -> None:
     script = runpy.run_path(str(ROOT / "docs/readme_table.py"))
     shown = script["ROWS"].search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert shown

@@ -58,7 +58,7 @@ USES = {
 }
 
 
-def test_whatever_a_forked_process_uses_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+def test_any_use_in_a_forked_process_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
     lines = said(
         f"""
         trace = made()

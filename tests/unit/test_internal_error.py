@@ -1,4 +1,4 @@
-"""A bug in the native engine becomes an exception that says how to report it, and never a panic."""
+"""A bug in the native engine raises an exception that says how to report it, and never a panic."""
 
 from __future__ import annotations
 

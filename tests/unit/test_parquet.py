@@ -25,7 +25,7 @@ def parquet(frame: pl.DataFrame = FRAME) -> bytes:
 
 @pytest.fixture
 def child(monkeypatch: pytest.MonkeyPatch) -> _parquet._Child:
-    """Return a child of the test's own, in the place of the process's."""
+    """Return a child process of the test's own, used instead of the shared one."""
     own = _parquet._Child()
     monkeypatch.setattr(_parquet, "_CHILD", own)
     yield own

@@ -1,4 +1,4 @@
-"""Everything but the requests: instances, roles, rules, links, pace, lockstep, and where time ends."""
+"""A configuration: instances, roles, rules, links, pace, lockstep, and the end of time."""
 
 from __future__ import annotations
 

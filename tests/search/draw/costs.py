@@ -1,4 +1,4 @@
-"""What a step takes: straight lines mostly, small rooflines and tables; and what steps move."""
+"""Costs of steps: mostly affine, some small rooflines and tables; and the traffic of steps."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def table(source: Source) -> Wire:
 
 
 def traffic(source: Source) -> Wire:
-    """Draw what bytes and FLOPs steps are made of."""
+    """Draw the bytes and FLOPs of steps."""
 
     def numbers(*names: str) -> Wire:
         return {name: source.whole(0, 9) for name in names}

@@ -82,7 +82,7 @@ def number(source: Source, fields: Fields) -> Wire:
 
 
 def jump(source: Source) -> Wire:
-    """Draw a number that changes by jumps as a field drifts."""
+    """Draw a number that changes in jumps while a field drifts."""
     if source.chance(0.3):
         return comparison(source, {**STEADY, **DRIFTING})
     name, one = leaf(source, DRIFTING)
@@ -94,7 +94,7 @@ def jump(source: Source) -> Wire:
 
 
 def key(source: Source, *, refreshed: bool) -> Wire:
-    """Draw what requests are ranked by; one that drifts only where keys are refreshed."""
+    """Draw the key that requests are ranked by; it drifts only if keys are refreshed."""
     drifts = refreshed and source.chance(0.8)
     if drifts:
         drawn = number(source, {**STEADY, **DRIFTING})
@@ -104,7 +104,7 @@ def key(source: Source, *, refreshed: bool) -> Wire:
 
 
 def over(source: Source, fields: Fields) -> Wire:
-    """Draw something of all instances, or of those of some roles."""
+    """Draw an aggregate over all instances, or over those of some roles."""
     within = source.maybe(0.3, lambda: roles(source))
     if source.chance(0.5):
         return {"over": source.pick(REDUCTIONS), "of": leaf(source, fields)[1], "within": within}

@@ -1,4 +1,4 @@
-"""All fields that expressions may name, each with how to draw a constant near its values."""
+"""All fields of expressions, each with a way to draw a constant near its values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _near(fields: Mapping[str, Meaning]) -> Fields:
 STEADY: Fields = _near({name: of for name, of in field_values.OF_REQUEST.items() if not of.drifts})
 DRIFTING: Fields = _near({name: of for name, of in field_values.OF_REQUEST.items() if of.drifts})
 OF_REQUEST: Fields = {**STEADY, **DRIFTING}
-# What would start anew where a class is entered has no meaning in the class's own condition.
+# A field that is reset when a class is entered has no meaning in that class's condition.
 IN_CLASSES: Fields = {
     name: near for name, near in OF_REQUEST.items() if name not in ("req.joined_s", "req.quanta")
 }

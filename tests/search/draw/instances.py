@@ -1,4 +1,4 @@
-"""An instance: its memory, its limits, and how its scheduler forms steps."""
+"""An instance: its memory, its limits and its scheduler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
 
 
 def limits(source: Source, *, chunked: bool) -> Wire:
-    """Draw what bounds a step; where prompts are not cut the budget mostly holds the longest."""
+    """Draw the limits of a step; if prompts are not cut, the budget mostly holds the longest."""
     small = source.pick((3, 5, 8, 17, 32) if source.pressed else (1, 2, 3, 4, 5, 8, 17, 32, 64))
     large = LONGEST + source.whole(5, 40) if source.chance(0.7) else source.whole(8, LONGEST)
     threshold = source.pick((0, 0, 0, 1, 3, 10))
@@ -41,7 +41,7 @@ def limits(source: Source, *, chunked: bool) -> Wire:
 
 
 def flags(source: Source) -> Wire:
-    """Draw rules that all orders may have."""
+    """Draw the rules that any order may have."""
     return {
         "victim": source.pick(preemption.VICTIMS),
         "watermark_blocks": source.pick((0, 0, 0, 1, 3)),
@@ -102,7 +102,7 @@ def unranked_scheduler(source: Source) -> Wire:
 
 
 def malform(source: Source, scheduler: Wire) -> None:
-    """Change a scheduler so that its parts may not go together."""
+    """Change a scheduler, so that its parts may contradict each other."""
     match source.pick(("stages", "swap", "cache", "exclusive", "flags", "allocation", "order")):
         case "stages":
             scheduler["stages"] = stages.malformed(source)

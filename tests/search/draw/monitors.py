@@ -1,4 +1,4 @@
-"""Migrations that are looked at every so often, live ones too."""
+"""Periodic migration rules, live migrations among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast readers read."""
+"""The pace at which tokens are read."""
 
 from __future__ import annotations
 

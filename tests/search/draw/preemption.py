@@ -1,4 +1,4 @@
-"""Which request gives way, and what happens to its memory."""
+"""The choice of victim, and what happens to its memory."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def unranked(source: Source, *, cached: bool) -> Wire:
 
 
 def admission(source: Source) -> Wire:
-    """Draw how the best of those that wait comes in."""
+    """Draw how the best waiting request is admitted."""
     if source.chance(0.4):
         return {"kind": "wait"}
     return {

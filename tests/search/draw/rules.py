@@ -1,4 +1,4 @@
-"""Where requests go: when they arrive, when their prompt is through, when they start to answer."""
+"""Routing: on arrival, after prefill, and at the start of the answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from search.draw.source import Source
 BY_NAME = ("round_robin", "fewest_requests", "fewest_tokens")
 OF_CANDIDATE = subject(CANDIDATE, "inst")
 OF_BOTH = subject(CANDIDATE, "here", "there")
-# A request that arrives is on no instance, and has done nothing yet.
+# An arriving request is on no instance and has no progress yet.
 KNOWN_OF_ARRIVALS: Fields = {
     name: near
     for name, near in OF_REQUEST.items()
@@ -22,7 +22,7 @@ KNOWN_OF_ARRIVALS: Fields = {
 
 
 def pick(source: Source, of_request: Fields, *, total: bool) -> Wire:
-    """Draw a rule that picks the least of something; ``total``: it always gives an instance."""
+    """Draw a rule that picks the instance with the least of something; ``total``: it always picks one."""
 
     def may() -> Wire:
         if source.chance(0.25):
@@ -39,7 +39,7 @@ def pick(source: Source, of_request: Fields, *, total: bool) -> Wire:
 
 
 def partial(source: Source, of_request: Fields) -> Wire:
-    """Draw a rule that mostly may give no instance, so that the next one is asked."""
+    """Draw a rule that mostly may pick no instance, so that the next rule is evaluated."""
     drawn = pick(source, of_request, total=False)
     if drawn["where"] is None and drawn["accept"] is None and source.chance(0.9):
         drawn["where"] = condition(source, {**OF_CANDIDATE, **of_request})
@@ -47,7 +47,7 @@ def partial(source: Source, of_request: Fields) -> Wire:
 
 
 def on_arrival(source: Source) -> Wire:
-    """Draw a rule that gives every arrival an instance."""
+    """Draw a rule that picks an instance for every arrival."""
     last = (
         {"rule": source.pick(BY_NAME)} if source.chance(0.55) else pick(source, KNOWN_OF_ARRIVALS, total=True)
     )
@@ -76,7 +76,7 @@ def later(source: Source) -> Wire | None:
     parts = source.some(0, 3, part)
     if not parts:
         return None
-    # A rule that always gives an instance is mostly the last: none after it would be asked.
+    # A rule that always picks an instance is mostly the last: no rule after it would be evaluated.
     if source.chance(0.9):
         parts.sort(key=_always)
         final = [at for at, part in enumerate(parts) if _always(part)]
@@ -85,7 +85,7 @@ def later(source: Source) -> Wire | None:
 
 
 def _always(rule: Wire) -> bool:
-    """Whether a rule gives an instance whatever the instances are like."""
+    """Whether a rule picks an instance in any state of the cluster."""
     if rule["rule"] == "pick":
         return not (rule["where"] or rule["accept"] or rule["within"])
     return rule["rule"] in BY_NAME or rule == {"rule": "stay", "when": None}

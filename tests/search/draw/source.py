@@ -1,4 +1,4 @@
-"""Where all random choices come from: a seed gives the same case on any machine."""
+"""The source of all random choices: a seed gives the same case on any machine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ T = TypeVar("T")
 class Source:
     """Random choices, and the unit in which a case's times are whole.
 
-    With times of a few ticks, events often meet; with times of many ticks, the engine can leap over
-    conditions on time, which it looks at some thousand ticks ahead of their bounds.
+    With times of a few ticks, events often coincide. With times of many ticks, the engine can leap over
+    conditions on time, which it evaluates some thousand ticks ahead of their bounds.
 
     Attributes
     ----------
     unit : int
         Ticks; all spans drawn are whole multiples of it.
     pressed : bool
-        Whether many requests come at once where there is memory for few, so that some are preempted.
+        Whether many requests arrive at once with memory for few, so that some are preempted.
     """
 
     def __init__(self, seed: str) -> None:

@@ -1,4 +1,4 @@
-"""The stages by which a step is formed, in all orders that go together; now and then in others."""
+"""The stages that form a step, in all valid orders; now and then in others."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def unranked(source: Source, *, swaps: bool) -> list[Wire]:
     if swaps:
         parts.append(swap_in(source))
     if source.chance(0.4):
-        # As engines have them: those who run, those who come back, those who come in.
+        # The order of real engines: running requests, swapped-out requests, waiting requests.
         return sorted(parts, key=lambda stage: stage["kind"] in ("swap_in", "admit"))
     return source.shuffled(parts)
 
@@ -94,7 +94,7 @@ def _decodes_last(source: Source, *, swaps: bool) -> list[Wire]:
 
 
 def malformed(source: Source) -> list[Wire]:
-    """Draw any stages at all."""
+    """Draw stages in any order."""
     makers: tuple[Callable[[], Wire], ...] = (
         lambda: RUNNING,
         lambda: PREFILLS,
@@ -111,7 +111,7 @@ def has(stages: list[Wire], *kinds: str) -> bool:
 
 
 def may_exclude(stages: list[Wire]) -> bool:
-    """Whether prefills can exclude decodes: these come after all that run prefills or bring some back."""
+    """Whether prefills can exclude decodes: decodes run after all stages that run or swap in prefills."""
     kinds = [stage["kind"] for stage in stages]
     if "decodes" not in kinds or "admit" not in kinds:
         return False

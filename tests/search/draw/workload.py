@@ -1,4 +1,4 @@
-"""Requests: many at one moment, short, some that reason, some whose prompts start alike."""
+"""Requests: many at one moment, short, some with reasoning tokens, some with shared prefixes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def requests(source: Source, instances: int) -> list[Row]:
 
 
 def prefixes(source: Source, rows: list[Row]) -> int:
-    """Give rows ids of blocks, few so that prompts share some and part soon. Return the blocks' tokens."""
+    """Give rows ids of blocks, few, so that prompts share some and then differ. Return the blocks' tokens."""
     size = source.pick((1, 1, 2, 4))
     families = source.some(1, 3, lambda: [source.whole(0, 2) for _ in range(source.whole(0, 24))])
     for row in rows:

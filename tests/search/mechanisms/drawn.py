@@ -89,7 +89,7 @@ def _of_instance(instance: Wire) -> Iterator[str]:
 
 
 def _orders(kinds: list[str]) -> Iterator[str]:
-    """Yield the order of the stages: of four, of which there are many orders, pair by pair."""
+    """Yield the order of the stages; for four stages, which have many orders, the order of each pair."""
     if len(kinds) < 4:
         yield "stages: " + ", ".join(kinds)
     for at, kind in enumerate(kinds):
@@ -137,7 +137,7 @@ def _fields(where: str, part: Any) -> Iterator[str]:
     elif isinstance(part, dict):
         if "field" in part:
             space, _, name = part["field"].partition(".")
-            # Two instances are looked at together seldom: rules and monitors count as one there.
+            # Few expressions read two instances: for these, rules and monitors count as one.
             yield f"pair: {name}" if space in ("here", "there") else f"{where}: {part['field']}"
         if "op" in part:
             yield f"op: {part['op']}"

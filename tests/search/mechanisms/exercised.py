@@ -1,4 +1,4 @@
-"""What was seen to happen in a replay."""
+"""The mechanisms that had an effect in a replay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REASONS = {1: "max_model_len", 2: "blocks", 3: "max_num_batched_tokens"}
 
 
 def exercised(replayed: Replayed) -> set[str]:
-    """Return what was seen to happen in a replay."""
+    """Return the mechanisms that had an effect in a replay."""
     found: set[str] = set()
     statuses = set(replayed.column("status"))
     for status, name in (

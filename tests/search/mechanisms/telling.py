@@ -1,4 +1,4 @@
-"""Which mechanisms make a difference: without it, something comes out otherwise."""
+"""The mechanisms that change the outcome: without one of them, some column differs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IN_CONFIG = ("roles", "links", "pace", "lockstep", "until")
 
 
 def telling(replayed: Replayed) -> set[str]:
-    """Return the mechanisms of a case without which its columns would be others."""
+    """Return the mechanisms of a case without which some column differs."""
     return {name for name, config in _without(replayed.case.config) if _differs(replayed, config)}
 
 
@@ -34,7 +34,7 @@ def _differs(replayed: Replayed, config: Wire) -> bool:
     try:
         other = Replayed(replace(replayed.case, config=config), leap=True, record=False)
     except PacelineError:
-        # Some mechanisms ask for one another: without it alone there is nothing to compare.
+        # Some mechanisms need each other: the engine refuses a case without one of them.
         return False
     return other.bytes_of_columns != replayed.bytes_of_columns
 

@@ -1,1 +1,1 @@
-"""What must hold of a case: one module a promise."""
+"""The promises that a case must keep, one module each."""

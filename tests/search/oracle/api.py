@@ -1,8 +1,8 @@
-"""The public API and the engine take the same compositions, and mean the same by them.
+"""The public API and the engine accept the same compositions, with the same meaning.
 
-Each scheduler and routing is spelled out with the classes of `paceline.policy`, and what these tell the
-engine is replayed. Python may refuse more than the engine does (a key that drifts without a refresh, a rule
-that is never reached); it must refuse all that the engine refuses, and say nothing else than was said.
+Each scheduler and routing is built from the classes of `paceline.policy`, and their wire form is replayed.
+Python may refuse more than the engine does (a key that drifts without a refresh, a rule that is never
+reached). It must refuse all that the engine refuses, and its wire form must be the case's configuration.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Wire = dict[str, Any]
 
 
 def broken(replayed: Replayed, asked: Counter[str]) -> Iterator[Failure]:
-    """Replay a case as the public API spells it, and yield what differs."""
+    """Replay a case through the public API, and yield differences."""
     config = replayed.case.config
     spelled = {**config, "instances": [_instance(one, asked) for one in config["instances"]]}
     spelled.update(_routing(config, asked))
@@ -45,7 +45,7 @@ def broken(replayed: Replayed, asked: Counter[str]) -> Iterator[Failure]:
 
 
 def accepted(case: Case, refusal: str) -> list[Failure]:
-    """Tell what Python builds although the engine refused it with these words."""
+    """Yield a failure if Python builds what the engine refused with this message."""
     place = re.match(r"instances\[(\d+)\]\.scheduler\.", refusal)
     config = case.config
     if place is not None:
@@ -96,6 +96,6 @@ def _routing(config: Wire, asked: Counter[str]) -> Wire:
 
 
 def _rule(error: PolicyError) -> str:
-    """Return what rule an error tells of, without its values."""
+    """Return the rule that an error states, without its values."""
     text = re.sub(r"\d+(\.\d+)?(e-?\d+)?", "N", str(error))
     return re.sub(r"(, was|, were|, had| in | of first_of|: ).*", "", text)[:90]

@@ -1,4 +1,4 @@
-"""What did not hold of a case."""
+"""A failure: a promise that a case breaks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Failure:
     Attributes
     ----------
     kind : str
-        Which promise: the same for all cases that break it the same way.
+        The promise; the same for all cases that break it the same way.
     detail : str
-        What was found, with its values.
+        The values that were found.
     """
 
     kind: str

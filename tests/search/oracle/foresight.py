@@ -24,7 +24,7 @@ Row = dict[str, Any]
 
 
 def covers(case: Case) -> bool:
-    """Whether nothing in a case is told what outputs will be: no oracle, no turns that quote answers."""
+    """Whether no decision of a case may depend on outputs: no oracle, no turns that quote answers."""
     return "oracle." not in str(case.config) and not any("session" in row for row in case.requests)
 
 
@@ -39,7 +39,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     first = NEVER
     if other is None:
         assert stop is not None
-        # The error itself is when no token comes any more, which nothing decides on.
+        # The error is raised when no token is yielded any more; no decision depends on it.
         other, again = progress.replayed(progress.before(changed_case, stop), leap=replayed.leap, record=True)
         if other is None:
             yield Failure("progress: stops before its moment", f"{stop}, then {again}")
@@ -51,7 +51,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):
         before = [[step for step in log if step["start"] < first] for log in (ours, theirs)]
         if cuts and abs(len(ours) - len(theirs)) == 1:
-            # The step that the end of the time cuts off may be in neither log or in one.
+            # A step that the end of time cuts off may be in either log, in both, or in none.
             before = [steps[: min(map(len, before))] for steps in before]
         if before[0] != before[1]:
             at = next(
@@ -67,7 +67,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
 
 
 def _changed(case: Case, chosen: random.Random) -> tuple[list[Row], list[int]]:
-    """Return rows of which some have other outputs, and which these are."""
+    """Return rows of which some have other outputs, and the numbers of these."""
     requests, changed = [], []
     for row, request in enumerate(case.requests):
         other = {**request, "output_tokens": chosen.randint(1, MOST)}

@@ -1,7 +1,7 @@
-"""The numbered invariants that one replay shows, in whole ticks.
+"""The numbered invariants of one replay, in whole ticks.
 
-`paceline.testing.invariants` checks the same of any user's result, in seconds. Here times are exact, so
-that nothing is within a slack, and the engine's own columns are read.
+`paceline.testing.invariants` checks the same for any user's result, in seconds. Here times are the engine's
+own columns and exact, so that no comparison needs a tolerance.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from search.oracle.replayed import FINISHED, NEVER, NOT_ARRIVED, NOWHERE, REJECT
 
 
 class Table:
-    """A replay's columns as lists, times that never came as None."""
+    """A replay's columns as lists, with None for times that were not reached."""
 
     def __init__(self, replayed: Replayed) -> None:
         case = replayed.case
@@ -135,7 +135,7 @@ def blocks(table: Table) -> Iterator[Failure]:
     for index, used in enumerate(table.usage):
         if used["peak_blocks"] > used["blocks"]:
             yield table.broken(4, "blocks held <= blocks there are", None, **_some(used, "peak_blocks"))
-        # Not only in steps: admitted requests may stand without any.
+        # Not only in steps: an admitted request may be in no step.
         room = used["peak_blocks"] * used["block_tokens"] * table.end
         if used["prefix_hits"] == 0 and used["kv_token_ticks"] > room:
             yield table.broken(4, "tokens held <= the peak of blocks", None, instance=index, room=room)

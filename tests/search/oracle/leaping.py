@@ -1,4 +1,4 @@
-"""INV-5: a leap is its steps. INV-6: the same inputs give the same bytes, whatever is recorded."""
+"""INV-5: a leap is its steps. INV-6: the same inputs give the same bytes, recorded or not."""
 
 from __future__ import annotations
 

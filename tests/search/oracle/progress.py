@@ -1,6 +1,6 @@
 """A replay that makes no progress ends with an error: the same one, leaping or stepping.
 
-What happened before that moment is compared like any other case, with the time ended just before it.
+The replay up to that moment is compared like any other case, with the time ended just before it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOLD = re.compile(r"instances\[(\d+)\] makes no progress at ([0-9.e+-]+) s: (.*)
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where a replay stopped without an end.
+    """The place at which a replay stopped making progress.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Stop:
     at : int
         Ticks.
     rule : str
-        What the error says after the moment, without its numbers.
+        The error's message after the moment, without its numbers.
     """
 
     instance: int
@@ -45,12 +45,12 @@ class Stop:
 
     @property
     def kind(self) -> str:
-        """Whether requests rest for ever, or preempt each other for ever."""
+        """Whether requests are never scheduled again, or preempt each other forever."""
         return "at rest" if "no stage of its scheduler can run any" in self.rule else "in a circle"
 
 
 def replayed(case: Case, *, leap: bool, record: bool) -> tuple[Replayed | None, Stop | None]:
-    """Replay a case, to its end or to where it makes no progress."""
+    """Replay a case to its end, or to the moment from which it makes no progress."""
     try:
         return Replayed(case, leap=leap, record=record), None
     except NoProgressError as error:

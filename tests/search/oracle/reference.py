@@ -1,11 +1,11 @@
-"""The engine against the reference simulator, where that covers a case."""
+"""The engine against the reference simulator, for the cases that the simulator covers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from differential.counters import counters_of
+from differential.counters import counters_until
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline.testing.reference import policy_sim
 from search.case import Case
@@ -17,12 +17,12 @@ MOST_STEPS = 1500
 
 
 def covers(case: Case) -> bool:
-    """Whether the reference simulator can replay a case, but for what its steps take."""
+    """Whether the reference simulator can replay a case, apart from its costs."""
     return policy_sim.covers(_affine(case).config)
 
 
 def comparable(replayed: Replayed) -> Replayed:
-    """Return a replay that the reference can follow: with affine costs in place of others."""
+    """Return a replay that the reference can follow: with affine costs instead of others."""
     case = _affine(replayed.case)
     if case is replayed.case:
         return replayed
@@ -50,7 +50,7 @@ def _affine(case: Case) -> Case:
 
 
 def replay(case: Case) -> policy_sim.Outcome | None:
-    """Replay a case through the reference; None where that finds no end."""
+    """Replay a case through the reference; return None if that does not end."""
     rows = [
         policy_sim.TraceRequest(
             row["arrival"],
@@ -74,7 +74,7 @@ def replay(case: Case) -> policy_sim.Outcome | None:
 
 
 def broken(replayed: Replayed) -> Iterator[Failure]:
-    """Yield where the engine and the reference are not of one mind."""
+    """Yield the differences between the engine and the reference."""
     if replayed.stats["steps"] > MOST_STEPS:
         return
     expected = replay(replayed.case)
@@ -87,7 +87,7 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
 
 
 def _decisions(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
-    # A step that the end of the time cuts off is in neither log or in one.
+    # A step that the end of time cuts off may be in either log, in both, or in none.
     until = replayed.case.config["until"]
     for index, replica in enumerate(expected.replicas):
         ours, theirs = decisions(replayed.outcome, index), replica.steps
@@ -125,10 +125,7 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
     if stats["end_ticks"] != expected.end:
         yield Failure("reference: end", f"{stats['end_ticks']} and {expected.end}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
-        wanted = counters_of(replica)
-        if replayed.case.config["until"] is not None:
-            # The engine counts what a step computes as it starts, the reference as it ends.
-            del wanted["prefill_tokens"], wanted["decode_tokens"]
+        wanted = counters_until(replica, replayed.case.config["until"])
         differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}
         if differ:
             yield Failure("reference: usage", f"instance {index}: {differ}")

@@ -1,4 +1,4 @@
-"""A case through the engine, and all that came of it in plain Python."""
+"""One replay of a case through the engine, with its outcome as plain Python values."""
 
 from __future__ import annotations
 

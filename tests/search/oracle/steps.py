@@ -1,4 +1,4 @@
-"""What each step decided: limits kept, every token computed once, no step for nothing."""
+"""The decisions of each step: limits are kept, every token is computed once, no step is useless."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
-# Steps for each token to compute, with which the longest storms of preemptions that end get by.
+# Steps for each token to compute: enough for the longest preemption storms that end.
 STEPS_PER_TOKEN = 60
 
 
 def broken(replayed: Replayed) -> Iterator[Failure]:
-    """Yield what the decisions of a replay break."""
+    """Yield the promises that the decisions of a replay break."""
     for index, (instance, log) in enumerate(
         zip(replayed.case.config["instances"], replayed.decisions, strict=True)
     ):

@@ -1,1 +1,1 @@
-"""A case as a user would write it, in the classes of the public API."""
+"""A case written with the classes of the public API."""

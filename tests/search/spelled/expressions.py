@@ -1,7 +1,7 @@
 """Expressions of the public API from those that the engine reads.
 
-Where the engine takes a condition or a label for a number, the public API asks for the number that each
-stands for: `where(condition, 1, 0)`, or one number for each name of a phase, a tenant or a pool.
+Where the engine accepts a condition or a label as a number, the public API needs an explicit number:
+`where(condition, 1, 0)`, or one number for each name of a phase, a tenant or a pool.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LABELS: dict[str, tuple[str, ...]] = {
 
 
 def spell(wire: Wire) -> Expr:
-    """Return the expression, of whatever kind it is."""
+    """Return the expression, of any kind."""
     if "const" in wire:
         value = wire["const"]
         return lift(int(value) if float(value).is_integer() else value)

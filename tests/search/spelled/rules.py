@@ -38,7 +38,7 @@ def spell(config: Wire, scheduler: Scheduler) -> Policy:
 
 
 def sayable(config: Wire) -> bool:
-    """Whether the public API has words for a routing: each period has one list of actions there."""
+    """Whether the public API can express a routing: it has one list of actions for each period."""
     periods = [monitor["period"] for monitor in config["routing"]["every"]]
     return len(set(periods)) == len(periods) and "class_requests" not in str(config["routing"])
 

@@ -24,7 +24,7 @@ from search.spelled.expressions import CLASSES, condition, number
 
 Wire = dict[str, Any]
 TICKS_PER_S = 1e9
-"""In which spans are spelled out, so that a span of a few ticks is one that the API takes."""
+"""The unit of spans, so that the API accepts a span of a few ticks."""
 LONGEST_SORTED = 128
 
 ALIKE = (
@@ -46,7 +46,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         **{name: wire[name] for name in ALIKE},
         stages=tuple(map(_stage, wire["stages"])),
         **_order(wire["order"]),
-        # Ranks say which request gives way: the public API takes no victim beside them.
+        # Ranks choose the victim: with them the public API takes no other choice.
         victim="latest" if wire["order"]["kind"] == "ranked" else wire["victim"],
         admission=_admission(wire["admission"]),
         watermark=(wire["watermark_blocks"] + 0.5) / blocks if wire["watermark_blocks"] else 0.0,
@@ -56,7 +56,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
 
 
 def sayable(wire: Wire) -> bool:
-    """Whether the public API can say it: how long a queue that is sorted may be is a constant there."""
+    """Whether the public API can express it: the longest queue that is sorted is a constant there."""
     return bool(wire["order"].get("most", LONGEST_SORTED) == LONGEST_SORTED)
 
 
@@ -110,10 +110,10 @@ def _order(wire: Wire) -> dict[str, Any]:
             name,
             when=None if each["when"] is None else condition(each["when"]),
             hold=each["hold"],
-            # The order of arrival is what decides last: any constant stands for it.
+            # The order of arrival decides last, so that any constant expresses it.
             order=tuple(map(number, each["keys"])) or (Const(0),),
         )
         for name, each in zip(CLASSES, wire["classes"], strict=False)
     ]
-    # Each class has an order of its own, so that the scheduler's says only what a quantum is.
+    # Each class has its own order, so that the scheduler's only defines the quantum.
     return {"order": Quantum(quantum) if quantum else "arrival", "classes": classes, "refresh": rarely}

@@ -1,4 +1,4 @@
-"""Right values for the parameters of the public API, and objects whose methods are called."""
+"""Valid values for the parameters of the public API, and objects with methods to call."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ BY_NAME: dict[str, Any] = {
     "what": "a test",
     "workload": "azure-conv",
 }
-"""By a parameter's name, where one value is right wherever it stands."""
+"""Values by a parameter's name, for names that mean the same everywhere."""
 
 BY_PLACE: dict[str, Any] = {
     "assert_equivalent.examples": 1,
@@ -199,12 +199,12 @@ BY_PLACE: dict[str, Any] = {
     "Gpu.load.name": "h100-sxm",
     "assert_no_starvation.bound_s": 1.0,
 }
-"""By class, function and parameter, where it is not."""
+"""Values by class, function and parameter, for all other parameters."""
 
 
 @cache
 def objects() -> tuple[object, ...]:
-    """Return objects of the public classes, whose methods are called."""
+    """Return objects of the public classes; the tests call their methods."""
     return (
         TRACE,
         MODEL,

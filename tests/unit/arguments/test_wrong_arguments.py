@@ -1,10 +1,10 @@
-"""Whatever is passed wrongly gets an error that Paceline raises on purpose.
+"""A wrong argument raises an error that Paceline raises on purpose.
 
 Every function, constructor and method that is reachable from a public module is
-called with each of its arguments wrong in turn, the others being right. What may
-come back is a value (what was passed is not wrong there), one of our exceptions,
-an `OSError` (of a path), or a `TypeError` or `ValueError` that a `raise` in
-Paceline's own code raised or that Python raises for a signature.
+called with each argument wrong in turn, the others being valid. The call may
+return a value (the argument is valid there), or raise one of our exceptions, an
+`OSError` (for a path), or a `TypeError` or `ValueError` that a `raise` statement
+in Paceline's code raised or that Python raises for a signature.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ INTERNAL = {
     "kernels": "likewise: the arguments of a cost",
     "checked": "likewise: a rule and its place",
 }
-"""Methods that are public in name alone: only Paceline itself calls them."""
+"""Methods without an underscore that only Paceline itself calls."""
 
 
 class Odd:
-    """An object of no use to anybody, whose repr is an error."""
+    """An object without any use; its repr raises an error."""
 
     def __repr__(self) -> str:
         raise RuntimeError("this has no repr")
@@ -100,7 +100,7 @@ def public_modules() -> Iterator[Any]:
 
 @cache
 def called() -> dict[str, Callable[..., Any]]:
-    """Return all that is public and can be called, by its name in an error."""
+    """Return all public callables by their names in an error."""
     found: dict[str, Callable[..., Any]] = {}
     for module in public_modules():
         for name in module.__all__:
@@ -135,7 +135,7 @@ OPERATORS = (*(f"__{side}{name}__" for side in ("", "r") for name in BINARY), *(
 
 
 def calls(place: str, function: Callable[..., Any]) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    """Yield what to call a function with: nothing, too much, and each argument wrong in turn."""
+    """Yield the calls of a function: without arguments, with an unknown one, and with each argument wrong."""
     try:
         parameters = inspect.signature(function).parameters
     except ValueError:
@@ -192,7 +192,7 @@ def is_ours(error: BaseException) -> bool:
         return False
     *_, (frame, line) = traceback.walk_tb(error.__traceback__)
     path = frame.f_code.co_filename
-    if path in (__file__, _arguments.__file__):  # the call itself: Python's own words on a signature
+    if path in (__file__, _arguments.__file__):  # Python's message about a signature
         return isinstance(error, TypeError) and "argument" in str(error)
     return Path(path).is_relative_to(HOME) and line in raises(path)
 

@@ -1,4 +1,4 @@
-"""Fitting a roofline to observations, and what is kept of it."""
+"""Fitting a roofline to observations, and saving the fit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_the_same_problem_gives_the_same_fit_to_the_bit() -> None:
     assert calibrate(_problem(TRUTH)).to_toml() == calibrate(_problem(TRUTH)).to_toml()
 
 
-def test_a_bound_that_is_kept_pulls_at_nothing() -> None:
+def test_a_bound_that_holds_changes_no_parameter() -> None:
     pytest.importorskip("scipy")
     problem = _problem(TRUTH)
     slack = Observation(
@@ -106,7 +106,7 @@ def test_a_bound_that_is_kept_pulls_at_nothing() -> None:
     assert calibrate(loose).fitted == pytest.approx(calibrate(problem).fitted, rel=1e-6)
 
 
-def test_a_number_that_would_go_further_is_named() -> None:
+def test_a_parameter_at_its_bound_is_named() -> None:
     pytest.importorskip("scipy")
     problem = _problem({"layer_s": 41e-6})
     tight = dataclasses.replace(
@@ -240,7 +240,7 @@ def test_steps_are_read_from_a_csv_file(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(text: str, message: str, tmp_path: Path) -> None:
+def test_the_error_says_what_is_wrong_with_a_file(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "observations.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=message):

@@ -1,4 +1,4 @@
-"""Fits of equal cost, and the flag of a fit that is used for something else."""
+"""Fits of equal cost, and the flag of a fit that is used outside its conditions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def problem(*observations: Observation) -> Problem:
 ONE = Observation(name="one", of=Step(decodes=1, context=64), value=0.009, source="an example")
 
 
-def test_one_step_does_not_tell_a_layers_overhead_from_a_steps() -> None:
-    """32 layers of one and a step of the other add up to the same; so other starts end elsewhere."""
+def test_one_step_cannot_separate_a_layers_overhead_from_a_steps() -> None:
+    """32 times a layer's overhead and once a step's have the same sum, so other starts end elsewhere."""
     given = problem(ONE)
     fit = with_equals(given, calibrate(given), starts=4)
     assert fit.starts == 4
@@ -79,7 +79,7 @@ def test_variants_of_a_mixture_have_their_coverage_and_energy() -> None:
 @pytest.mark.parametrize(
     ("bound", "fitted", "pull"), [(None, 1.1, 0.953), ("at_least", 1.1, 0.0), ("at_most", 1.1, 0.953)]
 )
-def test_a_bound_that_is_kept_costs_nothing(bound: None, fitted: float, pull: float) -> None:
+def test_a_bound_that_holds_adds_no_cost(bound: None, fitted: float, pull: float) -> None:
     residual = Residual(name="a", source="b", observed=1.0, fitted=fitted, tolerance=0.1, bound=bound)
     assert residual.pull == pytest.approx(pull, abs=1e-3)
 

@@ -25,7 +25,7 @@ class Shape:
 
 
 def decode(requests: int, context: int) -> Shape:
-    """Return a step of `requests` decodes whose contexts are `context` tokens each when it is done."""
+    """Return a step of `requests` decodes; each context has `context` tokens when the step ends."""
     return Shape(decode_requests=requests, decode_kv=requests * context, sampled=requests)
 
 

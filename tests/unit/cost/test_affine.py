@@ -25,7 +25,7 @@ def test_a_time_is_within_half_a_tick(seconds: float) -> None:
 
 @pytest.mark.parametrize("price", [-1e-9, math.nan, math.inf, True, "1", None])
 @pytest.mark.parametrize("field", ["step_s", "token_s", "kv_token_s"])
-def test_a_price_that_is_no_time_is_refused(field: str, price: object) -> None:
+def test_a_price_that_is_not_a_time_is_refused(field: str, price: object) -> None:
     with pytest.raises(ConfigError, match=f"{field} must be a finite number of seconds, 0 or more, was"):
         Affine(**({"step_s": 1.0} | {field: price}))  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Pipeline stages, and experts that data-parallel ranks share: time, memory and bytes, counted by hand."""
+"""Pipeline stages, and experts shared by data-parallel ranks: time, memory and bytes, counted by hand."""
 
 from __future__ import annotations
 

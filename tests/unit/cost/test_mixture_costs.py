@@ -36,7 +36,7 @@ def read_s(cost: dict[str, Any], tokens: int) -> float:
 
 
 @pytest.mark.parametrize("name", DENSE)
-def test_a_dense_model_is_sent_as_ever(name: str) -> None:
+def test_a_dense_model_has_no_expert_coefficients(name: str) -> None:
     cost = wire(Model.load(name))
     assert not {"experts", "windowed"} & set(cost)
     assert len(cost["linears"]) == 4

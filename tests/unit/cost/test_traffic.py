@@ -75,7 +75,7 @@ def test_a_dense_decode_multiplies_twice_by_every_matrix() -> None:
     assert of_last_step(99, model=LLAMA)["flops"] == 2 * matrices + attention
 
 
-def test_a_prompt_cut_in_chunks_reads_the_weights_each_time_and_what_came_before() -> None:
+def test_each_chunk_of_a_prompt_reads_the_weights_and_the_chunks_before() -> None:
     whole, cut = (
         totals([1000], [1], vllm(max_num_batched_tokens=tokens), model=LLAMA) for tokens in (8192, 250)
     )

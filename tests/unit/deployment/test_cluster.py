@@ -1,4 +1,4 @@
-"""Instances and clusters as configuration."""
+"""Instances and clusters: their configuration."""
 
 from __future__ import annotations
 

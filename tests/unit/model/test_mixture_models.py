@@ -215,7 +215,7 @@ def test_whole_experts_on_ranks_take_what_split_ones_do(name: str) -> None:
         (1, 0, "expert_ranks must be a whole number of at least 1, was 0"),
     ],
 )
-def test_a_split_that_does_not_come_out_is_refused(ranks: int, expert_ranks: int | None, rule: str) -> None:
+def test_a_split_that_is_not_even_is_refused(ranks: int, expert_ranks: int | None, rule: str) -> None:
     with pytest.raises(ConfigError, match=rule):
         MIXTURE.weight_bytes(ranks, expert_ranks=expert_ranks)
 

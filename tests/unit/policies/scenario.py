@@ -42,7 +42,7 @@ def times(result: Result, column: str) -> list[float | None]:
     return [None if value is None else round(value, 12) for value in result.requests[column]]
 
 
-# Short gaps make queues, and zeros arrivals that coincide; few blocks make requests give way.
+# Short gaps make requests queue, and zeros make arrivals coincide; with few blocks requests are preempted.
 GAPS = st.sampled_from([0.0, 0.0, 0.3, 1.0, 2.5, 20.0])
 SHAPES = st.lists(st.tuples(GAPS, st.integers(1, 25), st.integers(1, 40)), min_size=1, max_size=14)
 

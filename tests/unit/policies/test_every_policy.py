@@ -1,4 +1,4 @@
-"""What holds for each policy, whatever arrives: it ends, and leaping changes nothing."""
+"""For each policy and any trace the replay ends, and leaping changes nothing."""
 
 from __future__ import annotations
 

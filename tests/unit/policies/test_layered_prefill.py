@@ -35,8 +35,8 @@ def test_the_authors_table(most: int, tokens: int, steps: int, leap: bool) -> No
 
 
 @BOTH
-def test_nobody_joins_a_batch_on_its_way(leap: bool) -> None:
-    """A and B, 1,000 tokens together, go through two groups; C comes in the first and waits for both."""
+def test_no_request_joins_a_batch_between_groups(leap: bool) -> None:
+    """A and B, 1,000 tokens together, run in two groups; C arrives in the first and waits for both."""
     requests = [(0.0, 600, 1), (0.0, 400, 1), (0.5, 100, 1)]
     result = run(layered_prefill(layers=48), requests, blocks=3000, leap=leap)
     assert times(result, "scheduled") == [0.0, 0.0, 2.0]
@@ -45,7 +45,7 @@ def test_nobody_joins_a_batch_on_its_way(leap: bool) -> None:
 
 @BOTH
 def test_decodes_go_through_all_layers_in_every_step(leap: bool) -> None:
-    """A's tokens come at every step while B's 1,500 go through four groups, from 1 s to 5 s."""
+    """A yields a token in every step while B's 1,500 tokens run in four groups, from 1 s to 5 s."""
     result = run(layered_prefill(layers=48), [(0.0, 10, 6), (0.5, 1500, 1)], blocks=3000, leap=leap)
     assert times(result, "finish") == [6.0, 5.0]
     assert times(result, "max_itl") == [1.0, None]

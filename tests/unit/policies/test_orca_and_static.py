@@ -40,18 +40,18 @@ def test_orca_cuts_no_prompt_however_long(leap: bool) -> None:
 
 @BOTH
 def test_the_authors_orca_admits_before_it_counts_decodes(leap: bool) -> None:
-    """With one seat, B's prompt takes A's: A's second token comes a step later, after B is through."""
+    """With one seat, B's prompt takes A's seat: A's second token is a step later, after B finishes."""
     requests = [(0, 4, 2), (0.5, 4, 1)]
     assert times(run(authors_orca(max_num_seqs=1), requests, leap=leap), "finish") == [3.0, 2.0]
     assert times(run(orca(max_num_seqs=1), requests, leap=leap), "finish") == [2.0, 3.0]
 
 
 @BOTH
-def test_nobody_joins_a_batch_that_runs(leap: bool) -> None:
+def test_no_request_joins_a_running_batch(leap: bool) -> None:
     """Batches of two, or half a second; each step takes a second.
 
-    A has waited 0.5 s alone and runs for three steps. B and C make a full batch
-    at 3.5 s; B leaves it at 4.5 s, but D starts when C is through too.
+    A waits 0.5 s alone and runs for three steps. B and C make a full batch at
+    3.5 s; B finishes at 4.5 s, but D starts only when C has finished too.
     """
     requests = [(0, 4, 3), (2.0, 4, 1), (2.1, 4, 2), (2.2, 4, 1)]
     result = run(static(size=2, wait_s=0.5), requests, leap=leap)
@@ -74,7 +74,7 @@ def test_the_last_to_arrive_completes_a_batch(leap: bool) -> None:
 
 
 @BOTH
-def test_a_batch_of_whoever_waits(leap: bool) -> None:
+def test_a_batch_of_all_waiting_requests(leap: bool) -> None:
     result = run(static(size=8, wait_s=0.0), [(0, 4, 2), (0.5, 4, 1), (1.5, 4, 1)], leap=leap)
     assert times(result, "scheduled") == [0.0, 2.0, 2.0]
 

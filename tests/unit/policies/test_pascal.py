@@ -1,4 +1,4 @@
-"""PASCAL's room and the strict order of its FCFS, counted by hand."""
+"""PASCAL's headroom for migration and the strict order of its FCFS, counted by hand."""
 
 from __future__ import annotations
 

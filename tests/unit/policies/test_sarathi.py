@@ -46,9 +46,9 @@ def test_admissions_leave_the_watermark_free(leap: bool) -> None:
 def test_a_decode_needs_a_free_block_even_if_its_last_has_room(leap: bool) -> None:
     """A and B, 2 in and 3 out each, hold the two blocks; both have room in theirs.
 
-    Yet A finds no free block at step 2, so B gives way; with nobody else to take
-    its block, it is let in again at once and computes its 3 tokens anew. So too
-    at step 3, with 4. 1 s a step and 10 ms a token: 4, 1 + 3 and 1 + 4 tokens.
+    Yet A finds no free block at step 2, so B is preempted. No other request takes
+    its block: B is admitted again at once and recomputes its 3 tokens. The same
+    happens at step 3, with 4. 1 s a step and 10 ms a token: 4, 1 + 3 and 1 + 4 tokens.
     """
     policy = sarathi(chunk_size=8, max_num_seqs=2, watermark=0.0)
     result = run(policy, [(0, 2, 3), (0, 2, 3)], blocks=2, token_s=0.01, leap=leap)
@@ -58,7 +58,7 @@ def test_a_decode_needs_a_free_block_even_if_its_last_has_room(leap: bool) -> No
 
 
 @BOTH
-def test_a_prefill_gives_way_to_a_decode(leap: bool) -> None:
+def test_a_prefill_is_preempted_for_a_decode(leap: bool) -> None:
     """8 tokens a step and 4 blocks of 4: A is 4 in and 8 out, B 12 in and 1 out.
 
     Step 1 runs A's prompt and 4 of B's tokens; the memory is full. At step 2 A

@@ -1,4 +1,4 @@
-"""SGLang: prefill first, its queue's orders, and whom it retracts. Each time is worked out by hand."""
+"""SGLang: prefill first, the orders of its queue, and its victims. Each time is worked out by hand."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_the_order_of_the_queue(order: SchedulePolicy, finish: list[float], leap
 def test_the_longest_cached_prefix_goes_first_while_128_wait(
     order: SchedulePolicy, others: int, finish: list[float], leap: bool
 ) -> None:
-    """W computes two blocks until 3 s, one at a time. Of X and Y, who wait, only Y begins as W does.
+    """W computes two blocks until 3 s, one at a time. Of X and Y, which wait, only Y begins as W does.
 
-    Y is the last to arrive. With 126 others 128 wait in all, and Y goes first; with
-    127 it is one too many, X goes first, and then Y, of the 128 who are left.
+    Y is the last to arrive. With 126 others 128 requests wait, and Y goes first. With 127
+    one too many waits: X goes first, and then Y, of the 128 that are left.
     """
     policy = sglang(schedule_policy=order, max_running_requests=1, prefix_caching=True)
     requests = [(0.0, 9, 3), (0.1, 9, 1), *[(0.2, 9, 1)] * others, (0.3, 9, 1)]
@@ -73,10 +73,10 @@ def test_the_longest_cached_prefix_goes_first_while_128_wait(
 
 
 @BOTH
-def test_of_two_alike_the_longer_prompt_gives_way(leap: bool) -> None:
+def test_of_two_alike_the_longer_prompt_is_preempted(leap: bool) -> None:
     """4 blocks of 4: A is 8 in and 3 out, B 4 in and 4 out. Both have one token after step 1.
 
-    Step 2 has one free block for two: A gives way though it came first. B has its
+    Step 2 has one free block for two: A is preempted though it arrived first. B has its
     fourth token at 4 s. A computes 9 tokens in step 5, for its second, and ends at 6 s.
     """
     result = run(sglang(), [(0, 8, 3), (0, 4, 4)], blocks=4, leap=leap)
@@ -85,11 +85,11 @@ def test_of_two_alike_the_longer_prompt_gives_way(leap: bool) -> None:
 
 
 @BOTH
-def test_who_has_the_fewest_tokens_gives_way(leap: bool) -> None:
-    """5 blocks of 4: A is 8 in and 8 out; B, 4 in and 5 out, is let in at 2 s, for the third step.
+def test_the_request_with_the_fewest_tokens_is_preempted(leap: bool) -> None:
+    """5 blocks of 4: A is 8 in and 8 out; B, 4 in and 5 out, is admitted at 2 s, for the third step.
 
     After step 6, A has 5 tokens out and holds 3 blocks, B has 4 and holds 2. A's
-    13th token needs a sixth, so B gives its two up, though A's prompt is longer.
+    13th token needs a sixth, so B is preempted, though A's prompt is longer.
     A ends at 9 s. B computes its 8 tokens in step 10, for its fifth.
     """
     result = run(sglang(), [(0, 8, 8), (1.5, 4, 5)], blocks=5, leap=leap)

@@ -1,4 +1,4 @@
-"""Compositions in which prefills would continue in blocks that are not kept for them."""
+"""Compositions in which prefills would continue in blocks that are not reserved for them."""
 
 from __future__ import annotations
 

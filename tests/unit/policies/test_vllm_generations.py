@@ -1,4 +1,4 @@
-"""What vLLM 0.11 decides otherwise than 0.33, each worked out by hand."""
+"""Decisions in which vLLM 0.11 and 0.33 differ, each worked out by hand."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def test_an_admission_needs_room_for_its_first_chunk_or_for_all(
 ) -> None:
     """8 tokens a step and 4 blocks of 4: A is 4 in and 4 out, B 14 in and 1 out.
 
-    0.33 lets B in when A is done at 4 s. 0.11 lets it in with the 4 tokens that
-    step 1 has left; it gives way at step 2, where it needs 2 blocks and finds 1,
-    is let in with 7 tokens at step 3, and gives way again at step 4. Either way
+    0.33 admits B when A finishes at 4 s. 0.11 admits it with the 4 tokens that step 1
+    has left. B is preempted at step 2, where it needs 2 blocks and one is free, is
+    admitted with 7 tokens at step 3, and preempted again at step 4. In both versions
     it has 14 tokens to compute from 4 s on, in two steps.
     """
     policy = vllm(version=version, max_num_batched_tokens=8, max_num_seqs=4)
@@ -38,8 +38,8 @@ def test_an_admission_needs_room_for_its_first_chunk_or_for_all(
 
 @BOTH
 @pytest.mark.parametrize(("refund", "finish"), [(True, [8.0, 5.0, 5.0]), (False, [8.0, 5.0, 6.0])])
-def test_a_victim_gives_its_tokens_back_or_not(refund: bool, finish: list[float], leap: bool) -> None:
-    """3 tokens a step, 4 blocks of 4; V (3 in, 5 out) has the worst priority, then come A (3, 3), C (4, 1).
+def test_the_tokens_of_a_victim_are_refunded_or_not(refund: bool, finish: list[float], leap: bool) -> None:
+    """3 tokens a step, 4 blocks of 4; V (3 in, 5 out) has the worst priority, then A (3, 3), then C (4, 1).
 
     ====  ==========  ===============  ====================
     step  V           A                C
@@ -51,8 +51,8 @@ def test_a_victim_gives_its_tokens_back_or_not(refund: bool, finish: list[float]
     5     7th         5th              2 or 1 of 2
     ====  ==========  ===============  ====================
 
-    V holds two blocks by then, A and C one each. A needs a second at step 5, after
-    V has had its token of the step, and V gives way: C gets V's token or not. V
+    V then holds two blocks, A and C one each. A needs a second at step 5, after V was
+    scheduled for a token of the step, and V is preempted: C gets V's token or not. V
     has 7 tokens to compute, from step 6 on and, if C needs one of them, beside it.
     """
     policy = vllm(policy="priority", max_num_batched_tokens=3, max_num_seqs=4)
@@ -68,7 +68,7 @@ def test_a_victim_gives_its_tokens_back_or_not(refund: bool, finish: list[float]
     assert times(result, "finish") == finish
 
 
-def test_the_generations_are_told_apart() -> None:
+def test_the_generations_differ_in_these_settings() -> None:
     newest, older = (vllm(version=version, prefix_caching=True) for version in ("0.33", "0.11"))
     assert (newest.name, older.name) == ("vllm", "vllm-0.11")
     assert newest.scheduler.prefix_cache == PrefixCache(unknown_first=True)

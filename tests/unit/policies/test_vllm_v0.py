@@ -20,12 +20,12 @@ def test_decodes_wait_for_prompts(leap: bool) -> None:
 
 
 @BOTH
-def test_who_has_outgrown_a_step_makes_way_for_the_next_in_the_queue(leap: bool) -> None:
+def test_a_prompt_that_has_outgrown_a_step_is_dropped_for_the_next_in_the_queue(leap: bool) -> None:
     """20 tokens a step, 3 seats, 65 blocks of 1; A, B (1 in, 1 out), C, D (1, 20), E (10, 19), F (1, 1).
 
     Step 1 runs A, B and C, step 2 D and E. Then three decode: after step 2 + k they
     hold 12 + 3k blocks, 63 after step 19. At step 20 C and D take the last two, and
-    E gives way. Its 28 tokens fit no step any more, so it is dropped at step 21,
+    E is preempted. Its 28 tokens fit no step any more, so it is dropped at step 21,
     which goes to F's prompt; C and D have their last token at step 22.
     """
     policy = vllm_v0(max_num_batched_tokens=20, max_num_seqs=3)

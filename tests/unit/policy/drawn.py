@@ -38,7 +38,7 @@ from paceline.policy.expressions.tree import Expr, lift
 
 
 def found_in(expression: Expr, *fields: Expr) -> bool:
-    """Whether an expression looks at one of some fields."""
+    """Whether an expression reads one of some fields."""
     return any(field.same(part) for part in expression.walk() for field in fields)
 
 
@@ -123,7 +123,7 @@ def _grown(part: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
 def picks(
     known: dict[str, st.SearchStrategy[Expr]], *, bare: bool = False, accepts: bool = True, pools: bool = True
 ) -> st.SearchStrategy[Any]:
-    """Draw a pick(); `bare` ones always give somebody."""
+    """Draw a pick(); a `bare` one always picks an instance."""
     maybe = st.none() if bare else st.one_of(st.none(), known["truth"])
     within = st.sampled_from([None, "prefill", ("decode", "prefill")]) if pools else st.none()
     accept = maybe if accepts else st.none()
@@ -146,7 +146,7 @@ NAMES = st.sampled_from(["round_robin", "fewest_requests", "fewest_tokens"])
 
 GUARDED = st.builds(
     lambda key, where_: pick(min=key, where=where_), CANDIDATE["number"], CANDIDATE["truth"]
-)  # may give nobody, so that the next rule is reached
+)  # may pick no instance, so that the next rule is reached
 ARRIVAL = st.one_of(
     NAMES,
     picks(CANDIDATE, bare=True),

@@ -1,4 +1,4 @@
-"""The documents of the language say what the language is."""
+"""The documents of the policy language agree with the code."""
 
 from __future__ import annotations
 

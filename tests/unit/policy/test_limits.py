@@ -86,7 +86,7 @@ def deepest_policy() -> Policy:
     )
 
 
-def test_the_engine_reads_whatever_python_allows_even_on_a_small_stack() -> None:
+def test_the_engine_reads_all_that_python_allows_even_on_a_small_stack() -> None:
     policy = deepest_policy()
     failed: list[BaseException] = []
 

@@ -10,11 +10,10 @@ from paceline.policy import Policy, Pools, inst, migrate, pick, req
 
 
 def moved(pools: Pools, target: str) -> list[tuple[int, int]]:
-    """Return where requests were and where they went, after one look at four instances.
+    """Return the instances of requests before and after one run of a monitor over four instances.
 
-    Of the five that arrive at once, three are on the first instance and two on the second, as they take
-    turns over both and the fifth comes to the first; each has one token more of its prompt than the one
-    before it.
+    Of five requests that arrive at once, three are on the first instance and two on the second, in turn. Each
+    prompt is one token longer than the one before it.
     """
     policy = Policy(
         name="relieve",
@@ -41,7 +40,7 @@ def moved(pools: Pools, target: str) -> list[tuple[int, int]]:
 
 
 def test_each_source_is_paired_with_a_target_of_its_own() -> None:
-    """The first has three and goes to the first of the idle, the second to the other: one request each."""
+    """The first instance is paired with the first idle one, the second with the other: one request each."""
     assert moved(Pools(busy=2, idle=2), "idle") == [(0, 2), (1, 3)]
 
 

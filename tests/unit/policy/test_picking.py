@@ -1,4 +1,4 @@
-"""Picking among more instances than a rule looks at one by one."""
+"""Picking among more instances than a rule checks one by one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,8 @@ def trace() -> paceline.Trace:
 
 @pytest.mark.parametrize("most", [0, 3, 6, 12, 1_000])
 @pytest.mark.parametrize("field", ["kv_tokens", "requests"])
-def test_the_lowest_that_may_be_picked_is_whom_a_scan_in_python_picks(
-    trace: paceline.Trace, field: str, most: int
-) -> None:
-    """Nobody may be picked, a few may or all; where few may, the lowest are mostly not among them."""
+def test_a_pick_is_the_same_as_by_a_scan_in_python(trace: paceline.Trace, field: str, most: int) -> None:
+    """The condition holds for no instance, a few, or all; if for few, mostly not for the lowest."""
 
     def scan(request: Any, instances: Sequence[Any]) -> int:
         free = [index for index in range(INSTANCES) if instances[index].running <= most]

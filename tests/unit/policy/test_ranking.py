@@ -1,4 +1,4 @@
-"""Orders that rank: what is refused when they are built, and what the engine is told."""
+"""Ranked orders: what is refused when they are built, and their wire form."""
 
 from __future__ import annotations
 
@@ -126,13 +126,14 @@ STEADY = [
 
 
 @pytest.mark.parametrize("key", DRIFTS, ids=repr)
-def test_a_key_that_drifts_says_how_often_it_is_looked_at(key: Expr) -> None:
+def test_a_key_that_drifts_needs_a_refresh_interval(key: Expr) -> None:
     with pytest.raises(
         PolicyError, match=r"drifts. Give refresh=Refresh\(steps=\.\.\.\) or Refresh\(seconds"
     ):
         Scheduler(order=[key, Quantum(5).keys[1]])
     assert Scheduler(order=key, refresh=Refresh(steps=1)).ranks
-    assert Class("x", when=key > 3).when is not None  # a comparison changes at moments told ahead
+    # A comparison needs none: the moment at which it changes is known ahead.
+    assert Scheduler(classes=[Class("x", when=key > 3), Class("rest")]).ranks
 
 
 @pytest.mark.parametrize("key", STEADY, ids=repr)
@@ -171,7 +172,7 @@ def test_the_wire_of_a_ranked_queue_is_that_of_the_contract() -> None:
                 "hold": 0,
                 "keys": turns,
             },
-            {"when": None, "hold": 0, "keys": turns},  # whoever is in neither
+            {"when": None, "hold": 0, "keys": turns},  # requests in neither class
         ],
         "quantum": 500,
         "refresh": {"steps": 4, "ticks": 500_000_000_000},

@@ -1,4 +1,4 @@
-"""Rules that route: where each field may be used, whom they always find, and what the engine is told."""
+"""Routing rules: where each field may be used, which rules always pick, and the wire form."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ TRACE = Trace.from_columns(
 PLAIN = Trace.from_columns(arrival=[0.0], prompt_tokens=[5], output_tokens=[2])
 
 
-def test_the_engine_is_given_the_columns_that_a_policy_looks_at_and_no_others() -> None:
+def test_the_engine_gets_the_columns_that_a_policy_reads_and_no_others() -> None:
     routed = Policy(name="a", on_arrival=pick(min=inst.requests * req.score))
     assert set(columns(TRACE, Policy(name="a"))) == {"arrival_ticks", "prompt_tokens", "output_tokens"}
     assert columns(TRACE, routed)["score"].tolist() == [0.5, -1.0, 2.0]
@@ -321,7 +321,7 @@ def test_pools_need_a_cluster_of_their_size() -> None:
         replay(PLAIN, CLUSTER, Policy(name="a", pools=Pools(prefill=1, decode=1)))
 
 
-def test_a_pace_is_said_once() -> None:
+def test_a_pace_is_given_once() -> None:
     policy = Policy(name="a", pace=Pace(tpot=0.1))
     with pytest.raises(
         ConfigError, match=r"pace must be left out where the policy has one \(Pace\(tpot=0\.1\)\)"
@@ -329,7 +329,7 @@ def test_a_pace_is_said_once() -> None:
         replay(PLAIN, CLUSTER, policy, pace=Pace(tpot=0.2))
 
 
-def test_the_oracle_is_told_wherever_it_is_asked() -> None:
+def test_the_oracle_is_flagged_wherever_it_is_read() -> None:
     assert not Policy(name="a").uses_oracle
     assert Policy(name="a", on_arrival=pick(min=inst.requests * oracle.output_tokens)).uses_oracle
     assert Policy(name="a", scheduler=Scheduler(order=oracle.output_tokens)).uses_oracle
@@ -338,7 +338,7 @@ def test_the_oracle_is_told_wherever_it_is_asked() -> None:
     assert Policy(name="a", on_answering=LEAST.unless(oracle.output_tokens > 5)).uses_oracle
 
 
-def test_a_sight_of_the_whole_cluster_is_had_from_any_rule() -> None:
+def test_any_rule_may_read_the_whole_cluster() -> None:
     crowded = cluster.mean(inst.requests) > 2 * inst.requests
     policy = Policy(
         name="a", on_answering=LEAST.unless(cluster.any(inst.fits(req)) & (inst.here.requests < 2))

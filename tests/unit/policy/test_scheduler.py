@@ -1,4 +1,4 @@
-"""What a scheduler and its stages accept, refuse, and tell the engine."""
+"""What a scheduler and its stages accept and refuse, and their wire form."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_order_by_a_column_needs_the_column(order: Any) -> None:
     ("order", "finish"),
     [("arrival", [1.0, 2.0, 3.0]), ("score", [2.0, 3.0, 1.0]), ("priority", [3.0, 1.0, 2.0])],
 )
-def test_an_order_decides_who_is_admitted_first(order: Any, finish: list[float]) -> None:
+def test_an_order_decides_which_request_is_admitted_first(order: Any, finish: list[float]) -> None:
     scheduler = Scheduler(order=order, max_num_seqs=1)
     trace = paceline.Trace.from_columns(
         arrival=[0.0, 0.0, 0.0],

@@ -1,4 +1,4 @@
-"""Profiles of a device that says what it likes, and tiny ones of this machine where PyTorch is installed."""
+"""Profiles of a fake device, and tiny ones of this machine if PyTorch is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps that are decided when the one before them starts, by hand: a second a step."""
+"""Async scheduling, by hand: a step is decided when the one before it starts. A step takes a second."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import paceline
 def moments(
     ahead: bool, arrivals: list[float], output: list[int], blocks: int = 101
 ) -> list[tuple[float, float]]:
-    """When each request of one block's prompt is first scheduled and finishes."""
+    """Return when each request is first scheduled and when it finishes; prompts have one block."""
     trace = paceline.Trace.from_columns(
         arrival=arrivals, prompt_tokens=[16] * len(arrivals), output_tokens=output
     )
@@ -23,24 +23,24 @@ def moments(
     )
 
 
-def test_a_newcomer_waits_for_the_step_that_was_decided_already() -> None:
+def test_an_arrival_waits_for_the_step_that_is_decided_already() -> None:
     # It arrives in the step from 2 to 3. The one from 3 to 4 was decided at 2.
     assert moments(False, [0.0, 2.5], [9, 1])[1] == (3.0, 4.0)
     assert moments(True, [0.0, 2.5], [9, 1])[1] == (4.0, 5.0)
 
 
-def test_nobody_waits_where_nothing_runs() -> None:
+def test_a_request_does_not_wait_on_an_idle_instance() -> None:
     assert moments(True, [0.0, 50.0], [2, 2]) == [(0.0, 2.0), (50.0, 52.0)]
 
 
 @pytest.mark.parametrize(("ahead", "starts"), [(False, 3.0), (True, 3.0)])
 def test_an_empty_instance_catches_up_at_once(ahead: bool, starts: float) -> None:
-    # Two usable blocks: the second fits only when the first is done, and then nothing else runs.
+    # Two usable blocks: the second fits only when the first has finished, and then nothing else runs.
     assert moments(ahead, [0.0, 0.5], [3, 1], blocks=3)[1][0] == starts
 
 
 def test_memory_that_comes_free_counts_a_step_later() -> None:
-    # Four usable blocks, two each: the third fits when the first is done, at 3, while the second runs on.
+    # Four usable blocks, two each: the third fits when the first finishes, at 3, while the second still runs.
     arrivals, output = [0.0, 0.0, 0.5], [3, 9, 1]
     assert moments(False, arrivals, output, blocks=5)[2][0] == 3.0
     assert moments(True, arrivals, output, blocks=5)[2][0] == 4.0

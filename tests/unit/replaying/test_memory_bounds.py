@@ -1,4 +1,4 @@
-"""Memory is taken as it is used, or a bound with a reason is an error before it is."""
+"""Memory is allocated as it is used; a size above a bound is an error before any allocation."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import paceline
 
 
 def cached(block_tokens: int, trace: paceline.Trace) -> list[int]:
-    """Prompt tokens that each request's first lookup found."""
+    """Return the prompt tokens that each request's first lookup found."""
     instance = paceline.Instance(
         cost=paceline.Affine(step_s=0.001), num_blocks=1001, block_tokens=block_tokens
     )
@@ -20,7 +20,7 @@ def cached(block_tokens: int, trace: paceline.Trace) -> list[int]:
 
 
 def arriving(prompts: list[int], outputs: list[int] | None = None, **columns: Any) -> paceline.Trace:
-    """Requests so far apart that each finds the one before done."""
+    """Return requests so far apart that each arrives after the one before has finished."""
     return paceline.Trace.from_columns(
         arrival=[10.0 * i for i in range(len(prompts))],
         prompt_tokens=prompts,
@@ -53,7 +53,7 @@ def test_sizes_that_do_not_go_together_are_refused() -> None:
 
 
 def test_a_turn_finds_the_whole_turn_before_it() -> None:
-    # 32 + 17 tokens, the last of which has no KV: three full blocks. The third turn does not go on from
+    # 32 + 17 tokens, the last of which has no KV: three full blocks. The third turn does not continue
     # the second, which had 64 + 1 tokens, and the last is of another session.
     trace = arriving([32, 64, 40, 64], [17, 1, 1, 1], session=["a", "a", "a", "b"])
     assert cached(16, trace) == [0, 48, 0, 0]
@@ -74,6 +74,6 @@ def test_a_real_trace_of_512_token_blocks(shared: Path) -> None:
         known = max((k for k in range(len(row) + 1) if tuple(row[:k]) in seen or k == 0), default=0)
         most.append(min(known * 512, length - 1))
         seen.update(tuple(row[:k]) for k in range(1, len(row) + 1))
-    # Nobody can find more than what came before it had; and the trace is known for much reuse.
+    # No request can find more than the requests before it had; and the trace is known for much reuse.
     assert all(hit <= bound for hit, bound in zip(hits, most, strict=True))
     assert sum(hits) > 0

@@ -38,6 +38,8 @@ def test_reasoning_that_uses_all_tokens_up_leaves_no_answer() -> None:
 
 
 @pytest.mark.parametrize(("reasoning", "told"), [(None, False), ([3, 1], True)])
-def test_the_summary_tells_of_it_where_the_trace_does(reasoning: list[int] | None, told: bool) -> None:
+def test_the_summary_has_the_metrics_of_reasoning_if_the_trace_has_it(
+    reasoning: list[int] | None, told: bool
+) -> None:
     metrics = replayed(reasoning).summary()["metric"].to_list()
     assert ("ttfat" in metrics) is told

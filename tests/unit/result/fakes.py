@@ -94,7 +94,7 @@ class Request:
 def served(
     arrival: float, scheduled: float, first_token: float, finish: float, *, output: int, **others: Any
 ) -> Request:
-    """A finished request whose gaps are all alike."""
+    """A finished request with equal gaps."""
     gap = (finish - first_token) / (output - 1) if output > 1 else float("inf")
     times = {"arrival": arrival, "scheduled": scheduled, "first_token": first_token, "finish": finish}
     return Request(

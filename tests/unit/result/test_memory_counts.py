@@ -1,4 +1,4 @@
-"""What the engine says of the prefix cache and of swapping reaches the result, and survives a file."""
+"""The engine's counters of the prefix cache and of swapping are in the result, and survive saving."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def crowded(cpu_blocks: int) -> Result:
     return replayed(trace, policies.vllm_v0(preemption=Swap(cpu_blocks=cpu_blocks)), blocks=60)
 
 
-def test_what_is_swapped_out_comes_back() -> None:
+def test_what_is_swapped_out_is_swapped_in() -> None:
     totals = crowded(cpu_blocks=60).totals()
     assert totals.finished == 2
     assert totals.swapped_out_blocks == totals.swapped_in_blocks > 0

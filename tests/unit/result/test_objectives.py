@@ -53,7 +53,7 @@ def test_goodput_counts_over_the_drain_too() -> None:
     assert result_of([GOOD, LATE, SLOW]).goodput(CHAT) == pytest.approx(1 / 6)
 
 
-def test_nobody_arrived() -> None:
+def test_without_arrivals_nothing_is_attained() -> None:
     result = result_of([Request(arrival=5, status=NOT_ARRIVED)], end=1.0)
     assert math.isnan(result.attainment(CHAT))
     assert result.goodput(CHAT) == 0.0

@@ -1,4 +1,4 @@
-"""A row a request: seconds from the trace's start, and null where nothing happened."""
+"""One row for each request: seconds from the trace's start, null for what did not happen."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_nothing_is_computed_before_it_is_asked_for() -> None:
             self.frame = frame
 
         def __getattr__(self, name: str) -> object:
-            raise AssertionError(f"asked the trace for its {name} before anyone asked the result")
+            raise AssertionError(f"read the trace's {name} before any column of the result was read")
 
     requests = [served(0, 0, 1, 2, output=2)]
     outcome = outcome_of(requests)

@@ -65,7 +65,7 @@ def test_rates_of_a_replay_cut_short_run_to_the_cut() -> None:
     assert totals.requests_per_s == 2 / 10
     assert totals.output_tokens == 3 + 5 + 7
     assert totals.output_tokens_per_s == 15 / 10
-    # The prompts of those with a first token; neither the waiting nor the rejected.
+    # Prompts of requests with a first token, not of waiting or rejected requests.
     assert totals.total_tokens_per_s == (100 + 200 + 300 + 15) / 10
 
 
@@ -146,7 +146,7 @@ def test_without_a_prefix_cache_its_hit_rate_is_zero() -> None:
 
 
 @pytest.mark.parametrize(("order", "looked"), [("longest_output", True), ("arrival", False)])
-def test_a_policy_that_looked_at_an_oracle_is_told_on(order: Any, looked: bool) -> None:
+def test_a_policy_that_read_the_oracle_is_flagged(order: Any, looked: bool) -> None:
     requests = MIXED[:1]
     policy = Policy(name="mine", scheduler=Scheduler(order=order))
     result = Result.from_outcome(

@@ -143,7 +143,7 @@ def test_a_part_that_is_not_described_is_refused(tmp_path: Path, asked: dict[str
         workload.trace(**asked)
 
 
-def test_a_window_in_which_nobody_speaks_is_no_trace(tmp_path: Path) -> None:
+def test_a_window_without_requests_is_no_trace(tmp_path: Path) -> None:
     files = _files(**{"chunk-12-trace.csv": "0,0,0,,0,0\n"})
     with pytest.raises(TraceError, match=r"no client sends anything in \[600, 1200\) s"):
         read_servegen(_folder(tmp_path / "r1", files)).trace(start_s=600, span_s=600, seed=1)

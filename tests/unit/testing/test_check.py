@@ -1,4 +1,4 @@
-"""`check` passes what the engine gives, and finds each thing that is then tampered with."""
+"""`check` passes the engine's results, and finds each value that is changed in one."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_counter_that_breaks_an_invariant_is_found(
         check(tampered(result, counters={name: before + change}))
 
 
-def test_tokens_that_no_gap_stands_for_are_found(result: Result) -> None:
+def test_tokens_without_a_gap_are_found(result: Result) -> None:
     other = paceline.replay(
         Trace.from_columns(arrival=[0.0], prompt_tokens=[5], output_tokens=[5]),
         Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.010), num_blocks=9)]),
@@ -137,7 +137,7 @@ def test_tokens_that_no_gap_stands_for_are_found(result: Result) -> None:
         check(crossed)
 
 
-def test_of_several_the_lowest_number_and_the_earliest_request_is_told(result: Result) -> None:
+def test_of_several_the_lowest_number_and_the_earliest_request_are_reported(result: Result) -> None:
     both = tampered(tampered(result, 1, ttft=9.0), 0, generated_tokens=29)
     with pytest.raises(BrokenInvariant) as caught:
         check(both)

@@ -1,4 +1,4 @@
-"""`assert_equivalent` passes exact policies, and tells the first difference of what is not."""
+"""`assert_equivalent` passes exact policies, and names the first difference of any other."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def cluster() -> paceline.Cluster:
         (7, "rows in another order", lambda calls, leap: calls == 8),
     ],
 )
-def test_a_difference_is_told_with_its_request_and_column(
+def test_a_difference_is_reported_with_its_request_and_column(
     number: int, statement: str, differs: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = equivalence.replay

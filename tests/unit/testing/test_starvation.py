@@ -1,4 +1,4 @@
-"""Passing requests over is measured, and told from waiting."""
+"""Starvation: requests passed over by later ones, as opposed to requests that only wait."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def ranked(priority: list[int], arrival: list[float] | None = None, output: int 
 PRIORITY = paceline.policies.vllm(policy="priority", max_num_seqs=1)
 
 
-def test_it_counts_from_the_first_who_came_later_to_ones_own_turn() -> None:
+def test_it_counts_from_the_first_later_request_to_the_requests_own_start() -> None:
     # One at a time, half a second each: 0 runs, then 2, 3 and 4 go ahead of 1.
     waited = overtaken_s(paceline.replay(ranked([0, 9, 1, 2, 3]), cluster(), PRIORITY))
     assert waited.round(9).tolist() == [0.0, 3 * 5 * STEP_S, 0.0, 0.0, 0.0]
 
 
-def test_who_is_never_let_in_counts_up_to_the_end() -> None:
+def test_a_request_that_is_never_admitted_counts_up_to_the_end() -> None:
     result = paceline.replay(ranked([0, 9, 1, 2, 3]), cluster(), PRIORITY, until=1.25)
     assert overtaken_s(result).round(9).tolist()[1] == 1.25 - 0.5
 
 
-def test_first_come_first_served_passes_nobody_over_however_long_they_wait() -> None:
+def test_first_come_first_served_passes_no_request_over() -> None:
     trace = ranked([0] * 50)
     policy = paceline.policies.vllm(max_num_seqs=1)
     result = paceline.replay(trace, cluster(), policy)
@@ -48,7 +48,7 @@ def test_first_come_first_served_passes_nobody_over_however_long_they_wait() -> 
     assert_no_starvation(policy, bound_s=1e-9, trace=trace, cluster=cluster())
 
 
-def test_who_is_served_elsewhere_passes_nobody_over() -> None:
+def test_a_request_on_another_instance_passes_no_request_over() -> None:
     # In turn: 0 and 2 go to the first instance, 1 and 3 to the second.
     trace = ranked([0, 0, 0, 0], arrival=[0.0, 0.3, 0.31, 0.9])
     policy = paceline.policies.vllm(max_num_seqs=1, routing="round_robin")

@@ -1,4 +1,4 @@
-"""What the strategies promise to make common is common."""
+"""The strategies often draw the events that they promise to make common."""
 
 from __future__ import annotations
 

@@ -84,9 +84,17 @@ def test_a_rate_that_is_set_is_the_rate(arrival: list[float], rate: float) -> No
     assert trace.at_rate(rate=rate).rate_per_s == pytest.approx(rate, rel=1e-6)
 
 
-@pytest.mark.parametrize("bad", [{}, {"scale": 2.0, "rate": 3.0}, {"scale": 0.0}, {"rate": float("inf")}])
-def test_at_rate_takes_one_positive_number(bad: dict[str, float]) -> None:
-    with pytest.raises(TraceError):
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({}, "exactly one of scale and rate, was scale=None, rate=None"),
+        ({"scale": 2.0, "rate": 3.0}, r"exactly one of scale and rate, was scale=2\.0, rate=3\.0"),
+        ({"scale": 0.0}, r"scale must be a positive finite number, was 0\.0"),
+        ({"rate": float("inf")}, "rate must be a positive finite number, was inf"),
+    ],
+)
+def test_at_rate_takes_one_positive_number(bad: dict[str, float], message: str) -> None:
+    with pytest.raises(TraceError, match=message):
         trace_of(0.0, 1.0).at_rate(**bad)
 
 

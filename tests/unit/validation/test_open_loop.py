@@ -64,7 +64,7 @@ def test_the_front_end_lengthens_what_begins_with_the_sending_by_itself(folder: 
         predict_means(run, Roofline(), frontend_s=-1.0)
 
 
-def test_a_server_with_fewer_seats_keeps_requests_waiting(folder: Path) -> None:
+def test_with_fewer_seats_requests_queue(folder: Path) -> None:
     write(folder, "burst", *((i, 1000, 11, 60_000, 160_000, "ok") for i in range(40)))
     run = read_open_loop(folder)[0]
     one = predict_means(run, Roofline(), server=Server(max_num_seqs=1))

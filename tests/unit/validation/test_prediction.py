@@ -1,4 +1,4 @@
-"""The two measured runs, replayed by the engine: how far off the issue lets the means be."""
+"""The two measured runs, replayed by the engine: means are within the stated tolerance."""
 
 from __future__ import annotations
 

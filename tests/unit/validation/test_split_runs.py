@@ -1,4 +1,4 @@
-"""Runs on two GPUs, made by hand: what a split model's steps cost, and what its folder tells."""
+"""Runs on two GPUs, made by hand: step costs of a split model, and the settings in its folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def make_run(folder: Path, config: dict[str, Any], engine: dict[str, Any], **fil
     for name, content in files.items():
         (profile / f"{name}.csv").write_text(content)
     settings = {
-        "model": "somebody/unheard-of",
+        "model": "unknown/unheard-of",
         "engine_kwargs": {"max_num_seqs": 8, "max_num_batched_tokens": 64, **engine},
         "link": {"bandwidth_gb_per_s": 1.0, "latency_us": 3.0},
     }
@@ -226,9 +226,9 @@ def test_an_idle_rank_takes_part_with_one_token(tmp_path: Path) -> None:
     assert end - first == pytest.approx(2 * (alone_us(1) + shared_us(2)), rel=1e-3)
 
 
-def test_who_arrives_in_a_step_of_the_other_starts_after_it(tmp_path: Path) -> None:
+def test_a_request_that_arrives_in_a_step_of_the_other_rank_starts_after_it(tmp_path: Path) -> None:
     (first, _), (second, _) = lockstep_run(tmp_path / "run", [(0, 32, 3), (1, 2, 3)])
-    # The first rank's step goes on without the second. The next has a decode, as long as the prompt of two.
+    # The first rank's step continues without the second. The next has a decode, as long as the prompt of two.
     assert second == pytest.approx(first - 1 + alone_us(1) + shared_us(2 + 2), rel=1e-3)
 
 

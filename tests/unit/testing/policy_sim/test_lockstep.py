@@ -7,7 +7,7 @@ from paceline.testing.reference.policy_sim import TraceRequest, replay
 
 
 def test_all_steps_last_as_long_as_the_slowest_and_what_they_share() -> None:
-    """Parts take 10 + 1 a token; what is shared takes 2 ticks a token. The first step has 4 and 8 tokens.
+    """A rank's part takes 10 + 1 a token; the shared part takes 2 a token. The first step has 4 and 8 tokens.
 
     Row 2 arrives at 3 on an instance that idles until all steps have ended.
     """
@@ -16,7 +16,7 @@ def test_all_steps_last_as_long_as_the_slowest_and_what_they_share() -> None:
     config = {**cluster(*parts), "lockstep": {"shared": shared, "padded": 0}}
     requests = [TraceRequest(0, 4, 2), TraceRequest(0, 8, 1), TraceRequest(3, 1, 1)]
     outcome = replay(config, requests)
-    first = 18 + 2 * (4 + 8 + 1)  # the instance without work takes part with a token
+    first = 18 + 2 * (4 + 8 + 1)  # the idle instance takes part with one token
     assert outcome.requests[0].token_times[0] == outcome.requests[1].token_times[0] == first
     assert outcome.requests[2].scheduled == first
     second = first + 11 + 2 * 3

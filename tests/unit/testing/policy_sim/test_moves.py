@@ -1,4 +1,4 @@
-"""Moves between instances in the reference: transfers, landings and monitors, worked out by hand.
+"""Migrations between instances in the reference: transfers and monitors, worked out by hand.
 
 A step takes a tick, a token of KV has one byte, and links carry a byte a tick unless said otherwise.
 """
@@ -45,7 +45,7 @@ def test_a_request_that_moves_takes_its_kv_along() -> None:
 
 
 def test_transfers_queue_for_the_port() -> None:
-    """Three leave at 2 with 5 tokens each: the port is theirs from 2, 7 and 12."""
+    """Three requests migrate at 2 with 5 tokens each: their transfers start at 2, 7 and 12."""
     requests = [TraceRequest(0, 4, 5, reasoning_tokens=2) for _ in range(3)]
     assert [request.token_times[2:] for request in moved(requests).requests] == [
         [11, 12, 13],
@@ -63,7 +63,7 @@ def test_blocks_stay_taken_at_the_source_until_the_transfer_ends() -> None:
 
 
 def landing_on_a_busy_instance(preemption: Wire | None) -> Outcome:
-    """The second lands at 2 on an instance whose one seat is taken until 20, with 5 tokens of KV."""
+    """The second arrives by migration at 2, with 5 tokens of KV; the target's one seat is taken until 20."""
     config = cluster(
         instance(),
         instance(seats=1, preemption=preemption),
@@ -74,27 +74,27 @@ def landing_on_a_busy_instance(preemption: Wire | None) -> Outcome:
     return replay(config, requests)
 
 
-def test_who_cannot_come_in_on_landing_waits_in_the_cpus_memory() -> None:
-    """Its 5 blocks are copied back when it comes in at 20, at 2 ticks each; they were never copied out."""
+def test_a_migrated_request_that_is_not_admitted_waits_in_swap_space() -> None:
+    """Its 5 blocks are copied in at its admission at 20, at 2 ticks each; they were never copied out."""
     outcome = landing_on_a_busy_instance(swap(100, out=7, back=2))
     assert outcome.requests[1].token_times == [1, 2, 31, 32, 33]
     parts = split(outcome.requests[1])
     assert (parts.blocking, parts.transfer, parts.preempted, parts.executed) == (18, 0, 0, 15)
 
 
-def test_without_swap_who_landed_comes_in_at_no_charge() -> None:
+def test_without_swap_a_migrated_request_is_admitted_at_no_charge() -> None:
     assert landing_on_a_busy_instance(None).requests[1].token_times == [1, 2, 21, 22, 23]
 
 
-def test_who_landed_and_finds_the_cpus_memory_full_is_computed_again() -> None:
+def test_a_migrated_request_is_recomputed_if_the_swap_space_is_full() -> None:
     outcome = landing_on_a_busy_instance(swap(4, out=7, back=2))
     assert outcome.requests[1].token_times == [1, 2, 21, 22, 23]
     assert outcome.replicas[1].scheduler.memory.swap_overflows == 1
     assert outcome.replicas[1].steps[-3][1] == [[1, 6, 0]]
 
 
-def test_a_monitors_choice_leaves_at_the_end_of_the_step() -> None:
-    """Steps end at 2, 4 and 6; the monitor looks at 5. At 6 there are 12 tokens of KV, that land at 18."""
+def test_a_monitors_choice_migrates_at_the_end_of_the_step() -> None:
+    """Steps end at 2, 4 and 6; the monitor runs at 5. At 6 there are 12 tokens of KV; they arrive at 18."""
     config = cluster(
         instance(step=2),
         instance(step=2),
@@ -124,8 +124,8 @@ def test_a_live_migration_copies_while_the_request_runs() -> None:
     assert [(move.left, move.landed) for move in request.transfers] == [(18, 19)]
 
 
-def test_a_live_migration_leaves_once_little_is_left() -> None:
-    """As above, but 4 blocks are little: what came since the first copy is 7, since the second 4."""
+def test_a_live_migration_completes_once_little_is_left_to_copy() -> None:
+    """As above, but 4 blocks count as little: 7 were added since the first copy, 4 since the second."""
     live = {"stages": 9, "last_blocks": 4}
     config = cluster(
         instance(),
@@ -138,8 +138,8 @@ def test_a_live_migration_leaves_once_little_is_left() -> None:
     assert [(move.left, move.landed) for move in request.transfers] == [(16, 18)]
 
 
-def test_a_live_migration_of_who_finishes_meanwhile_is_dropped() -> None:
-    """14 tokens take from 5 to 19, and the request is done at 12."""
+def test_a_live_migration_of_a_request_that_finishes_is_dropped() -> None:
+    """Copying 14 tokens takes from 5 to 19, and the request finishes at 12."""
     live = {"stages": 3, "last_blocks": 1}
     config = cluster(
         instance(),

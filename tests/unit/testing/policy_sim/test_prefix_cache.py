@@ -18,7 +18,7 @@ def replayed(requests: list[TraceRequest], *, blocks: int, block_tokens: int = 1
     return replay(cluster(one), requests)
 
 
-def test_a_prompt_hits_what_came_before_it_all_but_its_last_token() -> None:
+def test_a_prompt_hits_the_blocks_of_earlier_prompts_but_never_its_last_token() -> None:
     ids = (5, 6, 7, 8)
     outcome = replayed([TraceRequest(0, 4, 1, 0, ids), TraceRequest(3, 4, 1, 0, ids)], blocks=10)
     assert [request.hit_tokens for request in outcome.requests] == [0, 3]
@@ -50,7 +50,7 @@ def test_a_turn_hits_what_was_said_before_it_once_that_is_finished() -> None:
 def test_the_end_of_the_least_recently_freed_chain_is_reused_first() -> None:
     """Six blocks. Rows 0 and 1 leave three each; row 2 takes two, those of row 0's end.
 
-    So row 3 finds one of its three; for the others it takes row 1's, which come next, and row 4 finds none.
+    So row 3 finds one of its three; for the others it evicts row 1's, which are next, and row 4 finds none.
     """
     requests = [
         TraceRequest(0, 3, 1, 0, (1, 2, 3)),

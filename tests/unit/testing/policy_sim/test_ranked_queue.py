@@ -34,7 +34,7 @@ def below(name: str, limit: float) -> Wire:
     return op("lt", field(name), const(limit))
 
 
-def test_who_falls_into_a_worse_class_gives_way_to_who_waits() -> None:
+def test_a_request_that_falls_into_a_worse_class_is_displaced_by_a_waiting_one() -> None:
     """One seat. A leaves the first class at 7 tokens of context, at 3; B has waited since 2."""
     ranks = order(a_class(when=below("req.context_tokens", 7)), a_class())
     outcome = replayed(
@@ -60,7 +60,7 @@ def test_quanta_are_counted_from_when_a_class_was_entered() -> None:
 
 
 def test_a_class_that_holds_keeps_a_request_for_its_tokens() -> None:
-    """One seat. Who has waited 3 ticks goes first for 2 tokens, then the lower score does again."""
+    """One seat. A request that has waited 3 ticks goes first for 2 tokens; then the lower score does."""
     waited = op("ge", field("req.waiting_s"), const(3 * TICK_S))
     ranks = order(a_class(when=waited, hold=2), a_class(field("req.score")))
     outcome = replayed(
@@ -73,8 +73,8 @@ def test_a_class_that_holds_keeps_a_request_for_its_tokens() -> None:
     assert tokens(outcome) == [[1, 2, 3, 6, 7, 8, 11], [4, 5, 9, 10]]
 
 
-def test_keys_that_drift_are_looked_at_when_they_are_refreshed() -> None:
-    """One seat for the least time attained, looked at every four steps; ties go to the earlier row."""
+def test_keys_that_drift_are_evaluated_when_they_are_refreshed() -> None:
+    """One seat for the least attained time, evaluated every four steps; ties go to the earlier row."""
     ranks = order(a_class(field("req.attained_s")), steps=4)
     outcome = replayed(
         [TraceRequest(0, 1, 8), TraceRequest(0, 1, 8)],
@@ -86,7 +86,7 @@ def test_keys_that_drift_are_looked_at_when_they_are_refreshed() -> None:
     assert tokens(outcome) == [[1, 2, 3, 4, 9, 10, 11, 12], [5, 6, 7, 8, 13, 14, 15, 16]]
 
 
-def test_refreshes_by_time_come_with_the_first_step_at_or_after_each_multiple() -> None:
+def test_a_refresh_by_time_is_at_the_first_step_at_or_after_each_multiple() -> None:
     """Steps start at 0, 3, 6, 9, ...: multiples of 4 are seen at 0, 6, 9 and 12."""
     ranks = order(a_class(field("req.attained_s")), ticks=4)
     outcome = replayed(
@@ -109,10 +109,10 @@ WORSE_TWICE = [
 ]
 
 
-def test_as_many_of_the_worse_give_way_as_a_better_one_needs() -> None:
-    """Of 10 blocks, 6 are held at 1 and 9 once each has its next; the last comer needs 5.
+def test_as_many_worse_requests_are_displaced_as_a_better_one_needs() -> None:
+    """Of 10 blocks, 6 are held at 1 and 9 once each has its next; the last arrival needs 5.
 
-    The worst gives way, then the second worst, and of each the 2 blocks it held before are copied.
+    The worst is displaced, then the second worst; of each, the 2 blocks it held before are copied.
     """
     ranks = order(a_class(field("req.priority")))
     outcome = replayed(
@@ -123,20 +123,20 @@ def test_as_many_of_the_worse_give_way_as_a_better_one_needs() -> None:
     assert outcome.requests[0].token_times[:2] == [1, 42]
 
 
-def test_more_than_a_step_may_displace_lets_nobody_in() -> None:
+def test_if_more_must_be_displaced_than_a_step_may_no_request_is_admitted() -> None:
     ranks = order(a_class(field("req.priority")))
     outcome = replayed(WORSE_TWICE, blocks=10, order=ranks, admission=displace(most=1), preemption=PLENTY)
     assert outcome.replicas[0].steps[1][1:4] == [[[0, 1, 2], [1, 1, 2], [2, 1, 2]], [], [0, 0]]
 
 
-def test_nobody_is_displaced_while_its_condition_does_not_hold() -> None:
+def test_no_request_is_displaced_while_the_condition_does_not_hold() -> None:
     ranks = order(a_class(field("req.priority")))
     crowded = op("ge", field("inst.running"), const(4))
     outcome = replayed(WORSE_TWICE, blocks=10, order=ranks, admission=displace(crowded), preemption=PLENTY)
     assert outcome.replicas[0].steps[1][2] == []
 
 
-def test_where_blocks_lack_the_worst_gives_way_wherever_it_stands() -> None:
+def test_without_free_blocks_the_worst_is_preempted_at_any_position() -> None:
     """Two of 3 blocks each fill 6. At the next step both need another: the first is the worse one."""
     ranks = order(a_class(field("req.priority")))
     outcome = replayed(
@@ -147,12 +147,12 @@ def test_where_blocks_lack_the_worst_gives_way_wherever_it_stands() -> None:
     )
     steps = outcome.replicas[0].steps
     assert steps[1] == [1, [[1, 1, 3]], [0], [3, 0], 2]
-    # B is done at 17; A comes back with its 3 blocks and room for the next token.
+    # B finishes at 17; A is resumed with its 3 blocks and one for the next token.
     assert steps[2] == [17, [[0, 1, 3]], [], [0, 3], 2]
     assert tokens(outcome) == [[1, 33, 34, 35], [1, 17]]
 
 
-def test_who_does_not_fit_in_the_cpus_memory_is_computed_again() -> None:
+def test_a_request_that_does_not_fit_in_swap_space_is_recomputed() -> None:
     ranks = order(a_class(field("req.priority")))
     outcome = replayed(
         [TraceRequest(0, 3, 4, priority=9), TraceRequest(0, 3, 2, priority=1)],

@@ -79,8 +79,8 @@ def test_a_step_with_prefills_has_no_decodes_where_they_exclude_each_other() -> 
 def test_a_half_done_prefill_is_not_swapped_in_beside_decodes_that_exclude_it() -> None:
     """Of 16 blocks, rows 0, 1 and 2 hold 2, 8 and 6 at 3: row 2 lacks two for its prompt, and waits.
 
-    So rows 0 and 1 decode, and row 2 gives way. There would be room for it again from 5 on, when row 1
-    is done. Row 0 decodes until 14.
+    So rows 0 and 1 decode, and row 2 is preempted. It would fit again from 5 on, when row 1 finishes. Row 0
+    decodes until 14.
     """
     outcome = replayed(
         [TraceRequest(0, 2, 12), TraceRequest(0, 8, 3), TraceRequest(0, 8, 1)],
@@ -100,10 +100,10 @@ def test_a_half_done_prefill_is_not_swapped_in_beside_decodes_that_exclude_it() 
 
 
 def test_a_swapped_prefill_needs_blocks_for_all_that_it_computes() -> None:
-    """Of 16 blocks, rows 0, 1 and 2 hold 3, 5 and 8 at 2, and row 2 gives way with 8 of its 12 tokens.
+    """Of 16 blocks, rows 0, 1 and 2 hold 3, 5 and 8 at 2, and row 2 is preempted with 8 of its 12 tokens.
 
-    At 3 row 1 is done and 11 blocks are free: room for what row 2 had, not for what it has to compute.
-    It comes back at 10, when row 0 is done.
+    At 3 row 1 finishes and 11 blocks are free: enough for the tokens row 2 had, not for those it has to
+    compute. It is swapped in at 10, when row 0 finishes.
     """
     outcome = replayed(
         [TraceRequest(0, 2, 10), TraceRequest(0, 4, 3), TraceRequest(0, 12, 1)],
@@ -120,8 +120,8 @@ def test_a_swapped_prefill_needs_blocks_for_all_that_it_computes() -> None:
     assert rows(outcome)[-1] == [10, [[2, 4, 8]], [], [0, 8], 4]
 
 
-def test_copies_are_charged_to_the_step_that_is_formed_where_all_gave_way() -> None:
-    """Both need a block at 1 and none is free: row 1 gives way, then row 0 finds two free.
+def test_copies_are_charged_to_the_step_that_is_formed_after_all_were_preempted() -> None:
+    """Both need a block at 1 and none is free: row 1 is preempted, then row 0 finds two free.
 
     Each block out takes 10 ticks; the two of row 1 are copied before the step at 1.
     """
@@ -145,8 +145,8 @@ def test_a_batch_is_gathered_until_it_is_full_or_the_first_has_waited() -> None:
     assert tokens(outcome) == [[11], [11], [23], [23], [23], [34]]
 
 
-def test_decodes_that_lost_their_turn_stand_before_those_that_ran() -> None:
-    """Decodes first in the order: the prompt of row 1 goes on behind row 0, admitted after it."""
+def test_decodes_that_were_not_scheduled_stand_before_those_that_ran() -> None:
+    """Decodes first in the order: the prompt of row 1 is scheduled behind row 0, admitted after it."""
     outcome = replayed(
         [TraceRequest(0, 9, 2), TraceRequest(0, 2, 6)],
         admit(),
@@ -159,19 +159,19 @@ def test_decodes_that_lost_their_turn_stand_before_those_that_ran() -> None:
     assert [[entry[0] for entry in row[1]] for row in rows(outcome)][:3] == [[0, 1], [1, 0], [1, 0]]
 
 
-def test_a_victim_may_come_back_in_its_step_unless_it_is_queued_late() -> None:
-    """Of 5 blocks rows 0 and 1 hold 4 at 1. Row 0 takes the fifth, and row 1 finds none: it gives way."""
+def test_a_victim_may_be_resumed_in_its_step_unless_it_is_requeued_after_the_step() -> None:
+    """Of 5 blocks rows 0 and 1 hold 4 at 1. Row 0 takes the fifth, and row 1 finds none: it is preempted."""
     requests = [TraceRequest(0, 2, 2), TraceRequest(0, 2, 2), TraceRequest(1, 1, 1)]
     soon, late = (
         replayed(requests, RUNNING, admit(), blocks=5, allocation="chunk", requeue_late=late)
         for late in (False, True)
     )
     assert rows(soon)[1] == [1, [[0, 1, 2]], [1], [0, 0], 2]
-    # Its place at the head of the queue is only taken once row 2 is in.
+    # It is queued at the head only after row 2 was admitted.
     assert rows(late)[1] == [1, [[0, 1, 2], [2, 1, 0]], [1], [0, 0], 1]
 
 
-def test_requests_behind_one_that_gave_way_to_itself_sit_the_step_out() -> None:
+def test_requests_behind_one_that_preempted_itself_are_not_scheduled() -> None:
     """A block holds two tokens; at 2 row 0 needs one, and the worst by priority is itself."""
     requests = [TraceRequest(0, 3, 4, priority=1), TraceRequest(0, 2, 4)]
     rules: dict[str, Any] = {"victim": "worst", "blocks": 6, "allocation": "chunk"}
@@ -179,7 +179,7 @@ def test_requests_behind_one_that_gave_way_to_itself_sit_the_step_out() -> None:
     stops = replayed(requests, RUNNING, admit(unless_preempted=True), stop_at_own_preemption=True, **rules)
     own = next(i for i, row in enumerate(rows(goes_on)) if row[2] == [0])
     assert [entry[0] for entry in rows(goes_on)[own][1]] == [1]
-    # No request is left to run in it, so that it is formed again, with what came free.
+    # No request is left to run in the step, so it is formed again, with the freed blocks.
     assert rows(stops)[own][1][0][0] == 1
 
 
@@ -189,14 +189,14 @@ def test_prefills_go_through_groups_of_layers_beside_decodes() -> None:
     stages = [decodes(charged=False), layered(5, 2)]
     one["scheduler"] |= {"stages": stages, "order": {"kind": "arrival"}, "victim": "latest"}
     outcome = replay(cluster(one), [TraceRequest(0, 10, 2), TraceRequest(7, 10, 1)])
-    # Row 1 comes in at 10, beside row 0's last token: 1 + 6, and 4.
+    # Row 1 is admitted at 10, beside row 0's last token: 1 + 6, and 4.
     assert tokens(outcome) == [[10, 17], [21]]
     assert [step.group for step in outcome.replicas[0].formed_steps] == [(0, 2), (1, 2), (0, 2), (1, 2)]
     assert outcome.replicas[0].counts.prefill_tokens == 20
 
 
-def test_a_newcomer_waits_for_the_step_that_is_decided_already() -> None:
-    """Steps of 10: row 1 arrives at 5, after the step from 0 has started; it comes in at 20, not at 10."""
+def test_an_arrival_waits_for_the_step_that_is_decided_already() -> None:
+    """Steps of 10: row 1 arrives at 5, after the step from 0 has started; it is admitted at 20, not at 10."""
     requests = [TraceRequest(0, 2, 5), TraceRequest(5, 2, 1)]
     plain, ahead = (
         replayed(requests, RUNNING, admit(), step=10, schedule_ahead=ahead) for ahead in (False, True)
@@ -205,8 +205,8 @@ def test_a_newcomer_waits_for_the_step_that_is_decided_already() -> None:
     assert tokens(ahead)[1] == [30]
 
 
-def test_memory_of_a_request_that_is_done_counts_from_the_step_after_the_next() -> None:
-    """Row 1 fits only without row 0, which is done at 10; the step at 10 is decided already, and empty."""
+def test_blocks_of_a_finished_request_are_free_from_the_step_after_the_next() -> None:
+    """Row 1 fits only without row 0, which finishes at 10; the step at 10 is decided already, and empty."""
     requests = [TraceRequest(0, 4, 1), TraceRequest(0, 4, 1), TraceRequest(0, 1, 3)]
     outcome = replayed(requests, RUNNING, admit(), blocks=8, step=10, schedule_ahead=True)
     assert tokens(outcome)[0] == [10]
@@ -215,8 +215,8 @@ def test_memory_of_a_request_that_is_done_counts_from_the_step_after_the_next() 
     assert tokens(again) == [[10], [20]]
 
 
-def test_requests_that_nothing_can_ever_wake_end_a_replay_with_an_error() -> None:
-    """Either prompt fits alone; cut into chunks of three, both come in, and each lacks two of 12 blocks."""
+def test_requests_that_can_never_be_scheduled_end_a_replay_with_an_error() -> None:
+    """Either prompt fits alone; in chunks of three both are admitted, and each lacks two of 12 blocks."""
     with pytest.raises(Stuck, match="at 2: requests wait and none can run"):
         replayed(
             [TraceRequest(0, 8, 1), TraceRequest(0, 8, 1)],
@@ -232,7 +232,7 @@ def test_requests_that_nothing_can_ever_wake_end_a_replay_with_an_error() -> Non
 
 
 def test_a_prompt_that_has_outgrown_a_step_is_dropped() -> None:
-    """Row 1 gives way at 2 with 6 tokens of prompt and 2 of its output, and 8 exceed the seven of a step."""
+    """Row 1 is preempted at 2 with 6 tokens of prompt and 2 of output, and 8 exceed the seven of a step."""
     outcome = replayed(
         [TraceRequest(0, 5, 6), TraceRequest(1, 6, 4)],
         RUNNING,
