@@ -1,4 +1,4 @@
-"""Make the table of fields again, after a change of them: `.venv/bin/python docs/policy_fields.py`."""
+"""Write the table of fields, after a change of them: `.venv/bin/python docs/policy_fields.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TITLES = {
 _INTRODUCTION = """# What a policy can look at
 
 Made by `docs/policy_fields.py` from the definitions. The [guide](guides/policies.md) says where each may be
-used. Times are in seconds. An instance is seen as of its last finished step. *Drifts* marks what changes from
-step to step: a queue key made of it needs a `Refresh`, unless a comparison, a `//` by a constant or `ilog2`
-makes steps of it.
+used, and [policy semantics](reference/policy-semantics.md) as of which moment each is read. Times are in
+seconds. *Drifts* marks what changes from step to step: a queue key made of it needs a `Refresh`, unless a
+comparison, a `//` by a constant or `ilog2` turns it into steps.
 """
 
 

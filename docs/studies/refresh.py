@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from paceline.study import Facts, Study, Table, Work, run_study
+from paceline.study import Study, Work, run_study
 from paceline.study.writing import markdown
 
 HERE = Path(__file__).parent
@@ -23,13 +23,7 @@ PLACE = re.compile(r"^<!-- ([a-z0-9-]+) -->\n(?:\|.*\n)*", re.MULTILINE)
 
 def filled(text: str, study: Study) -> str:
     """Return a document with the tables that its marks name."""
-    tables: dict[str, Table] = {}
-    for page in study.pages:
-        for part in page.parts:
-            if isinstance(part, Facts):
-                tables[part.name] = part.table()
-            elif isinstance(part, Table):
-                tables[part.name] = part
+    tables = study.tables()
     return PLACE.sub(lambda mark: f"<!-- {mark[1]} -->\n{markdown(tables[mark[1]])}\n", text)
 
 

@@ -1,7 +1,7 @@
-"""Replay LLM serving traces through schedulers, and say what users would have felt.
+"""Replay LLM serving traces through schedulers, and report the latencies that users would see.
 
-The names below are imported when they are first used, so that asking for help
-does not wait for data frames and the native engine.
+The names below are imported when they are first used, so that the command line's
+help does not wait for data frames and the native engine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
-    from paceline.cost import Affine, Energy, Roofline
+    from paceline.cost import Affine, Roofline
     from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import (
         ClockError,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         ResultError,
         TraceError,
     )
-    from paceline.hardware import Gpu
+    from paceline.hardware import Energy, Gpu
     from paceline.model import Model
     from paceline.objectives import SLO
     from paceline.policy import Pace, Policy, Scheduler
@@ -76,7 +76,7 @@ __all__ = [
 
 _HOMES = {
     "deployment": ("Cluster", "Instance", "Links"),
-    "cost": ("Affine", "Energy", "Roofline"),
+    "cost": ("Affine", "Roofline"),
     "errors": (
         "ClockError",
         "ConfigError",
@@ -89,7 +89,7 @@ _HOMES = {
         "ResultError",
         "TraceError",
     ),
-    "hardware": ("Gpu",),
+    "hardware": ("Energy", "Gpu"),
     "model": ("Model",),
     "policy": ("Pace", "Policy", "Scheduler"),
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),

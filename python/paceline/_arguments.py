@@ -1,10 +1,9 @@
-"""Arguments of the wrong type are refused by name, before anything is done with them.
+"""Checks of argument types by annotation, with errors that name the argument.
 
-What is right is read from the annotations: a function under `typed` refuses an
-argument that is not of its annotation, and a dataclass under `typed_fields` a
-field. A whole number is right where a number is asked for, a list where a tuple
-is; what an annotation does not say (a range, a sign) is checked where the value is
-used.
+A function under `typed` refuses an argument that is not of its annotation, and a
+dataclass under `typed_fields` refuses a field. A whole number is accepted for a
+number, and a list for a tuple. What an annotation does not say (a range, a sign)
+is checked where the value is used.
 """
 
 from __future__ import annotations
@@ -49,12 +48,12 @@ _PLAIN = {
 
 
 def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Have a function refuse arguments that are not of their annotations.
+    """Return a decorator: the function refuses arguments that are not of their annotations.
 
     Parameters
     ----------
     error
-        What it raises.
+        The class of the error.
 
     Examples
     --------
@@ -78,7 +77,7 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError:
-                return function(*args, **kwargs)  # Python says it with the function's name
+                return function(*args, **kwargs)  # Python's own error has the function's name
             for name, value in bound.arguments.items():
                 if name not in hints:
                     continue
@@ -102,12 +101,12 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
 def typed_fields(
     error: type[PacelineError] = ConfigError, *, but: tuple[str, ...] = ()
 ) -> Callable[[type[C]], type[C]]:
-    """Have a dataclass refuse fields that are not of their annotations; stands below ``@dataclass``.
+    """Return a decorator, for below ``@dataclass``: the class refuses fields not of their annotations.
 
     Parameters
     ----------
     error
-        What it raises.
+        The class of the error.
     but
         Fields that the dataclass checks or converts itself.
     """
@@ -123,7 +122,7 @@ def typed_fields(
                 known[owner] = {name: hint for name, hint in hints.items() if name not in but}
             for name, hint in known[owner].items():
                 if hasattr(self, name) and not _is(value := getattr(self, name), hint):
-                    named = f"{name} of {'an' if cls.__name__[0] in 'AEIO' else 'a'} {cls.__name__}"
+                    named = f"{name} of {'an' if owner.__name__[0] in 'AEIO' else 'a'} {owner.__name__}"
                     raise error(f"{named} must be {_words(hint)}, was {said(value)}")
             if then is not None:
                 then(self)
@@ -135,10 +134,10 @@ def typed_fields(
 
 
 class _Names(dict[str, Any]):
-    """What annotations may name: a module's own names, and the package's classes.
+    """The names that annotations can use: a module's own, and the package's classes.
 
-    A module that imports a class for type checkers alone names it all the same; an
-    argument of that class cannot be there before its module is.
+    An annotation may name a class that the module imports for type checkers only. An
+    argument of that class cannot exist before the module of the class is loaded.
     """
 
     def __missing__(self, name: str) -> Any:  # noqa: ANN401
@@ -155,7 +154,7 @@ class _Names(dict[str, Any]):
 
 
 def _hints(owner: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
-    """Resolve annotations one by one: what cannot be resolved says nothing."""
+    """Resolve annotations one by one; one that cannot be resolved is not checked."""
     module = _Names(vars(sys.modules[owner.__module__]))
     hints = {}
     for name, hint in annotations.items():
@@ -177,7 +176,7 @@ def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
 
 
 def _is(value: object, hint: Any) -> bool:  # noqa: ANN401
-    """Whether a value is of an annotation, as far as that can be told."""
+    """Whether a value is of an annotation, as far as that can be checked."""
     origin, parts = _taken_apart(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
         return True
@@ -248,7 +247,7 @@ def _members(protocol: type) -> list[str]:
 
 
 def _words(hint: Any) -> str:  # noqa: ANN401
-    """Say what an annotation asks for."""
+    """Return an annotation in words."""
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if isinstance(hint, collections.abc.Hashable) and hint in _PLAIN:
         return _PLAIN[hint]

@@ -1,11 +1,11 @@
-"""Files and directories that appear whole or not at all.
+"""Files and directories that are written whole or not at all.
 
-What is written goes into a hidden sibling, a draft, which is flushed to the disk and renamed into place.
+Content is written to a hidden sibling, a draft, which is flushed to the disk and renamed into place.
 One rename makes a new file or directory, or replaces a file; replacing a directory takes two, with the old
 one put back if the second fails.
 
 A process that is killed leaves its draft behind. Its writer holds a lock (``flock``) on a draft as long as
-it lives, and the system gives the lock up when the process ends, however it ends. So a draft without a lock
+it runs, and the system releases the lock when the process ends, however it ends. So a draft without a lock
 has no writer: the next run that writes to the same place removes it, and `leftovers` finds all in a folder.
 A draft is never removed while its lock is held, or where the file system has no locks.
 """
@@ -82,7 +82,7 @@ def abandon_unfinished() -> None:
 
 
 def leftovers(folder: Path, name: str | None = None) -> tuple[Path, ...]:
-    """Return the drafts in a folder whose writers have ended.
+    """Return the drafts in a folder that have no running writer.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def leftovers(folder: Path, name: str | None = None) -> tuple[Path, ...]:
 
 
 def remove_leftovers(folder: Path, name: str | None = None) -> tuple[Path, ...]:
-    """Remove the drafts in a folder whose writers have ended, and put back what a killed one had moved away.
+    """Remove the drafts in a folder that have no running writer; restore what a killed one had moved away.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> tuple[Path, ...]:
 
 @contextlib.contextmanager
 def _draft(target: Path, *, directory: bool) -> Iterator[Path]:
-    """Yield a new draft, locked; remove it where it still is one in the end."""
+    """Yield a new draft, locked; remove it at the end if it is still a draft."""
     draft, descriptor = _locked_draft(target, directory=directory)
     _UNFINISHED.add(draft)
     try:
@@ -181,7 +181,7 @@ def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
 
 
 def _try_lock(descriptor: int) -> bool | None:
-    """Lock an open file or directory; return whether that was possible, None where there are no locks."""
+    """Lock an open file or directory; return whether that was possible, None if there are no locks."""
     if sys.platform == "win32":
         return None
     try:
@@ -208,7 +208,7 @@ def _lock(path: Path) -> Iterator[bool]:
 
 
 def _is_being_replaced(entry: Path, target: str) -> bool:
-    """Whether a writer that lives moved a directory away: its draft, or what became of it, is locked."""
+    """Whether a running writer moved a directory away: its draft, or its result, is locked."""
     if not entry.name.endswith(".replaced"):
         return False
     for place in (entry.with_suffix(".partial"), entry.with_name(target)):

@@ -1,4 +1,4 @@
-"""What build of the native module this is, and a warning where it is not the one to use."""
+"""A warning if the native module is a debug build."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def parse(data: bytes, name: str, *, error: type[PacelineError]) -> pl.DataFrame
 def check_foreign(
     data: bytes, name: str, *, error: type[PacelineError], limits: Limits | None = None
 ) -> None:
-    """Parse the bytes of a Parquet file in a child process, and raise what came of it; see `read_foreign`."""
+    """Parse the bytes of a Parquet file in a child process, and raise its error; see `read_foreign`."""
     limits = Limits.current() if limits is None else limits
     if len(data) < 12 or not (data.startswith(b"PAR1") and data.endswith(b"PAR1")):
         raise error(
@@ -124,7 +124,7 @@ class _Child:
                     process.stdin.flush()
                     line = process.stdout.readline()
             except BaseException:
-                # Half a question was asked: the next one must not get its answer.
+                # A request was sent in part: the next one must not get its answer.
                 process.kill()
                 raise
             finally:

@@ -49,7 +49,7 @@ def parse(text: str, what: str) -> dict[str, Any]:
 
 
 def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
-    """Make a dataclass from a table whose keys must be its fields; ``what`` names it in errors."""
+    """Make a dataclass from a table with its fields as keys; ``what`` names the table in errors."""
     if not isinstance(content, Mapping):
         raise ConfigError(f"{what} must be a table, was {said(content)}")
     fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -68,7 +68,7 @@ def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
 
 
 def close_matches(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message: what may have been meant, else what there is."""
+    """Return the end of an error message: names close to the given one, else all names."""
     known = sorted(known)
     close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
     if close:

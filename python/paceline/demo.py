@@ -1,4 +1,4 @@
-"""A million requests, replayed while you look on: `make demo`.
+"""A replay of a million requests: `make demo`.
 
 The trace is drawn from the lengths and the burstiness of Azure's conversation
 trace of 2023, and replayed on eight instances of Llama 3.1 8B, each on one H100,
@@ -30,7 +30,7 @@ _MEANING = {
 
 
 def main(requests: int = REQUESTS, console: Console | None = None) -> paceline.Result:
-    """Synthesize, replay and tell what users would have felt.
+    """Synthesize a trace, replay it, and print the latencies that users would see.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def main(requests: int = REQUESTS, console: Console | None = None) -> paceline.R
     Returns
     -------
     Result
-        What was replayed.
+        The result.
     """
     console = console or Console()
     started = time.perf_counter()
@@ -75,7 +75,7 @@ def main(requests: int = REQUESTS, console: Console | None = None) -> paceline.R
 
 
 def _felt(summary: pl.DataFrame) -> Table:
-    """Lay out the percentiles that a user feels, with what each row means."""
+    """Return a table of the latency percentiles, with the meaning of each row."""
     table = Table(title="What users would have felt", title_justify="left", box=None, padding=(0, 2, 0, 0))
     table.add_column("")
     for column in ("p50", "p90", "p99"):

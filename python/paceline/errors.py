@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions of ours.
+"""The exceptions of Paceline.
 
 Every message names the field or the file and row, the rule, the value it was,
 and what would be right.
@@ -40,7 +40,7 @@ class ClockError(PacelineError, OverflowError):
 
 
 class NoProgressError(PacelineError, RuntimeError):
-    """Under the policy, requests are left that never yield another token.
+    """Under the policy, requests are left that never generate another token.
 
     The message names the instance, the simulated time and the rule: requests
     that preempt each other in a circle, or requests that no stage of the
@@ -57,7 +57,7 @@ class ResultError(PacelineError, ValueError):
 
 
 class InvariantViolation(PacelineError, AssertionError):
-    """A promise of the engine did not hold: a bug in Paceline, not in the input."""
+    """An invariant of the engine did not hold: a bug in Paceline, not in the input."""
 
 
 class ForkError(PacelineError, RuntimeError):
@@ -80,7 +80,7 @@ class InternalError(PacelineError, RuntimeError):
     problem : str
         As given.
     configuration : dict
-        What the engine was given, as texts by the name of a file: the policy and
+        The input of the engine, as texts by the name of a file: the policy and
         the cluster in TOML (or as they are printed, where TOML cannot hold
         them), and `engine.json`, as the engine read it. The trace is named in it
         and not contained.

@@ -1,4 +1,4 @@
-"""Bounds on what reading a file may take.
+"""Bounds on the memory that reading a file may use.
 
 A few kilobytes can decompress to gigabytes, and a header can name a million columns. Every reader of files
 therefore stops at the bounds below, with an error that names the bound. The defaults admit a trace of ten
@@ -23,7 +23,7 @@ ENVIRONMENT: Final = "PACELINE_LIMITS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds on what reading a file may take.
+    """Bounds on the memory that reading a file may use.
 
     Parameters
     ----------

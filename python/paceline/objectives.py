@@ -1,8 +1,8 @@
-"""Service level objectives: what a request must meet to count.
+"""Service level objectives: bounds on the latencies of a request.
 
 An :class:`SLO` holds upper bounds on a request's latencies. A request meets it
 when it finished and stays within *every* bound given, as vLLM's and DistServe's
-goodput do; bounds left out ask nothing.
+goodput do; bounds that are left out are not checked.
 """
 
 from __future__ import annotations

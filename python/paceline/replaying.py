@@ -1,4 +1,4 @@
-"""Replaying a trace: the function that everything else is about."""
+"""Replaying a trace through a cluster under a policy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paceline import engine
+from paceline import _native
 from paceline._arguments import typed
+from paceline._clock import TICKS_PER_SECOND
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError, InternalError
 from paceline.kernels.table import Table
@@ -45,45 +46,46 @@ def replay(
     Parameters
     ----------
     trace
-        What arrives.
+        The requests.
     cluster
-        What serves it.
+        The instances that serve them.
     policy
-        How; vLLM V1's scheduler if none is given.
+        How requests are routed and scheduled; None: vLLM V1's scheduler.
     pace
-        How fast users read, to measure QoE by where the policy does not say.
+        How fast users read, by which QoE is measured if the policy has no pace.
     until
-        Where the simulated time ends, in seconds from the trace's start. A
-        request that is unfinished then says so; None: when all is done.
+        The end of the simulated time, in seconds from the trace's start. Requests
+        that are unfinished then have a status that says so. None: the replay ends
+        when all requests have finished.
     frontend_s
         Seconds from a request's arrival until a scheduler sees it: the API server, its tokenizer, and the way
-        to the engine. TTFT, queueing and E2E latency begin with the arrival, so they include it; what a
-        policy or a pace sees of a request begins after it. 0 by default: it is a server's own. 7 to 10 ms
-        are what vLLM 0.23.0 with Qwen3-14B and prompts of 1,000 tokens takes beyond its kernels
-        (``paceline validate`` on residency-vllm's runs, README).
+        to the engine. TTFT, queueing and E2E latency begin with the arrival, so they include it; policies
+        and paces see a request after it. 0 by default, as it depends on the server. vLLM 0.23.0 with
+        Qwen3-14B and prompts of 1,000 tokens takes 7 to 10 ms beyond its kernels (``paceline validate`` on
+        residency-vllm's runs, README).
     leap
-        Whether runs of equal steps are taken at once. It changes no bit of the
+        Whether runs of equal steps are computed at once. It does not change the
         result, only the time that the replay takes.
     progress
-        Called at most ten times a second with the requests settled, their
-        total, and the simulated time.
+        Called at most ten times a second with the finished requests, their total,
+        and the simulated time.
 
     Returns
     -------
     Result
-        A row per request, and everything computed from those.
+        A row for each request, and what is computed from the rows.
 
     Raises
     ------
     ConfigError
         If an instance or a setting cannot be used.
     PolicyError
-        If the policy looks at a column or a tenant that the trace does not have,
-        or its pools need another number of instances.
+        If the policy reads a column or a tenant that the trace does not have, or
+        the sizes of its pools do not add up to the number of instances.
     ClockError
-        If the simulated time runs past 186 days.
+        If the simulated time exceeds 186 days.
     InternalError
-        If a bug is found in the engine. It has the configuration, to report it with.
+        If a bug is found in the engine. The error has the configuration, for a report.
 
     Examples
     --------
@@ -96,11 +98,11 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
-    columns = engine.columns(trace, policy)
+    columns = _native.columns(trace, policy)
     frontend = _ticks("frontend_s", frontend_s)
     if frontend:
         columns["arrival_ticks"] = columns["arrival_ticks"] + np.uint64(frontend)
-    names = policy.names(engine.tenants(trace) if "tenant" in columns else ())
+    names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     distinct = {instance: _wire(instance, policy, names) for instance in set(cluster.instances)}
     rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
     if pace is not None and policy.pace is not None and pace != policy.pace:
@@ -114,7 +116,7 @@ def replay(
     if pace is not None:
         settings["pace"] = repr(pace)
     try:
-        outcome = engine.run(
+        outcome = _native.run(
             [distinct[instance] for instance in cluster.instances],
             columns,
             **rules,
@@ -134,11 +136,11 @@ def replay(
 
 
 def _wire(instance: Instance, policy: Policy, names: Names) -> dict[str, Any]:
-    """Spell an instance and its scheduler out for the engine."""
+    """Return an instance and its scheduler as the engine reads them."""
     defaults = instance.default_batching()
     tokens, seqs = policy.scheduler.sized_for(defaults)
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
-    # The engine counts usable blocks, vLLM's shares are of all, its null block included.
+    # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     scheduler = policy.scheduler.on(instance).to_wire(
         num_blocks=wire["blocks"] + 1, defaults=defaults, names=names
     )
@@ -148,7 +150,7 @@ def _wire(instance: Instance, policy: Policy, names: Names) -> dict[str, Any]:
 def _lockstep(
     cluster: Cluster, wires: dict[Instance, dict[str, Any]], policy: Policy
 ) -> dict[str, Any] | None:
-    """Take what ranks that step together share out of their costs, and return it."""
+    """Remove from the costs what ranks that step together share, and return it."""
     if not cluster.lockstep:
         return None
     instance = cluster.instances[0]
@@ -167,4 +169,4 @@ def _ticks(name: str, seconds: float | None) -> int | None:
         return None
     if not (math.isfinite(seconds) and 0 <= seconds < 16_000_000):
         raise ConfigError(f"{name} must be 0 or more seconds and below 16000000 (185 days), was {seconds}")
-    return round(seconds * 1e12)
+    return round(seconds * TICKS_PER_SECOND)

@@ -122,7 +122,7 @@ def test_a_replay_runs_under_the_policy_that_was_chosen(
 
 def test_a_rule_is_written_as_in_python() -> None:
     where = "routing=pick(min=inst.requests, where=inst.waiting == 0)"
-    with pytest.raises(PolicyError, match=r"on_arrival must always pick somebody"):
+    with pytest.raises(PolicyError, match=r"on_arrival must always pick an instance"):
         choose("pars", {}, [where])
     chosen = choose("pars", {}, ["routing=pick(min=inst.kv_tokens)"])
     assert chosen == policies.pars(routing=pick(min=inst.kv_tokens))

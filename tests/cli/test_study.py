@@ -39,6 +39,12 @@ def test_an_unknown_study_is_refused(paceline: Run) -> None:
     assert "close to it: layered-prefill" in done.stderr
 
 
+def test_a_number_of_workers_below_one_is_refused(paceline: Run) -> None:
+    done = paceline("study", "pascal", "--quick", "--workers", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "workers must be 1 or more, was 0" in done.stderr
+
+
 def test_steps_in_a_csv_file_are_fitted(paceline: Run, tmp_path: Path) -> None:
     pytest.importorskip("scipy")
     (tmp_path / "steps.csv").write_text(

@@ -14,7 +14,7 @@ from hypothesis import reject
 
 from differential.strategies import Case
 from paceline import _core
-from paceline import engine as native
+from paceline import _native as native
 from paceline.conformance import DecisionLog, layered, vllm, vllm_v0
 from paceline.testing.reference import Outcome, replay_cluster
 

@@ -6,12 +6,16 @@ often as not. Times are small whole ticks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
 
+import field_values
 from differential.wire import Wire, const, field, op
+from field_values import Values, values_of
+from paceline.policy.expressions.fields import Meaning
 
 TICKS_PER_SECOND = 10**12
 
@@ -25,59 +29,29 @@ MOMENTS = st.integers(0, 600).map(lambda ticks: ticks / TICKS_PER_SECOND)
 
 Field = tuple[str, st.SearchStrategy[Any]]
 Fields = tuple[Field, ...]
-STEADY: Fields = (
-    ("req.arrival_s", MOMENTS),
-    ("req.joined_s", MOMENTS),
-    ("req.prompt_tokens", TOKENS),
-    ("req.phase", st.integers(0, 2)),
-    ("req.priority", st.integers(0, 2)),
-    ("req.score", st.integers(0, 2)),
-    ("req.tenant", st.integers(0, 2)),
-    ("req.preemptions", COUNTS),
-    ("req.prefill_s", SPANS),
-    ("oracle.output_tokens", TOKENS),
-    ("oracle.reasoning_tokens", TOKENS),
-)
-COUNTED: Fields = (("req.quanta", COUNTS), ("req.running", FLAGS))
-DRIFTING: Fields = (
-    ("req.generated_tokens", TOKENS),
-    ("req.context_tokens", TOKENS),
-    ("req.kv_tokens", TOKENS),
-    ("req.blocks", BLOCKS),
-    ("req.age_s", SPANS),
-    ("req.waiting_s", SPANS),
-    ("req.idle_steps", COUNTS),
-    ("req.attained_s", SPANS),
-    ("req.slack_s", SPANS),
-    ("oracle.remaining_tokens", TOKENS),
-)
+_STRATEGIES: dict[Values, st.SearchStrategy[Any]] = {
+    "tokens": TOKENS,
+    "blocks": BLOCKS,
+    "count": COUNTS,
+    "few": st.integers(0, 2),
+    "flag": FLAGS,
+    "span": SPANS,
+    "moment": MOMENTS,
+    "share": st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+}
+
+
+def drawn(fields: Mapping[str, Meaning], *but: str) -> Fields:
+    return tuple((name, _STRATEGIES[values_of(of)]) for name, of in fields.items() if name not in but)
+
+
+_COUNTED = ("req.quanta", "req.running")
+_STEADY = {name: of for name, of in field_values.OF_REQUEST.items() if not of.drifts}
+STEADY: Fields = drawn(_STEADY, *_COUNTED)
+COUNTED: Fields = drawn({name: _STEADY[name] for name in _COUNTED})
+DRIFTING: Fields = drawn({name: of for name, of in field_values.OF_REQUEST.items() if of.drifts})
 OF_REQUEST = STEADY + COUNTED + DRIFTING
-OF_INSTANCE: Fields = (
-    ("kv_tokens", TOKENS),
-    ("gpu_kv_tokens", TOKENS),
-    ("cpu_kv_tokens", TOKENS),
-    ("free_blocks", BLOCKS),
-    ("total_blocks", BLOCKS),
-    ("block_tokens", COUNTS),
-    ("free_cpu_blocks", BLOCKS),
-    ("kv_usage", st.sampled_from([0.0, 0.25, 0.5, 0.9])),
-    ("running", COUNTS),
-    ("waiting", COUNTS),
-    ("swapped", COUNTS),
-    ("requests", COUNTS),
-    ("reasoning_requests", COUNTS),
-    ("answering_requests", COUNTS),
-    ("fresh_answering_requests", COUNTS),
-    ("answering_on_pace", FLAGS),
-    ("running_tokens", TOKENS),
-    ("outstanding_tokens", TOKENS),
-    ("mean_token_interval_s", SPANS),
-    ("prefill_delay_s", SPANS),
-    ("waiting_blocks", BLOCKS),
-    ("head_blocks", BLOCKS),
-    ("role", st.integers(0, 2)),
-    ("index", COUNTS),
-)
+OF_INSTANCE: Fields = drawn(field_values.OF_INSTANCE, "class_requests")
 # All that a condition for displacing may look at.
 STILL = tuple(
     one
@@ -88,7 +62,7 @@ STILL = tuple(
     )
     or one[0] in ("kv_usage", "running", "waiting", "swapped", "requests")
 )
-ABOUT_A_REQUEST: Fields = (("fits", FLAGS), ("prefill_s", SPANS))
+ABOUT_A_REQUEST: Fields = drawn(field_values.ABOUT_A_REQUEST, "prefix_tokens")
 COMPARISONS = st.sampled_from(["lt", "le", "gt", "ge", "eq", "ne"])
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from differential.engine import KINDS, NEVER, _as_log, _instance, reference
 from differential.strategies import cases
-from paceline import engine
+from paceline import _native
 
 
 @pytest.mark.parametrize("leap", [True, False])
@@ -32,7 +32,7 @@ def test_phases_change_with_the_tokens_that_change_them(leap: bool, data: Any) -
         **KINDS[log.kind].columns(log),
     }
     instances = [_instance(case, index) for index in range(len(case.instances))]
-    outcome = engine.run(
+    outcome = _native.run(
         instances, columns, routing=case.routing, until_ticks=case.until, leap=leap, record_decisions=False
     )
     times = [sequence.token_times for sequence in reference(case).sequences]

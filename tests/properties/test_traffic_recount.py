@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paceline
-from paceline import engine
+from paceline import _native
 from paceline.cost import Affine
 from paceline.model import Experts, Model
 from paceline.testing.strategies import policies, traces
@@ -107,9 +107,9 @@ def test_every_byte_is_that_of_a_step_in_the_log(
     )  # fmt: skip
     scheduler = policy.scheduler.to_wire(num_blocks=blocks, defaults=(2048, 256))
     wire = {**instance.to_wire(), "scheduler": scheduler}
-    outcome = engine.run(
+    outcome = _native.run(
         [wire],
-        engine.columns(trace, policy),
+        _native.columns(trace, policy),
         routing="round_robin",
         until_ticks=None if until is None else until * 10**9,
         leap=leap,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import paceline
-from paceline import Affine, Cluster, InternalError, PacelineError, Trace, _core, engine, policies
+from paceline import Affine, Cluster, InternalError, PacelineError, Trace, _core, _native, policies
 from paceline.cli import main
 
 CLUSTER = Cluster([paceline.Instance(cost=Affine(step_s=0.01), num_blocks=101)])
@@ -28,7 +28,7 @@ def broken_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     def replay(*_: object) -> None:
         _core.fail("Invariant: two is one", detached=True)
 
-    monkeypatch.setattr(engine._core, "replay", replay)
+    monkeypatch.setattr(_native._core, "replay", replay)
 
 
 @pytest.mark.parametrize("detached", [False, True])

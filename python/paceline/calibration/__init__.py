@@ -1,8 +1,7 @@
 """Calibration: a roofline's efficiencies fitted to stated observations, and kept with where they come from.
 
-:func:`read_observations` reads what was measured, :func:`calibrate` fits, and a :class:`Fit` is what came of
-it: the efficiencies, and each observation beside what the fitted roofline says. No efficiency is turned by
-hand.
+:func:`read_observations` reads the measurements, :func:`calibrate` fits to them, and a :class:`Fit` has the
+efficiencies, and each observation beside the prediction of the fitted roofline. No efficiency is set by hand.
 """
 
 from __future__ import annotations

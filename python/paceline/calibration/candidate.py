@@ -1,4 +1,4 @@
-"""A roofline on its way to being fitted, and what it says of work."""
+"""A roofline with the numbers of one step of a fit, and its predictions."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from paceline import _check, engine
+from paceline import _check, _native
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline.calibration.kernels import step_seconds
 from paceline.cost import Roofline
 from paceline.deployment import Instance
@@ -27,12 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["ARRIVALS", "METRICS", "Candidate"]
 
 METRICS = ("ttft_mean", "ttft_p99", "tbt_mean", "tbt_p99", "expert_bytes_per_request", "energy_per_token")
-"""What can be observed of a replay: seconds, bytes, and joules a token of prompt or output."""
+"""The metrics of a replay: seconds, bytes, and joules for each token of prompt or output."""
 
 ARRIVALS: Mapping[str, Arrivals | None] = {"workload": None, "benchmark-client": BenchmarkClient()}
 """The arrival processes of observations, by name; None: the workload's own."""
-
-_TICKS_PER_SECOND = 1e12
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -104,10 +103,10 @@ class Candidate:
         policy = authors_chunked(max_num_batched_tokens=chunk)
         wire = self._instance_wire()
         scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=(chunk, 256))
-        columns = engine.columns(trace, policy)
+        columns = _native.columns(trace, policy)
         # Straight to the engine: a fit replays thousands of times, and reads six numbers of each.
-        outcome = engine.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
-        ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / _TICKS_PER_SECOND
+        outcome = _native.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
+        ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / TICKS_PER_SECOND
         gaps = outcome.itl
         (stats,) = json.loads(outcome.stats)["instances"]
         traffic = TrafficStats.from_dict(stats["traffic"])
@@ -116,7 +115,7 @@ class Candidate:
         return (
             float(ttft.mean()),
             float(np.quantile(ttft, 0.99)),
-            gaps.sum_ticks / max(gaps.count, 1) / _TICKS_PER_SECOND,
+            gaps.sum_ticks / max(gaps.count, 1) / TICKS_PER_SECOND,
             gaps.quantile_s(0.99) or 0.0,
             traffic.expert_bytes / requests,
             joules / tokens,

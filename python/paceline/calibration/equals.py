@@ -46,7 +46,7 @@ def with_equals(
     problem
         What was observed.
     fit
-        What :func:`calibrate` made of it.
+        The result of :func:`calibrate`.
     starts
         How often to start again.
     report

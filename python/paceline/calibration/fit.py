@@ -16,14 +16,14 @@ from paceline.hardware import Gpu
 
 __all__ = ["Equal", "Fit", "Residual", "fit_names", "load_fit"]
 
-_FOLDER = resources.files("paceline.profiles") / "fits"
+_FOLDER = resources.files("paceline.catalog") / "fits"
 _SUFFIX = ".fit.toml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Residual:
-    """An observation, and what the fitted roofline says of it.
+    """An observation, and the prediction of the fitted roofline.
 
     Parameters
     ----------
@@ -73,28 +73,28 @@ class Equal:
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Fit:
-    """What a calibration came to.
+    """The result of a calibration.
 
     Parameters
     ----------
     model, gpu, tensor_parallel
-        What ran on what.
+        The model, and the GPUs that it runs on.
     efficiency, coverage, energy
         The fitted numbers, and those that were kept.
     fitted
         The fitted ones by name.
     at_bound
-        Names of those that ended at a bound: the observations would have them go further.
+        Names of those that ended at a bound, beyond which the observations would move them.
     residuals
-        Each observation beside what the fit says of it.
+        Each observation beside its prediction.
     tool
         What made it.
     observations_sha256
         Of the file of observations.
     equals
         Fits from other starts that meet the observations as well
-        (:func:`~paceline.calibration.with_equals`). Where there are some, the observations do not determine
-        the numbers, and what the fit says of other work is one of several answers: see :meth:`variants`.
+        (:func:`~paceline.calibration.with_equals`). If there are any, the observations do not determine the
+        numbers, and a prediction for other work is one of several: see :meth:`variants`.
     starts
         How many other starts were tried for that; 0: none.
 

@@ -1,53 +1,53 @@
-"""Fitting by least squares."""
+"""Calibration: fitting a roofline's efficiencies by least squares."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from paceline._arguments import typed
 from paceline._check import instance_of
 from paceline._core import VERSION
+from paceline._least_squares import fit_logs
 from paceline.calibration.candidate import Candidate
 from paceline.calibration.fit import Fit, Residual
 from paceline.calibration.observation import Observation
 from paceline.calibration.parameters import with_energy, with_values
+from paceline.calibration.problem import Problem
 from paceline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from paceline.calibration.problem import Problem
 
 __all__ = ["calibrate"]
 
-# Of a logarithm, from coarse to fine: what replays say moves in small jumps, which lead short ones astray.
+# Steps of a logarithm, from coarse to fine: replays predict in small jumps, which mislead short steps.
 _DIFFERENCES = (0.1, 0.05, 0.02)
 _EVALUATIONS = 25
+_TOLERANCE = 1e-4
 
 
 @typed()
 def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None = None) -> Fit:
     """Fit a roofline's efficiencies to observations.
 
-    Each residual is the logarithm of the prediction over the observation, over the tolerance; a bound that is
-    kept has none. Parameters move on a logarithmic scale within their bounds, from their starts, by SciPy's
-    trust-region least squares, three times with finer differences. Nothing is random: the same problem
-    gives the same fit.
+    Each residual is the logarithm of the prediction over the observation, over the tolerance; it is 0 for a
+    bound that holds. Parameters move on a logarithmic scale within their bounds, from their starts, by
+    SciPy's trust-region least squares, three times with finer differences. Nothing is random: the same
+    problem gives the same fit.
 
     Parameters
     ----------
     problem
-        What was observed, of what, and what may move.
+        The observations, and the parameters to fit.
     report
         Called after each evaluation with their number and half the sum of squares.
 
     Returns
     -------
     Fit
-        The efficiencies, and each observation beside what they say of it.
+        The efficiencies, and each observation beside its prediction.
 
     Raises
     ------
@@ -69,10 +69,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
     >>> round(fit.residuals[0].fitted, 6)
     0.008
     """
-    from paceline.calibration.problem import Problem as ProblemType
-
-    instance_of("problem of calibrate()", problem, ProblemType, "a Problem, as read_observations() returns")
-    least_squares = _least_squares()
+    instance_of("problem of calibrate()", problem, Problem, "a Problem, as read_observations() returns")
     parameters = problem.parameters
     efficiency, coverage = problem.resolved_efficiency(), problem.resolved_coverage()
     gpu = problem.resolved_gpu()
@@ -81,7 +78,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
 
     def candidate(logs: Any) -> Candidate:  # noqa: ANN401 - an array
         values = {of.name: math.exp(value) for of, value in zip(parameters, logs, strict=True)}
-        # The logarithm of a bound may come back past it by a rounding.
+        # A rounding of its logarithm may move a bound.
         values = {of.name: min(max(values[of.name], of.low), of.high) for of in parameters}
         return Candidate(
             roofline=with_values(
@@ -108,36 +105,15 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
         return np.array(found)
 
     low, high = (np.log([getattr(of, side) for of in parameters]) for side in ("low", "high"))
-    room = 1e-6 * (high - low)
-    start = np.clip(np.log([of.start for of in parameters]), low + room, high - room)
-
-    def slopes(difference: float) -> Callable[[Any], Any]:
-        def at(logs: Any) -> Any:  # noqa: ANN401 - arrays
-            here = residuals(logs)
-            columns = []
-            for index in range(len(logs)):
-                there = np.array(logs)
-                # Inwards where the upper bound is near.
-                step = difference if logs[index] + difference <= high[index] else -difference
-                there[index] += step
-                columns.append((residuals(there) - here) / step)
-            return np.array(columns).T
-
-        return at
-
-    best, least = start, math.inf
-    for difference in _DIFFERENCES:
-        solution = least_squares(
-            residuals,
-            best,
-            jac=slopes(difference),
-            bounds=(low, high),
-            max_nfev=_EVALUATIONS,
-            ftol=1e-4,
-            xtol=1e-4,
-        )
-        if solution.cost < least:
-            best, least = np.clip(solution.x, low + room, high - room), solution.cost
+    best = fit_logs(
+        residuals,
+        np.log([of.start for of in parameters]),
+        low,
+        high,
+        differences=_DIFFERENCES,
+        evaluations=_EVALUATIONS,
+        tolerance=_TOLERANCE,
+    )
     final = candidate(best)
     assert final.roofline.efficiency is not None, "Invariant: candidates have efficiencies"
     return Fit(
@@ -183,13 +159,3 @@ def _residual(of: Observation, predicted: float) -> float:
         tolerance=of.tolerance,
         bound=of.bound,
     ).pull
-
-
-def _least_squares() -> Any:  # noqa: ANN401 - SciPy has no types
-    try:
-        from scipy.optimize import least_squares  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ConfigError(
-            "calibration needs SciPy, which is not installed: pip install 'paceline[calibrate]'"
-        ) from error
-    return least_squares

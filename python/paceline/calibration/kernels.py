@@ -1,7 +1,7 @@
-"""A step's time by kernel, from the coefficients that the engine is sent.
+"""A step's time by kernel, from the coefficients that the engine gets.
 
-The engine adds the same coefficients up in ticks; here they stay apart, in seconds, so that an observation of
-one kernel can be held against them.
+The engine adds the same coefficients up in ticks; here they are separate, in seconds, so that an observation
+of one kernel can be compared with them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-from paceline.cost.clock import TICKS_PER_SECOND
+from paceline._clock import TICKS_PER_SECOND
 
 __all__ = ["step_seconds"]
 
@@ -19,7 +19,7 @@ _PAIR_FRACTION = 2**20  # rust/core/src/cost/roofline/attention.rs
 def step_seconds(
     wire: dict[str, Any], *, decodes: int = 0, context: int = 0, prefill: int = 0, history: int = 0
 ) -> dict[str, float]:
-    """Return what a step takes by kernel, in seconds.
+    """Return the time of a step by kernel, in seconds.
 
     Parameters
     ----------

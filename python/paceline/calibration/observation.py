@@ -1,4 +1,4 @@
-"""What was observed: of a step, of a prompt, or of requests served."""
+"""Observations: of a step, of a prompt, or of served requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Step:
 
     @typed()
     def predict(self, candidate: Candidate) -> float:
-        """Return what a candidate says of it."""
+        """Return a candidate's prediction."""
         parts = candidate.kernels(
             decodes=self.decodes, context=self.context, prefill=self.prefill, history=self.history
         )
@@ -61,10 +61,10 @@ class Prompt:
     chunk
         The most tokens of a step.
     share
-        A kernel, whose share of the time was observed: ``"experts"``, ``"attention"``, ``"linears"``,
+        A kernel, of which the share of the time was observed: ``"experts"``, ``"attention"``, ``"linears"``,
         ``"all_reduce"``; by default the time.
     kernels_only
-        Whether what no kernel explains of each step (``step_s``) is left out, as where kernels were timed.
+        Whether the time that no kernel explains (``step_s``) is left out, for measurements of kernels.
     """
 
     tokens: int
@@ -81,7 +81,7 @@ class Prompt:
 
     @typed()
     def predict(self, candidate: Candidate) -> float:
-        """Return what a candidate says of it."""
+        """Return a candidate's prediction."""
         whole = part = 0.0
         for before in range(0, self.tokens, self.chunk):
             parts = candidate.kernels(prefill=min(self.chunk, self.tokens - before), history=before)
@@ -137,7 +137,7 @@ class Serving:
 
     @typed()
     def predict(self, candidate: Candidate) -> float:
-        """Return what a candidate says of it."""
+        """Return a candidate's prediction."""
         served = candidate.served(
             workload=self.workload,
             rate=self.rate,
@@ -160,17 +160,17 @@ class Observation:
     Parameters
     ----------
     name
-        Unlike any other's.
+        The name, different from all others.
     of
-        What work it is of.
+        The work that was observed.
     value
         The number, above 0.
     bound
-        ``"at_least"`` or ``"at_most"`` where only that is known: the other side costs nothing.
+        ``"at_least"`` or ``"at_most"`` if only a bound is known: a prediction that keeps it costs nothing.
     tolerance
-        How far off, as a share of the value, counts as one: the weight is its inverse.
+        The deviation, as a share of the value, that counts as one: the weight is its inverse.
     source
-        Where the number stands.
+        The source of the number.
 
     Raises
     ------

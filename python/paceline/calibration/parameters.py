@@ -1,4 +1,4 @@
-"""What is fitted: fields of an Efficiency or an Energy, and points of a Coverage."""
+"""The parameters of a fit: fields of an Efficiency or an Energy, and points of a Coverage."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Parameter:
     ----------
     name
         A field of :class:`Efficiency <paceline.cost.Efficiency>` or :class:`Energy <paceline.cost.Energy>`,
-        or ``coverage_512`` and the like: the share of a layer's experts that so many tokens need. Points of
-        the given coverage beyond the first that is fitted make way.
+        or a name such as ``coverage_512``: the share of a layer's experts that so many tokens need. Points of
+        the given coverage beyond the first fitted one are dropped.
     start
-        Where to start, and what the fit leans on.
+        The start of the fit, to which ``lean`` pulls.
     low, high
         Bounds, above 0.
     lean
-        How far off the start, as a factor's logarithm, counts as one; 0 does not lean. It keeps a number that
-        the observations say little about from running away.
+        The deviation from the start, as the logarithm of a factor, that counts as one; 0: none. It bounds a
+        number that the observations do not determine.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What to fit to what, read from a file."""
+"""The problem of a calibration: observations and parameters, read from a file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paceline._toml import build, parse
 from paceline.calibration.observation import Observation, Of, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
 from paceline.cost import Coverage, Efficiency
-from paceline.cost.efficiency import fitted_to
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
+from paceline.hardware.efficiency import fitted_to
 from paceline.kernels.typed import Kind, read_csv, without_nulls
 from paceline.model import Model
 from paceline.trace.opening import content
@@ -30,7 +30,7 @@ _OWN = ("name", "value", "bound", "tolerance", "source")
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Problem:
-    """Observations of a model on GPUs, and what may move to meet them.
+    """Observations of a model on GPUs, and the parameters to fit to them.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def read_observations(
     Raises
     ------
     ConfigError
-        If the file is not like that.
+        If the file has another form.
     """
     path = Path(path)
     data = content(path, error=ConfigError)

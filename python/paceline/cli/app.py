@@ -1,4 +1,4 @@
-"""The commands by name, and what becomes of their errors."""
+"""The commands by name, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _discard_output() -> None:
 
 
 def _reported(bug: InternalError, words: Sequence[str]) -> str:
-    """Save what a bug is reported with beside the output that was asked for, and say where."""
+    """Save the configuration for a bug report beside the requested output, and print where."""
     _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     out = bound.arguments.get("out")
     if out is None:

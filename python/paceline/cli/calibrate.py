@@ -1,4 +1,4 @@
-"""`paceline calibrate`: fit a roofline's efficiencies to what was observed."""
+"""`paceline calibrate`: fit a roofline's efficiencies to observations."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def calibrate(
     Parameters
     ----------
     observations
-        A TOML file of what was observed, of what, and what may move (docs/guides/calibrate.md), or a CSV file
+        A TOML file of observations and parameters to fit (docs/guides/calibrate.md), or a CSV file
         of steps: name, seconds, source, and decodes, context, prefill, history, tolerance.
     out
-        A TOML file for the fit: the efficiencies, and each observation beside what they say of it.
+        A TOML file for the fit: the efficiencies, and each observation beside its prediction.
     model, gpu, tensor_parallel
-        What was observed, in place of the file's. A CSV file has none.
+        The observed model and GPU, in place of the file's. A CSV file has none.
     fit
-        What may move, in place of the file's: memory, layer_s, coverage_512 and the like.
+        Parameters to fit, in place of the file's: memory, layer_s, coverage_512 and others.
     starts
         Fit again from so many other starts, and keep the fits that meet the observations as well.
     json

@@ -17,14 +17,14 @@ def clean(
     dry_run: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
-    """Remove the drafts of results, studies, traces and profiles whose writers were killed.
+    """Remove the drafts of results, studies, traces and profiles that killed runs left.
 
     A draft that a running process writes is left alone, and so is a finished file.
 
     Parameters
     ----------
     folder
-        Where runs were told to write; the current folder if not given. Folders in it are not looked into.
+        The folder that runs wrote to; the current folder if not given. Its subfolders are not searched.
     dry_run
         List the drafts, and remove nothing.
     json
@@ -35,7 +35,7 @@ def clean(
     from paceline.errors import ConfigError
 
     if not folder.is_dir():
-        raise ConfigError(f"{folder} must be a folder, in which runs were told to write")
+        raise ConfigError(f"{folder} must be a folder that runs wrote to")
     found = leftovers(folder) if dry_run else remove_leftovers(folder)
     if json:
         print_json({"folder": str(folder), "removed": not dry_run, "drafts": [path.name for path in found]})

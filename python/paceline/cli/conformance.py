@@ -1,4 +1,4 @@
-"""`paceline conformance`: hold the engine against decision logs of real schedulers."""
+"""`paceline conformance`: compare the engine with decision logs of real schedulers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["conformance"]
 
 
 def conformance(file: Path, /, *files: Path) -> int:
-    """Hold the engine against decision logs of real schedulers.
+    """Compare the engine with decision logs of real schedulers.
 
     Each log is replayed through the engine, with leaping and without. The exit
-    status is 0 where every decision is the same and 1 where one differs.
+    status is 0 if every decision is the same and 1 if one differs.
 
     Parameters
     ----------

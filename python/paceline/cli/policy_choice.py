@@ -34,7 +34,7 @@ def word(name: str) -> str:
 def choose(
     policy: str, options: Mapping[str, object], settings: Sequence[str], *, layers: int | None = None
 ) -> Policy:
-    """Make the policy that was asked for.
+    """Return the policy of a name with its parameters, or of a file.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def choose(
     settings
         Parameters as `name=value`.
     layers
-        Layers of the model, for a policy that asks for them.
+        Layers of the model, for a policy that needs them.
 
     Raises
     ------

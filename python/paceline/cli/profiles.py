@@ -106,13 +106,13 @@ def show(
     name
         A name from `paceline profiles list`, or a path.
     model
-        What to make up of operators: a name from `paceline models`, or a Hugging Face config.json.
+        The model to assemble from operators: a name from `paceline models`, or a Hugging Face config.json.
     tp
         GPUs that the model is split over.
     dp
         Groups of these that share the experts.
     expert_parallel
-        Whether experts are dealt out whole.
+        Whether whole experts are distributed over ranks.
     out
         Also write the profile to this file, in our format.
     json

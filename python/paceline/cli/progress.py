@@ -19,11 +19,11 @@ PATIENCE_S: Final = 0.5
 
 
 class Snapshot(Protocol):
-    """How far a replay has come."""
+    """The progress of a replay."""
 
     @property
     def finished(self) -> int:
-        """Requests that are done with."""
+        """Finished and rejected requests."""
         ...
 
     @property
@@ -42,7 +42,7 @@ Report: TypeAlias = Callable[[Snapshot], None]
 
 @contextlib.contextmanager
 def progress_bar(*, quiet: bool, patience_s: float = PATIENCE_S) -> Iterator[Report | None]:
-    """Yield what to call with each snapshot; None where nobody would see a bar."""
+    """Yield a function to call with each snapshot; None if a bar would not be seen."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

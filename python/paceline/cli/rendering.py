@@ -109,7 +109,7 @@ def _beyond(totals: dict[str, Any]) -> list[str]:
 
 
 def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
-    """Name what only some policies have, where this one had it."""
+    """Return the figures that only some policies have, if this one had them."""
     facts = []
     out, back, overflows = (
         totals[name] for name in ("swapped_out_blocks", "swapped_in_blocks", "swap_overflows")
@@ -126,7 +126,7 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _traffic(totals: dict[str, Any]) -> list[tuple[str, str]]:
-    """Name what the GPUs moved and burned, where it is known."""
+    """Return the bytes, FLOPs and energy of the GPUs, if known."""
     if totals["hbm_bytes"] is None:
         return []
     parts = {
@@ -177,7 +177,7 @@ def _objectives(slo: dict[str, Any] | None) -> list[tuple[str, str]]:
         return []
     titles = {**_TITLES, "itl": "longest ITL"}
     bounds = ", ".join(f"{titles[name]} ≤ {bound:g} s" for name, bound in slo["bounds"].items())
-    # Rounded down: 100.00% shall mean all of them.
+    # Rounded down, so that 100.00% means all of them.
     percent = math.floor(slo["attainment"] * 10_000) / 100 if math.isfinite(slo["attainment"]) else math.nan
     return [
         ("attainment", f"{percent:.2f}% within {bounds}"),

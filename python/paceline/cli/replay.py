@@ -1,4 +1,4 @@
-"""`paceline replay`: replay a trace and print what users would have felt."""
+"""`paceline replay`: replay a trace and print the latencies that users would see."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def replay(
     quiet: Annotated[bool, Parameter(group=_OUTPUT, negative="", show_default=False)] = False,
     no_leap: Annotated[bool, Parameter(group=_OUTPUT, negative="", show_default=False)] = False,
 ) -> None:
-    """Replay a trace on a cluster and summarize what users would have felt.
+    """Replay a trace on a cluster and summarize the latencies that users would see.
 
     Parameters
     ----------
@@ -81,17 +81,17 @@ def replay(
         Measured kernels to take step times from, instead of a roofline: a name from `paceline profiles list`,
         or a path.
     num_blocks
-        KV blocks of an instance as vLLM logs them; worked out from memory if not given.
+        KV blocks of an instance as vLLM logs them; computed from memory if not given.
     max_model_len
         Longest sequence that is not rejected, in tokens: by default the model's; auto: what fits.
     link_gbps
-        Gigabits per second of an instance's link, each way, for requests that move; in no time if not given.
+        Gigabits per second of an instance's link, each way, for migrations; they take no time if not given.
     policy
         Scheduler of an instance: a name from `paceline policies`, or a policy's FILE.toml.
     routing
-        How an arrival finds its instance; fewest-requests if not given.
+        How an arrival is routed to an instance; fewest-requests if not given.
     prefix_caching
-        Keep KV blocks for later requests that start the same, as the trace says.
+        Keep KV blocks for later requests with the same prefix, as the trace says.
     max_num_batched_tokens
         Tokens of one step; the policy's default if not given.
     max_num_seqs

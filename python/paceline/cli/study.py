@@ -17,6 +17,7 @@ def study(
     out: Path | None = None,
     quick: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     data: Path | None = None,
+    workers: int | None = None,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -33,6 +34,8 @@ def study(
         Few requests, to see that it runs: the numbers are rough.
     data
         A folder with real data that the study can use in place of distributions fitted to it.
+    workers
+        Replays at a time; by default one on each core. The numbers do not depend on it.
     json
         Print one JSON document instead of tables.
     quiet
@@ -51,11 +54,11 @@ def study(
             console().print(table(("study", "about"), list(known.items()), left=2))
         return
     if out is not None:
-        # What is wrong with the folder is better known before the work than after it.
+        # Before the work, which takes minutes.
         check_target(out)
         need_matplotlib()
     with _Progress(quiet=quiet) as progress:
-        done = run_study(name, Work(quick=quick, data=data, report=progress.show))
+        done = run_study(name, Work(quick=quick, data=data, workers=workers, report=progress.show))
     written = None if out is None else write_study(done, out)
     if json:
         print_json(as_document(done))
@@ -65,12 +68,11 @@ def study(
         note(f"wrote {written}")
 
 
-def _print(done: Any) -> None:  # noqa: ANN401 - a Study, whose import would make help slow
+def _print(done: Any) -> None:  # noqa: ANN401 - a Study: its import would make help slow
     from rich.text import Text
 
     from paceline.cli.output import console, table
     from paceline.study.model import Facts, Figure, Table
-    from paceline.study.writing import cells
 
     screen = console()
     screen.print(Text(done.title, style="bold"))
@@ -91,7 +93,7 @@ def _print(done: Any) -> None:  # noqa: ANN401 - a Study, whose import would mak
                     (i for i, kind in enumerate(shown.frame.dtypes) if kind.is_numeric()), shown.frame.width
                 )
                 screen.print(Text(shown.caption))
-                screen.print(table(shown.frame.columns, cells(shown), left=left))
+                screen.print(table(shown.frame.columns, shown.cells(), left=left))
 
 
 class _Progress:

@@ -25,9 +25,9 @@ def synthesize(
     Parameters
     ----------
     preset
-        What the requests are like: azure-conv and the like.
+        The distributions of the requests, such as azure-conv.
     requests
-        How many to make.
+        The number of requests.
     out
         File to write: .csv, .jsonl (both also with .gz or .zst) or .parquet.
     rate

@@ -1,4 +1,4 @@
-"""`paceline trace`: say what a trace holds."""
+"""`paceline trace`: summarize a trace."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ __all__ = ["typed_value"]
 
 
 def typed_value(text: str, annotation: object, what: str) -> Any:  # noqa: ANN401 - as the annotation says
-    """Return the value that a word stands for.
+    """Return the value of a word.
 
     Numbers, `true` and `false`, `none` and the words of a Literal are written
     as they are, a part of a policy as a TOML table: `{kind = "swap", cpu_blocks = 512}`,
@@ -27,10 +27,9 @@ def typed_value(text: str, annotation: object, what: str) -> Any:  # noqa: ANN40
     text
         The word.
     annotation
-        The type that it shall have, or a union of some; of several that would
-        do, the first.
+        The type of the value, or a union of types; the first that fits is used.
     what
-        Whose value it is, for the error.
+        The name of the option, for errors.
 
     Raises
     ------
@@ -105,7 +104,7 @@ def _table(text: str) -> dict[str, Any] | None:
 
 
 def _called(table: dict[str, Any], parts: list[Any]) -> Any:  # noqa: ANN401 - a dataclass
-    """Return the class whose kind the table names; the first where it names none."""
+    """Return the class of the kind that the table names; the first if it names none."""
     for cls in parts:
         kind = cls.__dataclass_fields__.get("kind")
         if kind is not None and kind.default == table.get("kind"):
@@ -121,7 +120,7 @@ def _build(cls: Any, table: dict[str, Any], what: str) -> Any:  # noqa: ANN401
 
 
 def _rules(option: object) -> list[str]:
-    """Say in words what an option takes."""
+    """Return in words what an option takes."""
     if get_origin(option) is Literal:
         return [str(word) for word in get_args(option)]
     if _is_rule(option):

@@ -25,9 +25,9 @@ def validate(
     ----------
     folder
         With requests.parquet, engine.json and profile/, and perhaps peer-llmservingsim.txt; or with
-        Splitwise's perf_model.csv, to half of whose sizes a roofline is fitted, and compared with the rest;
-        or with RUN.csv.gz of open-loop runs (residency-vllm's: Qwen3-14B on one H100, vLLM 0.23.0), whose
-        means are compared by rate with the catalog's roofline.
+        Splitwise's perf_model.csv, of which half of the sizes fit a roofline that is compared with the rest;
+        or with RUN.csv.gz of open-loop runs (residency-vllm's: Qwen3-14B on one H100, vLLM 0.23.0), of
+        which the means are compared by rate with the catalog's roofline.
     overhead
         Microseconds of a step that no kernel explains. By default what was fitted for the engine's version.
     reductions

@@ -1,4 +1,4 @@
-"""``python -m paceline.conformance FILE...``: does this engine decide as the real ones did."""
+"""``python -m paceline.conformance FILE...``: compare this engine's decisions with those of real engines."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _compared(name: str) -> tuple[list[str], int]:
-    """Return a line for each way to replay a log, and 1 if the engine decides otherwise in one."""
+    """Return a line for each way to replay a log, and 1 if any of them differs."""
     log = read_log(name)
     lines, status = [], 0
     for leap in (True, False):

@@ -1,4 +1,4 @@
-"""Holding the engine against a decision log."""
+"""Comparing the engine with a decision log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paceline import _core, engine
+from paceline import _core, _native
 from paceline._arguments import typed, typed_fields
 from paceline.conformance import layered, vllm, vllm_v0
 from paceline.conformance.log import DecisionLog
@@ -23,16 +23,16 @@ _KINDS = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Difference:
-    """The first place where the engine and a log part.
+    """The first difference between the engine and a log.
 
     Attributes
     ----------
     where
         ``step 12`` or ``request 7``.
     field
-        What differs there.
+        The field that differs.
     ours, theirs
-        The two values; None where there is none.
+        The two values; None if there is none.
     """
 
     where: str
@@ -51,20 +51,20 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
     Parameters
     ----------
     log
-        What the real scheduler did.
+        The decisions of the real scheduler.
     leap
-        Whether the engine takes runs of equal steps at once.
+        Whether the engine computes runs of equal steps at once.
 
     Returns
     -------
     Difference | None
-        The first difference; None where all steps, first tokens and finishes
-        are the same.
+        The first difference; None if all steps, first tokens and finishes are the
+        same.
 
     Notes
     -----
-    A log counts in whole nanoseconds, and so does the engine here: its clock
-    does not mind what a tick is.
+    A log counts in whole nanoseconds, and so does the engine here: its clock does
+    not depend on the length of a tick.
     """
     kind = _KINDS[log.kind]
     columns = {
@@ -79,7 +79,7 @@ def check(log: DecisionLog, *, leap: bool) -> Difference | None:
         "token": log.cost["token_ns"],
         "kv_token": log.cost.get("kv_token_ns", 0),
     }
-    outcome = engine.run(
+    outcome = _native.run(
         [{**kind.instance(log), "cost": cost}],
         columns,
         routing="round_robin",

@@ -1,4 +1,4 @@
-"""Logs of the layered-prefill authors' scheduler: their settings as ours, our steps as theirs."""
+"""Logs of the layered-prefill authors' scheduler: conversion of settings and steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = (
 
 
 def instance(log: DecisionLog) -> dict[str, Any]:
-    """Configure an instance as the log's engine was; its ticks are nanoseconds."""
+    """Return the configuration of the log's engine; its ticks are nanoseconds."""
     settings = log.engine
     policy = _policy(settings)
     return {
@@ -48,12 +48,12 @@ def _policy(settings: dict[str, Any]) -> Policy:
 
 
 def columns(_: DecisionLog) -> dict[str, Any]:
-    """Give the columns that only this kind of log has: none."""
+    """Return the columns that only this kind of log has: none."""
     return {}
 
 
 def step(record: dict[str, Any]) -> list[Any]:
-    """Write a step of ours as the log writes it."""
+    """Return a step of the engine in the form of the log."""
     decodes = [entry[0] for entry in record["scheduled"] if entry[3] == "decode"]
     prefills = [entry[:3] for entry in record["scheduled"] if entry[3] != "decode"]
     stage, stages = record["group"] or (-1, 1)

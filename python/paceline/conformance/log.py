@@ -18,11 +18,11 @@ __all__ = ["DecisionLog", "read_log"]
 
 _Count = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 _Tokens = Annotated[int, msgspec.Meta(ge=1, lt=TOKENS_LIMIT)]
-# The engine's clock counts to 2**63 and some, and a log's ticks are nanoseconds: this is 146 years.
+# The engine's clock counts beyond 2**63, and a log's ticks are nanoseconds: this is 146 years.
 _Nanoseconds = Annotated[int, msgspec.Meta(ge=0, lt=2**62)]
-# Of a cost, so that no step can outrun the clock: ten seconds.
+# The bound of a cost, so that no step can exceed the clock: ten seconds.
 _Cost = Annotated[int, msgspec.Meta(ge=0, le=10**10)]
-# What real engines have; the memory of a replay grows with both.
+# Bounds of real engines; the memory of a replay grows with both.
 _BlockTokens = Annotated[int, msgspec.Meta(ge=1, le=2**16)]
 _Blocks = Annotated[int, msgspec.Meta(ge=2, le=2**24)]
 _Id = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -93,7 +93,7 @@ _STEP_LENGTHS: Final = {"vllm": 4, "vllm-v0": 6, "layered": 7}
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class DecisionLog:
-    """A workload and what a real scheduler decided about it.
+    """A workload, and the decisions of a real scheduler on it.
 
     Attributes
     ----------
@@ -102,12 +102,12 @@ class DecisionLog:
     engine
         The real engine's settings, as it names them.
     cost
-        What a step takes, in whole nanoseconds.
+        The cost of a step, in whole nanoseconds.
     requests
-        One list a request: arrival in nanoseconds, prompt tokens, output
-        tokens, and what else its kind of log has.
+        A list for each request: arrival in nanoseconds, prompt tokens, output
+        tokens, and further values of its kind of log.
     steps
-        One list a step.
+        A list for each step.
     first_token_ns, finish_ns
         By request.
     """
@@ -169,7 +169,7 @@ def read_log(path: Path | str) -> DecisionLog:
 
 
 def _check_rows(log: DecisionLog) -> None:
-    """Refuse a request or a step that has not what its kind of log has."""
+    """Refuse a request or a step without the values of its kind of log."""
     kind, length = _REQUESTS[log.kind]
     for at, request in enumerate(log.requests):
         try:

@@ -1,4 +1,4 @@
-"""Logs of vLLM V1: their settings as ours, our steps as theirs."""
+"""Logs of vLLM V1: conversion of settings and steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIELDS = ("start (ns)", "scheduled [request, tokens, computed before]", "preempt
 
 
 def instance(log: DecisionLog) -> dict[str, Any]:
-    """Configure an instance as the log's engine was."""
+    """Return the configuration of the log's engine."""
     settings = log.engine
     policy = vllm(
         policy=settings["policy"],
@@ -35,7 +35,7 @@ def instance(log: DecisionLog) -> dict[str, Any]:
 
 
 def columns(log: DecisionLog) -> dict[str, Any]:
-    """Give the columns that only this kind of log has."""
+    """Return the columns that only this kind of log has."""
     ids = [request[4] for request in log.requests]
     return {
         "priority": np.array([request[3] for request in log.requests], dtype=np.int64),
@@ -46,6 +46,6 @@ def columns(log: DecisionLog) -> dict[str, Any]:
 
 
 def step(record: dict[str, Any]) -> list[Any]:
-    """Write a step of ours as the log writes it."""
+    """Return a step of the engine in the form of the log."""
     scheduled = [entry[:3] for entry in record["scheduled"]]
     return [record["start"], scheduled, sorted(record["preempted"]), record["free_blocks"]]

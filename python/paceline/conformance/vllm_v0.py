@@ -1,4 +1,4 @@
-"""Logs of vLLM V0: their settings as ours, our steps as theirs."""
+"""Logs of vLLM V0: conversion of settings and steps."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FIELDS = (
     "free blocks",
 )
 
-# vLLM V0 lists prompts first, the newest foremost, then decodes.
+# vLLM V0 lists prompts first, the newest before the others, then decodes.
 _PARTS = ("admitted", "chunk", "swapped_in_chunk", "decode", "swapped_in_decode")
 
 
 def instance(log: DecisionLog) -> dict[str, Any]:
-    """Configure an instance as the log's engine was; its ticks are nanoseconds."""
+    """Return the configuration of the log's engine; its ticks are nanoseconds."""
     settings = log.engine
     copy_s = log.cost["swap_block_ns"] / 1e9
     swap = Swap(cpu_blocks=settings["num_cpu_blocks"], out_s=copy_s, in_s=copy_s)
@@ -44,12 +44,12 @@ def instance(log: DecisionLog) -> dict[str, Any]:
 
 
 def columns(_: DecisionLog) -> dict[str, Any]:
-    """Give the columns that only this kind of log has: none."""
+    """Return the columns that only this kind of log has: none."""
     return {}
 
 
 def step(record: dict[str, Any]) -> list[Any]:
-    """Write a step of ours as the log writes it."""
+    """Return a step of the engine in the form of the log."""
     ordered = sorted(record["scheduled"], key=lambda entry: _PARTS.index(entry[3]))
     copied_out, copied_in = record["copied"]
     return [

@@ -1,13 +1,15 @@
-"""A step as a straight line."""
+"""A cost model that is linear in the tokens of a step."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from paceline._arguments import typed
-from paceline._toml import dump, parse
-from paceline.cost.clock import ticks
+from paceline._clock import ticks
+from paceline._toml import build, dump, parse
+from paceline.cost.tables import cost_to_table, fields_of
 from paceline.errors import ConfigError
 
 __all__ = ["Affine"]
@@ -15,7 +17,7 @@ __all__ = ["Affine"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Affine:
-    """A step as a straight line: a constant, a price per token computed, a price per token of context.
+    """A linear cost: a constant, a price per token computed, a price per token of context.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class Affine:
             raise ConfigError("step_s and token_s of an Affine must not both be 0 ps: a step must take time")
 
     def to_wire(self) -> dict[str, Any]:
-        """Return what the engine is sent: the prices in ticks."""
+        """Return the cost as the engine reads it: the prices in ticks."""
         return {
             "kind": "affine",
             "step": ticks(self.step_s, "step_s"),
@@ -57,14 +59,16 @@ class Affine:
 
     def to_toml(self) -> str:
         """Return the model as the text of a TOML file."""
-        from paceline.cost.reading import cost_to_table
-
         return dump(cost_to_table(self))
 
     @classmethod
     @typed()
     def from_toml(cls, text: str) -> Affine:
         """Read what :meth:`to_toml` wrote."""
-        from paceline.cost.reading import only
+        return cls.from_table(parse(text, "a cost"), "a cost")
 
-        return only(cls, parse(text, "a cost"))
+    @classmethod
+    @typed()
+    def from_table(cls, content: Mapping[str, Any], what: str) -> Affine:
+        """Read a table of kind ``affine``; ``what`` names the table in errors."""
+        return build(cls, fields_of(content, "affine", what), what)

@@ -1,4 +1,4 @@
-"""What an all-reduce takes: the ways that engines choose from, each a straight line in the bytes.
+"""The time of an all-reduce: the algorithms that engines choose from, each linear in the bytes.
 
 Two libraries reduce in a serving engine, and each chooses by size and ranks:
 
@@ -11,10 +11,10 @@ Two libraries reduce in a serving engine, and each chooses by size and ranks:
   bandwidth, over ring and tree and over its three protocols. The latency is a base and one of each hop:
   ``2 * (ranks - 1)`` hops of a ring, and as many of a tree in one node, where it is a chain.
 
-Both choose what takes least, so the least over all lines stands for the choice; no size is written down
-here, except that vLLM's kernel is left out where it cannot run. With the catalog's H100 the least changes
-from one-shot to two-shot at 850 KiB on 4 ranks and 240 KiB on 8, and to NCCL at 19 MiB on 2. How far the
-times are from measured curves, by size: ``python benches/all_reduce.py``.
+Both choose the fastest algorithm, so the model is the least over all lines; it has no thresholds of size, and
+vLLM's kernel is left out where it cannot run. With the catalog's H100 the least changes from one-shot to
+two-shot at 850 KiB on 4 ranks and 240 KiB on 8, and to NCCL at 19 MiB on 2. ``python benches/all_reduce.py``
+prints the errors against measured curves, by size.
 
 Not modelled: NVLink SHARP (NVLS, multimem), which sums in the switch, NCCL's correction of trees by size, and
 more than one node.
@@ -22,10 +22,9 @@ more than one node.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-if TYPE_CHECKING:
-    from paceline.cost.efficiency import Efficiency
+from paceline.hardware.efficiency import Efficiency
 
 __all__ = ["Way", "all_reduce_ways", "gather_latency_s"]
 
@@ -71,18 +70,18 @@ def all_reduce_ways(
 ) -> tuple[Way, ...]:
     """Return the ways in which ``ranks`` can reduce a message; none for one rank.
 
-    A way that another one beats at every size is left out.
+    A way that is slower than another at every size is left out.
 
     Parameters
     ----------
     efficiency
         What is reached of the link, and how long the smallest messages take.
     ranks
-        How many take part, all in one node.
+        Ranks that take part, all in one node.
     link, link_bytes_per_s
         As of a :class:`~paceline.hardware.Gpu`.
     kernel
-        Whether vLLM's own kernel is there; else NCCL alone.
+        Whether vLLM's own kernel can be used; else NCCL alone.
 
     Examples
     --------
@@ -101,7 +100,7 @@ def all_reduce_ways(
     if kernel and (link == "nvlink" or ranks == 2):
         ways.append(Way("one-shot", efficiency.one_shot_latency_s, (ranks - 1) / one_shot))
     if kernel and link == "nvlink" and ranks > 2:
-        # Two kernels' worth of barriers, and what a ring moves.
+        # The barriers of two kernels, and the bytes of a ring.
         share = 2 * (ranks - 1) / ranks
         ways.append(Way("two-shot", 2 * efficiency.one_shot_latency_s, share / one_shot))
     return tuple(way for way in ways if not any(_beats(other, way) for other in ways))
@@ -145,5 +144,5 @@ def _hop_s(protocol: _Protocol, link: str) -> float:
 
 
 def _beats(one: Way, other: Way) -> bool:
-    """Whether a way is at least as quick at every size, and not the same."""
+    """Whether a way is at least as fast as another at every size, and not the same."""
     return one[1:] != other[1:] and one.latency_s <= other.latency_s and one.s_per_byte <= other.s_per_byte

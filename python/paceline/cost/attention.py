@@ -1,12 +1,10 @@
-"""What one layer's attention moves and computes on one rank."""
+"""Traffic and arithmetic of one layer's attention on one rank."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paceline.model import Latent, Model
+from paceline.model import Latent, Model
 
 __all__ = ["Attention", "attention_of"]
 
@@ -42,7 +40,7 @@ class Attention:
 
 
 def attention_of(model: Model, ranks: int, kv_dtype: str) -> Attention:
-    """Return what attention of a layer comes to on one of ``ranks`` tensor-parallel ranks."""
+    """Return the attention of a layer on one of ``ranks`` tensor-parallel ranks."""
     kv_bytes = model.kv_layer_bytes(ranks, kv_dtype)
     number = model.kv_dtype_bytes(model.dtype)
     if model.latent is not None:

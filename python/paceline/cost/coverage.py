@@ -1,4 +1,4 @@
-"""How many experts of a layer a batch needs, as measured."""
+"""Measured curves of the experts of a layer that a batch needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paceline.errors import ConfigError
 
 __all__ = ["Coverage"]
 
-_FOLDER = resources.files("paceline.profiles") / "coverage"
+_FOLDER = resources.files("paceline.catalog") / "coverage"
 _LONGEST = 1 << 16
 
 
@@ -25,8 +25,8 @@ _LONGEST = 1 << 16
 class Coverage:
     """A measured curve: the share of a layer's experts that a batch of so many tokens is routed to.
 
-    Tokens of one conversation, and of one topic, go to the same experts more often than chance has it, so
-    measured curves lie below :meth:`Experts.expected <paceline.model.Experts.expected>`. A curve belongs to
+    Tokens of one conversation, and of one topic, are routed to the same experts more often than by chance, so
+    measured curves are below :meth:`Experts.expected <paceline.model.Experts.expected>`. A curve belongs to
     the model and the traffic that it was measured on.
 
     Parameters
@@ -42,11 +42,11 @@ class Coverage:
     Raises
     ------
     ConfigError
-        If points or shares are not like that.
+        If points or shares break these rules.
 
     Notes
     -----
-    Between points the share is linear in the logarithm of the tokens. Past the last one it stays.
+    Between points the share is linear in the logarithm of the tokens. Beyond the last point it is constant.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class Coverage:
         Raises
         ------
         ConfigError
-            If there is none of that name.
+            If there is no curve of that name.
         """
         known = [file.name.removesuffix(".toml") for file in _FOLDER.iterdir()]
         if name not in known:

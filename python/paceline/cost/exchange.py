@@ -1,12 +1,10 @@
-"""What crosses links besides all-reduces: tokens to experts and back, activations between pipeline stages."""
+"""Messages besides all-reduces: tokens to experts and back, activations between pipeline stages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from paceline.model import Model
+from paceline.model import Model
 
 __all__ = ["Exchange", "exchanges_of"]
 
@@ -18,9 +16,9 @@ class Exchange:
     Parameters
     ----------
     times
-        How often a step does it.
+        Messages of this kind in a step.
     sent_bytes
-        Bytes that a rank sends for each token in one of them.
+        Bytes that a rank sends for each token in one message.
     """
 
     times: int
@@ -28,12 +26,12 @@ class Exchange:
 
 
 def exchanges_of(model: Model, *, ranks: int, data_ranks: int, stages: int) -> list[Exchange]:
-    """Return what each of ``ranks`` tensor-parallel ranks sends besides its all-reduces.
+    """Return the messages that each of ``ranks`` tensor-parallel ranks sends besides its all-reduces.
 
-    - *To the experts and back*, in every layer of a mixture whose experts ``data_ranks`` ranks share: vLLM's
+    - *To the experts and back*, in every layer of a mixture if ``data_ranks`` ranks share the experts: vLLM's
       default (``allgather_reducescatter``, ``distributed/device_communicators/all2all.py``) gathers hidden
-      states and router logits of all ranks on all of them, and scatters the sums of what their experts make
-      of those. A rank passes its tokens on to all others, and the others' sums back.
+      states and router logits of all ranks on all of them, and scatters the sums of the experts' outputs. A
+      rank sends its tokens to all others, and their sums back.
     - *Between stages*: hidden state and residual go to the next (``IntermediateTensors``), each rank sending
       its part (``distributed/parallel_state.py::send_tensor_dict``), and the ranks of the next stage gather
       the whole.

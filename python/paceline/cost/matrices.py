@@ -1,12 +1,11 @@
-"""The matrix multiplications that every token passes, and what it moves between them."""
+"""The matrix multiplications of every token, and the numbers that it moves between them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from paceline.cost.attention import Attention
-    from paceline.model import Experts, Model
+from paceline.cost.attention import Attention
+from paceline.model import Experts, Model
 
 __all__ = ["Matrix", "elementwise_numbers", "expert_numbers", "matrices_of"]
 
@@ -69,12 +68,12 @@ def expert_numbers(model: Model, experts: Experts, *, ranks: int, data_ranks: in
     Parameters
     ----------
     model, experts
-        The model and what of it this is about.
+        The model and its experts.
     ranks, data_ranks
         Tensor-parallel ranks, and those of attention that share the experts: a rank has the tokens of all.
     whole
-        Whether whole experts are dealt out to all ranks. Split ones see every copy whole and have a part of
-        the width; whole ones see a part of the copies.
+        Whether whole experts are distributed over all ranks. Split experts get every copy and have a part of
+        the width; whole experts get a part of the copies.
     """
     hidden, width = model.hidden_size, experts.intermediate_size
     copies = experts.per_token * (1 / ranks if whole else data_ranks)

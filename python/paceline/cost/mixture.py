@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, lru_cache
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from paceline.cost.clock import ticks
+from paceline._clock import ticks
+from paceline.cost.coverage import Coverage
 from paceline.cost.matrices import expert_numbers
+from paceline.model import Experts, Model
 from paceline.model.dtypes import WEIGHT_BYTES
-
-if TYPE_CHECKING:
-    from paceline.cost.coverage import Coverage
-    from paceline.model import Experts, Model
 
 __all__ = ["covered_experts", "mixture_wire", "shared_experts", "slowest_rank"]
 
-# Where fewer experts than this are still missed, all are taken to be hit.
+# Once fewer experts than this are missed, all are taken to be hit.
 _MISSED = 1e-3
 
 
-def covered_experts(experts: Experts, coverage: Coverage | None) -> list[float]:
-    """Return how many experts of a layer are needed by 1, 2, … tokens, up to where that stays.
+@lru_cache(maxsize=64)
+def covered_experts(experts: Experts, coverage: Coverage | None) -> tuple[float, ...]:
+    """Return how many experts of a layer are needed by 1, 2, … tokens, until that is constant.
 
-    Uniform routing in closed form, or a measured curve. The list has a value for each whole number of tokens,
-    so that the engine, which draws straight lines between points, is exact at all of them.
+    Routing is uniform, in closed form, or follows a measured curve. There is a value for each whole number
+    of tokens, so that the engine, which interpolates between points, is exact at all of them. The values
+    are cached: every replay needs them, and a measured curve has thousands of points.
 
     Examples
     --------
@@ -35,28 +35,28 @@ def covered_experts(experts: Experts, coverage: Coverage | None) -> list[float]:
     (2.0, 3.5, 8.0)
     """
     if coverage is not None:
-        return [experts.count * coverage.at(n) for n in range(1, coverage.tokens[-1] + 1)]
+        return tuple(experts.count * coverage.at(n) for n in range(1, coverage.tokens[-1] + 1))
     if experts.per_token == experts.count:
-        return [float(experts.count)]
+        return (float(experts.count),)
     missed = math.log(1 - experts.per_token / experts.count)
     last = math.ceil(math.log(_MISSED / experts.count) / missed)
-    return [experts.expected(n) for n in range(1, last + 1)] + [float(experts.count)]
+    return (*(experts.expected(n) for n in range(1, last + 1)), float(experts.count))
 
 
 def shared_experts(experts: Experts, coverage: Coverage | None, data_ranks: int) -> list[float]:
-    """Return how many experts ``data_ranks`` ranks need together that have 1, 2, … tokens each."""
+    """Return how many experts ``data_ranks`` ranks with 1, 2, … tokens each need together."""
     covered = covered_experts(experts, coverage)
     last = -(-len(covered) // data_ranks)
     return [covered[min(own * data_ranks, len(covered)) - 1] for own in range(1, last + 1)]
 
 
 def slowest_rank(covered: float, count: int, ranks: int) -> float:
-    """Return the experts that the rank with the most to read needs, where whole experts are dealt out.
+    """Return the experts that the busiest rank reads, if whole experts are distributed over ranks.
 
     Of ``covered`` experts out of ``count``, a rank has a hypergeometric number, of mean ``covered / ranks``.
-    All wait for the one with the most, whose mean is approximated as for normal numbers that add up to
-    ``covered``. It is at least one expert and never more than a rank holds. Which experts are popular, and
-    so better spread out, is left aside.
+    All ranks wait for the one with the most. Its mean is approximated as for normal numbers that add up to
+    ``covered``. It is at least one expert and at most what a rank holds. Popular experts, which engines
+    spread over ranks, are not modelled.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def slowest_rank(covered: float, count: int, ranks: int) -> float:
 def _largest_of(number: int) -> float:
     """Return the mean of the largest of so many standard normal numbers."""
     normal, parts = NormalDist(), 4000
-    # Over the probability u of the largest: its quantile is that of u ** (1 / number).
+    # The largest has the quantile of u ** (1 / number) at probability u.
     return sum(normal.inv_cdf(((i + 0.5) / parts) ** (1 / number)) for i in range(parts)) / parts
 
 
@@ -96,9 +96,9 @@ def mixture_wire(
     """Return the coefficients of all layers' routed experts on one of ``ranks`` tensor-parallel ranks.
 
     ``data_ranks`` ranks of attention share the experts, each with as many tokens as this one. ``whole``
-    experts are dealt out to all ranks, else each is split over all of them. Either way a rank multiplies its
-    share of the tokens' experts; whole ones are taken to be even there, as batches that wait for arithmetic
-    are large. Activations are of ``number`` bytes.
+    experts are distributed over all ranks, else each expert is split over all of them. Either way a rank
+    multiplies its share of the tokens' experts; whole experts are taken to have even loads there, as batches
+    that are bound by arithmetic are large. Activations have ``number`` bytes.
     """
     layers = model.layers - experts.dense_layers
     weights = 3 * model.hidden_size * experts.intermediate_size

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from paceline._clock import TICKS_PER_SECOND, ticks
 from paceline.cost.all_reduce import all_reduce_ways, gather_latency_s
 from paceline.cost.attention import attention_of
-from paceline.cost.clock import TICKS_PER_SECOND, ticks
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, matrices_of
+from paceline.hardware import Gpu
+from paceline.hardware.efficiency import Efficiency
+from paceline.model import Model
 from paceline.model.dtypes import WEIGHT_BYTES
-
-if TYPE_CHECKING:
-    from paceline.cost.efficiency import Efficiency
-    from paceline.hardware import Gpu
-    from paceline.model import Model
 
 __all__ = ["PAIR_FRACTION_BITS", "Rank"]
 
@@ -22,7 +20,7 @@ PAIR_FRACTION_BITS = 20  # as rust/core/src/cost/roofline/attention.rs
 
 
 def _peak(gpu: Gpu, dtype: str) -> float:
-    """Return the arithmetic with weights of a type: 8 bits where the GPU can, else after widening to 16."""
+    """Return the arithmetic with weights of a type: at 8 bits if the GPU can, else widened to 16."""
     return gpu.fp8_flop_per_s if dtype == "fp8" and gpu.fp8_flop_per_s else gpu.bf16_flop_per_s
 
 
@@ -63,7 +61,7 @@ class Rank:
         self.link_bytes_per_s = gpu.link_bytes_per_s
 
     def wire(self) -> dict[str, Any]:
-        """Return the coefficients in ticks, routed experts aside."""
+        """Return the coefficients in ticks, without routed experts."""
         model, layers = self.model, self.model.layers
         windows = model.sliding_layers
         elementwise = elementwise_numbers(model, self.attention, self.ranks)
@@ -142,10 +140,10 @@ class Rank:
         ]
 
     def _exchange(self) -> list[dict[str, int]]:
-        """Return what else crosses links, each as a line in the tokens, over a whole step.
+        """Return the other messages, each as a line in the tokens, over a whole step.
 
-        Each of them has the latency of NCCL's smallest gather over the ranks that take part, and the
-        bandwidth of its ring on large messages.
+        Each has the latency of NCCL's smallest gather over the ranks that take part, and the bandwidth of its
+        ring on large messages.
         """
         bandwidth = self.ring_bandwidth
         sharing = self.data_ranks if self.data_ranks > 1 else self.ranks

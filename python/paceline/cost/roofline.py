@@ -1,22 +1,22 @@
-"""A step worked out from specifications."""
+"""A cost model that follows from specifications."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline._toml import dump, parse
+from paceline._toml import build, dump, parse
 from paceline.cost.coverage import Coverage
-from paceline.cost.efficiency import Efficiency
 from paceline.cost.mixture import mixture_wire
 from paceline.cost.rank import Rank
+from paceline.cost.tables import cost_to_table, fields_of
 from paceline.errors import ConfigError
-
-if TYPE_CHECKING:
-    from paceline.hardware import Gpu
-    from paceline.model import Model
+from paceline.hardware import Gpu
+from paceline.hardware.efficiency import Efficiency
+from paceline.model import Model
 
 __all__ = ["Roofline"]
 
@@ -24,9 +24,9 @@ __all__ = ["Roofline"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields(but=("coverage", "expert_parallel"))
 class Roofline:
-    """A step worked out from the model's shape and the GPU's figures.
+    """The time of a step from the model's shape and the GPU's figures.
 
-    Each kernel takes ``max(bytes / bandwidth, FLOPs / arithmetic)``, both lowered to what kernels reach; a
+    Each kernel takes ``max(bytes / bandwidth, FLOPs / arithmetic)``, both scaled by what kernels reach; a
     step is the sum over kernels and layers:
 
     - the four matrix multiplications of a layer (query-key-value, output, gate and up, down), each on its
@@ -34,36 +34,37 @@ class Roofline:
     - attention, one kernel for the decoding requests and one for those in prefill. They add up: where vLLM
       runs both in one launch, the measured time is above even the sum (RTX 4090: the sum is 40% low in the
       median, the longer of the two 57%; RTX PRO 6000: 26% and 49%);
-    - attention over sliding windows apart, of the layers that have one: what lies in the windows is bounded
-      by ``min(context, window * requests)``, which is exact where all contexts are on the same side of it;
-    - the routed experts as one kernel: those of a layer's experts are read that a token of its batch is
-      routed to, by uniform routing in closed form or by a measured ``coverage``;
+    - attention over sliding windows separately, for the layers with one: the tokens in the windows are
+      bounded by ``min(context, window * requests)``, which is exact if all contexts are on the same side of
+      it;
+    - the routed experts as one kernel: it reads the experts of a layer that any token of the batch is routed
+      to, by uniform routing in closed form or by a measured ``coverage``;
     - latent attention (MLA): decodes on the compressed cache, which every rank holds whole, prompts on
       expanded heads. Expanding the context of earlier chunks again is not counted;
     - norms, rotary positions and activation function as memory traffic of each token;
     - the LM head and the sampler for the rows that are sampled;
-    - two all-reduces a layer and one after the embedding under tensor parallelism, the same where experts are
-      dealt out, each in the way that takes least for its size and ranks: one-shot or two-shot by vLLM's
-      kernel, a ring or a tree by NCCL (:mod:`paceline.cost.all_reduce`);
+    - two all-reduces a layer and one after the embedding under tensor parallelism, also with whole experts,
+      each by the fastest way for its size and ranks: one-shot or two-shot by vLLM's kernel, a ring or a tree
+      by NCCL (:mod:`paceline.cost.all_reduce`);
     - tokens gathered from data-parallel ranks for the experts that they share, and the sums scattered back;
-    - under pipeline parallelism, the activations that a stage sends the next. A step passes the stages one
-      after another, so it takes the sum over them, with no other step under way
+    - under pipeline parallelism, the activations that a stage sends to the next. A step passes the stages one
+      after another, so it takes the sum over them, with no other step in flight
       (:class:`~paceline.deployment.Instance` says what that leaves out);
     - constants per step, layer and request.
 
     Parameters
     ----------
     efficiency
-        What kernels reach of the datasheet; by default the catalog's for the GPU.
+        The share of the datasheet that kernels reach; by default the catalog's for the GPU.
     coverage
         A measured curve of the experts that a batch needs; by default routing is uniform.
     expert_parallel
-        Whether the ranks hold whole experts (vLLM's ``--enable-expert-parallel``), and wait for the one with
-        most of them to read; else each expert is split over all ranks.
+        Whether the ranks hold whole experts (vLLM's ``--enable-expert-parallel``), and wait for the rank that
+        reads most of them; else each expert is split over all ranks.
     data_parallel
-        Ranks of attention that share the experts, each with its own requests and cache: the cost is that of
-        an instance that is one of them. It takes the others to have as many tokens in every step as itself.
-        Experts are dealt out to, or split over, the ranks of data times those of tensor parallelism.
+        Ranks of attention that share the experts, each with its own requests and cache: the cost is of an
+        instance that is one of them. The other ranks are taken to have as many tokens in every step. Experts
+        are distributed or split over the ranks of data times those of tensor parallelism.
 
     Notes
     -----
@@ -75,8 +76,8 @@ class Roofline:
       Prompts of 128 to 2,048 tokens: -2.5% (-14 to +1%) and -4.0% (-12 to +4%). These two GPUs' efficiencies
       were read off single points of the same tables: this says how well the form holds between them, and is
       no prediction.
-    - Llama-2-70B against Splitwise's measurements, batch 1, prompts of 128 to 8,192 tokens, from which
-      nothing was taken: on 2, 4 and 8 GPUs, prompts are 29, 42 and 53% low on H100 (26, 37 and 46% on A100)
+    - Llama-2-70B against Splitwise's measurements, batch 1, prompts of 128 to 8,192 tokens, to which nothing
+      was fitted: on 2, 4 and 8 GPUs, prompts are 29, 42 and 53% low on H100 (26, 37 and 46% on A100)
       and decode steps 30, 52 and 73% low (27, 52 and 73%). That engine is of 2023, without CUDA graphs: a
       decode step of 30 ms on 4 H100s is as long on 8, so most of it is overhead that later engines shed.
     - All-reduces against curves of NCCL and of vLLM's kernel: ``python benches/all_reduce.py``.
@@ -123,6 +124,36 @@ class Roofline:
             raise ConfigError(f"expert_parallel of a Roofline must be true or false, was {was}")
 
     @typed()
+    def check(
+        self, model: Model, gpu: Gpu, *, tensor_parallel: int = 1, pipeline_parallel: int = 1
+    ) -> Efficiency:
+        """Refuse a model, GPU and split that the roofline cannot cost; return the efficiencies it uses.
+
+        Parameters
+        ----------
+        model, gpu
+            The model, and the GPU that it runs on.
+        tensor_parallel
+            GPUs that the model is split over.
+        pipeline_parallel
+            Stages that the layers are divided into.
+
+        Raises
+        ------
+        ConfigError
+            If the model cannot be split so, the GPU has no efficiencies and none are given, there is a
+            coverage or data parallelism for a model without experts, or the coverage is of another model.
+        """
+        efficiency = self.efficiency or gpu.efficiency
+        if efficiency is None:
+            raise ConfigError(f"GPU {gpu.name!r} has no efficiency: give Roofline(efficiency=...)")
+        sharing = tensor_parallel * self.data_parallel
+        model.check_parallel(tensor_parallel, expert_ranks=sharing if self.expert_parallel else None)
+        _check.count("pipeline_parallel", pipeline_parallel)
+        self._check_experts(model)
+        return efficiency
+
+    @typed()
     def to_wire(
         self,
         model: Model,
@@ -132,32 +163,23 @@ class Roofline:
         kv_dtype: str = "auto",
         pipeline_parallel: int = 1,
     ) -> dict[str, Any]:
-        """Return what the engine is sent: coefficients in ticks, summed over layers.
+        """Return the cost as the engine reads it: coefficients in ticks, summed over layers.
 
         Parameters
         ----------
-        model, gpu
-            What runs on what.
-        tensor_parallel
-            GPUs that the model is split over.
+        model, gpu, tensor_parallel, pipeline_parallel
+            As for :meth:`check`.
         kv_dtype
             As in vLLM; ``"auto"`` is the model's own.
-        pipeline_parallel
-            Stages that the layers are cut into.
 
         Raises
         ------
         ConfigError
-            If the model cannot be split so, the GPU's catalog entry has no efficiencies and none are given,
-            or there is a coverage, expert or data parallelism for a model without experts, or a coverage that
-            is another model's.
+            As :meth:`check` does.
         """
-        efficiency = self.efficiency or gpu.efficiency
-        if efficiency is None:
-            raise ConfigError(f"GPU {gpu.name!r} has no efficiency: give Roofline(efficiency=...)")
-        sharing = tensor_parallel * self.data_parallel
-        model.check_parallel(tensor_parallel, expert_ranks=sharing if self.expert_parallel else None)
-        _check.count("pipeline_parallel", pipeline_parallel)
+        efficiency = self.check(
+            model, gpu, tensor_parallel=tensor_parallel, pipeline_parallel=pipeline_parallel
+        )
         rank = Rank(
             model,
             gpu,
@@ -171,20 +193,27 @@ class Roofline:
 
     def to_toml(self) -> str:
         """Return the model as the text of a TOML file."""
-        from paceline.cost.reading import cost_to_table
-
         return dump(cost_to_table(self))
 
     @classmethod
     @typed()
     def from_toml(cls, text: str) -> Roofline:
         """Read what :meth:`to_toml` wrote."""
-        from paceline.cost.reading import only
+        return cls.from_table(parse(text, "a cost"), "a cost")
 
-        return only(cls, parse(text, "a cost"))
+    @classmethod
+    @typed()
+    def from_table(cls, content: Mapping[str, Any], what: str) -> Roofline:
+        """Read a table of kind ``roofline``; ``what`` names the table in errors."""
+        fields = fields_of(content, "roofline", what)
+        if "efficiency" in fields:
+            fields["efficiency"] = build(Efficiency, fields["efficiency"], f"efficiency of {what}")
+        if isinstance(fields.get("coverage"), dict):
+            fields["coverage"] = build(Coverage, fields["coverage"], f"coverage of {what}")
+        return build(cls, fields, what)
 
-    def _experts(self, model: Model, rank: Rank) -> dict[str, Any]:
-        """Return the coefficients of the routed experts; nothing for a dense model."""
+    def _check_experts(self, model: Model) -> None:
+        """Refuse a coverage and data parallelism that are not for this model's experts."""
         experts = model.experts
         if experts is None:
             if self.coverage is not None:
@@ -194,16 +223,21 @@ class Roofline:
             if self.data_parallel > 1:
                 raise ConfigError(
                     f"data_parallel of a Roofline must be 1 for {model.name!r}, was {self.data_parallel}: it "
-                    f"has no experts to share, so its data-parallel ranks are instances like any others"
+                    f"has no experts to share, so its data-parallel ranks are separate instances"
                 )
-            return {}
-        if self.coverage is not None:
+        elif self.coverage is not None:
             one = self.coverage.share[0] * experts.count
             if abs(one - experts.per_token) > 0.05 * experts.per_token:
                 raise ConfigError(
                     f"coverage of a Roofline for {model.name!r} must start at its {experts.per_token} of "
                     f"{experts.count} experts a token, was {one:.2f}"
                 )
+
+    def _experts(self, model: Model, rank: Rank) -> dict[str, Any]:
+        """Return the coefficients of the routed experts; nothing for a dense model."""
+        experts = model.experts
+        if experts is None:
+            return {}
         return {
             "experts": mixture_wire(
                 model,

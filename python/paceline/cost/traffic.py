@@ -1,4 +1,4 @@
-"""What steps of an instance move and compute, apart from the time that they take.
+"""Bytes and FLOPs of an instance's steps, apart from their time.
 
 The engine adds up tokens, contexts, pairs, rows and the experts hit, and applies these coefficients to the
 sums (``rust/core/src/cost/traffic.rs``). They belong to the model and how it is split, not to a cost model:
@@ -8,19 +8,17 @@ an instance with measured kernels, or with a straight line for a cost, moves the
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from paceline.cost.attention import attention_of
+from paceline.cost.coverage import Coverage
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, expert_numbers, matrices_of
 from paceline.cost.mixture import shared_experts
+from paceline.hardware.energy import Energy
+from paceline.model import Model
 from paceline.model.dtypes import WEIGHT_BYTES
 from paceline.model.weights import count_weights
-
-if TYPE_CHECKING:
-    from paceline.cost.coverage import Coverage
-    from paceline.cost.energy import Energy
-    from paceline.model import Model
 
 __all__ = ["LOAD_FRACTION_BITS", "traffic_wire"]
 
@@ -39,7 +37,7 @@ def traffic_wire(
     pipeline_parallel: int = 1,
     energy: Energy | None = None,
 ) -> dict[str, Any]:
-    """Return what the engine is sent to count an instance's traffic: whole numbers over all layers and ranks.
+    """Return the coefficients by which the engine counts traffic: whole numbers over all layers and ranks.
 
     What is counted:
 
@@ -55,8 +53,9 @@ def traffic_wire(
       :func:`~paceline.cost.exchange.exchanges_of` says.
 
     Kernels are taken to read each operand once. Caches that keep weights between kernels, and attention that
-    reads a prefill's context again for each block of queries, are left aside. Prompts under latent attention
-    read keys and values of their whole context as expanded for each head, as they do in the roofline.
+    reads a prefill's context again for each block of queries, are not modelled. Prompts under latent
+    attention read keys and values of their whole context as expanded for each head, as they do in the
+    roofline.
 
     Parameters
     ----------
@@ -67,14 +66,14 @@ def traffic_wire(
     coverage
         A measured curve of the experts that a batch needs; by default routing is uniform.
     expert_parallel
-        Whether ranks hold whole experts; it moves activations otherwise, and loads the same experts.
+        Whether ranks hold whole experts; it changes the activations, and loads the same experts.
     data_parallel
         Ranks of attention that share the experts, of which the instance is one. It counts its share of the
         experts that all of them load.
     pipeline_parallel
-        Stages that the layers are cut into.
+        Stages that the layers are divided into.
     energy
-        What bytes, FLOPs and time take on the GPU, where that is known.
+        The energy of bytes, FLOPs and time on the GPU, if known.
 
     Examples
     --------
@@ -161,7 +160,7 @@ def _layer_bytes(model: Model, ranks: int) -> int:
     matrices = model.dtype if model.weight_dtype == "auto" else model.weight_dtype
     small = weights.small
     if model.experts is not None and model.experts.bias:
-        # Those that are read go with their experts.
+        # Biases of experts are counted with the experts.
         mixed = model.layers - model.experts.dense_layers
         small -= mixed * model.experts.count * _expert_biases(model) / ranks
     bytes_ = weights.matrices * WEIGHT_BYTES[matrices] + small * WEIGHT_BYTES[model.dtype]
@@ -169,7 +168,7 @@ def _layer_bytes(model: Model, ranks: int) -> int:
 
 
 def _expert_biases(model: Model) -> int:
-    assert model.experts is not None, "Invariant: asked of mixtures only"
+    assert model.experts is not None, "Invariant: only mixtures have experts"
     return 2 * model.experts.intermediate_size + model.hidden_size if model.experts.bias else 0
 
 

@@ -172,7 +172,7 @@ class Database:
         return max(found, key=lambda r: _order(r.version))
 
     def engines(self, gpu: str | None = None) -> tuple[tuple[str, str, str], ...]:
-        """Return each GPU, backend and version whose matrix multiplications and attention were measured.
+        """Return each GPU, backend and version with measured matrix multiplications and attention.
 
         Versions with tables of a few new kernels alone are left out: models cannot be made up of them.
 

@@ -68,7 +68,7 @@ class Link:
 
     @typed()
     def seconds(self, what: Collective, size: float, *, ranks: int) -> float:
-        """Return what a collective over ``size`` bytes takes: those that each rank has in the end, or had.
+        """Return the time of a collective over ``size`` bytes: those that each rank has after it, or had.
 
         Parameters
         ----------
@@ -103,7 +103,7 @@ def read_all_reduce(path: str | PathLike[str], *, ranks: int) -> Curve:
         ``all_reduce.csv``, plain or compressed: columns ``num_workers``, ``size`` (bytes) and
         ``time_stats.all_reduce.median`` (milliseconds).
     ranks
-        The number of GPUs to look at.
+        The number of GPUs of the measurements to read.
 
     Returns
     -------

@@ -57,7 +57,7 @@ class Grid:
         Profiles are denser in some regions than in others. What is missing is filled in from the last axis
         to the first: a context between two measured ones of the same batch lies on the line between them, a
         number of requests between those of the same prompts, and so on. Past its last measured point a line
-        goes on as its last stretch does, or level where that falls: profiles leave out large batches of long
+        is continued as in its last segment, or level if that falls: profiles leave out large batches of long
         contexts, and those take longer, not as long. Looking a place up in the completed grid is then what
         looking it up nested, axis by axis, would be.
 

@@ -169,7 +169,7 @@ def _sealed_table(database: Database, release: Release) -> bytes:
 
 
 def _inside(folder: Path, path: str) -> Path:
-    """Return a place in a folder, whose parents are made, or refuse one that a link leads out of it to.
+    """Return a place in a folder, and create its parents; refuse one that a link leads out of the folder.
 
     Raises
     ------

@@ -164,7 +164,7 @@ def _skew_rows(skew: Skew) -> list[dict[str, Any]]:
 
 @typed()
 def read_parquet(path: str | PathLike[str]) -> KernelProfile:
-    """Read what :func:`write_parquet` wrote, or the like.
+    """Read a file that :func:`write_parquet` wrote, or one of the same form.
 
     Parameters
     ----------
@@ -242,7 +242,7 @@ def _read(path: Path) -> pl.DataFrame:
         raise ConfigError(f"{path} must have the columns {', '.join(SCHEMA)}, lacked {', '.join(missing)}")
     kinds = {name: kind for name, kind in _KINDS.items() if name in frame.columns}
     held = hold_to(frame, kinds, str(path), row="row (counting from 0)").with_row_index("at")
-    # Files from before a rank was told apart are of one; null is none there, too.
+    # Files without a number of ranks are of one rank; null means none there, too.
     absent = [pl.lit(None, dtype=pl.Int64).alias(name) for name in ("ranks", "bytes") if name not in kinds]
     return held.with_columns(absent).with_columns(pl.col("ranks").fill_null(1))
 

@@ -86,7 +86,7 @@ class KernelProfile:
         tokens
             Tokens, each as much work as all the experts that one token is routed to.
         activated
-            Experts that get any of them, whose weights are read.
+            Experts that get any of them, and of which the weights are read.
         ranks
             Of how many ranks that experts were dealt out to this was measured as one.
         """

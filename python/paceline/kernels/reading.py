@@ -16,7 +16,7 @@ __all__ = ["read_profile"]
 
 @typed()
 def read_profile(path: str | PathLike[str]) -> KernelProfile:
-    """Read a kernel profile that stands for itself.
+    """Read a kernel profile that is complete in itself.
 
     Vidur's and AISimulate's tables are of operators, of which a model has to be made up first: see
     :func:`paceline.kernels.vidur.read_vidur` and :func:`paceline.kernels.assembled.assemble`.

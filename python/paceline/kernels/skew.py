@@ -95,7 +95,9 @@ class Skew:
                 ratios, alphas = zip(*fits, strict=True)
                 measured.setdefault(tokens, {})[requests] = np.interp(middles, ratios, alphas)
         if not measured:
-            raise ConfigError("skew must have at least 1 batch whose longest context takes longer, had 0")
+            raise ConfigError(
+                "skew must have at least 1 batch with a longest context that takes longer, had 0"
+            )
         sizes = sorted({requests for by_size in measured.values() for requests in by_size})
         check_points([len(measured), len(sizes), cells], "skew")
         alpha = np.empty((len(measured), len(sizes), cells))

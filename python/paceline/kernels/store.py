@@ -2,7 +2,7 @@
 
 Profiles that a user imports go into a folder of the user's, never into the package. A model's own profile is
 one file there, ``NAME.parquet``; AISimulate's database is the folder ``aisimulate``, of which a name says
-whose kernels to take: ``aisimulate/h100_sxm/vllm/0.24.0``.
+which kernels to take: ``aisimulate/h100_sxm/vllm/0.24.0``.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def stored(folder: Path | None = None) -> tuple[Stored, ...]:
 
 
 def locate(name: str, folder: Path | None = None) -> Path | Operators:
-    """Return what a name stands for: a path that is there, else an imported profile.
+    """Return the profile of a name: a path that exists, else an imported profile.
 
     Parameters
     ----------

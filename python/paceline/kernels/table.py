@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -12,41 +12,23 @@ import numpy as np
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND, ticks
 from paceline._fork import use
 from paceline._toml import build
-from paceline.cost import ticks
 from paceline.errors import ConfigError
 from paceline.kernels.aisimulate import Database
 from paceline.kernels.assembled import assemble
-from paceline.kernels.collectives import Collective, Link, read_all_reduce
+from paceline.kernels.collectives import Link
 from paceline.kernels.curve import Curve
 from paceline.kernels.grid import Grid
 from paceline.kernels.profile import KernelProfile
 from paceline.kernels.reading import read_profile
 from paceline.kernels.shape import Shape
+from paceline.kernels.step import StepKernels
 from paceline.kernels.store import Operators, locate
 from paceline.model import Model
 
 __all__ = ["OVERHEAD_S", "Table", "table_from_toml"]
-
-#: Layers of a decoder block and how often each is in it; experts stand in for the last three of a dense one.
-_BLOCK = {
-    "layernorm": 2,
-    "qkv_proj": 1,
-    "qk_norm": 1,
-    "rotary_emb": 1,
-    "o_proj": 1,
-    "gate_up_proj": 1,
-    "act_fn": 1,
-    "down_proj": 1,
-}
-_MLP = ("gate_up_proj", "act_fn", "down_proj")
-_ONCE = ("embedding", "final_layernorm")
-_OPTIONAL = frozenset({"qk_norm", "rotary_emb"})
-#: What attention's own times hold where a profile says that they are of the whole of it.
-_ATTENTION = ("qkv_proj", "qk_norm", "rotary_emb", "o_proj")
-#: What is in a layer with experts where the experts' own times do not hold it.
-_BESIDE_EXPERTS = ("router", "shared_experts")
 
 #: Seconds of a step that kernels do not explain, by vLLM's version up to the minor number. Fitted to the mean
 #: E2E latency of two measured runs at once (RTX 4090 and RTX PRO 6000, Llama-3.1-8B, LLMServingSim's):
@@ -67,27 +49,27 @@ class Table:
     Parameters
     ----------
     profile
-        Where the profile is: what :func:`~paceline.kernels.reading.read_profile` takes; or the name of an
-        imported one (``paceline profiles list``), which may be of kernels that the instance's model is then
-        made up of, such as ``aisimulate/h100_sxm/vllm/0.24.0``.
+        The profile: a path that :func:`~paceline.kernels.reading.read_profile` takes, or the name of an
+        imported one (``paceline profiles list``). It may be of operators, from which the instance's model is
+        assembled, such as ``aisimulate/h100_sxm/vllm/0.24.0``.
     shape
         The model's layers and widths; None: those of the instance's model.
     overhead_s
         Seconds of a step that kernels do not explain; None: what :data:`OVERHEAD_S` has for the engine's
         version in the profile, else 0.
     link
-        What joins the ranks; needed with more than one, unless ``all_reduce`` or the profile says what that
-        takes. Given, it counts, and not the profile.
+        The connection of the ranks; needed with more than one rank, unless ``all_reduce`` or the profile has
+        its times. If given, it overrides the profile.
     all_reduce
         A measured all-reduce in Vidur's format, used in the place of the link's.
     data_parallel
-        Ranks of attention that share the experts. Each takes the others to be as busy as itself, unless their
+        Ranks of attention that share the experts. The other ranks are taken to have the same load, unless the
         cluster is in lockstep.
     expert_parallel
         Whether experts are split over all ranks whole; else each expert is split over the tensor-parallel
         ranks, and the profile is of such a split one.
     skew
-        Whether unequal contexts are corrected for, where the profile has what that takes.
+        Whether unequal contexts are corrected for, if the profile has the data for that.
 
     Raises
     ------
@@ -116,12 +98,12 @@ class Table:
 
     @typed()
     def read(self, model: Model | None = None, *, tensor_parallel: int = 1) -> KernelProfile:
-        """Return the profile; a file that is looked at again is not read again unless it changed.
+        """Return the profile; a file is read again only if it has changed.
 
         Parameters
         ----------
         model, tensor_parallel
-            What to make up of the operators, where the profile is of these.
+            The model and split to assemble from operators, if the profile is one of operators.
 
         Raises
         ------
@@ -152,6 +134,28 @@ class Table:
             return self.overhead_s
         version = (profile or self.read()).facts.get("vllm_version", "")
         return OVERHEAD_S.get(".".join(version.split(".")[:2]), 0.0)
+
+    @typed()
+    def check(
+        self, model: Model | None = None, *, tensor_parallel: int = 1, pipeline_parallel: int = 1
+    ) -> None:
+        """Refuse a model and split that the profile has no kernels for.
+
+        Parameters
+        ----------
+        model, tensor_parallel, pipeline_parallel
+            As for :meth:`to_wire`.
+
+        Raises
+        ------
+        ConfigError
+            As :meth:`to_wire` does.
+        """
+        step = self._step(model, tensor_parallel, pipeline_parallel)
+        step.tokens()
+        step.rows()
+        for kind in ("decode", "prefill", "mixed"):
+            step.attention(kind)
 
     @typed()
     def to_wire(
@@ -205,14 +209,23 @@ class Table:
         """
         return _curve(self._step(model, tensor_parallel).shared())
 
-    def _step(self, model: Model | None, tensor_parallel: int, pipeline_parallel: int = 1) -> _Step:
+    def _step(self, model: Model | None, tensor_parallel: int, pipeline_parallel: int = 1) -> StepKernels:
         shape = self.shape
         if shape is None:
             if model is None:
                 raise ConfigError("shape of a Table must be given where the instance has no model, was None")
             shape = Shape.of(model)
         profile = self.read(model, tensor_parallel=tensor_parallel)
-        return _Step(self, profile, shape, tensor_parallel, pipeline_parallel)
+        return StepKernels(
+            profile,
+            shape,
+            ranks=tensor_parallel,
+            stages=pipeline_parallel,
+            link=self.link,
+            all_reduce=self.all_reduce,
+            data_parallel=self.data_parallel,
+            expert_parallel=self.expert_parallel,
+        )
 
 
 @lru_cache(maxsize=8)
@@ -242,171 +255,13 @@ def _touched(path: Path) -> int:
     return max((file.stat().st_mtime_ns for file in files if file.exists()), default=0)
 
 
-class _Step:
-    """The kernels of a profile, added up to the tables of a step."""
-
-    def __init__(
-        self, table: Table, profile: KernelProfile, shape: Shape, ranks: int, stages: int = 1
-    ) -> None:
-        self.table = table
-        self.profile = profile
-        self.shape = shape
-        self.ranks = ranks
-        self.stages = stages
-        if profile.tensor_parallel not in (None, ranks):
-            raise ConfigError(
-                f"tensor_parallel must be {profile.tensor_parallel}, which {profile.source} is a rank of, "
-                f"was {ranks}"
-            )
-        linked = table.link is not None or table.all_reduce is not None or profile.collectives
-        if (ranks > 1 or table.data_parallel > 1) and not linked:
-            raise ConfigError("link of a Table must be given where there is more than one rank, was None")
-
-    def tokens(self, *, shared: bool = True) -> Curve:
-        """Return what a step takes by its tokens: blocks without attention, and what runs once."""
-        dense, shape = self.profile.dense, self.shape
-        mixtures = shape.layers - shape.dense_layers if shape.experts else 0
-        parts: list[Curve] = []
-        for layer, times in _BLOCK.items():
-            layers = shape.layers - mixtures if layer in _MLP else shape.layers
-            if not layers or (layer in _ATTENTION and self.profile.whole_attention):
-                continue
-            if layer in dense:
-                parts.append((times * layers) * dense[layer])
-            elif layer not in _OPTIONAL:
-                raise ConfigError(
-                    f"{self.profile.source} must have dense layer {layer!r}, had {sorted(dense)}"
-                )
-        parts += [dense[layer] for layer in _ONCE if layer in dense]
-        if mixtures:
-            parts += [mixtures * dense[layer] for layer in _BESIDE_EXPERTS if layer in dense]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        if mixtures and shared:
-            total = total + mixtures * self._experts(total.at)
-        if self.ranks > 1:
-            total = total + self._reductions(total.at)
-        return total + self._sends(total.at) if self.stages > 1 else total
-
-    def _sends(self, points: tuple[int, ...]) -> Curve:
-        """Return what goes from stage to stage: each rank sends its part, and the next ones gather it."""
-        link, ranks = self.table.link, self.ranks
-        if link is None:
-            raise ConfigError("link of a Table must be given where there is more than one stage, was None")
-        message = 2 * self.shape.hidden_size * self.shape.dtype_bytes
-
-        def send(n: int) -> float:
-            sent = link.latency_s + n * message / ranks / link.bytes_per_s
-            return sent + link.seconds("all_gather", n * message, ranks=ranks)
-
-        return Curve(points, tuple((self.stages - 1) * send(n) for n in points))
-
-    def shared(self) -> Curve:
-        """Return the experts of all layers, and their exchanges, by the tokens of all ranks."""
-        ranks, mixtures = self.table.data_parallel, self.shape.layers - self.shape.dense_layers
-        alone = mixtures * self._experts(self.tokens(shared=False).at)
-        return Curve(tuple(ranks * n for n in alone.at), alone.seconds)
-
-    def rows(self) -> Curve:
-        """Return what a step takes by its requests: LM head, its gathering over ranks, and sampler."""
-        parts = list(self.profile.per_sequence.values())
-        if not parts:
-            return Curve((1,), (0.0,))
-        total = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        if self.ranks > 1:
-            row = self.shape.vocab_size * self.shape.dtype_bytes
-            gather = self._exchanges("all_gather", "all_gather", self.ranks)
-            total = total + Curve(total.at, tuple(gather(n * row) for n in total.at))
-        return total
-
-    def attention(self, kind: str) -> Grid:
-        """Return one of the three tables of attention."""
-        grid: Grid | None = getattr(self.profile, kind)
-        if grid is None:
-            raise ConfigError(f"{self.profile.source} must have attention of steps that {kind}, had none")
-        return grid
-
-    def _reductions(self, points: tuple[int, ...]) -> Curve:
-        """Return two all-reduces a block, after attention and after the MLP, and the embedding's."""
-        times = 2 * self.shape.layers + 1
-        size = self.shape.hidden_size * self.shape.dtype_bytes
-        reduce = self._exchanges("all_reduce", "all_reduce", self.ranks)
-        return Curve(points, tuple(times * reduce(n * size) for n in points))
-
-    def _exchanges(self, name: str, what: Collective, ranks: int) -> Callable[[float], float]:
-        """Return seconds over bytes of a collective: measured in a file, on a link, else by the profile."""
-        table = self.table
-        if what == "all_reduce" and table.all_reduce is not None:
-            return read_all_reduce(table.all_reduce, ranks=ranks)
-        link = table.link
-        if link is not None:
-            return lambda size: link.seconds(what, size, ranks=ranks)
-        # An all-reduce that was measured alone stands for what else there is to send: nothing is known of it.
-        return self.profile.collectives.get(name, lambda _: 0.0)
-
-    def _experts(self, points: tuple[int, ...]) -> Curve:
-        """Return a layer's experts by the tokens of this rank, with what moves tokens to them and back.
-
-        A profile's token is as much work as all the experts that one token is routed to. Under expert
-        parallelism the ranks together have ``data_parallel`` times this rank's tokens, of which each rank
-        does its share, and which activate that share of the experts that they would in all. Experts that were
-        measured on one of as many ranks have that share in them, so their tokens are those of all.
-        """
-        shape, table, profile = self.shape, self.table, self.profile
-        shares = table.data_parallel * self.ranks if table.expert_parallel else 1
-        points = tuple(sorted({*points, *(2**i for i in range(12) if 2**i <= points[-1]), *range(1, 65)}))
-        times = []
-        for n in points:
-            together = n * table.data_parallel
-            if profile.experts or shares in profile.dealt:
-                activated = max(shape.expected_experts(together) / shares, 1.0)
-                ranks = shares if shares in profile.dealt else 1
-                shared = ranks > 1 or self._is_of_one_of(shares)
-                work = together if shared else together / shares
-                time = profile.expert_time(work, activated, ranks=ranks)
-            elif "experts" in profile.dense:
-                time = profile.dense["experts"](together)
-            else:
-                raise ConfigError(f"kernel profile {profile.source} must have experts for a model with them")
-            times.append(time + self._exchange(n))
-        return Curve(points, tuple(times))
-
-    def _is_of_one_of(self, shares: int) -> bool:
-        """Whether experts that do not say so were measured on one of several ranks.
-
-        Then one token activates a rank's share of the experts that it is routed to, and no number of tokens
-        more than the rank has.
-        """
-        counts = self.profile.experts
-        if shares == 1 or not counts:
-            return False
-        fewest, most = min(counts), max(counts)
-        return fewest * shares <= self.shape.experts_per_token and most * shares <= self.shape.experts
-
-    def _exchange(self, tokens: int) -> float:
-        """Return what it takes to gather the tokens of all data-parallel ranks, and to scatter their sums.
-
-        vLLM's default, ``allgather_reducescatter``: hidden states and the router's logits one way, hidden
-        states the other.
-        """
-        shape, ranks = self.shape, self.table.data_parallel
-        if ranks == 1:
-            return 0.0
-        together = tokens * ranks * shape.dtype_bytes
-        out = self._exchanges("dispatch", "all_gather", ranks)(together * (shape.hidden_size + shape.experts))
-        return out + self._exchanges("combine", "reduce_scatter", ranks)(together * shape.hidden_size)
-
-
 def _curve(curve: Curve) -> dict[str, Any]:
     return {"at": list(curve.at), "ticks": [ticks(value) for value in curve.seconds]}
 
 
 def _grid(grid: Grid, layers: int) -> dict[str, Any]:
     tokens, history, requests, context = (list(axis) for axis in grid.axes)
-    values = np.rint(grid.seconds * (layers * 1e12)).astype(np.int64)
+    values = np.rint(grid.seconds * (layers * TICKS_PER_SECOND)).astype(np.int64)
     return {
         "tokens": tokens,
         "history": history,

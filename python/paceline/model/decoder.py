@@ -1,25 +1,20 @@
-"""A decoder's shape, and the memory that it takes."""
+"""A model: the shape of a decoder, its catalog, and the weights and KV cache that it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
-from paceline import _check, profiles
-from paceline._arguments import typed, typed_fields
+from paceline import catalog
+from paceline._arguments import typed
 from paceline._toml import build, dump, parse, table
-from paceline.errors import ConfigError
-from paceline.model.dtypes import DTYPE_BYTES, WEIGHT_BYTES
-from paceline.model.experts import Experts
+from paceline.model.dtypes import WEIGHT_BYTES
 from paceline.model.huggingface import read_config
-from paceline.model.latent import Latent
+from paceline.model.shape import DecoderShape
 from paceline.model.weights import count_weights
 
 __all__ = ["Model", "model_names"]
-
-_ACTIVATION_DTYPES = ("bfloat16", "float16")
 
 
 def model_names() -> tuple[str, ...]:
@@ -30,23 +25,16 @@ def model_names() -> tuple[str, ...]:
     >>> "llama-3.1-8b" in model_names()
     True
     """
-    return profiles.names("model")
+    return catalog.names("model")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields(
-    but=(
-        "experts",
-        "latent",
-    )
-)
-class Model:
+class Model(DecoderShape):
     """The shape of a decoder, dense or with experts.
 
     Parameters
     ----------
     name
-        How reports call it.
+        Its name in reports.
     layers
         Decoder blocks.
     hidden_size
@@ -56,7 +44,7 @@ class Model:
     head_dim
         Width of one head's query and key; ``heads * head_dim`` need not be ``hidden_size``.
     intermediate_size
-        Width of the gated MLP, where layers have a dense one.
+        Width of the gated MLP of dense layers.
     vocab_size
         Rows of the embedding and of the LM head.
     tied_embeddings
@@ -64,7 +52,7 @@ class Model:
     max_positions
         The longest sequence, in tokens, that the model is made for.
     dtype
-        ``"bfloat16"`` or ``"float16"``, of activations, and of weights that nothing else is said of.
+        ``"bfloat16"`` or ``"float16"``, of activations, and of weights without a type of their own.
     qkv_bias, output_bias, norm_bias, lm_head_bias
         Whether those add a bias.
     qk_norm
@@ -78,7 +66,7 @@ class Model:
     experts
         The mixture of experts; ``None`` for a dense model.
     latent
-        What makes attention latent (MLA); ``None`` for grouped queries.
+        The widths of latent attention (MLA); ``None`` for grouped queries.
 
     Raises
     ------
@@ -97,64 +85,7 @@ class Model:
     '30.5 B, 3.0 B active'
     """
 
-    name: str
-    layers: int
-    hidden_size: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate_size: int
-    vocab_size: int
-    tied_embeddings: bool
-    max_positions: int
-    dtype: str = "bfloat16"
-    qkv_bias: bool = False
-    qk_norm: bool = False
-    output_bias: bool = False
-    norm_bias: bool = False
-    lm_head_bias: bool = False
-    attention_sinks: bool = False
-    sliding_window: int | None = None
-    sliding_layers: int = 0
-    weight_dtype: str = "auto"
-    experts: Experts | None = None
-    latent: Latent | None = None
-
-    def __post_init__(self) -> None:
-        for field in (
-            "layers",
-            "hidden_size",
-            "heads",
-            "kv_heads",
-            "head_dim",
-            "intermediate_size",
-            "vocab_size",
-            "max_positions",
-        ):
-            _check.count(f"{field} of model {self.name!r}", getattr(self, field))
-        if self.heads % self.kv_heads:
-            raise ConfigError(
-                f"heads of model {self.name!r} must be a multiple of its {self.kv_heads} kv_heads, "
-                f"was {self.heads}"
-            )
-        if self.dtype not in _ACTIVATION_DTYPES:
-            raise ConfigError(
-                f"dtype of model {self.name!r} must be one of {', '.join(_ACTIVATION_DTYPES)}, "
-                f"was {self.dtype!r}"
-            )
-        if self.weight_dtype not in ("auto", "fp8"):
-            raise ConfigError(
-                f"weight_dtype of model {self.name!r} must be auto or fp8, was {self.weight_dtype!r}"
-            )
-        for part, cls in (("experts", Experts), ("latent", Latent)):
-            value = getattr(self, part)
-            if isinstance(value, Mapping):  # a table of a TOML file
-                object.__setattr__(self, part, build(cls, value, f"{part} of model {self.name!r}"))
-            elif value is not None and not isinstance(value, cls):
-                raise ConfigError(
-                    f"{part} of model {self.name!r} must be a {cls.__name__} or None, was {value!r}"
-                )
-        self._check_layers()
+    __slots__ = ()
 
     @classmethod
     @typed()
@@ -164,14 +95,14 @@ class Model:
         Raises
         ------
         ConfigError
-            If there is none of that name; the message says which are close.
+            If there is no model of that name; the message names close ones.
 
         Examples
         --------
         >>> Model.load("qwen3-32b").layers
         64
         """
-        return build(cls, {"name": name, **profiles.load("model", name)}, f"model {name!r}")
+        return build(cls, {"name": name, **catalog.load("model", name)}, f"model {name!r}")
 
     @classmethod
     @typed()
@@ -185,14 +116,14 @@ class Model:
         config
             The file, the folder that holds it, or its content.
         name
-            How reports call it; by default what the file says it is, else the folder's name.
+            Its name in reports; by default that of the file, else the folder's name.
 
         Raises
         ------
         ConfigError
-            If the file cannot be read, or describes what is not a decoder of a known family (Llama, Mistral,
+            If the file cannot be read, or does not describe a decoder of a known family (Llama, Mistral,
             Mixtral, Qwen2, Qwen3, Qwen3-MoE, Phi-3.5-MoE, gpt-oss, DeepSeek-V2 and V3), or is quantised in
-            another way than those come (blocks of fp8, mxfp4 experts).
+            another way than those (blocks of fp8, mxfp4 experts).
 
         Examples
         --------
@@ -229,11 +160,6 @@ class Model:
                 idle += (self.layers - self.experts.dense_layers) * self.experts.count * width * share
         return round(weights.total - embedding - idle)
 
-    @property
-    def dense_layers(self) -> int:
-        """Layers with a dense MLP: all, without experts."""
-        return self.layers if self.experts is None else self.experts.dense_layers
-
     @typed()
     def weight_bytes(self, tensor_parallel: int = 1, *, expert_ranks: int | None = None) -> int:
         """Return the bytes of weights on one rank.
@@ -246,8 +172,8 @@ class Model:
         tensor_parallel
             Ranks that the model is split over.
         expert_ranks
-            Ranks that whole experts are dealt out to: those of tensor parallelism times those of data
-            parallelism. By default experts are split over the tensor-parallel ranks, which takes the same.
+            Ranks that whole experts are distributed over: those of tensor parallelism times those of data
+            parallelism. By default experts are split over the tensor-parallel ranks, with the same bytes.
         """
         self.check_parallel(tensor_parallel, expert_ranks=expert_ranks)
         weights = count_weights(self, tensor_parallel, expert_ranks)
@@ -262,107 +188,6 @@ class Model:
             numbers[dtype] = numbers.get(dtype, 0.0) + number
         return sum(round(round(number) * WEIGHT_BYTES[dtype]) for dtype, number in numbers.items())
 
-    @property
-    def expert_dtype(self) -> str:
-        """Of the routed experts' matrices, ``"auto"`` resolved."""
-        if self.experts is not None and self.experts.dtype != "auto":
-            return self.experts.dtype
-        return self.dtype if self.weight_dtype == "auto" else self.weight_dtype
-
-    @typed()
-    def kv_heads_per_rank(self, tensor_parallel: int = 1) -> int:
-        """Return the key and value heads on one rank: at least one, repeated where there are fewer."""
-        self.check_parallel(tensor_parallel)
-        return max(1, self.kv_heads // tensor_parallel)
-
-    @property
-    def window_layers(self) -> int:
-        """Layers whose cache a window bounds.
-
-        A window that all layers have, or none, is counted as none: blocks are then charged for whole
-        contexts, which is above what vLLM keeps for a model whose every layer slides.
-        """
-        return self.sliding_layers if self.sliding_layers < self.layers else 0
-
-    @typed()
-    def kv_layer_bytes(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
-        """Return the bytes that a token keeps on one rank in one layer.
-
-        Latent attention keeps one vector and not two, on every rank.
-        """
-        number = self.kv_dtype_bytes(kv_dtype)
-        if self.latent is not None:
-            self.check_parallel(tensor_parallel)
-            return self.latent.cached * number
-        return 2 * self.kv_heads_per_rank(tensor_parallel) * self.head_dim * number
-
-    @typed()
-    def kv_bytes_per_token(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
-        """Return the bytes of the cache that one more token takes on one rank, over all layers.
-
-        Layers with a sliding window are left out (:attr:`window_layers`): past the window a further token
-        frees what it takes. :func:`paceline.memory.kv_memory` sets their windows aside.
-
-        Parameters
-        ----------
-        tensor_parallel
-            Ranks that the model is split over.
-        kv_dtype
-            As in vLLM: ``"auto"`` is the model's own.
-        """
-        layers = self.layers - self.window_layers
-        return layers * self.kv_layer_bytes(tensor_parallel, kv_dtype)
-
-    @typed()
-    def kv_dtype_bytes(self, kv_dtype: str = "auto") -> int:
-        """Return the bytes of one number of the KV cache.
-
-        Raises
-        ------
-        ConfigError
-            If the name is not known.
-        """
-        dtype = self.dtype if kv_dtype == "auto" else kv_dtype
-        if dtype not in DTYPE_BYTES:
-            raise ConfigError(f"kv_dtype must be auto or one of {', '.join(DTYPE_BYTES)}, was {kv_dtype!r}")
-        return DTYPE_BYTES[dtype]
-
-    @typed()
-    def check_parallel(self, tensor_parallel: int, *, expert_ranks: int | None = None) -> None:
-        """Refuse a number of ranks that heads, widths or experts cannot be split over.
-
-        Raises
-        ------
-        ConfigError
-            As vLLM does.
-        """
-        _check.count("tensor_parallel", tensor_parallel)
-        sizes = [("heads", self.heads)]
-        if self.dense_layers:
-            sizes.append(("intermediate_size", self.intermediate_size))
-        if self.experts is not None and expert_ranks is None:
-            sizes.append(("intermediate_size of the experts", self.experts.intermediate_size))
-        if self.experts is not None and self.experts.shared_intermediate_size:
-            sizes.append(("shared_intermediate_size", self.experts.shared_intermediate_size))
-        for field, size in sizes:
-            if size % tensor_parallel:
-                raise ConfigError(
-                    f"tensor_parallel must divide the {size} {field} of {self.name!r}, was {tensor_parallel}"
-                )
-        if expert_ranks is not None:
-            _check.count("expert_ranks", expert_ranks)
-            count = 0 if self.experts is None else self.experts.count
-            if not count or count % expert_ranks:
-                raise ConfigError(
-                    f"expert_ranks must divide the {count} experts of {self.name!r}, was {expert_ranks}"
-                )
-        few, many = sorted((self.kv_heads, tensor_parallel))
-        if many % few:
-            raise ConfigError(
-                f"tensor_parallel must divide the {self.kv_heads} kv_heads of {self.name!r} or be a multiple "
-                f"of them, was {tensor_parallel}"
-            )
-
     def to_toml(self) -> str:
         """Return the model as the text of a TOML file."""
         return dump(table(self))
@@ -372,29 +197,3 @@ class Model:
     def from_toml(cls, text: str) -> Model:
         """Read what :meth:`to_toml` wrote."""
         return build(cls, parse(text, "a model"), "a model")
-
-    def _check_layers(self) -> None:
-        """Refuse windows without layers, layers without windows, and more of either than layers."""
-        name = f"of model {self.name!r}"
-        _check.count(f"sliding_layers {name}", self.sliding_layers, least=0)
-        if self.sliding_window is not None:
-            _check.count(f"sliding_window {name}", self.sliding_window)
-        if (self.sliding_window is None) != (self.sliding_layers == 0):
-            raise ConfigError(
-                f"sliding_window {name} must be given with the sliding_layers that have it, "
-                f"was {self.sliding_window} in {self.sliding_layers} layers"
-            )
-        if self.sliding_layers > self.layers:
-            raise ConfigError(
-                f"sliding_layers {name} must be at most its {self.layers} layers, was {self.sliding_layers}"
-            )
-        if self.experts is not None and self.experts.dense_layers >= self.layers:
-            raise ConfigError(
-                f"dense_layers of the experts {name} must be below its {self.layers} layers, "
-                f"was {self.experts.dense_layers}"
-            )
-        if self.latent is not None and self.latent.head_dim != self.head_dim:
-            raise ConfigError(
-                f"head_dim {name} must be the {self.latent.head_dim} of its latent attention's nope_dim and "
-                f"rope_dim, was {self.head_dim}"
-            )

@@ -26,7 +26,7 @@ class Experts:
     intermediate_size
         Width of one expert's gated MLP.
     shared_intermediate_size
-        Width of what every token passes beside them (the shared experts of a layer together); 0 for nothing.
+        Width of the shared experts of a layer together, which every token passes; 0 for none.
     dense_layers
         Layers that keep a dense MLP instead, of the model's ``intermediate_size``.
     dtype

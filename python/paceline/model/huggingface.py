@@ -171,7 +171,7 @@ class _Config:
         )
 
     def latent(self) -> Latent | None:
-        """Return what makes attention latent, if anything does."""
+        """Return the widths of latent attention, if the model has it."""
         if self.content.get("kv_lora_rank") is None:
             return None
         return Latent(
@@ -215,10 +215,10 @@ class _Config:
 
 
 def _read(config: str | PathLike[str] | Mapping[str, Any]) -> tuple[Mapping[str, Any], str, str]:
-    """Return a config's content, how errors call it, and a name in want of a better one."""
+    """Return a config's content, its name in errors, and a default name for the model."""
     if isinstance(config, Mapping):
         return config, "the config", "custom"
-    # Here, so that a model of the catalog does not wait for the readers of traces.
+    # Imported here so that a model of the catalog does not load the readers of traces.
     from paceline.trace.opening import content as content_of
 
     path = Path(config)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
 from paceline.errors import ConfigError
+from paceline.model.decoder import Model
 from paceline.model.dtypes import WEIGHT_BYTES
-
-if TYPE_CHECKING:
-    from paceline.model.decoder import Model
 
 __all__ = ["Stage", "stages"]
 

@@ -1,14 +1,11 @@
-"""Where a model's weights are, counted for one rank."""
+"""The number of a model's weights on one rank."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from paceline._arguments import typed_fields
-
-if TYPE_CHECKING:
-    from paceline.model.decoder import Model
+from paceline.model.shape import DecoderShape
 
 __all__ = ["Weights", "count_weights"]
 
@@ -16,7 +13,7 @@ __all__ = ["Weights", "count_weights"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Weights:
-    """Numbers of weights on one rank, by what may be quantised apart.
+    """Numbers of weights on one rank, in groups that can have their own types.
 
     Parameters
     ----------
@@ -41,12 +38,12 @@ class Weights:
         return self.embeddings + self.matrices + self.experts + self.small
 
 
-def count_weights(model: Model, ranks: int = 1, expert_ranks: int | None = None) -> Weights:
+def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None = None) -> Weights:
     """Count the weights on one of ``ranks`` tensor-parallel ranks.
 
     Matrices and embeddings are split; norms, routers and what latent attention compresses with are repeated,
     and so are key and value heads where there are fewer than ranks (vLLM's ``QKVParallelLinear``).
-    ``expert_ranks`` share whole experts; by default experts are split like all else.
+    ``expert_ranks`` share whole experts; by default experts are split like the other matrices.
     """
     tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
     attention, small = _attention(model, ranks)
@@ -69,7 +66,7 @@ def count_weights(model: Model, ranks: int = 1, expert_ranks: int | None = None)
     return Weights(embeddings=tables / ranks, matrices=matrices, experts=routed, small=rest)
 
 
-def _attention(model: Model, ranks: int) -> tuple[float, float]:
+def _attention(model: DecoderShape, ranks: int) -> tuple[float, float]:
     """Return the numbers in a layer's attention matrices, and those in its norms and biases."""
     hidden, heads = model.hidden_size, model.heads // ranks
     norms = 2 * hidden * (2 if model.norm_bias else 1)

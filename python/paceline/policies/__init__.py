@@ -1,4 +1,4 @@
-"""Policies, each a short file that a reader can hold beside its source."""
+"""The catalog of policies: each a short file in the policy language, to read beside its source."""
 
 from __future__ import annotations
 

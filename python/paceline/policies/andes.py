@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages
+from paceline.policies.ranked import ranked_scheduler
 from paceline.policy import (
     Displace,
     Expr,
@@ -12,15 +12,13 @@ from paceline.policy import (
     Policy,
     Refresh,
     Rule,
-    Scheduler,
-    Swap,
     inst,
     maximum,
     minimum,
     req,
     where,
 )
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policy.stages import Preemption
 
 __all__ = ["andes"]
 
@@ -38,31 +36,31 @@ def andes(
     running_bonus: float = 0.1,
     most_displaced: int | None = 1,
     refresh_steps: int = 1,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int = 512,
     max_num_seqs: int = 256,
     watermark: float = 0.01,
     routing: Rule = "fewest_requests",
 ) -> Policy:
-    """Serve whom it helps most: by the quality of experience gained per block of memory.
+    """Rank requests by the quality of experience that serving them gains per block of memory.
 
     Parameters
     ----------
     ttft, tpot
-        Seconds in which a user expects the first token, and each after it: one
-        expectation for all. 10 and 1 are the code's where a request says none.
+        Seconds within which a user expects the first token, and each later one,
+        the same for all requests. 10 and 1 are the defaults of the authors' code.
     horizon
-        Seconds ahead at which the gain is judged.
+        Seconds ahead at which the gain is computed.
     pressure
-        Share of the blocks in use from which requests are put out for others.
+        Share of the blocks in use from which on requests are displaced.
     running_bonus
-        How much more a request counts that runs already.
+        Factor above 1 by which the gain of a running request is raised.
     most_displaced
-        Requests put out in one step at most; None: no limit.
+        The most requests displaced in one step; None: no limit.
     refresh_steps
-        Steps after which gains are worked out anew.
+        Steps after which gains are computed again.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
+        What happens to the KV of a preempted request; None: a swap over PCIe to
         512 GiB of CPU memory a GPU.
     max_num_batched_tokens, max_num_seqs, watermark
         As in `pascal`: the authors' code is of vLLM 0.6.1.
@@ -82,27 +80,25 @@ def andes(
     Notes
     -----
     Source: the first author's fork, AmberLJC/vllm-0.6.1 (3cc5c845),
-    ``vllm/core/andes_*``: the gain of serving against waiting, times 1.1 for who
-    runs, by blocks. Other than there: the code limits how many give way in a step
-    by the 10th percentile of all requests' slack, here by a number; it packs
-    requests by value per block and weight once more, here the best goes first
-    until one does not fit; it keeps prefills and decodes in different steps; and
-    who is ahead is asked as of now, not of the last token.
+    ``vllm/core/andes_*``: the gain of serving against waiting, times 1.1 for
+    running requests, divided by blocks. Differences: the code limits how many
+    requests are preempted in a step by the 10th percentile of all requests'
+    slack, here a number does; the code packs requests by value per block, here
+    they are admitted by rank until one does not fit; the code keeps prefills and
+    decodes in different steps; and whether a request is ahead of its reader is
+    evaluated now, not as of its last token.
     """
     gain = _gain(ttft, tpot, horizon) * where(req.running, 1 + running_bonus, 1)
     return Policy(
         name="andes",
-        scheduler=Scheduler(
+        scheduler=ranked_scheduler(
+            -gain / maximum(req.blocks, 1),
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=chunked_stages(),
-            order=-gain / maximum(req.blocks, 1),
             refresh=Refresh(steps=refresh_steps),
             admission=Displace(when=inst.kv_usage >= pressure, most=most_displaced),
-            allocation="sequence",
             watermark=watermark,
-            watermark_when_idle=True,
-            preemption=preemption or Swap.over_pcie(cpu_gib=512),
+            preemption=preemption,
         ),
         on_arrival=routing,
         pace=Pace(tpot=tpot, first=ttft, ttft=ttft),
@@ -110,7 +106,7 @@ def andes(
 
 
 def _gain(ttft: float, tpot: float, horizon: float) -> Expr:
-    """Return the quality at the horizon if served, less that if left to wait."""
+    """Return the quality at the horizon if the request is served, less that if it waits."""
     had, age = req.generated_tokens, req.age
     expected = (age + horizon) / tpot
     reached = (had + horizon / max(tpot, FASTEST_S)) / expected

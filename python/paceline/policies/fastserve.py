@@ -5,15 +5,15 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages
-from paceline.policy import Class, Expr, Policy, Rule, Scheduler, Swap, ilog2, req, where
+from paceline.policies.ranked import ranked_scheduler
+from paceline.policy import Class, Expr, Policy, Rule, ilog2, req, where
 from paceline.policy.expressions.tree import lift
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policy.stages import Preemption
 
 __all__ = ["fastserve"]
 
 _MOST_LEVELS = 50
-"""So that the quantum of the last, a power of two, is exact in a double."""
+"""Up to this many levels, the quantum of the last, a power of two, is exact in a double."""
 
 
 @typed(PolicyError)
@@ -22,24 +22,24 @@ def fastserve(
     base_s: float = 0.010,
     levels: int = 16,
     starved_s: float = 3.0,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = None,
     routing: Rule = "fewest_requests",
 ) -> Policy:
-    """Queue in levels of doubling quanta: enter where the prompt fits, sink as time is used up.
+    """Queue in levels of doubling quanta: a request enters where its prompt fits, and sinks as it runs.
 
     Parameters
     ----------
     base_s
         Seconds of the first level's quantum; each next one's is twice as long.
     levels
-        Levels that a request may enter at, by the predicted time of its prompt
+        Levels at which a request may enter, by the predicted time of its prompt
         (skip-join). It may sink below them.
     starved_s
-        Seconds without a turn after which a request goes to the first level.
+        Seconds of waiting after which a request ranks before all levels.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
+        What happens to the KV of a preempted request; None: a swap over PCIe to
         512 GiB of CPU memory a GPU.
     max_num_batched_tokens, max_num_seqs
         Limits of a step; None: the GPU's defaults.
@@ -58,29 +58,28 @@ def fastserve(
 
     Notes
     -----
-    Source: LLMServe/FastServe (187a2742), ``fastserve/scheduler.py``. Other than
-    there: time used beyond a level's quantum counts towards the next; who is in
-    the same level goes in order of arrival, where the code turns the order of a
-    batch around after each step; who is starved is looked for at each step, not
-    each 1,000, and yields one token there; memory is swapped when it is needed,
-    not ahead, but that of who is put out for a seat at once, where the code leaves
-    it until others need it; and new prompts do not stop where the CPU's memory is
-    nearly full.
+    Source: LLMServe/FastServe (187a2742), ``fastserve/scheduler.py``.
+    Differences: time used beyond a level's quantum counts towards the next.
+    Requests of the same level rank in order of arrival; the code reverses the
+    order of a batch after each step. Starved requests are looked for at each
+    step, not each 1,000, and generate one token before they return to their
+    level. KV is swapped out when blocks are needed, not ahead; if a request is
+    displaced for its seat, its KV is swapped out at once, where the code leaves it
+    until other requests need the blocks. New prompts are admitted also when the
+    CPU's memory is nearly full.
     """
     if not 1 <= levels <= _MOST_LEVELS:
         raise PolicyError(f"levels of fastserve() must be 1 to {_MOST_LEVELS}, was {said(levels)}")
-    # Quanta of the levels passed add up: 2**k - 2**entry of them were used up at the start of level k.
+    # Quanta of the levels passed add up: at the start of level k, 2**k - 2**entry of them were used up.
     level = ilog2(_entry(base_s, levels) + req.attained_time / base_s)
     return Policy(
         name="fastserve",
-        scheduler=Scheduler(
+        scheduler=ranked_scheduler(
+            level,
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=chunked_stages(),
             classes=[Class("starving", when=req.waiting_time >= starved_s, hold=1, order=req.arrival)],
-            order=level,
-            admission="displace",
-            preemption=preemption or Swap.over_pcie(cpu_gib=512),
+            preemption=preemption,
         ),
         on_arrival=routing,
     )

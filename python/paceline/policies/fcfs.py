@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages, vllm_v0
-from paceline.policy import Policy, Rule, Scheduler, Swap, inst, pick, req
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policies.ranked import ranked_scheduler
+from paceline.policies.vllm_v0 import vllm_v0
+from paceline.policy import Policy, Rule, Swap, inst, pick, req
+from paceline.policy.stages import Preemption
 
 __all__ = ["fcfs"]
 
@@ -18,7 +19,7 @@ def fcfs(
     *,
     strict: bool = True,
     chunked_prefill: bool = True,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int = 256,
     watermark: float = 0.01,
@@ -38,7 +39,7 @@ def fcfs(
         admitted past a swapped one that does not fit.
     chunked_prefill
         Whether prompts are cut to fit a step. False needs `strict` to be False:
-        vLLM's whole prompts, whose admissions pause while a request is swapped
+        vLLM then runs whole prompts, and admits none while a request is swapped
         out. vLLM 0.6.1 turns chunked prefill on by itself above 32,768
         positions.
     preemption
@@ -58,7 +59,7 @@ def fcfs(
     Raises
     ------
     PolicyError
-        If `strict` is asked for with whole prompts.
+        If `strict` is True with whole prompts.
 
     Examples
     --------
@@ -91,15 +92,12 @@ def fcfs(
             "strict of fcfs must be False with whole prompts, was True: "
             "pass fcfs(strict=False, chunked_prefill=False)"
         )
-    scheduler = Scheduler(
+    scheduler = ranked_scheduler(
+        req.arrival,
         max_num_batched_tokens=512 if max_num_batched_tokens is None else max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
-        stages=chunked_stages(),
-        order=req.arrival,
         admission="wait",
-        allocation="sequence",
         watermark=watermark,
-        watermark_when_idle=True,
         preemption=swap,
     )
     return Policy(name="fcfs", scheduler=scheduler, on_arrival=arrive)

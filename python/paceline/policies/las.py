@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages
-from paceline.policy import Policy, Rule, Scheduler, Swap, req
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policies.ranked import ranked_scheduler
+from paceline.policy import Policy, Rule, req
+from paceline.policy.stages import Preemption
 
 __all__ = ["las"]
 
@@ -15,24 +15,24 @@ __all__ = ["las"]
 def las(
     *,
     grain_s: float = 1.0,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = None,
     routing: Rule = "fewest_requests",
 ) -> Policy:
-    """Serve who has been served least: the time that a request has run ranks it.
+    """Serve the request that has been served least, by the time that it has run.
 
     Parameters
     ----------
     grain_s
-        Seconds of service that count as the same. The discipline is defined for
-        0, where equals share a server; below the time of some steps, those who
-        are equal put each other out at each.
+        Seconds of service that count as equal. The discipline is defined for 0,
+        where equal requests share a server. Below the time of a few steps, equal
+        requests displace each other at each step.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
-        512 GiB of CPU memory a GPU. Where it is lost instead, two long prompts
-        may put each other out for ever: the time that was lost counts as
-        attained, and neither is ever through.
+        What happens to the KV of a preempted request; None: a swap over PCIe to
+        512 GiB of CPU memory a GPU. With recompute, two long prompts may displace
+        each other forever: the time that was lost counts as attained, and neither
+        prompt is ever finished.
     max_num_batched_tokens, max_num_seqs
         Limits of a step; None: the GPU's defaults.
     routing
@@ -51,18 +51,16 @@ def las(
     Notes
     -----
     Source: Nuyens and Wierman, "The Foreground-Background queue: A survey"
-    (Performance Evaluation 65, 2008), which calls it by both names; here of
-    requests in a batch.
+    (Performance Evaluation 65, 2008), which uses both names; applied here to the
+    requests of a batch.
     """
     return Policy(
         name="las",
-        scheduler=Scheduler(
+        scheduler=ranked_scheduler(
+            req.attained_time // grain_s,
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=chunked_stages(),
-            order=req.attained_time // grain_s,
-            admission="displace",
-            preemption=preemption or Swap.over_pcie(cpu_gib=512),
+            preemption=preemption,
         ),
         on_arrival=routing,
     )

@@ -29,10 +29,10 @@ def layered_prefill(
 ) -> Policy:
     """Run a batch of prompts through one group of layers a step, decodes through all.
 
-    A batch is formed of all that waits and fits, and nobody joins it on its way.
-    Its number of groups follows from its tokens, so that a step carries about as
-    much prefill as a chunk of 512 tokens would; but each weight is read once for
-    the whole batch instead of once for each chunk.
+    A batch is formed of all waiting requests that fit, and no request joins it
+    before it has passed all layers. Its number of groups follows from its tokens,
+    so that a step has about as much prefill as a chunk of 512 tokens. Each weight
+    is read once for the whole batch instead of once for each chunk.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ def layered_prefill(
         The most groups, by the authors' table (4, 12, 16 or 24), or any rule;
         `by_tokens` is the paper's.
     max_num_batched_tokens
-        Prompt tokens of a batch; a longer prompt takes several, its chunks.
+        Prompt tokens of a batch; a longer prompt is cut into several batches.
     max_num_seqs
         Requests of a step.
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from paceline.policy import Live, Policy, Scheduler, first_of, inst, maximum, mi
 __all__ = ["llumnix"]
 
 IDLE = 1e9
-"""Steps that an instance without requests has left: more than any other."""
+"""Steps left on an instance without requests: more than on any other."""
 
 
 @typed(PolicyError)
@@ -27,30 +27,31 @@ def llumnix(
     stages: int = 3,
     last_blocks: int = 16,
 ) -> Policy:
-    """Send requests where memory lasts longest, and move running ones from where it has run out.
+    """Route requests to where memory lasts longest, and migrate running ones from where it has run out.
 
-    How long memory lasts is told by the free blocks, less those that the first in
-    the queue needs, over the requests that share them.
+    How long memory lasts is measured in steps: the free blocks, less those that
+    the head of the queue needs, over the requests that share them.
 
     Parameters
     ----------
     scheduler
         How instances form their steps; None: as vLLM 0.6.1.
     busy_below
-        Steps left below which an instance gets arrivals only if all have as few.
+        Steps left below which an instance gets arrivals only if all instances
+        are below it.
     migrate_below
-        Steps left up to which an instance gives requests away, and from which it
-        takes some.
+        Steps left up to which an instance is a source of migrations, and from
+        which on it is a target.
     period_s
-        Seconds between looks at the cluster.
+        Seconds between two evaluations of the monitor.
     defrag
-        Whether only the first in the queue counts, or (as the code has it
-        otherwise) all do.
+        Whether only the head of the queue counts; False: all queued requests do,
+        as in the code without its option ``defrag``.
     migration
-        Whether requests move at all; in the code they do not by default.
+        Whether requests migrate; by the code's default they do not.
     stages, last_blocks
-        How a request's memory moves while it runs: in so many stages at most,
-        the last one as soon as so few blocks are left to copy.
+        How a request's KV is copied while it runs: in at most so many stages, of
+        which the last begins as soon as at most ``last_blocks`` are left to copy.
 
     Returns
     -------
@@ -67,8 +68,8 @@ def llumnix(
     Source: Sun et al., "Llumnix: Dynamic Scheduling for Large Language Model
     Serving" (OSDI 2024); AlibabaPAI/llumnix (24220fb8), dispatch ``load`` by
     ``remaining_steps``, pairs ``defrag``, requests ``SR`` (the shortest that
-    decodes). Other than there: an instance does not give requests away for having
-    put some out.
+    decodes). Difference: an instance does not migrate requests because it
+    preempted some.
     """
     queued = inst.head_blocks if defrag else inst.waiting_blocks
     sharing = inst.running + (where(inst.waiting > 0, 1, 0) if defrag else inst.waiting)

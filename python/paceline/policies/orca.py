@@ -13,12 +13,12 @@ __all__ = ["orca"]
 
 @typed(PolicyError)
 def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Policy:
-    """Schedule by the iteration: who arrives joins the next step with the whole prompt, beside decodes.
+    """Schedule by the iteration: an arrival joins the next step with its whole prompt, beside decodes.
 
-    Requests run first come, first served, at most so many at once, and leave as
-    soon as they have their last token. Tokens of a step have no limit, so a long
-    prompt holds all decodes up for as long as it takes. Activations are given
-    the memory that vLLM's step on the GPU has.
+    Requests are admitted first come, first served, and leave the batch as soon as
+    they have their last token. The tokens of a step have no limit, so a long
+    prompt delays all decodes by its whole time. Activations have the memory of
+    vLLM's largest step on the GPU.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Pol
         Requests of a batch, decodes and prefills together (the paper's
         ``max_bs``, which it varies; it names no default).
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------
@@ -42,10 +42,10 @@ def orca(*, max_num_seqs: int = 32, routing: Routing = "fewest_requests") -> Pol
     -----
     Source: Yu et al., "Orca: A Distributed Serving System for Transformer-Based
     Generative Models" (OSDI 2022), algorithm 1. Orca is not open source. It
-    reserves memory for a request's longest output before it lets it in, and so
-    never preempts; here memory comes in blocks as it is needed, and where they
-    run out the latest admitted gives way. `authors_orca` is the variant that the
-    layered-prefill authors measured, with a limit on tokens.
+    reserves memory for a request's longest output before it admits the request,
+    and so never preempts. Here blocks are allocated as they are needed, and if
+    they run out, the request admitted last is preempted. `authors_orca` is the
+    variant that the layered-prefill authors measured, with a limit on tokens.
     """
     scheduler = Scheduler(
         max_num_batched_tokens=NO_LIMIT,

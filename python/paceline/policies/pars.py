@@ -10,7 +10,7 @@ from paceline.policy.stages import Admit, Running
 __all__ = ["pars"]
 
 FOR_GOOD = 2**32 - 2
-"""More tokens than any request yields."""
+"""More tokens than any request generates."""
 
 
 @typed(PolicyError)
@@ -22,16 +22,17 @@ def pars(
     max_num_seqs: int | None = None,
     routing: Rule = "fewest_requests",
 ) -> Policy:
-    """Let those in first whose output is predicted to be shortest, and before them who waited too long.
+    """Admit by shortest predicted output; a request that waited too long is admitted before all others.
 
-    Who runs goes on, but where memory runs out the worst-ranked gives way.
+    Running requests are not displaced. If blocks run out, the worst-ranked running
+    request is preempted.
 
     Parameters
     ----------
     patience
-        Seconds of waiting after which a request goes before all others.
+        Seconds of waiting after which a request ranks before all others.
     keep_boost
-        Whether it keeps that place until it is done, or only until it is let in.
+        Whether it keeps that rank until it finishes, or only until it is admitted.
     max_num_batched_tokens, max_num_seqs
         Limits of a step; None: the GPU's defaults.
     routing
@@ -40,8 +41,7 @@ def pars(
     Returns
     -------
     Policy
-        The policy. It looks at the trace's ``score``, the shortest prediction
-        first.
+        The policy. It reads the trace's ``score``, the shortest prediction first.
 
     Examples
     --------
@@ -53,8 +53,8 @@ def pars(
     Source: Tao et al., "PARS: Low-Latency LLM Serving via Pairwise
     Learning-to-Rank" (ISC 2026), section III-B; SPEAR-UIC/PARS (eff51953) has the
     predictor and no scheduler, and feeds its score to vLLM as a priority. The
-    paper does not say in which order boosted requests go, here by arrival, nor
-    how long the boost lasts.
+    paper states neither the order of boosted requests (by arrival here) nor how
+    long the boost lasts.
     """
     return Policy(
         name="pars",

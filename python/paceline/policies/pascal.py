@@ -1,4 +1,4 @@
-"""PASCAL's phase-aware scheduler for models that reason."""
+"""PASCAL's phase-aware scheduler for reasoning models."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Literal
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages
-from paceline.policy import Class, Pace, Policy, Quantum, Scheduler, Swap, first_of, inst, pick, req
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policies.ranked import ranked_scheduler
+from paceline.policy import Class, Pace, Policy, Quantum, first_of, inst, pick, req
+from paceline.policy.stages import Preemption
 
 __all__ = ["pascal"]
 
@@ -29,15 +29,15 @@ def pascal(
     room: int | None = None,
     on_pace: Literal["every_buffer", "mean_interval"] = "every_buffer",
     footprint: Literal["gpu_and_cpu", "gpu"] = "gpu_and_cpu",
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int = 512,
     max_num_seqs: int = 256,
     watermark: float = 0.01,
 ) -> Policy:
     """Schedule by phases: reasoning before answering, answers in turns at the pace of their readers.
 
-    An arrival joins the instance with the least KV, among instances whose
-    answers are on pace (Algorithm 1). When its reasoning ends, the request
+    An arrival joins the instance with the least KV, among instances with all
+    answers on pace (Algorithm 1). When its reasoning ends, the request
     migrates to the instance with the fewest reasoning requests (Algorithm 2),
     unless its own instance has room for the answer and the other one has not.
     On an instance, requests that reason rank before requests that answer. In
@@ -51,7 +51,7 @@ def pascal(
     quantum
         Tokens of a quantum, in both queues.
     demote_above
-        Tokens above which a reasoning request is queued with those that answer.
+        Tokens above which a reasoning request is queued with answering ones.
     demote_by
         What is counted for that: section IV-C says the size of the KV cache, V-A
         reasoning tokens.
@@ -94,9 +94,9 @@ def pascal(
         Of a step, as vLLM 0.6.1 sets them with chunked prefill.
     watermark
         Share of the blocks that an admission or a swap-in leaves free. vLLM 0.6.1
-        has 0.01, and no option for it. Running requests grow into it, so that
-        free blocks below it are no room: a preempted request could not return
-        to them.
+        has 0.01, and no option for it. Running requests grow into it. Free blocks
+        below it do not count as room, since a preempted request could not resume
+        in them.
 
     Returns
     -------
@@ -154,17 +154,15 @@ def pascal(
     }
     return Policy(
         name={"adaptive": "pascal", "always": "pascal-nonadaptive", "never": "pascal-nomigration"}[migration],
-        scheduler=Scheduler(
+        scheduler=ranked_scheduler(
+            round_robin,
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=chunked_stages(),
             classes=classes,
-            order=round_robin,
             admission=admission,
-            allocation="sequence",
             watermark=watermark,
-            watermark_when_idle=True,
-            preemption=preemption or Swap.over_pcie(cpu_gib=256),
+            preemption=preemption,
+            cpu_gib=256,
         ),
         on_arrival=first_of(pick(min=memory, where=paced), pick(min=memory)),
         on_answering=moves[migration],

@@ -1,12 +1,12 @@
-"""Round robin by quanta of tokens, as PASCAL compares itself with."""
+"""Round robin by quanta of tokens, a baseline of PASCAL."""
 
 from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages
-from paceline.policy import Policy, Quantum, Rule, Scheduler, Swap, inst, pick
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policies.ranked import ranked_scheduler
+from paceline.policy import Policy, Quantum, Rule, inst, pick
+from paceline.policy.stages import Preemption
 
 __all__ = ["round_robin_quanta"]
 
@@ -15,13 +15,13 @@ __all__ = ["round_robin_quanta"]
 def round_robin_quanta(
     *,
     quantum: int = 500,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int = 512,
     max_num_seqs: int = 256,
     watermark: float = 0.01,
     routing: Rule | None = None,
 ) -> Policy:
-    """Take turns of a quantum of tokens, whatever the phase: fewer quanta used up rank first.
+    """Rank requests by the quanta of tokens that they have used up, fewest first, whatever the phase.
 
     Parameters
     ----------
@@ -55,16 +55,13 @@ def round_robin_quanta(
     """
     return Policy(
         name="round-robin-quanta",
-        scheduler=Scheduler(
+        scheduler=ranked_scheduler(
+            Quantum(quantum),
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=chunked_stages(),
-            order=Quantum(quantum),
-            admission="displace",
-            allocation="sequence",
             watermark=watermark,
-            watermark_when_idle=True,
-            preemption=preemption or Swap.over_pcie(cpu_gib=256),
+            preemption=preemption,
+            cpu_gib=256,
         ),
         on_arrival=pick(min=inst.kv_tokens) if routing is None else routing,
     )

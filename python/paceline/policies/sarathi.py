@@ -18,13 +18,13 @@ def sarathi(
     watermark: float = 0.01,
     routing: Routing = "fewest_requests",
 ) -> Policy:
-    """Never stall decodes: they run in every step, and a chunk of prefill fills what they leave.
+    """Never stall decodes: they run in every step, and chunks of prefill take the tokens that are left.
 
-    A step lets all decodes go on, then the prefill under way, then those who
-    wait, first come, first served, until its tokens are used up. An admission
-    takes blocks for its whole prompt and leaves a share of all blocks free; a
-    decode must find a free block, needed or not, and the latest admitted gives
-    way, be it a prefill.
+    A step schedules all decodes, then running prefills, then admits waiting
+    requests, first come, first served, until its tokens are used up. An admission
+    allocates blocks for its whole prompt and leaves a share of all blocks free. A
+    decode needs a free block, even if it fills none; if there is none, the request
+    admitted last is preempted, also a prefill.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def sarathi(
     watermark
         Share of the blocks that admissions leave free, 0 or more and below 1.
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------
@@ -57,8 +57,8 @@ def sarathi(
     -----
     Source: Agrawal et al., "Taming Throughput-Latency Tradeoff in LLM Inference
     with Sarathi-Serve" (OSDI 2024), and the authors'
-    ``sarathi/core/scheduler/sarathi_scheduler.py`` (96f99117), whose defaults
-    these are. Its dynamic chunk, which shrinks along a prompt, is not modelled.
+    ``sarathi/core/scheduler/sarathi_scheduler.py`` (96f99117), from which the
+    defaults are. Its dynamic chunk, which shrinks along a prompt, is not modelled.
     """
     if max_num_seqs > chunk_size:
         raise PolicyError(

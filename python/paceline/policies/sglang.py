@@ -30,20 +30,20 @@ def sglang(
     prefix_caching: bool = False,
     routing: Routing = "fewest_requests",
 ) -> Policy:
-    """Prefill first: whoever waits and fits runs a step of prefill, and decodes run when nobody does.
+    """Prefill first: waiting requests that fit run a step of prefill; decodes run when there is none.
 
-    A prompt that exceeds what is left of a step is cut; the rest runs in the
-    next steps, and decodes pause until it is done. Where decodes find no block,
-    the one with the fewest tokens gives way, of two alike the one with the
-    longer prompt.
+    A prompt that exceeds what is left of a step is cut. The rest runs in the next
+    steps, and decodes pause until it is done. If decodes find no block, the
+    request with the fewest generated tokens is preempted; among equals, the one
+    with the longest prompt.
 
     Parameters
     ----------
     schedule_policy
-        Who is let in first: ``fcfs``, first come; ``lof``, the longest output,
-        which a replay takes from the trace (so the policy uses an oracle; SGLang
-        takes the request's ``max_new_tokens``); ``lpm``, the longest cached
-        prefix, while at most 128 wait.
+        Which request is admitted first: ``fcfs``, the earliest; ``lof``, the one
+        with the longest output, which a replay takes from the trace (so the policy
+        uses an oracle; SGLang takes the request's ``max_new_tokens``); ``lpm``, the
+        one with the longest cached prefix, while at most 128 requests wait.
     chunked_prefill_size
         Tokens of a prefill step; SGLang chooses by the GPU's memory.
     max_running_requests
@@ -51,9 +51,9 @@ def sglang(
         4,096.
     prefix_caching
         Whether full blocks are kept for later requests that start the same.
-        SGLang's own default is on; it takes a trace that says what prompts share.
+        SGLang's default is on; here it needs a trace that says what prompts share.
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------
@@ -74,9 +74,9 @@ def sglang(
     -----
     Source: SGLang 0.5.23, ``srt/managers/schedule_policy.py``,
     ``schedule_batch.py`` and ``scheduler.py``. Not modelled: the share of future
-    decode tokens that an admission reserves (``new_token_ratio``), so this one
-    retracts more often where memory is short; that ``lpm`` puts those last who
-    share a prefix with someone who waits before them; that a retracted request
+    decode tokens that an admission reserves (``new_token_ratio``), so this policy
+    retracts more often where memory is short; that ``lpm`` admits a request last
+    if it shares a prefix with one that waits before it; that a retracted request
     goes to the end of the queue (here to its front). Set ``block_tokens=1`` of the
     instance for its page size. The prefix cache is vLLM's, hit from the moment a
     block is scheduled and evicted by the last use of each block, where SGLang's

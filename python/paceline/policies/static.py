@@ -15,18 +15,18 @@ __all__ = ["static"]
 def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_requests") -> Policy:
     """Gather a batch, run it to its end, and only then start the next one.
 
-    A batch starts when nothing runs and ``size`` requests wait, or the first of
-    those who wait has waited ``wait_s``. Nobody joins a batch that runs.
+    A batch starts when nothing runs and either ``size`` requests wait or the head
+    of the queue has waited ``wait_s``. No request joins a running batch.
 
     Parameters
     ----------
     size
         Requests of a full batch.
     wait_s
-        Seconds from its arrival that the first in the queue waits for a full
-        batch while nothing runs; 0: a batch is whoever waits.
+        Seconds from its arrival that the head of the queue waits for a full batch
+        while nothing runs; 0: a batch is all requests that wait.
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------
@@ -47,11 +47,11 @@ def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_req
     -----
     Source: FasterTransformer behind Triton's dynamic batcher (its
     ``max_batch_size`` and ``max_queue_delay_microseconds``), as section 2 of the
-    Orca paper describes it. FasterTransformer pads prompts to the longest, goes
-    on computing those who are done, and answers all when the last is done; here
-    each computes its own tokens and leaves with its last. Its memory is set
-    aside in full; here, where blocks run out, the latest admitted starts over
-    with the next batch.
+    Orca paper describes it. FasterTransformer pads prompts to the longest,
+    computes finished requests on, and returns all outputs when the last request
+    finishes; here each request computes its own tokens and leaves with its last.
+    FasterTransformer reserves memory in full; here, if blocks run out, the request
+    admitted last is preempted and starts over with the next batch.
     """
     gather = Gather(size=size, wait_s=wait_s)
     scheduler = Scheduler(

@@ -26,22 +26,22 @@ def vllm(
     async_scheduling: bool = False,
     routing: Routing = "fewest_requests",
 ) -> Policy:
-    """Schedule as vLLM V1 does: whoever runs goes on, then the waiting are let in.
+    """Schedule as vLLM V1 does: running requests first, then waiting requests are admitted.
 
     Parameters
     ----------
     version
-        The generation. 0.11 admits what fits with its first chunk; reuses freed
-        blocks in order whether their content is known or not; cuts the prefill of
-        a request that is alone, too; and under ``priority`` it does not give the
-        tokens of a victim that was already scheduled back to the step, and lets
-        nobody go on behind a request that gave way to itself.
+        The generation. 0.11 admits a request if its first chunk fits; reuses freed
+        blocks in order whether their content is known or not; and limits the
+        prefill of a request that is alone, too. Under ``priority``, 0.11 does not
+        return the tokens of a victim that was already scheduled to the step, and
+        schedules no further running request after one that preempted itself.
     policy
-        ``fcfs``, or ``priority``: the trace's column, smallest first, decides who
-        is admitted and who gives way.
+        ``fcfs``, or ``priority``: the trace's column, smallest first, decides which
+        request is admitted and which is preempted.
     prefix_caching
         Whether full blocks are kept for later requests that start the same.
-        vLLM's own default is on; it takes a trace that says what prompts share.
+        vLLM's default is on; here it needs a trace that says what prompts share.
     max_num_batched_tokens
         Tokens that one step may compute; None: the API server's default for the
         GPU (8192 on an H100, 2048 on an A100).
@@ -50,16 +50,16 @@ def vllm(
     long_prefill_token_threshold
         The most tokens of one prefill in a step; 0: no limit.
     reserve_full_prompt
-        Admit only what fits whole (``scheduler_reserve_full_isl``); None: as the
-        version does by default.
+        Whether a request is admitted only if its whole prompt fits
+        (``scheduler_reserve_full_isl``); None: the version's default.
     watermark
         Share of the blocks that admissions leave free while something runs.
     async_scheduling
         Whether a step is decided when the one before it starts, as vLLM does by
-        default since 0.14 where it can. The logs that decisions are held
-        against were made without, and so is the default here.
+        default since 0.14 where it can. The decision logs that the policy is
+        checked against were made without it, so the default here is False.
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------
@@ -74,11 +74,10 @@ def vllm(
     Notes
     -----
     Source: ``vllm/v1/core/sched/scheduler.py``, 0.33.0 and 0.11.0. All decision
-    logs in ``tests/conformance/logs/vllm`` (0.33.0) are reproduced. 0.11 rests on
-    reading its source, and some things are as in 0.33 all the same: under
-    ``priority``, 0.11 passes over the next request in the list where a victim was
-    already scheduled; it counts a prefix query for each attempt to admit; it has
-    no ``watermark``.
+    logs in ``tests/conformance/logs/vllm`` (0.33.0) are reproduced. 0.11 follows
+    its source. Not modelled of 0.11: under ``priority``, it skips the next request
+    in the list if a victim was already scheduled; it counts a prefix query for
+    each attempt to admit; it has no ``watermark``.
     """
     newest = version == "0.33"
     reserve = newest if reserve_full_prompt is None else reserve_full_prompt

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policies.vllm_v0 import chunked_stages
-from paceline.policy import Class, Policy, Rule, Scheduler, Swap, req
-from paceline.policy.stages import PcieSwap, Recompute
+from paceline.policies.ranked import ranked_scheduler
+from paceline.policy import Class, Policy, Rule, req
+from paceline.policy.stages import Preemption
 
 __all__ = ["vllm_ltr"]
 
@@ -16,22 +16,22 @@ def vllm_ltr(
     *,
     starved_steps: int = 200,
     hold: int = 10,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int = 512,
     max_num_seqs: int = 256,
     watermark: float = 0.01,
     routing: Rule = "fewest_requests",
 ) -> Policy:
-    """Run those with the best score, whoever ran before; let in for a while who waited too long.
+    """Run the requests with the best scores, and for a while those that waited too long.
 
     Parameters
     ----------
     starved_steps
-        Steps without a turn after which a request goes before all others.
+        Steps of waiting after which a request ranks before all others.
     hold
-        Tokens for which it keeps that place.
+        Tokens for which it keeps that rank.
     preemption
-        What becomes of the memory of those put out; None: a swap over PCIe to
+        What happens to the KV of a preempted request; None: a swap over PCIe to
         512 GiB of CPU memory a GPU.
     max_num_batched_tokens, max_num_seqs, watermark
         Limits of a step, and the share of blocks that admissions leave free.
@@ -41,7 +41,7 @@ def vllm_ltr(
     Returns
     -------
     Policy
-        The policy. It looks at the trace's ``score``, the smallest first.
+        The policy. It reads the trace's ``score``, the smallest first.
 
     Examples
     --------
@@ -52,27 +52,23 @@ def vllm_ltr(
     -----
     Source: Fu et al., "Efficient LLM Scheduling by Learning to Rank" (NeurIPS
     2024), hao-ai-lab/vllm-ltr (13bbf6ff), with its option starv200-period10.
-    Other than there: its score is higher for shorter outputs, a trace's is lower;
-    the period counts scheduled steps there and tokens here, which differ while a
-    prompt is cut. Those who decode have their tokens before prompts do, and who is
-    put out for a seat gives its memory up; the code hands seats and tokens out in
-    the order of ranks, running or not, and whoever gets none sits the step out
-    with its memory, which others may need later. So a prompt with a good score
-    delays the tokens of those who rank behind it more there than here.
+    Differences: its score is higher for shorter outputs, a trace's is lower. The
+    period counts scheduled steps there and tokens here, which differ while a
+    prompt is cut. Here decodes are scheduled before prompts, and a request that is
+    displaced for its seat gives up its memory. The code assigns seats and tokens in
+    the order of ranks, running or not, and a request that gets none keeps its
+    memory, which others may need later. So a prompt with a good score delays the
+    tokens of worse-ranked requests more there than here.
     """
     return Policy(
         name="vllm-ltr",
-        scheduler=Scheduler(
+        scheduler=ranked_scheduler(
+            req.score,
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            stages=chunked_stages(),
             classes=[Class("starving", when=req.idle_steps >= starved_steps, hold=hold)],
-            order=req.score,
-            admission="displace",
-            allocation="sequence",
             watermark=watermark,
-            watermark_when_idle=True,
-            preemption=preemption or Swap.over_pcie(cpu_gib=512),
+            preemption=preemption,
         ),
         on_arrival=routing,
     )

@@ -5,31 +5,36 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
-from paceline.policy.stages import Admit, Decodes, PcieSwap, Recompute, Running, Stage, Swap, SwapIn
+from paceline.policy.stages import (
+    Admit,
+    Decodes,
+    PcieSwap,
+    Preemption,
+    Recompute,
+    Running,
+    Stage,
+    Swap,
+    SwapIn,
+)
 
-__all__ = ["chunked_stages", "vllm_v0"]
-
-
-def chunked_stages() -> tuple[Stage, ...]:
-    """Return the stages of chunked prefill for orders that rank: who is swapped out queues with the rest."""
-    return (Running(), Admit())
+__all__ = ["vllm_v0"]
 
 
 @typed(PolicyError)
 def vllm_v0(
     *,
     chunked_prefill: bool = False,
-    preemption: Recompute | Swap | PcieSwap | None = None,
+    preemption: Preemption | None = None,
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = 256,
     watermark: float = 0.01,
     routing: Routing = "fewest_requests",
 ) -> Policy:
-    """Schedule as vLLM 0.6.1 does: whole prompts first, and decodes only when none can be let in.
+    """Schedule as vLLM 0.6.1 does: whole prompts first, and decodes only if no prompt can be admitted.
 
     With chunked prefill, decodes and prefills share steps instead. An admission
-    takes blocks for its whole prompt and leaves 1% of all blocks free; whoever
-    runs must find a free block at each step, needed or not.
+    allocates blocks for its whole prompt and leaves 1% of all blocks free. A
+    running request needs a free block at each step, even if it fills none.
 
     Parameters
     ----------
@@ -37,8 +42,8 @@ def vllm_v0(
         vLLM 0.6.1 turns it on by itself where ``max_model_len`` exceeds 32,768.
     preemption
         `Recompute` (None), or `Swap` to the CPU's memory (``--preemption-mode swap``).
-        vLLM stops where that is full; here such a victim is recomputed and
-        counted.
+        vLLM stops with an error if that is full; here such a victim is recomputed
+        and counted.
     max_num_batched_tokens
         Tokens of a step; None: 512 with chunked prefill; without it, vLLM takes
         the larger of ``max_model_len`` and 2,048, here the GPU's default.
@@ -47,7 +52,7 @@ def vllm_v0(
     watermark
         Share of the blocks that admissions and swap-ins leave free.
     routing
-        Which replica an arrival joins.
+        Which instance an arrival joins.
 
     Returns
     -------

@@ -1,4 +1,7 @@
-"""What a policy is made of."""
+"""The policy language: what a policy is made of.
+
+`paceline.policies` is the catalog of policies that are written in it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of single values, for what policies are made of."""
+"""Checks of single values of a policy."""
 
 from __future__ import annotations
 

@@ -1,23 +1,26 @@
-"""Which stages and rules make a scheduler together: what has no meaning is refused when it is built.
+"""Compositions of stages and rules that have no meaning, refused when the scheduler is built.
 
 The engine refuses the same compositions (``rust/core/src/config/composition.rs``). All others are computed
-as they are written: the order of the stages is free, and a request that has its tokens for a step is passed
-over by later stages.
+as they are written: the order of the stages is free, and later stages skip a request that is already
+scheduled in the step.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from paceline.errors import PolicyError
 from paceline.policy.expressions.namespaces import req
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.queues import Class
 from paceline.policy.stages import (
     Admit,
     Decodes,
     Layered,
     PcieSwap,
     Prefills,
+    PrefixCache,
     Recompute,
     Running,
     Stage,
@@ -25,13 +28,49 @@ from paceline.policy.stages import (
     SwapIn,
 )
 
-if TYPE_CHECKING:
-    from paceline.policy.scheduler import Scheduler
-
-__all__ = ["check_composition"]
+__all__ = ["Composition", "check_composition"]
 
 
-def check_composition(scheduler: Scheduler) -> None:
+class Composition(Protocol):
+    """What the checks read of a :class:`~paceline.policy.scheduler.Scheduler`; see there."""
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages of a step, in order."""
+        ...
+
+    @property
+    def exclusive_prefill(self) -> bool:
+        """Whether a step with prefills has no decodes."""
+        ...
+
+    @property
+    def classes(self) -> Sequence[Class]:
+        """Classes of requests."""
+        ...
+
+    @property
+    def allocation(self) -> str:
+        """What an admission allocates."""
+        ...
+
+    @property
+    def preemption(self) -> object:
+        """What happens to the KV of a preempted request."""
+        ...
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Whether prefixes are cached, and how."""
+        ...
+
+    @property
+    def ranks(self) -> bool:
+        """Whether one order ranks all requests of the instance."""
+        ...
+
+
+def check_composition(scheduler: Composition) -> None:
     """Refuse a composition without a meaning.
 
     Raises
@@ -54,7 +93,7 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         return sum(isinstance(stage, kinds) for stage in stages)
 
     if not all(isinstance(stage, Stage) for stage in stages):
-        raise PolicyError(f"stages must be Running(), Decodes(), Admit() and their like, were {stages!r}")
+        raise PolicyError(f"stages must be Running(), Decodes(), Admit() or other stages, were {stages!r}")
     if count(Admit, Layered) != 1:
         raise PolicyError(f"stages must admit in exactly one stage, Admit or Layered, were {stages!r}")
     if count(Running, Decodes) != 1:
@@ -70,12 +109,12 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
     chunked = any(isinstance(stage, Admit) and stage.chunked for stage in stages)
     if chunked and not count(Running, Prefills):
         raise PolicyError(
-            "stages must go on with prompts that Admit() cuts into chunks: add Prefills() or Running(), or "
+            "stages must continue prompts that Admit() cuts into chunks: add Prefills() or Running(), or "
             f"admit prompts whole with Admit(chunked=False); were {stages!r}"
         )
 
 
-def _check_layers(scheduler: Scheduler) -> None:
+def _check_layers(scheduler: Composition) -> None:
     stages = scheduler.stages
     layered = next((stage for stage in stages if isinstance(stage, Layered)), None)
     if layered is None:
@@ -93,7 +132,7 @@ def _check_layers(scheduler: Scheduler) -> None:
         )
 
 
-def _check_exclusive(scheduler: Scheduler) -> None:
+def _check_exclusive(scheduler: Composition) -> None:
     if not scheduler.exclusive_prefill:
         return
     stages = scheduler.stages
@@ -113,7 +152,7 @@ def _check_exclusive(scheduler: Scheduler) -> None:
         )
 
 
-def _check_memory(scheduler: Scheduler) -> None:
+def _check_memory(scheduler: Composition) -> None:
     stages, caches = scheduler.stages, scheduler.prefix_cache is not None
     if caches and not isinstance(scheduler.preemption, Recompute):
         raise PolicyError("preemption must be Recompute() where prefixes are cached, was a Swap")
@@ -126,13 +165,13 @@ def _check_memory(scheduler: Scheduler) -> None:
     layered = any(isinstance(stage, Layered) for stage in stages)
     if scheduler.allocation != "sequence" and (apart or layered):
         raise PolicyError(
-            "allocation must be 'sequence' where prefills go on in Prefills() or Layered(), since nothing is "
+            "allocation must be 'sequence' where Prefills() or Layered() continue prefills, since nothing is "
             "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill); was "
             f"{scheduler.allocation!r}"
         )
 
 
-def _check_unranked(scheduler: Scheduler) -> None:
+def _check_unranked(scheduler: Composition) -> None:
     swaps = isinstance(scheduler.preemption, Swap | PcieSwap)
     if swaps != any(isinstance(stage, SwapIn) for stage in scheduler.stages):
         raise PolicyError(
@@ -141,11 +180,11 @@ def _check_unranked(scheduler: Scheduler) -> None:
         )
 
 
-def _check_ranked(scheduler: Scheduler) -> None:
+def _check_ranked(scheduler: Composition) -> None:
     stages = scheduler.stages
     if any(isinstance(stage, SwapIn) for stage in stages):
         raise PolicyError(
-            "stages must have no SwapIn() where the order ranks requests: Admit() brings those back, too"
+            "stages must have no SwapIn() where the order ranks requests: Admit() resumes swapped ones, too"
         )
     for stage in stages:
         if not isinstance(stage, Running | Admit):
@@ -166,6 +205,6 @@ def _check_ranked(scheduler: Scheduler) -> None:
         for field in (req.joined, req.quanta):
             if any(field.same(part) for part in each.when.walk()):
                 raise PolicyError(
-                    f"when of Class {each.name!r} must not look at {field!r}, which starts again as the "
-                    "class is entered; look at req.generated_tokens, or give the class a hold"
+                    f"when of Class {each.name!r} must not read {field!r}, which starts again as the "
+                    "class is entered; read req.generated_tokens, or give the class a hold"
                 )

@@ -14,13 +14,13 @@ from typing import Final
 __all__ = ["MOST_CHARACTERS", "MOST_LEVELS", "MOST_PARTS", "MOST_RULES", "MOST_RULE_LEVELS"]
 
 MOST_PARTS: Final = 1_000
-"""Fields, constants and operators of one expression; a part that stands in several places counts in each."""
+"""Fields, constants and operators of one expression; a part that is used several times counts each time."""
 
 MOST_LEVELS: Final = 100
 """Levels of an expression. A sum, product, ``&`` or ``|`` of many is one level, whatever its length."""
 
 MOST_RULES: Final = 100
-"""Rules in a rule, itself included; one that stands in several places counts in each."""
+"""Rules in a rule, itself included; one that is used several times counts each time."""
 
 MOST_RULE_LEVELS: Final = 16
 """Levels of rules, of `first_of` and `unless`."""

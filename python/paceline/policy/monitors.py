@@ -1,4 +1,4 @@
-"""What is done every so often, whoever arrives or not."""
+"""Monitors: actions at regular times, independent of arrivals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Live", "Migrate", "migrate"]
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Live(Value):
-    """Copy a request's memory while it goes on running, in stages, each of what came since.
+    """Copy a request's KV while it keeps running, in stages; each stage copies what the last one missed.
 
     Parameters
     ----------
     stages
-        Stages at most, the last of which stops the request.
+        The most stages. The request stops in the last one.
     last_blocks
-        Blocks that are few enough to be left for that stage.
+        Blocks left to copy at or below which the last stage begins.
 
     Examples
     --------
@@ -44,7 +44,7 @@ class Live(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Migrate(Value):
-    """Move requests between instances, one a pair. Made by `migrate`."""
+    """Migrate requests between paired instances, one for each pair. Made by `migrate`."""
 
     source: Pick
     target: Pick
@@ -62,30 +62,31 @@ class Migrate(Value):
 def migrate(
     *, source: Pick, target: Pick, choose: Pick, when: Operand | None = None, live: Live | None = None
 ) -> Migrate:
-    """Move requests between instances that are paired, one a pair.
+    """Migrate requests between paired instances, one for each pair.
 
-    All instances that `source` may pick are put in its order, and likewise those
-    of `target`. The first of the ones is paired with the first of the others, the
-    second with the second, as long as there are both; an instance is not paired
-    with itself. Each pair moves one request.
+    The instances that `source` may pick are sorted by its keys, and so are those
+    of `target`. The first source is paired with the first target, the second with
+    the second, until either list ends; an instance is not paired with itself. Each
+    pair migrates one request.
 
     Parameters
     ----------
     source, target
-        Which instances give, and which take: rules over `inst`.
+        The instances that requests leave, and those that they migrate to: rules
+        over `inst`.
     choose
-        Which of a source's running requests goes: a rule over `req`.
+        Which of a source's running requests migrates: a rule over `req`.
     when
-        What must hold of a pair, `inst.here` the source and `inst.there` the
-        target; None: nothing.
+        A condition on a pair, `inst.here` the source and `inst.there` the target;
+        None: every pair migrates a request.
     live
-        How the memory is copied while the request runs; None: it stops first.
+        How the KV is copied while the request runs; None: the request stops first.
 
     Raises
     ------
     PolicyError
-        If a part is no pick(), has an `accept`, or looks at what it cannot see;
-        if `choose` has a `within`.
+        If a part is no pick(), has an `accept`, or reads a field that it cannot
+        see; if `choose` has a `within`.
 
     Examples
     --------

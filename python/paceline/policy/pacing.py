@@ -1,10 +1,11 @@
-"""How fast a user takes tokens in."""
+"""The pace at which a user reads tokens."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import PolicyError
 from paceline.policy.checks import duration
 from paceline.policy.value import Value
@@ -15,23 +16,23 @@ __all__ = ["Pace"]
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Pace(Value):
-    """The pace at which a user reads: what QoE and pacing slack are measured by.
+    """The pace at which a user reads, by which QoE and pacing slack are measured.
 
     Parameters
     ----------
     tpot
-        Seconds that a user takes for a token.
+        Seconds that a user takes to read a token.
     first
         Seconds from the end of reasoning within which the first token of the
         answer must come for its pacer not to run dry.
     ttft
-        Seconds from arrival in which a user expects the first token of the
-        answer; None: QoE without a term for it.
+        Seconds from arrival within which a user expects the first token of the
+        answer; None: QoE has no term for it.
 
     Raises
     ------
     PolicyError
-        If one is out of range.
+        If a value is out of range.
 
     Examples
     --------
@@ -55,8 +56,8 @@ class Pace(Value):
             )
 
     @typed(PolicyError)
-    def to_wire(self, ticks_per_s: float = 1e12) -> dict[str, int | None]:
-        """Spell the pace out for the engine, in ticks."""
+    def to_wire(self, ticks_per_s: float = TICKS_PER_SECOND) -> dict[str, int | None]:
+        """Return the pace as the engine reads it, in ticks."""
         ttft = None if self.ttft is None else round(self.ttft * ticks_per_s)
         return {
             "interval": round(self.tpot * ticks_per_s),

@@ -1,4 +1,4 @@
-"""A policy: where requests go, how instances run them, and what is looked at every so often."""
+"""A policy: how requests are routed, how instances schedule them, and what monitors do."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Any
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
+from paceline._clock import TICKS_PER_SECOND
+from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
-from paceline.policy import rules
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import Routing, Rule
+from paceline.policy.rules import Routing, Rule, check, each, is_rule
 from paceline.policy.scheduler import Scheduler
+from paceline.policy.serialize import monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
-from paceline.policy.wire import check_names, expressions_in, routing_to_wire
+from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire
 
 __all__ = ["Policy", "Routing"]
 
@@ -31,7 +33,7 @@ __all__ = ["Policy", "Routing"]
     but=("every", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo"),
 )
 class Policy(Value):
-    """Say where requests go, and how instances form steps.
+    """Route requests to instances, and say how instances form steps.
 
     Attributes
     ----------
@@ -40,27 +42,29 @@ class Policy(Value):
     scheduler
         How each instance forms its steps.
     on_arrival
-        Where a request goes when it arrives: a name (see `Routing`), a rule made
-        by `pick` and `first_of`, or a Python function.
+        The instance that an arrival is routed to: a name (see `Routing`), a rule
+        made by `pick` and `first_of`, or a Python function.
     on_prefilled
-        Where it goes once its first token is out; None: it stays.
+        The instance that a request migrates to after its first token; None: it
+        stays.
     on_answering
-        Where it goes once its last reasoning token is out; None: it stays.
+        The instance that it migrates to after its last reasoning token; None: it
+        stays.
     every
-        What is done each so many seconds: a dictionary of seconds and lists of
-        `migrate`. Kept as pairs.
+        Monitors: a dictionary of periods in seconds and lists of `migrate`. Kept
+        as pairs.
     pools
-        What each instance is for; None: all are alike.
+        The pool of each instance; None: all instances are alike.
     pace
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
-        The objectives that `slo.ttft` and its kin stand for.
+        The objectives that `slo.ttft` and the other fields of `slo` stand for.
 
     Raises
     ------
     PolicyError
-        If a rule looks at what is not there, may leave an arrival without an
-        instance, or names a pool, class or objective that there is not.
+        If a rule reads a field that it cannot see, may leave an arrival without an
+        instance, or names an unknown pool, class or objective.
 
     Examples
     --------
@@ -84,11 +88,11 @@ class Policy(Value):
     slo: SLO | None = None
 
     def __post_init__(self) -> None:
-        rules.is_rule(self.on_arrival, "on_arrival")
-        rules.check(self.on_arrival, "on_arrival", arrival=True)
+        is_rule(self.on_arrival, "on_arrival")
+        check(self.on_arrival, "on_arrival", arrival=True)
         for moment in ("on_prefilled", "on_answering"):
             if (rule := getattr(self, moment)) is not None:
-                rules.check(rule, moment, arrival=False)
+                check(rule, moment, arrival=False)
         object.__setattr__(self, "every", _monitors(self.every))
         for name, kind in (("scheduler", Scheduler), ("pools", Pools), ("pace", Pace), ("slo", SLO)):
             value = getattr(self, name)
@@ -96,25 +100,28 @@ class Policy(Value):
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
-                raise PolicyError(
-                    f"{part!r} needs a policy that says how fast users read: pace=Pace(tpot=0.1)"
-                )
-        check_names(self, self._names(()))
+                raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
+        check_names(self.expressions(), self.rules, self.monitors, self._names(()))
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)
         return text.replace(f"every={shown(self.monitors)}", f"every={shown(dict(self.monitors))}")
 
     @property
+    def rules(self) -> dict[str, Rule | None]:
+        """The rules by the names of their moments: `on_arrival`, `on_prefilled` and `on_answering`."""
+        return {moment: getattr(self, moment) for moment in MOMENTS}
+
+    @property
     def monitors(self) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
-        """Pairs of a period in seconds and what is done at each end of it."""
+        """Pairs of a period in seconds and the actions taken at each end of it."""
         assert isinstance(self.every, tuple)
         return self.every
 
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the policy, its scheduler's first."""
         yield from self.scheduler.expressions()
-        yield from expressions_in(self)
+        yield from expressions_in(self.rules, self.monitors)
 
     def _fields(self) -> Iterator[Field]:
         for expression in self.expressions():
@@ -122,12 +129,12 @@ class Policy(Value):
 
     @property
     def uses_oracle(self) -> bool:
-        """Whether it looks at what no real scheduler knows, such as the length of an output."""
+        """Whether the policy reads what no real scheduler knows, such as the length of an output."""
         return self.scheduler.uses_oracle or any(part.space == "oracle" for part in self._fields())
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns of a trace that its expressions look at: of ``priority``, ``score`` and ``tenant``."""
+        """The columns of a trace that its expressions read: of ``priority``, ``score`` and ``tenant``."""
         return frozenset(
             part.name
             for part in self._fields()
@@ -136,10 +143,9 @@ class Policy(Value):
 
     @property
     def calls(self) -> list[Callable[..., Any]]:
-        """The Python functions among its rules, in the order in which the engine is told of them."""
-        moments = (self.on_arrival, self.on_prefilled, self.on_answering)
-        found = [rule for moment in moments for rule in rules.each(moment)]
-        return [rule for rule in found if callable(rule) and not isinstance(rule, Value)]
+        """The Python functions among its rules, in the order in which the engine numbers them."""
+        found = [part for rule in self.rules.values() for part in each(rule)]
+        return [part for part in found if callable(part) and not isinstance(part, Value)]
 
     def _names(self, tenants: Sequence[str]) -> Names:
         return Names(
@@ -156,9 +162,9 @@ class Policy(Value):
 
     @typed(PolicyError)
     def to_wire(
-        self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = 1e12
+        self, *, instances: int, tenants: Sequence[str] = (), ticks_per_s: float = TICKS_PER_SECOND
     ) -> dict[str, Any]:
-        """Spell out for the engine what is not the scheduler's.
+        """Return the policy as the engine reads it, without the scheduler.
 
         Parameters
         ----------
@@ -177,26 +183,35 @@ class Policy(Value):
         Raises
         ------
         PolicyError
-            If a rule names a tenant that the trace does not have, or the pools
-            need another number of instances.
+            If a rule names a tenant that the trace does not have, or the sizes of
+            the pools do not add up to the number of instances.
         """
         return {
-            "routing": routing_to_wire(self, self._names(tenants), ticks_per_s),
+            "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
         }
 
     def to_toml(self) -> str:
-        """Write the policy as TOML: expressions and rules as text, without what is as by default.
+        """Write the policy as TOML: expressions and rules as text, without fields that have their defaults.
 
         Raises
         ------
         PolicyError
             If a rule is a Python function, which no file can hold.
         """
-        from paceline.policy.serialize import policy_to_toml
-
-        return policy_to_toml(self)
+        for function in self.calls:
+            raise PolicyError(
+                f"{shown(function)} is a Python function, which TOML cannot hold; a rule made of pick() and "
+                "first_of() can be written"
+            )
+        content = to_table(self)
+        content["scheduler"] = to_table(self.scheduler)
+        if self.monitors:
+            content["every"] = monitors_to_tables(self.monitors)
+        if self.slo is not None:
+            content["slo"] = self.slo.bounds()
+        return dump(content)
 
     @classmethod
     @typed(PolicyError)
@@ -209,10 +224,8 @@ class Policy(Value):
             If the text is not TOML, or a field is unknown, missing or of the
             wrong kind.
         """
-        from paceline.policy.serialize import policy_from_toml
-
         try:
-            return policy_from_toml(text)
+            return build(cls, policy_fields(text), "a policy")
         except ConfigError as error:
             raise PolicyError(str(error)) from error
 

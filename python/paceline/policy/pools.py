@@ -1,4 +1,4 @@
-"""Pools: what each instance of a cluster is for."""
+"""Pools: groups of the instances of a cluster."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["Pools"]
 
 
 class Pools:
-    """Part the instances of a cluster into pools, in their order.
+    """Divide the instances of a cluster into pools, in their order.
 
     Parameters
     ----------
     **sizes
-        Instances of each pool, by its name: the first so many are of the first
-        pool, the next of the second.
+        Instances of each pool, by its name: the first instances are in the first
+        pool, the next in the second.
 
     Raises
     ------
     PolicyError
-        If there is no pool, or one has no instance.
+        If there is no pool, or a pool has no instance.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Pools:
         Raises
         ------
         PolicyError
-            If the cluster has another number of instances.
+            If the sizes do not add up to the number of instances.
         """
         wanted = sum(self.sizes.values())
         if wanted != instances:

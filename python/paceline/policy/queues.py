@@ -1,4 +1,4 @@
-"""How requests are ranked on an instance, and who gives way to whom."""
+"""How requests are ranked on an instance, and when a better-ranked one displaces others."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from paceline.policy.value import Value
 __all__ = ["Class", "Displace", "Keys", "Quantum", "Refresh", "keys_of", "ranked", "refuse_drift"]
 
 MOST_KEYS = 3
-"""Keys of a class, as many as the engine compares before it turns to the order of arrival."""
+"""The most keys of a class; requests with equal keys are ranked by arrival."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 @typed_fields(PolicyError, but=("then",))
 class Quantum(Value):
-    """Take turns: whoever has used up fewer quanta goes first, then who joined the class earlier.
+    """Rank by quanta used up, fewest first, then by when a request joined its class.
 
     Parameters
     ----------
     tokens
-        Tokens of a quantum, counted anew when a request enters its class.
+        Tokens of a quantum, counted from when a request enters its class.
     then
-        Keys that decide between requests with as many quanta; by default when
-        each joined its class.
+        Keys that rank requests with equal quanta; by default when each joined its
+        class.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class Quantum(Value):
 
     @property
     def tiebreaks(self) -> tuple[Expr, ...]:
-        """What decides between requests with as many quanta."""
+        """The keys that rank requests with equal quanta."""
         return keys_of(self.then, "then of a Quantum")
 
     @property
@@ -81,28 +81,29 @@ Keys = Expr | Sequence[Expr | float] | Quantum
     ),
 )
 class Class(Value):
-    """A class of requests; those of an earlier class go before those of a later one.
+    """A class of requests; requests of an earlier class rank before those of a later one.
 
-    A request is in the first class whose condition holds, and moves when that
-    changes.
+    A request is in the first class of which the condition holds, and changes its
+    class when that changes.
 
     Parameters
     ----------
     name
-        How `inst.requests_in` calls it.
+        The name by which `inst.requests_in` refers to it.
     when
-        Who is in it; None: whoever is in none before.
+        The condition for a request to be in the class; None: all requests that
+        are in no earlier class.
     hold
-        Tokens that a request yields before it may leave the class; 0: it leaves
-        as soon as the condition does not hold.
+        Tokens that a request generates before it may leave the class; 0: it
+        leaves as soon as the condition no longer holds.
     order
-        What ranks the requests of the class; None: the scheduler's order.
+        The keys that rank requests of the class; None: the scheduler's order.
 
     Raises
     ------
     PolicyError
-        If the condition or a key looks at what a queue does not see, or a value
-        is out of range.
+        If the condition or a key reads a field that a queue cannot see, or a
+        value is out of range.
 
     Examples
     --------
@@ -132,14 +133,14 @@ class Class(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Refresh(Value):
-    """How often keys are looked at that change with time or with each token.
+    """How often keys are evaluated that change with time or with each token.
 
     Parameters
     ----------
     steps
-        Every so many steps of an instance; None: not by steps.
+        Steps of the instance between two evaluations; None: not by steps.
     seconds
-        Every so many seconds; None: not by time.
+        Seconds between two evaluations; None: not by time.
 
     Raises
     ------
@@ -165,27 +166,27 @@ class Refresh(Value):
 
     @typed(PolicyError)
     def to_wire(self, ticks_per_s: float) -> dict[str, int]:
-        """Spell it out for the engine."""
+        """Return it as the engine reads it."""
         return {"steps": self.steps or 0, "ticks": round((self.seconds or 0.0) * ticks_per_s)}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError, but=("when",))
 class Displace(Value):
-    """Let a request in for which there is no room by putting worse-ranked ones out.
+    """Preempt worse-ranked running requests to admit a better-ranked one that does not fit.
 
     Parameters
     ----------
     when
-        A condition on the instance; where it does not hold, who is best waits
-        for room. None: it always does.
+        A condition on the instance; if it does not hold, the best-ranked waiting
+        request waits for room. None: displacement is always allowed.
     most
-        Requests put out in one step at most; None: no limit.
+        The most requests displaced in one step; None: no limit.
 
     Raises
     ------
     PolicyError
-        If the condition looks at more than the instance, or `most` is below 1.
+        If the condition reads more than the instance, or `most` is below 1.
 
     Examples
     --------
@@ -205,13 +206,13 @@ class Displace(Value):
 
     @typed(PolicyError)
     def to_wire(self, names: Names) -> dict[str, object]:
-        """Spell it out for the engine."""
+        """Return it as the engine reads it."""
         when = to_wire(self.when, names) if isinstance(self.when, Expr) else None
         return {"kind": "displace", "when": when, "most": self.most or 0}
 
 
 def ranked(order: Any, what: str) -> Expr | tuple[Expr, ...] | Quantum:  # noqa: ANN401 - checked here
-    """Check what requests are ranked by, and write a single key as itself."""
+    """Check the keys that rank requests; return a single key as itself."""
     if isinstance(order, Quantum):
         return order
     keys = keys_of(order, what)
@@ -224,8 +225,8 @@ def keys_of(order: Any, what: str) -> tuple[Expr, ...]:  # noqa: ANN401 - checke
     Raises
     ------
     PolicyError
-        If one is no number or looks at what a queue does not see, or there are
-        too many.
+        If a key is no number or reads a field that a queue cannot see, or there
+        are too many keys.
     """
     if isinstance(order, Quantum):
         return order.keys
@@ -236,12 +237,12 @@ def keys_of(order: Any, what: str) -> tuple[Expr, ...]:  # noqa: ANN401 - checke
 
 
 def refuse_drift(keys: Sequence[Expr], what: str, refresh: Refresh | None) -> None:
-    """Refuse keys that change from step to step where nothing says how often they are looked at."""
+    """Refuse keys that change from step to step where no refresh says how often they are evaluated."""
     for key in keys:
         field = drifting(key)
         if field is not None and refresh is None:
             raise PolicyError(
-                f"{what} must not change from step to step unless the scheduler says how often it is looked "
-                f"at: {field!r} in {key!r} drifts. Give refresh=Refresh(steps=...) or "
-                f"Refresh(seconds=...), or make it a step: {field!r} // 100, ilog2({field!r})"
+                f"{what} must not change from step to step unless the scheduler says how often it is "
+                f"evaluated: {field!r} in {key!r} drifts. Give refresh=Refresh(steps=...) or "
+                f"Refresh(seconds=...), or make it change in steps: {field!r} // 100, ilog2({field!r})"
             )

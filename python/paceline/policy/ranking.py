@@ -1,4 +1,4 @@
-"""An order that ranks requests: its keys by class, and what the engine is told of them."""
+"""An order that ranks requests: its keys by class, and its wire format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paceline.policy.queues import Class, Quantum, Refresh, keys_of, refuse_drif
 __all__ = ["keys_in", "quantum_of", "to_wire"]
 
 _NAMED: dict[str, tuple[Expr, ...]] = {
-    "arrival": (),  # the engine comes to the order of arrival by itself
+    "arrival": (),  # the engine ranks requests with equal keys by arrival
     "priority": (req.priority,),
     "score": (req.score,),
     "longest_output": (-oracle.output_tokens,),
@@ -28,7 +28,7 @@ def keys_in(
     classes: Sequence[Class],
     refresh: Refresh | None,
 ) -> list[tuple[Class | None, tuple[Expr, ...]]]:
-    """Return each class with its keys, and last, if there is such a one, nobody's class with its own.
+    """Return each class with its keys; None with keys comes last, for requests that are in no class.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def quantum_of(order: Any, classes: Sequence[Class]) -> int:  # noqa: ANN401
     Raises
     ------
     PolicyError
-        If classes have different ones, which the engine does not know.
+        If classes have different quanta, which the engine does not support.
     """
     orders = [order, *(each.order for each in classes)]
     sizes = {each.tokens for each in orders if isinstance(each, Quantum)}
@@ -77,7 +77,7 @@ def to_wire(
     names: Names,
     ticks_per_s: float,
 ) -> dict[str, object]:
-    """Spell the order out for the engine."""
+    """Return the order as the engine reads it."""
     ranked = []
     for each, keys in keys_in(order, classes, refresh):
         when = each.when if each is not None and isinstance(each.when, Expr) else None

@@ -1,4 +1,4 @@
-"""Rules that pick an instance for a request."""
+"""Rules that route a request to an instance."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ __all__ = ["FirstOf", "Pick", "Router", "Routing", "Rule", "Stay", "Unless", "fi
 Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 """Which instance an arrival joins; ties go to the lowest index.
 
-``round_robin``: each in turn. ``fewest_requests``: the fewest requests sent
-there and not finished. ``fewest_tokens``: the fewest tokens, over those
-requests, of prompt and of output so far. An instance is seen as of its last
-finished step.
+``round_robin``: each in turn. ``fewest_requests``: the instance with the fewest
+unfinished requests. ``fewest_tokens``: the instance with the fewest tokens of
+prompt and of output so far, over its unfinished requests.
 """
 
 Router = Callable[..., Any]
-"""A Python function that picks an instance; see the guide on policies for what it is called with."""
+"""A Python function that picks an instance; the guide on policies says what it is called with."""
 
 
 class Chain(Value):
-    """A rule that conditions can be put on."""
+    """A rule that `unless` can put a condition on."""
 
     __slots__ = ()
 
     def unless(self, when: Operand) -> Unless:
-        """Return the rule that gives nobody where a condition holds for what this one picks.
+        """Return a rule that picks no instance if a condition holds for the one that this rule picks.
 
         Parameters
         ----------
@@ -67,7 +66,7 @@ class Pick(Chain):
         return f"pick({', '.join(named)})"
 
     def checked(self, what: str, scope: Scope) -> None:
-        """Refuse what the rule cannot look at where it stands."""
+        """Refuse fields that the rule cannot see in its scope."""
         for name in ("min", "max"):
             for key in getattr(self, name):
                 number(key, f"{name} of {what}", scope)
@@ -77,13 +76,13 @@ class Pick(Chain):
 
     @property
     def keys(self) -> tuple[Expr, ...]:
-        """What the picked instance has the least of."""
+        """The keys of which the picked instance has the smallest values."""
         return self.min or tuple(-key for key in self.max)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FirstOf(Chain):
-    """Take the first rule that gives somebody. Made by `first_of`."""
+    """Take the first rule that picks an instance. Made by `first_of`."""
 
     rules: tuple[Rule, ...]
 
@@ -96,7 +95,7 @@ class FirstOf(Chain):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Unless(Chain):
-    """Give nobody where a condition holds. Made by the ``unless`` of another rule."""
+    """Pick no instance if a condition holds. Made by the ``unless`` of another rule."""
 
     of: Rule
     when: Expr
@@ -119,7 +118,7 @@ class Stay(Chain):
 
 
 Rule = Pick | FirstOf | Unless | Stay | Routing | Router
-"""Anything that picks an instance, or nobody."""
+"""Anything that picks an instance, or none."""
 
 
 @typed(PolicyError)
@@ -136,14 +135,15 @@ def pick(
     Parameters
     ----------
     min, max
-        What decides, or several such things, one after the other; one of the
-        two. Ties go to the lowest index.
+        The key, or several keys in order, by which instances are compared; one of
+        the two. Ties go to the lowest index.
     where
-        Only instances for which this holds.
+        Only instances for which this condition holds.
     accept
-        What must hold for the one picked, else the rule gives nobody.
+        A condition on the picked instance; if it does not hold, the rule picks
+        none.
     within
-        Only instances of this pool, or of these.
+        Only instances of this pool, or of these pools.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _keys(given: Operand | Sequence[Operand]) -> tuple[Expr, ...]:
 
 
 def first_of(*rules: Rule) -> FirstOf:
-    """Take the first rule that gives somebody.
+    """Take the first rule that picks an instance.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def stay(*, when: Operand | None = None) -> Stay:
 
 
 def is_rule(rule: object, what: str) -> None:
-    """Refuse what is no rule; ``what`` names it."""
+    """Refuse what is no rule; ``what`` names it in errors."""
     if isinstance(rule, str):
         if rule not in get_args(Routing):
             legal = ", ".join(get_args(Routing))
@@ -241,7 +241,7 @@ def is_rule(rule: object, what: str) -> None:
 
 
 def each(rule: object) -> Iterator[object]:
-    """Yield a rule and all within it."""
+    """Yield a rule and all rules within it."""
     yield rule
     for part in _inner(rule):
         yield from each(part)
@@ -254,11 +254,12 @@ def _inner(rule: object) -> tuple[object, ...]:
 
 
 def _bounded(rule: object) -> None:
-    """Refuse a rule of too many rules, or nested too deeply; those within it are bounded."""
+    """Refuse a rule of too many rules, or nested too deeply; its inner rules are checked already."""
     many = sum(1 for _ in each(rule))
     if many > MOST_RULES:
         raise PolicyError(
-            f"a rule must be made of at most {MOST_RULES} rules (each counted wherever it stands), was {many}"
+            f"a rule must be made of at most {MOST_RULES} rules (each counted as often as it is "
+            f"used), was {many}"
         )
     if (levels := _levels(rule)) > MOST_RULE_LEVELS:
         raise PolicyError(f"a rule must be nested in at most {MOST_RULE_LEVELS} levels, was {levels}")
@@ -269,12 +270,13 @@ def _levels(rule: object) -> int:
 
 
 def check(rule: object, what: str, *, arrival: bool) -> None:
-    """Check a rule for where it stands: on arrival, or when a request may move.
+    """Check a rule for its moment: on arrival, or when a request may migrate.
 
     Raises
     ------
     PolicyError
-        If a part looks at what is not there, or an arrival may find nobody.
+        If a part reads a field that it cannot see, or an arrival may be left
+        without an instance.
     """
     for part in each(rule):
         is_rule(part, what)
@@ -295,7 +297,7 @@ def check(rule: object, what: str, *, arrival: bool) -> None:
     if arrival and not always(rule):
         last = rule.rules[-1] if isinstance(rule, FirstOf) else rule
         raise PolicyError(
-            f"{what} must always pick somebody, but {shown(last)} may give nobody; end with an "
+            f"{what} must always pick an instance, but {shown(last)} may pick none; end with an "
             f"alternative without where and accept: first_of({shown(rule)}, pick(min=inst.requests))"
         )
 
@@ -304,12 +306,12 @@ def _reached(rule: FirstOf, what: str) -> None:
     for number_, part in enumerate(rule.rules[:-1], start=1):
         if always(part) and getattr(part, "within", None) is None and not callable(part):
             raise PolicyError(
-                f"{what} never comes to rule {number_ + 1} of {shown(rule)}: {shown(part)} always decides"
+                f"{what} never reaches rule {number_ + 1} of {shown(rule)}: {shown(part)} always picks one"
             )
 
 
 def always(rule: object) -> bool:
-    """Whether a rule gives somebody whatever the instances are like."""
+    """Whether a rule picks an instance in every state of the cluster."""
     if isinstance(rule, Pick):
         return rule.where is None and rule.accept is None
     if isinstance(rule, FirstOf):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
+from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
@@ -34,15 +35,15 @@ if TYPE_CHECKING:
 __all__ = ["NO_LIMIT", "QueueOrder", "Scheduler"]
 
 NO_LIMIT = 2**32 - 2
-"""More tokens than any step has: the engine's largest number."""
+"""No limit on the tokens of a step: the largest number that the engine reads."""
 
 QueueOrder = Literal["arrival", "priority", "score", "longest_output", "longest_prefix"]
-"""Who is admitted first.
+"""The order in which requests are admitted.
 
-``arrival``: first come, first served, and who was preempted before all others.
+``arrival``: first come, first served; preempted requests come before new ones.
 ``priority``, ``score``: the trace's column, smallest first. ``longest_output``:
 the most output tokens, which only an oracle knows. ``longest_prefix``: the most
-cached blocks, looked at anew for each step, while at most 128 wait.
+cached blocks, evaluated for each step while at most 128 requests wait.
 """
 
 _LONGEST_SORTED = 128
@@ -54,72 +55,75 @@ _LONGEST_SORTED = 128
 class Scheduler(Value):
     """Form steps by stages, under rules that they share.
 
-    The default is vLLM V1: everyone admitted goes on, then those who wait are
-    let in, first come, first served. Where blocks run out, the request admitted
-    last gives all of its up and goes back to the head of the queue, to compute
-    them again.
+    The default is vLLM V1: running requests are scheduled first, then waiting
+    requests are admitted, first come, first served. If blocks run out, the
+    request admitted last is preempted: it frees all of its blocks and goes back to
+    the head of the queue, to compute them again.
 
     Attributes
     ----------
     max_num_batched_tokens
-        Tokens that one step may compute; None: the engine's default for the
-        instance's GPU.
+        Tokens that one step may compute; None: the modelled engine's default for
+        the instance's GPU.
     max_num_seqs
-        Requests that may run at once; None: the engine's default likewise.
+        Requests that may run at once; None: the default likewise.
     long_prefill_token_threshold
-        The most tokens of one prefill in a step, while there is another
+        The most tokens of one prefill in a step, while the instance has another
         request; 0: no limit.
     threshold_when_alone
-        Whether that holds too for a request that is alone.
+        Whether that limit also applies to a request that is alone.
     stages
-        What a step is formed by, in order.
+        The stages that form a step, in order.
     exclusive_prefill
         Whether a step with prefills has no decodes.
     order
-        Who goes first: a name (see `QueueOrder`), an expression or up to three
-        over `req`, the smallest first, or a `Quantum`. Expressions and quanta
-        rank who runs, who waits and who is swapped out in one order; ties go to
-        the earlier arrival.
+        The order of requests: a name (see `QueueOrder`), one to three expressions
+        over `req`, the smallest first, or a `Quantum`. Expressions and quanta rank
+        running, waiting and swapped-out requests in one order; ties go to the
+        earlier arrival.
     classes
-        Classes of requests, the best first; each request is in the first whose
-        condition holds. None: all are alike.
+        Classes of requests, the best first; each request is in the first class of
+        which the condition holds. Empty: all requests are alike.
     refresh
-        How often keys are looked at that change from step to step.
+        How often keys are evaluated that change from step to step.
     admission
-        What happens where there is no room for who is best: it must ``wait``,
-        or may ``displace`` worse-ranked ones that run (see `Displace`).
+        What happens if the best-ranked waiting request does not fit: it must
+        ``wait``, or may ``displace`` worse-ranked running ones (see `Displace`).
     victim
-        Who gives way when blocks run out: the ``latest`` admitted; the
-        ``worst`` by priority, then the latest arrival; or the one with the
+        Which request is preempted when blocks run out: the ``latest`` admitted;
+        the ``worst`` by priority, then the latest arrival; or the one with the
         ``fewest_generated`` tokens, then the longest prompt.
     allocation
-        What an admission takes: blocks for its first ``chunk``; the same, but
-        only ``chunk_if_all_fits`` (vLLM's ``scheduler_reserve_full_isl``); or
-        those for the whole ``sequence``.
+        What an admission allocates: blocks for its first ``chunk``; the same, but
+        only ``chunk_if_all_fits``, if the whole prompt fits (vLLM's
+        ``scheduler_reserve_full_isl``); or blocks for the whole ``sequence``.
     watermark, watermark_when_idle
         Share of all blocks that an admission leaves free, 0 to 1; and whether
-        that holds too when nothing runs.
+        that also applies when nothing runs.
     spare_block
-        Whether a request goes on only if a block is free, needed or not.
+        Whether a running request is scheduled only if a block is free, even if it
+        needs none.
     decodes_first
-        Whether, after each step, prefills stand behind decodes in the order.
+        Whether, after each step, decodes come before prefills in the order of
+        running requests.
     refund
-        Whether a victim that was scheduled in the same step gives its tokens
-        back to the budget.
+        Whether the tokens of a victim that was scheduled in the same step return
+        to the budget.
     stop_at_own_preemption
-        Whether those behind a request that gave way to itself sit the step out.
+        Whether running requests behind one that preempted itself are not scheduled
+        in the step.
     preemption
-        What becomes of a victim's memory: `Recompute`, a `Swap`, or the words
+        What happens to a victim's KV: `Recompute`, a `Swap`, or the words
         ``"recompute"`` and ``"swap"``, which is short for `Swap.over_pcie()`.
     requeue_late
-        Whether a victim is queued again only once the step is formed, so that
-        others may be let in before it in the same step.
+        Whether a victim is queued again only after the step is formed, so that
+        other requests may be admitted before it in the same step.
     prefix_cache
         Whether prefixes are cached, and how.
     schedule_ahead
         Whether a step is decided when the one before it starts (asynchronous
-        scheduling). It then knows of nobody who arrived, and of no memory that
-        came free, since: a newcomer waits for one more step.
+        scheduling). It then does not know requests that arrived and blocks that
+        were freed since, so that an arrival waits for one more step.
 
     Raises
     ------
@@ -133,8 +137,8 @@ class Scheduler(Value):
 
     Notes
     -----
-    Source: vLLM 0.33.0, ``vllm/v1/core/sched/scheduler.py``; the other engines'
-    are named where they are composed, in `paceline.policies`.
+    Source: vLLM 0.33.0, ``vllm/v1/core/sched/scheduler.py``; the sources of other
+    engines are named with their policies, in `paceline.policies`.
     """
 
     max_num_batched_tokens: int | None = None
@@ -224,7 +228,7 @@ class Scheduler(Value):
 
     @property
     def ranks(self) -> bool:
-        """Whether one order ranks who runs, who waits and who is swapped out."""
+        """Whether one order ranks running, waiting and swapped-out requests."""
         return not isinstance(self.order, str) or bool(self.classes) or self.admission != "wait"
 
     def _is_named(self, name: QueueOrder) -> bool:
@@ -244,19 +248,19 @@ class Scheduler(Value):
 
     @property
     def uses_oracle(self) -> bool:
-        """Whether it looks at output lengths, which no real scheduler knows."""
+        """Whether the scheduler reads output lengths, which no real scheduler knows."""
         if self._is_named("longest_output"):
             return True
         return any(getattr(part, "space", "") == "oracle" for of in self.expressions() for part in of.walk())
 
     @typed(PolicyError)
     def on(self, instance: Instance) -> Scheduler:
-        """Return the scheduler with what follows from an instance worked out: the size of its swap space.
+        """Return the scheduler for an instance, with the size of its swap space.
 
         Raises
         ------
         ConfigError
-            If the instance does not say its model or GPU, and must.
+            If the swap space follows from the instance, which has no model or GPU.
         """
         if isinstance(self.preemption, PcieSwap):
             return dataclasses.replace(self, preemption=self.preemption.on(instance))
@@ -264,16 +268,16 @@ class Scheduler(Value):
 
     @typed(PolicyError)
     def limits(self, defaults: tuple[int, int]) -> tuple[int, int]:
-        """Return `max_num_batched_tokens` and `max_num_seqs`, those that are None from `defaults`."""
+        """Return `max_num_batched_tokens` and `max_num_seqs`, from `defaults` where they are None."""
         tokens = defaults[0] if self.max_num_batched_tokens is None else self.max_num_batched_tokens
         seqs = defaults[1] if self.max_num_seqs is None else self.max_num_seqs
         return tokens, seqs
 
     @typed(PolicyError)
     def sized_for(self, defaults: tuple[int, int]) -> tuple[int, int]:
-        """Return the tokens and requests of a step that an instance keeps memory for.
+        """Return the tokens and requests of a step that an instance reserves activation memory for.
 
-        They are its :meth:`limits`; where tokens have no limit, as in `orca`, those of `defaults`.
+        They are its :meth:`limits`; if tokens have no limit, as in `orca`, those of `defaults`.
         """
         tokens, seqs = self.limits(defaults)
         return (defaults[0] if tokens >= NO_LIMIT else tokens), seqs
@@ -284,17 +288,17 @@ class Scheduler(Value):
         *,
         num_blocks: int,
         defaults: tuple[int, int],
-        ticks_per_s: float = 1e12,
+        ticks_per_s: float = TICKS_PER_SECOND,
         names: Names | None = None,
     ) -> dict[str, object]:
-        """Spell the scheduler out for one instance.
+        """Return the scheduler as the engine reads it, for one instance.
 
         Parameters
         ----------
         num_blocks
             Blocks as the modelled engine counts them for its watermark.
         defaults
-            What stands in for ``max_num_batched_tokens`` and ``max_num_seqs``.
+            ``max_num_batched_tokens`` and ``max_num_seqs`` where they are None.
         ticks_per_s
             Ticks in a second.
         names
@@ -308,8 +312,8 @@ class Scheduler(Value):
         Raises
         ------
         PolicyError
-            If an expression names a tenant or objective that there is not, or
-            the swap space depends on an instance (see `on`).
+            If an expression names an unknown tenant or objective, or the swap space
+            depends on an instance (see `on`).
         """
         tokens, seqs = self.limits(defaults)
         return {
@@ -342,7 +346,7 @@ class Scheduler(Value):
             return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s)
         if self._is_named("longest_prefix"):
             return {"kind": "longest_prefix", "most": _LONGEST_SORTED}
-        # The engine ranks by one column of integers, whatever it stands for.
+        # The engine ranks by one column of integers, which the trace's column is converted to.
         return {"kind": "arrival" if self._is_named("arrival") else "priority"}
 
     def _admission(self, names: Names) -> dict[str, object]:
@@ -361,7 +365,7 @@ def _check_classes(classes: Sequence[object]) -> None:
             raise PolicyError(f"classes must have different names, was {each.name!r} twice")
         names.add(each.name)
         if each.when is None and place < len(classes) - 1:
-            raise PolicyError(f"only the last of classes may have no condition: {each!r} takes everybody")
+            raise PolicyError(f"only the last of classes may have no condition: {each!r} takes every request")
 
 
 def _stage(stage: Stage, ticks_per_s: float) -> dict[str, Any]:

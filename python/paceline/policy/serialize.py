@@ -1,4 +1,4 @@
-"""Policies as TOML, and back: expressions and rules are strings in the syntax that they are printed in."""
+"""Policies as TOML tables, and back: expressions and rules are strings in the syntax of their `repr`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from typing import Any, get_args
 
 from paceline._check import said
-from paceline._toml import build, dump, parse
+from paceline._toml import build, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
-from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
 from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, stay
@@ -30,9 +29,10 @@ from paceline.policy.stages import (
     Stage,
     Swap,
 )
-from paceline.policy.value import shown, structure
+from paceline.policy.value import structure
+from paceline.policy.wire import MOMENTS, Monitors
 
-__all__ = ["policy_from_toml", "policy_to_toml", "rule_from_text", "scheduler_from_table", "to_table"]
+__all__ = ["monitors_to_tables", "policy_fields", "rule_from_text", "scheduler_from_table", "to_table"]
 
 _STAGES: dict[str, type] = {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(Stage)}
 _PREEMPTIONS: dict[str, type] = {"recompute": Recompute, "swap": Swap, "swap_over_pcie": PcieSwap}
@@ -47,47 +47,20 @@ _NAMES: dict[str, Any] = {
     "Quantum": Quantum,
     "Displace": Displace,
 }
-_RULES = ("on_arrival", "on_prefilled", "on_answering")
 
 
-def policy_to_toml(policy: Policy) -> str:
-    """Write a policy as TOML.
-
-    Raises
-    ------
-    PolicyError
-        If a rule is a Python function.
-    """
-    for function in policy.calls:
-        raise PolicyError(
-            f"{shown(function)} is a Python function, which TOML cannot hold; a rule made of pick() and "
-            "first_of() can be written"
-        )
-    content = to_table(policy)
-    content["scheduler"] = to_table(policy.scheduler)
-    if policy.every:
-        content["every"] = [
-            {"seconds": seconds, "actions": [repr(action) for action in actions]}
-            for seconds, actions in policy.monitors
-        ]
-    if policy.slo is not None:
-        content["slo"] = policy.slo.bounds()
-    return dump(content)
-
-
-def policy_from_toml(source: str) -> Policy:
-    """Read a policy.
+def policy_fields(source: str) -> dict[str, Any]:
+    """Return the fields of a policy that was written as TOML.
 
     Raises
     ------
     PolicyError, ConfigError
-        If the text is not TOML, or a field is unknown, missing or of the wrong
-        kind.
+        If the text is not TOML, or a field is of the wrong kind.
     """
     content = parse(source, "a policy")
     if "scheduler" in content:
         content["scheduler"] = scheduler_from_table(content["scheduler"])
-    for moment in _RULES:
+    for moment in MOMENTS:
         rule = content.get(moment)
         if isinstance(rule, str) and "(" in rule:
             content[moment] = rule_from_text(rule, moment)
@@ -100,11 +73,18 @@ def policy_from_toml(source: str) -> Policy:
     for name, cls in (("pace", Pace), ("slo", SLO)):
         if name in content:
             content[name] = build(cls, content[name], name)
-    return build(Policy, content, "a policy")
+    return content
+
+
+def monitors_to_tables(monitors: Monitors) -> list[dict[str, Any]]:
+    """Return monitors as tables of a period and the text of its actions."""
+    return [
+        {"seconds": seconds, "actions": [repr(action) for action in actions]} for seconds, actions in monitors
+    ]
 
 
 def rule_from_text(source: str, what: str) -> Rule:
-    """Read a rule as `policy_to_toml` writes it; ``what`` names it in an error.
+    """Read a rule as `Policy.to_toml` writes it; ``what`` names it in an error.
 
     Raises
     ------
@@ -131,14 +111,14 @@ def _monitors(tables: object) -> list[tuple[float, list[object]]]:
 
 
 def _table(content: object, what: str) -> Mapping[str, Any]:
-    """Return a table of a policy's file, or refuse what is none."""
+    """Return a table of a policy's file; refuse anything else."""
     if not isinstance(content, Mapping):
         raise PolicyError(f"{what} must be a table, was {said(content)}")
     return content
 
 
 def _tables(content: object, what: str) -> list[Mapping[str, Any]]:
-    """Return tables of a policy's file, or refuse what are none."""
+    """Return a list of tables of a policy's file; refuse anything else."""
     if not isinstance(content, list | tuple):
         raise PolicyError(f"{what} must be tables, [[scheduler.{what}]], was {said(content)}")
     return [_table(each, f"each of {what}") for each in content]
@@ -151,7 +131,7 @@ def _read(source: object, what: str) -> Any:  # noqa: ANN401 - whatever the text
 
 
 def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
-    """Return a policy, or a part of one, as tables, lists and plain values, without what is as by default."""
+    """Return a policy, or a part of one, as tables, lists and plain values, without some defaults."""
     if isinstance(value, _AS_TEXT):
         return repr(value)
     if isinstance(value, Pools):

@@ -1,4 +1,4 @@
-"""What a router written in Python is shown, by the names of the expressions."""
+"""The fields that a router written in Python can read, by their names in expressions."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _PHASES = ("prefill", "reasoning", "answering")
 
 
 def _names(space: str, wires: Sequence[str]) -> dict[str, str]:
-    """Give the names of a space's fields that the engine shows, with the engine's own."""
+    """Return the fields of a space that the engine shows to a router, by name, with the engine's names."""
     return {
         name: meaning.wire for (of, name), meaning in FIELDS.items() if of == space and meaning.wire in wires
     }
 
 
 class Shown:
-    """An instance as of its last finished step.
+    """An instance as a rule reads it when it decides (docs/reference/policy-semantics.md says as of when).
 
-    It has the fields of `inst` that need no argument but the request that is
-    asked about (`fits`, `prefill_time` and `prefix_tokens` speak of that one),
-    as numbers, and `index`, its place in the cluster.
+    It has the fields of `inst` as numbers, but for `requests_in`, `waiting_blocks`,
+    `head_blocks` and `block_tokens`; `fits`, `prefill_time` and `prefix_tokens`
+    are those of the request that is routed. `index` is its place in the cluster.
     """
 
     __slots__ = ("_fields", "_seen", "index")
@@ -43,11 +43,12 @@ class Shown:
 
 
 class ShownRequest:
-    """The request that is to go somewhere.
+    """The request that is routed.
 
-    It has the fields of `req`, as numbers (`phase` as one of ``"prefill"``,
-    ``"reasoning"`` and ``"answering"``); `row`, its row in the trace; and `here`,
-    the index of the instance that it is on, None for one that arrives.
+    It has the fields of `req` as numbers (`phase` as one of ``"prefill"``,
+    ``"reasoning"`` and ``"answering"``), but for `blocks`, `idle_steps`, `joined`,
+    `waiting_time`, `prefill_time` and `running`; `row`, its row in the trace; and
+    `here`, the index of the instance that it is on, None for one that arrives.
     """
 
     __slots__ = ("_fields", "_seen", "here", "row")
@@ -57,7 +58,7 @@ class ShownRequest:
 
     @property
     def phase(self) -> str:
-        """What it is doing."""
+        """The phase of the request."""
         return _PHASES[int(self._seen.value("phase"))]
 
     def __getattr__(self, name: str) -> float:
@@ -84,13 +85,13 @@ def showing(
     Parameters
     ----------
     router
-        Called once a decision with a `ShownRequest` and a `Shown` an instance;
-        gives the index of an instance, or None to have the request stay.
+        Called for each decision with a `ShownRequest` and a list with a `Shown` for
+        each instance; returns the index of an instance, or None: the request stays.
 
     Returns
     -------
     callable
-        What the engine calls.
+        The function that the engine calls.
     """
     of_request = _names("req", _core.SEEN_OF_REQUEST)
     of_instance = _names("inst", _core.SEEN_OF_INSTANCE)

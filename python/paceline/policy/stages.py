@@ -1,4 +1,4 @@
-"""What a step is formed by: the stages of a scheduler, and the rules that they share."""
+"""The stages of a scheduler that form a step, and the rules that they share."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ __all__ = [
     "Groups",
     "Layered",
     "PcieSwap",
+    "Preemption",
     "Prefills",
     "PrefixCache",
     "Recompute",
@@ -33,7 +34,7 @@ __all__ = [
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Running(Value):
-    """Let everyone who was admitted go on, in order of admission."""
+    """Schedule all running requests, in order of admission."""
 
     kind: Literal["running"] = "running"
 
@@ -41,16 +42,16 @@ class Running(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Decodes(Value):
-    """Let those who decode go on, in order of admission.
+    """Schedule the running requests that decode, in order of admission.
 
     Attributes
     ----------
     charged
-        Whether they use up the step's tokens.
+        Whether decodes use up the step's tokens.
     seated
-        Whether they share ``max_num_seqs`` with the prefills of the step.
+        Whether decodes share ``max_num_seqs`` with the prefills of the step.
     over_prefills
-        Whether prefills under way can be preempted for them.
+        Whether running prefills can be preempted for decodes.
     """
 
     charged: bool = True
@@ -62,7 +63,7 @@ class Decodes(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Prefills(Value):
-    """Let prefills under way have what is left of the tokens, in order of admission."""
+    """Schedule running prefills with the tokens that are left, in order of admission."""
 
     kind: Literal["prefills"] = "prefills"
 
@@ -70,12 +71,12 @@ class Prefills(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class SwapIn(Value):
-    """Bring those back who were swapped out, while each has room.
+    """Resume swapped-out requests while their blocks fit.
 
     Attributes
     ----------
     unless_preempted
-        Only in steps in which nobody was preempted.
+        Only in steps in which no request was preempted.
     """
 
     unless_preempted: bool = True
@@ -85,14 +86,14 @@ class SwapIn(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Gather(Value):
-    """Wait until a batch is full enough to start.
+    """Wait until a batch has enough requests to start.
 
     Attributes
     ----------
     size
-        Requests that make a batch.
+        Requests of a full batch.
     wait_s
-        Seconds that the first of them waits for the others.
+        Seconds that the first of them waits for more.
     """
 
     size: int
@@ -108,17 +109,17 @@ class Gather(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Admit(Value):
-    """Let those in who wait, in the queue's order, until one does not fit.
+    """Admit waiting requests in the queue's order, until one does not fit.
 
     Attributes
     ----------
     chunked
-        Whether the last one may be cut to the tokens that are left.
+        Whether the prompt admitted last may be cut to the tokens that are left.
     unless_preempted, unless_swapped
-        Only in steps in which nobody was preempted; only while nobody is
+        Only in steps in which no request was preempted; only while no request is
         swapped out.
     count_decodes
-        Whether ``max_num_seqs`` counts those who decode, or only this step's
+        Whether ``max_num_seqs`` counts all running requests, or only this step's
         prefills.
     gather
         Start a batch only when nothing runs and enough requests wait.
@@ -135,15 +136,16 @@ class Admit(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Groups(Value):
-    """Say in how many groups of layers a batch of prefills runs.
+    """The number of groups of layers that a batch of prefills runs in.
 
     Attributes
     ----------
     limits
-        Pairs of tokens and groups, by tokens: the first whose tokens the batch
-        does not exceed decides.
+        Pairs of tokens and groups, in order of tokens: the first pair applies that
+        has at least the batch's tokens.
     tokens_per_group
-        Beyond them, one group for each so many tokens begun; 0: ``most``.
+        For a larger batch, the tokens of a group: their number is rounded up. 0:
+        ``most`` groups.
     most
         The most groups.
     """
@@ -168,7 +170,7 @@ class Layered(Value):
     layers
         Layers of the model.
     groups
-        How many groups a batch gets.
+        The number of groups of a batch.
     """
 
     layers: int
@@ -177,13 +179,13 @@ class Layered(Value):
 
 
 Stage = Running | Decodes | Prefills | SwapIn | Admit | Layered
-"""A part of forming a step."""
+"""A stage of forming a step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Recompute(Value):
-    """Let a victim's memory go, and compute it again."""
+    """Drop a victim's KV, and compute it again when the request resumes."""
 
     kind: Literal["recompute"] = "recompute"
 
@@ -191,21 +193,21 @@ class Recompute(Value):
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class Swap(Value):
-    """Copy a victim's memory to the CPU.
+    """Copy a victim's KV to the CPU's memory.
 
-    Where the CPU's memory is full, the victim is recomputed instead, which the
-    result counts (``swap_overflows``).
+    If the CPU's memory is full, the victim is recomputed instead, which the result
+    counts (``swap_overflows``).
 
     Attributes
     ----------
     cpu_blocks
         Blocks that the CPU's memory holds.
     out_s, in_s
-        Seconds to copy one block out and back. See `Swap.over_pcie`, which
-        works them out from the instance.
+        Seconds to copy one block out and in. `Swap.over_pcie` computes them from
+        the instance.
     overlapped
-        Whether copies run beside the step, which then takes the longer of the
-        two, or before it (as vLLM 0.6.1 does).
+        Whether copies run beside the step, which then takes the longer of the two,
+        or before it (as vLLM 0.6.1 does).
     """
 
     cpu_blocks: int
@@ -227,12 +229,12 @@ class Swap(Value):
     def sized(
         cls, *, memory_bytes: float, block_bytes: float, bytes_per_s: float, overlapped: bool = False
     ) -> Swap:
-        """Work a swap space out from its size and the link to it.
+        """Return a swap space of a size in bytes, over a link.
 
         Parameters
         ----------
         memory_bytes
-            What the CPU sets aside.
+            CPU memory that is set aside.
         block_bytes
             Bytes of a KV block on one GPU.
         bytes_per_s
@@ -282,12 +284,12 @@ class Swap(Value):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class PcieSwap(Value):
-    """A `Swap` whose size and copying times follow from the instance. Made by `Swap.over_pcie`.
+    """A `Swap` with a size and copying times that follow from the instance. Made by `Swap.over_pcie`.
 
     Attributes
     ----------
     cpu_gib, overlapped
-        As there.
+        As of `Swap.over_pcie`.
     """
 
     cpu_gib: float = 4.0
@@ -302,12 +304,12 @@ class PcieSwap(Value):
         return f"Swap.over_pcie({Value.__repr__(self).partition('(')[2]}"
 
     def on(self, instance: Instance) -> Swap:
-        """Work it out for an instance; each of its GPUs copies its share at the same time.
+        """Return the swap space of an instance; each of its GPUs copies its share at the same time.
 
         Raises
         ------
         ConfigError
-            If the instance does not say its model and GPU.
+            If the instance has no model or GPU.
         """
         gpu = instance.resolved_gpu
         if gpu is None:
@@ -323,16 +325,20 @@ class PcieSwap(Value):
         )
 
 
+Preemption = Recompute | Swap | PcieSwap
+"""What happens to the KV of a preempted request."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(PolicyError)
 class PrefixCache(Value):
-    """Keep full blocks for later requests that start the same.
+    """Keep full blocks for later requests with the same prefix.
 
     Attributes
     ----------
     unknown_first
         Whether freed blocks without known content are reused before all others
-        (vLLM 0.33.0) or queue up like them (vLLM 0.11.0).
+        (vLLM 0.33.0) or in order of their release (vLLM 0.11.0).
     """
 
     unknown_first: bool = True

@@ -1,4 +1,4 @@
-"""Values that hold expressions: compared by structure, and shown as a person would write them."""
+"""Values that hold expressions: compared by structure, and printed as they are written in a policy."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["Value", "shown", "structure"]
 
 
 class Value:
-    """The base of dataclasses that may hold expressions, whose ``==`` compares nothing.
+    """The base of dataclasses that may hold expressions, of which ``==`` builds a comparison.
 
-    Give the dataclass ``eq=False, repr=False``.
+    Such a dataclass must be declared with ``eq=False, repr=False``.
     """
 
     __slots__ = ()
 
     positional: ClassVar[tuple[str, ...]] = ()
-    """Fields that are shown without their names, first."""
+    """Fields that are printed first, without their names."""
 
     def __eq__(self, other: object) -> bool:
         return structure(self) == structure(other) if type(self) is type(other) else NotImplemented
@@ -40,7 +40,7 @@ class Value:
 
 
 def structure(value: object) -> Any:  # noqa: ANN401 - plain values, nested in tuples
-    """Return plain values that are equal and hash alike where the originals say the same."""
+    """Return plain values that are equal and hash alike if the originals have the same structure."""
     if isinstance(value, Expr):
         return value.key
     if isinstance(value, Value):
@@ -54,7 +54,7 @@ def structure(value: object) -> Any:  # noqa: ANN401 - plain values, nested in t
 
 
 def shown(value: object) -> str:
-    """Write a value as one would in a policy's file."""
+    """Return a value as text, as it is written in a policy's file."""
     if isinstance(value, tuple | list):
         return f"[{', '.join(shown(part) for part in value)}]"
     if isinstance(value, Mapping):

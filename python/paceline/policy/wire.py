@@ -1,32 +1,37 @@
-"""What the engine is told of a policy's rules."""
+"""The wire format of a policy's rules and monitors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
 
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.monitors import Migrate
 from paceline.policy.rules import FirstOf, Pick, Stay, Unless, each
 
-if TYPE_CHECKING:
-    from paceline.policy.policy import Policy
+__all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire"]
 
-__all__ = ["check_names", "expressions_in", "routing_to_wire"]
+MOMENTS = ("on_arrival", "on_prefilled", "on_answering")
+"""The moments at which a request is routed, by the names of a policy's rules."""
 
-_MOMENTS = ("on_arrival", "on_prefilled", "on_answering")
+Rules = Mapping[str, object]
+"""The rule of each of `MOMENTS`, None where there is none."""
+
+Monitors = Sequence[tuple[float, Sequence[Migrate]]]
+"""Pairs of a period in seconds and the actions taken at each end of it."""
 
 
-def expressions_in(policy: Policy) -> Iterator[Expr]:
+def expressions_in(rules: Rules, monitors: Monitors) -> Iterator[Expr]:
     """Yield each expression of a policy's rules and monitors."""
-    for moment in _MOMENTS:
-        for rule in each(getattr(policy, moment)):
+    for moment in MOMENTS:
+        for rule in each(rules[moment]):
             if isinstance(rule, Pick):
                 yield from _of_pick(rule)
             elif isinstance(rule, Unless | Stay) and rule.when is not None:
                 yield rule.when
-    for _, actions in policy.monitors:
+    for _, actions in monitors:
         for action in actions:
             for pick in (action.source, action.target, action.choose):
                 yield from _of_pick(pick)
@@ -39,21 +44,21 @@ def _of_pick(rule: Pick) -> Iterator[Expr]:
     yield from (part for part in (rule.where, rule.accept) if part is not None)
 
 
-def check_names(policy: Policy, names: Names) -> None:
-    """Refuse pools, classes and objectives that there are not; tenants are the trace's.
+def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, names: Names) -> None:
+    """Refuse pools, classes and objectives that are not among `names`; tenants are the trace's.
 
     Raises
     ------
     PolicyError
-        Names what is not there, and what is.
+        Names what is unknown, and what is known.
     """
-    for expression in policy.expressions():
+    for expression in expressions:
         to_wire(_without_tenants(expression), names)
-    for moment in _MOMENTS:
-        for rule in each(getattr(policy, moment)):
+    for moment in MOMENTS:
+        for rule in each(rules[moment]):
             if isinstance(rule, Pick):
                 names.pool_codes(rule.within)
-    for _, actions in policy.monitors:
+    for _, actions in monitors:
         for action in actions:
             for side in (action.source, action.target):
                 names.pool_codes(side.within)
@@ -68,17 +73,16 @@ def _without_tenants(expression: Expr) -> Expr:
     return expression
 
 
-def routing_to_wire(policy: Policy, names: Names, ticks_per_s: float) -> dict[str, Any]:
-    """Spell rules and monitors out for the engine; Python functions by their place in ``policy.calls``."""
-    calls = policy.calls
-    taken = iter(range(len(calls)))
+def routing_to_wire(rules: Rules, monitors: Monitors, names: Names, ticks_per_s: float) -> dict[str, Any]:
+    """Return rules and monitors as the engine reads them; Python functions are numbered in order."""
+    numbers = count()
     wire: dict[str, Any] = {}
-    for moment in _MOMENTS:
-        rule = getattr(policy, moment)
-        wire[moment] = None if rule is None else _rule(rule, names, lambda: next(taken))
+    for moment in MOMENTS:
+        rule = rules[moment]
+        wire[moment] = None if rule is None else _rule(rule, names, lambda: next(numbers))
     wire["every"] = [
         {"period": round(seconds * ticks_per_s), "actions": [_migrate(action, names) for action in actions]}
-        for seconds, actions in policy.monitors
+        for seconds, actions in monitors
     ]
     return wire
 

@@ -1,4 +1,4 @@
-"""What profiling needs of a device."""
+"""The interface of a device for profiling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Backend"]
 
 
 class Backend(Protocol):
-    """A device that runs kernels and says what they took."""
+    """A device that runs kernels and measures their times."""
 
     @property
     def memory_bytes(self) -> int:

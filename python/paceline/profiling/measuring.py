@@ -24,7 +24,7 @@ __all__ = ["Measured", "profile_model"]
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 @typed_fields()
 class Measured:
-    """A profile, and how sure it is.
+    """A profile, and the spread of its measurements.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def profile_model(
 ) -> Measured:
     """Measure the kernels of a model's shapes.
 
-    Steps that prefill and decode are the sum of both kernels. Sizes whose operands do not fit into the
+    Steps that prefill and decode are the sum of both kernels. Sizes with operands that do not fit into the
     device's memory are left out, and the number of these is in the facts.
 
     Parameters
@@ -68,7 +68,7 @@ def profile_model(
     warmup, repeat
         Repetitions of each kernel before its measurement, and of it.
     progress
-        Is told how many of how many kernels are done.
+        Called with the number of measured kernels, and of all.
     now
         The time to record; None: the present.
 
@@ -108,7 +108,7 @@ def profile_model(
         "spread": f"median {np.median(list(spread.values())):.4f}, largest {max(spread.values()):.4f}"
         if spread
         else "",
-        "left_out": f"{len(works) - len(fitting)} of {len(works)} sizes, for want of memory",
+        "left_out": f"{len(works) - len(fitting)} of {len(works)} sizes, which exceed the memory",
         **backend.facts(),
     }
     return Measured(profile=_profile(model, seconds, tensor_parallel, facts), spread=spread)

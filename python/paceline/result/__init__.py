@@ -1,4 +1,4 @@
-"""Results of a replay: what users would have felt, and what the instances did."""
+"""Results of a replay: latencies of each request, and counters of each instance."""
 
 from __future__ import annotations
 
@@ -9,5 +9,3 @@ from paceline.result.stats import InstanceStats, ReplayStats
 from paceline.result.totals import Totals
 
 __all__ = ["InstanceStats", "Provenance", "ReplayStats", "Result", "Totals", "load_result"]
-
-# A module is executed once, and nothing is replayed without this one.

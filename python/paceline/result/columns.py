@@ -1,9 +1,9 @@
-"""The per-request columns, each made the first time it is asked for.
+"""The columns of a result's requests, each computed when it is first read.
 
-A replay hands over ticks. The latency between two moments is a difference of
-integers and rounded when it becomes seconds, so that it is as exact at the end
-of a long trace as at its start. Columns read back from a saved result are served
-as they are.
+A replay returns ticks. The latency between two moments is a difference of
+integers, and is rounded when it is converted to seconds, so that it is as exact
+at the end of a long trace as at its start. Columns of a saved result are returned
+as they were saved.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
-from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, TICKS_PER_SECOND, Outcome
+from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, Outcome
 
 __all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns"]
 
@@ -73,7 +74,7 @@ _MOMENTS: Final = (
 )
 
 _PARTS: Final = ("preempted", "preempted_answering", "transfer")
-"""Parts of a latency, 0 ticks where there was none of it."""
+"""Parts of a latency, 0 ticks if there was none."""
 
 _SPANS: Final = {
     "queueing": ("arrival", "scheduled"),
@@ -84,18 +85,18 @@ _SPANS: Final = {
 
 
 def _seconds(ticks: NDArray[np.uint64], happened: NDArray[np.bool_], name: str) -> pl.Series:
-    """Ticks as seconds; null where they say nothing."""
-    # polars divides by a scalar as it multiplies by its reciprocal, which may be off in the last bit.
+    """Return ticks as seconds; null where the moment did not happen."""
+    # polars divides by a scalar by multiplying with its reciprocal, which may differ in the last bit.
     return _where(happened, ticks / TICKS_PER_SECOND, name)
 
 
 def _where(holds: NDArray[np.bool_], values: NDArray[Any], name: str) -> pl.Series:
-    """Values where `holds`, null elsewhere."""
+    """Return values where `holds`, null elsewhere."""
     return pl.select(pl.when(pl.Series(holds)).then(pl.Series(values)).alias(name)).to_series()
 
 
 def _or(given: NDArray[Any], otherwise: NDArray[Any]) -> NDArray[Any]:
-    """Return what the engine gives, or what stands for it where it gives nothing."""
+    """Return the engine's array, or a default if the engine left it out."""
     return given if given.size else otherwise
 
 
@@ -105,11 +106,11 @@ class RequestColumns:
     Parameters
     ----------
     made
-        Columns that need no computing.
+        Columns that need no computation.
     ticks
         Moments in ticks by name (`arrival`, `scheduled`, `first_token`,
         `reasoning_end`, `first_answer`, `finish`, `max_itl`) for those that do.
-        An empty array stands for moments that the trace says nothing of.
+        An empty array stands for moments that do not apply to the trace.
     """
 
     __slots__ = ("_made", "_ticks")
@@ -120,12 +121,12 @@ class RequestColumns:
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> RequestColumns:
-        """Serve the columns of a frame that has all of `COLUMNS`."""
+        """Return the columns of a frame that has all of `COLUMNS`."""
         return cls({name: frame.get_column(name) for name in COLUMNS}, {})
 
     @classmethod
     def from_outcome(cls, trace: pl.DataFrame, outcome: Outcome) -> RequestColumns:
-        """Wrap a trace's columns and an outcome's arrays, without copying one of them."""
+        """Wrap a trace's columns and an outcome's arrays, without a copy."""
         made = {
             "arrival_s": trace.get_column("arrival"),
             "prompt_tokens": trace.get_column("prompt_tokens"),
@@ -208,24 +209,24 @@ class RequestColumns:
         return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
 
     def _given(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
-        """Return what the engine gives, or one value for all where it leaves that out."""
+        """Return the engine's column, or one value for all rows if the engine left it out."""
         given = self._made[name]
         return given if len(given) else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
 
     def _answers(self, name: str) -> NDArray[np.bool_]:
-        """Where there is a change of phase to be blocked at, for what speaks of that."""
+        """Return where the part applies: ``blocking`` needs a change of phase."""
         if name != "blocking":
             return np.ones(len(self), dtype=np.bool_)
         reasoned, answered = self._moment("reasoning_end"), self._moment("answer_started")
         return np.asarray((reasoned != NEVER) & (answered != NEVER))
 
     def _part(self, name: str) -> NDArray[np.uint64]:
-        """Ticks of one part of each latency; what is unfinished is not asked for."""
+        """Return the ticks of one part of each latency; rows of unfinished requests are undefined."""
         if name in (*_PARTS, "transfer_answering"):
             return _or(self._ticks[name], np.zeros(len(self), dtype=np.uint64))
         zero = np.zeros(len(self), dtype=np.uint64)
         if name == "blocking":
-            # On its way it is neither blocked nor served.
+            # In transfer a request is neither blocked nor served.
             waited = self._moment("answer_started") - self._moment("reasoning_end")
             return np.asarray(waited - self._part("transfer_answering"))
         if name == "blocked":
@@ -240,11 +241,11 @@ class RequestColumns:
 
     def _moment(self, name: str) -> NDArray[np.uint64]:
         if name not in self._ticks:
-            # As the engine is given it: rounded to the nearest tick, ties to even.
+            # Rounded to the nearest tick, ties to even, as the engine gets it.
             seconds = self._made["arrival_s"].to_numpy()
             self._ticks[name] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
         if self._ticks[name].size < len(self):
-            # The engine leaves out what the trace says nothing of.
+            # The engine leaves out moments that do not apply to the trace.
             self._ticks[name] = np.full(len(self), NEVER, dtype=np.uint64)
         return self._ticks[name]
 

@@ -1,4 +1,4 @@
-"""Reading a saved result back."""
+"""Loading a saved result."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class _Body(msgspec.Struct):
 def load_result(directory: str | os.PathLike[str]) -> Result:
     """Read a result that `Result.save` wrote.
 
-    Every file is checked against the manifest first. The result answers all
-    that the saved one did, and is equal to it.
+    Every file is checked against the manifest first. The result is equal to the
+    saved one.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def load_result(directory: str | os.PathLike[str]) -> Result:
                 raise ResultError(f"{source / MANIFEST}: files must lie beside the manifest, was {name!r}")
             check_file(source, name, {"bytes": entry.bytes, "sha256": entry.sha256})
         sketch = (source / SKETCH).read_bytes()
-        # The statistics have a field for each of the manifest's, and more may be in it: see `from_dict`.
+        # The manifest may have more statistics than this version knows: see `from_dict`.
         msgspec.convert(body.stats, ReplayStats)
         stats = ReplayStats.from_dict(body.stats)
         provenance = msgspec.convert(body.provenance, Provenance)
@@ -95,10 +95,3 @@ def _read_requests(path: Path, rows: int) -> pl.DataFrame:
     if frame.height != rows:
         raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
     return frame
-
-
-def _stats(counters: dict[str, Any], source: Path) -> ReplayStats:
-    try:
-        return ReplayStats.from_dict(counters)
-    except ResultError as error:
-        raise ResultError(f"{source / MANIFEST}: incomplete: {error}; save the result again") from error

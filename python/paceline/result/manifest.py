@@ -1,7 +1,7 @@
-"""The manifest of a saved result: what is in the directory, and where it came from.
+"""The manifest of a saved result: its files, and the inputs of the replay.
 
 The manifest names every other file with its length and SHA-256, and its own
-text carries a checksum, so that a damaged or mixed-up directory is noticed.
+text has a checksum, so that a damaged or mixed-up directory is detected.
 Nothing in it depends on when or where it was written: the same replay saves
 the same bytes.
 """
@@ -32,7 +32,7 @@ FORMAT_VERSION: Final = 1
 
 
 def file_entry(path: Path) -> dict[str, Any]:
-    """Return what the manifest says of a file."""
+    """Return a file's entry in the manifest."""
     return {"bytes": path.stat().st_size, "sha256": _sha256(path)}
 
 
@@ -50,7 +50,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
     Raises
     ------
     ResultError
-        If there is none, it is damaged, or of a version not known here.
+        If there is none, it is damaged, or of an unknown version.
     """
     path = directory / MANIFEST
     if not directory.is_dir():
@@ -78,7 +78,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def check_file(directory: Path, name: str, entry: dict[str, Any]) -> Path:
-    """Return the path of a file that is as the manifest says, or raise ResultError."""
+    """Return the path of a file that matches its entry in the manifest, or raise ResultError."""
     path = directory / name
     if not path.is_file():
         raise ResultError(f"{path}: missing; the manifest names it")

@@ -1,8 +1,8 @@
-"""What a replay hands over: the shapes that a result is built from.
+"""The output of a replay, from which a result is built.
 
 The native module satisfies these protocols; so does anything else with the
 same attributes. Times are integer ticks of a picosecond, and the largest value
-of an unsigned column says "never" or "none".
+of an unsigned column means "never" or "none".
 """
 
 from __future__ import annotations
@@ -12,30 +12,27 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["NEVER", "NOWHERE", "REASONS", "STATUSES", "TICKS_PER_SECOND", "Outcome", "Sketch"]
-
-TICKS_PER_SECOND: Final = 10**12
-"""Ticks in a second: the engine counts picoseconds."""
+__all__ = ["NEVER", "NOWHERE", "REASONS", "STATUSES", "Outcome", "Sketch"]
 
 NEVER: Final = 2**64 - 1
-"""The tick of what did not happen."""
+"""The tick of a moment that did not happen."""
 
 NOWHERE: Final = 2**32 - 1
 """The instance of a request that was never routed."""
 
 STATUSES: Final = ("finished", "running", "waiting", "not_arrived", "rejected")
-"""How a request can stand at the end of a replay, by status code."""
+"""The statuses of a request at the end of a replay, by code."""
 
 REASONS: Final = (
     "sequence longer than max_model_len",
     "KV of the whole sequence exceeds the instance's blocks",
     "prompt longer than the tokens of a step, which is not cut into chunks",
 )
-"""Why a request can be rejected, by reason code less one (code 0 is "no reason")."""
+"""Why a request can be rejected, by code less one (code 0 is "no reason")."""
 
 
 class Sketch(Protocol):
-    """A mergeable histogram of durations, of known relative error."""
+    """A mergeable histogram of durations, with a known relative error."""
 
     @property
     def count(self) -> int:
@@ -49,7 +46,7 @@ class Sketch(Protocol):
 
     @property
     def min_ticks(self) -> int | None:
-        """The exact shortest; None where nothing was seen, as in the next two."""
+        """The exact shortest; None if there is no duration, as in the next two."""
         ...
 
     @property
@@ -68,11 +65,11 @@ class Sketch(Protocol):
         ...
 
     def quantile_s(self, q: float, /) -> float | None:
-        """Return the `q` quantile in seconds, or None where nothing was seen."""
+        """Return the `q` quantile in seconds, or None if there is no duration."""
         ...
 
     def to_json(self) -> bytes:
-        """Write the sketch so that it can be read back equal."""
+        """Return the sketch as JSON, from which an equal one can be read."""
         ...
 
 
@@ -106,42 +103,42 @@ class Outcome(Protocol):
 
     @property
     def preempted_ticks(self) -> NDArray[np.uint64]:
-        """Time out of the batch after having been in it, but for that from reasoning to the answer."""
+        """Time out of the batch after the first admission, without the time from reasoning to the answer."""
         ...
 
     @property
     def preempted_answering_ticks(self) -> NDArray[np.uint64]:
-        """That part of it which came after the first answer token."""
+        """The part of it after the first answer token."""
         ...
 
     @property
     def transfer_ticks(self) -> NDArray[np.uint64]:
-        """Time on the way between instances; empty where nobody can move, as the next three."""
+        """Time in transfer between instances; empty if requests cannot migrate, as the next three."""
         ...
 
     @property
     def transfer_answering_ticks(self) -> NDArray[np.uint64]:
-        """That part of it which came between reasoning and the answer."""
+        """The part of it between reasoning and the answer."""
         ...
 
     @property
     def migrations(self) -> NDArray[np.uint32]:
-        """Times the request moved."""
+        """Times the request migrated."""
         ...
 
     @property
     def last_instance(self) -> NDArray[np.uint32]:
-        """The instance that it was on last."""
+        """The last instance of the request."""
         ...
 
     @property
     def qoe(self) -> NDArray[np.float64]:
-        """Quality of experience by Andes; empty where no first token is asked for, NaN where unfinished."""
+        """Quality of experience by Andes; empty if the pace has no ``ttft``, NaN where unfinished."""
         ...
 
     @property
     def qoe_answering(self) -> NDArray[np.float64]:
-        """The same from the first token read on; empty where nobody has a pace."""
+        """The same from the first token on; empty if there is no pace."""
         ...
 
     @property

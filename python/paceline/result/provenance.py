@@ -1,4 +1,4 @@
-"""Where a result came from: enough to run it again."""
+"""The inputs of a replay, in enough detail to run it again."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Provenance:
     trace_sha256
         Hash of its columns, as `Trace.sha256` gives it.
     dropped_rows
-        Rows of its file that were left out on reading, by why.
+        Rows of its file that were left out on reading, by reason.
     cluster, policy
         The cluster and the policy, in the TOML that they read back from or,
         for one that has none (or holds a Python function), its `repr`.
     uses_oracle
-        Whether the policy looked at what no real scheduler knows, such as the
-        length of an output before its end.
+        Whether the policy read what no real scheduler knows, such as the length of
+        an output before its end.
     settings
         Arguments of `replay` by name.
     borrowed_fits
-        Instances whose costs were fitted to another model, GPU or split, each once.
+        Instances with costs that were fitted to another model, GPU or split, each once.
     """
 
     version: str
@@ -103,5 +103,5 @@ def _text(configuration: object) -> str:
             return str(to_toml())
     try:
         return repr(configuration)
-    except Exception:  # whatever is wrong with it, the replay is over
+    except Exception:  # the replay has ended, so an error here must not lose its result
         return said(configuration)

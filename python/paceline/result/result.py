@@ -1,4 +1,4 @@
-"""What a replay found, request by request and in sum."""
+"""The result of a replay, by request and in total."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import polars as pl
 from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
+from paceline.result.attainment import attainment, met
 from paceline.result.columns import RequestColumns
-from paceline.result.objectives import attainment, met
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.provenance import Provenance
+from paceline.result.save import save_parts
 from paceline.result.stats import ReplayStats
 from paceline.result.summary import summarize
 from paceline.result.totals import Totals, count_statuses, makespan_s, rate, total
@@ -32,9 +33,9 @@ class Result:
     """The outcome of one replay.
 
     A result is made by :func:`paceline.replay` or :func:`paceline.load_result`.
-    It holds the engine's columns as they came; everything below is computed the
-    first time it is asked for. Times are seconds from the trace's start, and a
-    token counts as emitted at the end of the step that computed it.
+    It holds the engine's columns; everything else is computed when it is first
+    read. Times are seconds from the trace's start, and a token is emitted at the
+    end of the step that computed it.
 
     Examples
     --------
@@ -74,12 +75,12 @@ class Result:
         outcome: Outcome,
         settings: Mapping[str, Any],
     ) -> Result:
-        """Wrap what the engine returned, copying and computing nothing.
+        """Wrap what the engine returned, without a copy or a computation.
 
         Parameters
         ----------
         trace, cluster, policy
-            The inputs of the replay; kept to say where the result came from.
+            The inputs of the replay; kept for its provenance.
         outcome
             The engine's columns, in the trace's order.
         settings
@@ -112,22 +113,22 @@ class Result:
         e2e                   ``finish - arrival``
         normalized_latency    ``e2e / output_tokens``, as in the Orca and vLLM papers
         max_itl               longest gap between two of its tokens; null before the second token
-        executed              the part of ``e2e`` that is none of the next: it ran, or paused for prefills
+        executed              the rest of ``e2e`` without the next parts: it ran, or paused for prefills
         blocked               before the first step that ran it: ``queueing``; null if unfinished
         blocking              from ``reasoning_end`` to ``answer_started``, less transfer; null without either
-        preempted             out of the batch after having been in it, ``blocking`` aside
-        preempted_answering   that part of it which came after the first answer token
-        transfer              on the way between instances; 0 where nobody moves
+        preempted             out of the batch after the first admission, without ``blocking``
+        preempted_answering   the part of it after the first answer token
+        transfer              in transfer between instances; 0 if requests do not migrate
         qoe                   quality of experience by Andes; null without a pace with a ``ttft``
         qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt
-        output_tokens         tokens it asks for
-        generated_tokens      tokens it was given by the end of the replay
+        output_tokens         tokens of the output
+        generated_tokens      output tokens emitted by the end of the replay
         cached_tokens         prompt tokens that its first admission found in the prefix cache; 0 without one
         preemptions           times it lost its KV cache
-        migrations            times it moved to another instance
+        migrations            times it migrated to another instance
         instance              index of the instance it was routed to; null if it was not
-        last_instance         index of the instance it was on last; likewise
+        last_instance         index of its last instance; likewise
         status                finished, running, waiting, not_arrived or rejected
         reason                why it was rejected; null otherwise
         ===================== ========================================================================
@@ -190,12 +191,12 @@ class Result:
         return total(self._columns, self.stats, self.provenance)
 
     def totals(self) -> Totals:
-        """Count the requests, and give rates and means over the whole replay."""
+        """Return counts, rates and means over the whole replay."""
         return self._totals
 
     @typed(ResultError)
     def met(self, slo: SLO) -> pl.Series:
-        """Say for each request, in the trace's order, whether it finished within every bound."""
+        """Return for each request, in the trace's order, whether it finished within every bound."""
         return met(self._columns, slo)
 
     @typed(ResultError)
@@ -225,9 +226,9 @@ class Result:
         Parameters
         ----------
         directory
-            Made if need be. A saved result that is there is replaced.
+            Created if it does not exist. A saved result in it is replaced.
         overwrite
-            Replace the directory also where it holds something else.
+            Replace the directory even if it holds something else.
 
         Returns
         -------
@@ -239,16 +240,21 @@ class Result:
         ResultError
             If the directory holds something else, is a file, or cannot be written.
         """
-        from paceline.result.save import save_result
-
-        return save_result(self, directory, overwrite=overwrite)
+        return save_parts(
+            directory,
+            requests=self.requests,
+            stats=self.stats,
+            itl=self.itl,
+            provenance=self.provenance,
+            overwrite=overwrite,
+        )
 
     def __len__(self) -> int:
         """Return the number of requests."""
         return len(self._columns)
 
     def __eq__(self, other: object) -> bool:
-        """Compare everything that the replay found and where it came from."""
+        """Compare all columns, counters and inputs of the replay."""
         if not isinstance(other, Result):
             return NotImplemented
         return (
@@ -261,7 +267,7 @@ class Result:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        """Say how many requests finished, where, and in what time."""
+        """Show how many requests finished, on how many instances, and in what time."""
         finished = count_statuses(self._columns)["finished"]
         instances = len(self.stats.instances)
         return (

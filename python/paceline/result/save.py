@@ -1,4 +1,4 @@
-"""Writing a result to a directory.
+"""Saving a result to a directory.
 
 The directory holds `requests.parquet` (`Result.requests` as it is), a
 `instances.parquet` for readers of Parquet, `itl.json` (the sketch) and
@@ -10,52 +10,60 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import polars as pl
 
 from paceline._atomic import new_directory
 from paceline.errors import ResultError
 from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_manifest
+from paceline.result.outcome import Sketch
+from paceline.result.provenance import Provenance
+from paceline.result.stats import ReplayStats
 
-if TYPE_CHECKING:
-    from paceline.result.result import Result
-
-__all__ = ["INSTANCES", "REQUESTS", "SKETCH", "check_target", "save_result"]
+__all__ = ["INSTANCES", "REQUESTS", "SKETCH", "check_target", "save_parts"]
 
 REQUESTS: Final = "requests.parquet"
 INSTANCES: Final = "instances.parquet"
 SKETCH: Final = "itl.json"
 
 
-def save_result(result: Result, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Write `result` to `directory`, whole or not at all: see `Result.save`."""
+def save_parts(
+    directory: str | os.PathLike[str],
+    *,
+    requests: pl.DataFrame,
+    stats: ReplayStats,
+    itl: Sketch,
+    provenance: Provenance,
+    overwrite: bool = False,
+) -> Path:
+    """Write the parts of a result to `directory`, whole or not at all: see `Result.save`."""
     target = check_target(directory, overwrite=overwrite)
     try:
         with new_directory(target) as draft:
-            result.requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
-            result.instances.write_parquet(draft / INSTANCES)
-            (draft / SKETCH).write_bytes(result.itl.to_json())
+            requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
+            stats.frame().write_parquet(draft / INSTANCES)
+            (draft / SKETCH).write_bytes(itl.to_json())
             body = {
-                "provenance": result.provenance.to_dict(),
-                "requests": len(result),
-                "stats": asdict(result.stats),
+                "provenance": provenance.to_dict(),
+                "requests": requests.height,
+                "stats": asdict(stats),
                 "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, SKETCH)},
             }
             write_manifest(draft, body)
     except OSError as error:
         raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
     except pl.exceptions.PolarsError as error:
-        # polars wraps what the system says in an error of its own.
+        # polars wraps the system's error in one of its own.
         raise ResultError(f"{target}: could not be written: {error}") from error
     return target
 
 
 def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-    """Return the directory to save to, or say why a result cannot go there.
+    """Return the directory to save to; refuse one that holds something else.
 
-    A directory that does not exist, is empty or holds a saved result will do;
-    with `overwrite`, any directory.
+    A directory is accepted if it does not exist, is empty or holds a saved result;
+    with `overwrite`, any directory is.
 
     Raises
     ------
@@ -76,7 +84,7 @@ def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) 
 
 
 def _is_saved_result(target: Path) -> bool:
-    """Whether `target` holds a result's files and nothing besides."""
+    """Whether `target` holds a result's files and nothing else."""
     try:
         names = {*read_manifest(target)["files"], MANIFEST}
     except (ResultError, KeyError, TypeError):

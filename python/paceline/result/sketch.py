@@ -1,7 +1,7 @@
-"""Reading a saved sketch of gaps between tokens back, checked.
+"""Loading a saved sketch of the gaps between tokens, with a check of its numbers.
 
-The engine takes what it is given: a sketch whose numbers contradict one another would give quantiles that are
-none, or end it. A checksum says that a file is as it was written, not that it makes sense.
+The engine does not check a sketch: one with contradicting numbers would give wrong quantiles, or end the
+process. A checksum only says that a file is as it was written.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def read_sketch(text: bytes, name: str) -> Sketch:
     text
         The file's content.
     name
-        What errors call it.
+        Its name in errors.
 
     Raises
     ------
     ResultError
-        If it is not such a file, or its numbers contradict one another; the message says which.
+        If it is not such a file, or its numbers contradict each other; the message says which.
     """
     try:
         file = msgspec.json.decode(text, type=_File)
@@ -64,7 +64,7 @@ def read_sketch(text: bytes, name: str) -> Sketch:
 
 
 def _broken_rule(file: _File) -> str | None:
-    """Return what contradicts what in a sketch, with the values."""
+    """Return the rule that a sketch breaks, with the values; None if it breaks none."""
     total, squares = int(file.sum), int(file.sum_of_squares)
     indices = [index for index, _ in file.buckets]
     held = sum(weight for _, weight in file.buckets)

@@ -1,4 +1,4 @@
-"""Counters of a replay: the engine's, and the frame of instances made of them.
+"""Counters of a replay: the engine's, and the frame of instances computed from them.
 
 The engine integrates over time in integers that may need more than 64 bits
 (running requests times picoseconds), so they stay Python integers until they
@@ -16,8 +16,8 @@ import polars as pl
 
 from paceline._arguments import typed, typed_fields
 from paceline._check import said
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
-from paceline.result.outcome import TICKS_PER_SECOND
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]
@@ -26,35 +26,35 @@ __all__ = ["InstanceStats", "ReplayStats"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields(ResultError)
 class InstanceStats:
-    """What one instance did.
+    """The counters of one instance.
 
     Attributes
     ----------
     blocks, block_tokens
         Usable KV blocks and tokens in each.
     steps, busy_ticks
-        Steps run and the time in them.
+        Steps run, and the time in them.
     prefill_tokens, decode_tokens
         Tokens computed by prefill, recomputation included, and by decode.
     preemptions, finished
-        Times that a request lost its KV cache, and requests that ended here.
+        Preemptions, and requests that finished here.
     swapped_out_blocks, swapped_in_blocks
         Blocks copied to the CPU's memory and back.
     swap_overflows
-        Preemptions for which the CPU's memory had no room, done by recompute.
+        Preemptions by recompute because the CPU's memory had no room.
     prefix_queries, prefix_hits
-        Tokens for which the prefix cache was asked, once an admission, and
-        those of them that it had.
+        Tokens looked up in the prefix cache, once for each admission, and those
+        of them that were found.
     evictions
-        Cached blocks that were lost to reuse.
+        Cached blocks that were evicted.
     extrapolated
-        Steps whose cost lies past what was measured, by axis of the tables.
+        Steps with a cost beyond what was measured, by axis of the tables.
     peak_running, peak_waiting, peak_blocks
-        The most at any moment.
+        The largest values at any moment.
     running_ticks, waiting_ticks, kv_token_ticks
         Integrals over time of running and waiting requests and of tokens held.
     traffic
-        What it moved and computed; None where its model is not known.
+        Bytes, FLOPs and energy; None if its model is not known.
     """
 
     blocks: int
@@ -83,7 +83,7 @@ class InstanceStats:
     @classmethod
     @typed(ResultError)
     def from_dict(cls, fields: dict[str, Any]) -> InstanceStats:
-        """Build from decoded JSON; counters that are not known here are passed over.
+        """Build from decoded JSON; unknown counters are ignored.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class InstanceStats:
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields(ResultError)
 class ReplayStats:
-    """What the whole replay did.
+    """The counters of the whole replay.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class ReplayStats:
     @classmethod
     @typed(ResultError)
     def from_dict(cls, fields: dict[str, Any]) -> ReplayStats:
-        """Build from decoded JSON; counters that are not known here are passed over.
+        """Build from decoded JSON; unknown counters are ignored.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class ReplayStats:
 
     @property
     def extrapolated(self) -> dict[str, int]:
-        """Steps whose cost lies past what was measured, by axis, over all instances."""
+        """Steps with a cost beyond what was measured, by axis, over all instances."""
         total: dict[str, int] = {}
         for instance in self.instances:
             for axis, steps in instance.extrapolated.items():
@@ -196,7 +196,7 @@ class ReplayStats:
 
 
 def traffic_figures(instances: Sequence[InstanceStats], end_ticks: int) -> dict[str, int | float | None]:
-    """Add up what instances moved and computed; None where that of one of them is not known."""
+    """Return the sums over instances of bytes, FLOPs and energy; None if one of them is not known."""
     known = [instance.traffic for instance in instances if instance.traffic is not None]
     if len(known) < len(instances):
         return dict.fromkeys((*BYTES, "hbm_bytes", "flops", "link_bytes", "energy_j"))
@@ -208,7 +208,7 @@ def traffic_figures(instances: Sequence[InstanceStats], end_ticks: int) -> dict[
 
 
 def ratio(part: int, whole: int) -> float:
-    """Divide exactly; nothing of nothing is zero."""
+    """Divide exactly; a ratio to zero is zero."""
     return part / whole if whole else 0.0
 
 

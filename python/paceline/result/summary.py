@@ -14,8 +14,9 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from paceline._clock import TICKS_PER_SECOND
 from paceline.result.columns import RequestColumns
-from paceline.result.outcome import TICKS_PER_SECOND, Sketch
+from paceline.result.outcome import Sketch
 
 __all__ = ["METRICS", "QUANTILES", "summarize"]
 
@@ -38,7 +39,7 @@ def summarize(columns: RequestColumns, itl: Sketch) -> pl.DataFrame:
 
 
 def _of_column(series: pl.Series) -> _Row:
-    """Exact figures of a column's values; null in every one where there is none."""
+    """Return exact figures of a column's values; all are null if there is no value."""
     values = series.drop_nulls().to_numpy()
     if values.size == 0:
         return {**dict.fromkeys(_FIGURES), "count": 0}
@@ -54,7 +55,7 @@ def _of_column(series: pl.Series) -> _Row:
 
 
 def _of_sketch(itl: Sketch) -> _Row:
-    """Figures of the token gaps: percentiles within the sketch's error, the others exact."""
+    """Return figures of the token gaps: percentiles within the sketch's error, the others exact."""
     if itl.min_ticks is None or itl.max_ticks is None or itl.variance is None:
         return {**dict.fromkeys(_FIGURES), "count": 0}
     return {

@@ -1,4 +1,4 @@
-"""The figures of a replay that are one number each."""
+"""The totals of a replay: counts, rates and means."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 
 from paceline._arguments import typed_fields
+from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
 from paceline.result.columns import RequestColumns
-from paceline.result.outcome import REASONS, STATUSES, TICKS_PER_SECOND
+from paceline.result.outcome import REASONS, STATUSES
 from paceline.result.provenance import Provenance
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
 
@@ -39,46 +40,46 @@ class Totals:
     requests
         Requests in the trace. The next five add up to it.
     finished, running, waiting, not_arrived, rejected
-        How they stood when the replay stopped; `running`, `waiting` and
+        Requests by status when the replay stopped; `running`, `waiting` and
         `not_arrived` are zero unless `until` cut it short.
     rejected_by_reason
-        The rejected, by why.
+        Rejected requests by reason.
     dropped_rows
-        Rows of the trace's file that were left out on reading, by why.
+        Rows of the trace's file that were left out on reading, by reason.
     simulated_s
         The clock when the replay stopped, in seconds from the trace's start.
     makespan_s
         The window of the rates below: from the trace's start to the last
         completion, the drain after the last arrival included, as the duration
-        of vLLM's `bench serve`; to `simulated_s` where requests are left over.
+        of vLLM's `bench serve`; to `simulated_s` if requests are unfinished.
     requests_per_s
         Finished requests over the window.
     output_tokens, output_tokens_per_s
         Tokens emitted, those of unfinished requests included, and their rate.
     total_tokens_per_s
-        Rate of tokens served: the tokens emitted, and the prompts of all
-        requests that have their first token. Recomputation does not count.
+        Rate of tokens served: the tokens emitted, and the prompts of all requests
+        that have their first token. Recomputed tokens do not count.
     preemptions
-        Times a request lost its KV cache.
+        Preemptions of requests.
     swapped_out_blocks, swapped_in_blocks
-        KV blocks copied to the CPU's memory and back; 0 where preemption recomputes.
+        KV blocks copied to the CPU's memory and back; 0 if preemption recomputes.
     swap_overflows
-        Preemptions that the CPU's memory had no room for, done by recompute.
+        Preemptions by recompute because the CPU's memory had no room.
     prefix_queries, prefix_hits
-        Tokens that the prefix cache was asked for and those that it had,
-        counted at each admission, so again after a preemption.
+        Tokens looked up in the prefix cache, and those found, counted at each
+        admission, so again after a preemption.
     prefix_hit_rate
-        The one over the other; 0 without a prefix cache.
+        Hits over queries; 0 without a prefix cache.
     evictions
-        Cached blocks that were lost to reuse.
+        Cached blocks that were evicted.
     uses_oracle
-        Whether the policy looked at what no real scheduler knows.
+        Whether the policy read what no real scheduler knows.
     borrowed_fits
-        Instances whose costs were fitted to another model, GPU or split: their times are a guess.
+        Instances with costs that were fitted to another model, GPU or split: their times are a guess.
     steps
         Steps run by all instances.
     extrapolated
-        Steps whose cost lies past what was measured, by axis; empty where nothing was.
+        Steps with a cost beyond what was measured, by axis; empty if there were none.
     mean_batch
         Running requests of an instance, averaged over time and instances.
     mean_batch_busy
@@ -86,12 +87,12 @@ class Totals:
     mean_kv_use
         Share of KV tokens held, averaged over time and the cluster's capacity.
     peak_kv_use
-        Largest share of KV blocks that an instance had in use.
+        The largest share of KV blocks in use on an instance.
     weight_bytes, expert_bytes
         Weights that the steps read: routed experts, those of a layer once for all
         tokens of its batch, and all others. These and the following are of all
-        layers and GPUs, over the steps that ended, and None where an instance has
-        no model to count them from.
+        layers and GPUs, over the finished steps, and None if an instance has no
+        model to count them from.
     kv_read_bytes, kv_written_bytes, activation_bytes, swap_bytes
         Keys and values, activations, and KV blocks copied to the CPU's memory and back.
     hbm_bytes
@@ -99,14 +100,14 @@ class Totals:
     flops
         Floating-point operations.
     link_bytes
-        Bytes that the GPUs of an instance sent one another; KV that moves between
-        instances is not among them.
+        Bytes that the GPUs of an instance sent to each other, without KV that
+        migrates between instances.
     energy_j
         Joules of all GPUs from the trace's start to `simulated_s`, idle times
-        included; None where a GPU has no energy.
+        included; None if a GPU has no energy.
     energy_per_token_j
-        The same over prompt and output tokens served, as the layered-prefill paper
-        (section 5.1) has it; None also where no token was.
+        The same over prompt and output tokens served, as in the layered-prefill
+        paper (section 5.1); None also if no token was served.
     energy_per_request_j, expert_bytes_per_request
         The same, and the experts' bytes, over the requests that finished.
     """
@@ -176,7 +177,7 @@ def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
 
 
 def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
-    """Add up a replay."""
+    """Return the totals of a replay."""
     window = makespan_s(columns, stats)
     counts = count_statuses(columns)
     finished, output_tokens = counts["finished"], _sum(columns["generated_tokens"])
@@ -217,7 +218,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
 
 
 def rate(count: int, window_s: float) -> float:
-    """Events per second; none in no time is zero."""
+    """Return events per second; zero in no time."""
     return count / window_s if window_s else 0.0
 
 

@@ -28,7 +28,7 @@ _ATTOJOULES = 10**18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficStats:
-    """What the steps of one instance moved and computed, over all its layers and GPUs.
+    """Bytes, FLOPs and energy of the steps of one instance, over all its layers and GPUs.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class TrafficStats:
     flops
         Floating-point operations.
     link_bytes
-        Bytes that GPUs sent one another.
+        Bytes that GPUs sent to each other.
     work_aj
-        Attojoules of all those and of the time in which steps ran; None where that is not known.
+        Attojoules of all those and of the time in which steps ran; None if not known.
     idle_uw
-        Microwatts that come on top for as long as the replay lasts.
+        Microwatts of idle power, over the whole replay.
     """
 
     weight_bytes: int
@@ -63,7 +63,7 @@ class TrafficStats:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TrafficStats:
-        """Build from decoded JSON; counters that are not known here are passed over."""
+        """Build from decoded JSON; unknown counters are ignored."""
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
 
     @property
@@ -73,7 +73,7 @@ class TrafficStats:
 
 
 def energy_j(instances: Sequence[TrafficStats], end_ticks: int) -> float | None:
-    """Return the joules of instances over a replay of that length; None where one is not known."""
+    """Return the joules of instances over a replay of that length; None if one is not known."""
     total = 0
     for of in instances:
         if of.work_aj is None or of.idle_uw is None:

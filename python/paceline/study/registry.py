@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_study", "studies"]
 
-# Each module has run(work: Work) -> Study; it is imported when it is asked for.
+# Each package has run(work: Work) -> Study, and is imported when the study is run.
 _STUDIES: Final = {
     "layered-prefill": (
         "paceline.study.layered_prefill",
@@ -28,7 +28,7 @@ _STUDIES: Final = {
 
 
 def studies() -> dict[str, str]:
-    """Return the names of the studies there are, each with what it is about.
+    """Return the names of the studies, each with its subject.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def run_study(name: str, work: Work | None = None) -> Study:
     name
         One of :func:`studies`.
     work
-        How, and who is told how far it has come; by default in full, and nobody.
+        How to run it; by default in full, without reports of progress.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def run_study(name: str, work: Work | None = None) -> Study:
     Raises
     ------
     ConfigError
-        If there is none of that name.
+        If no study has that name.
     """
     if name not in _STUDIES:
         raise ConfigError(f"there is no study {name!r}{close_matches(name, _STUDIES)}")

@@ -1,52 +1,63 @@
-"""What a study is run with, and whom it tells how far it has come."""
+"""How a study is run."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+
+from paceline.errors import ConfigError
 
 __all__ = ["Work"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """How to run a study, and how far it has come.
+    """How to run a study, and where to report its progress.
 
     Parameters
     ----------
     quick
-        On fewer requests, to see that it runs.
+        Replay fewer requests, to see that the study runs.
     data
         A folder of real data that a study may use in place of distributions fitted to it; ``None`` for
         those.
+    workers
+        Replays at a time; ``None`` for one on each core that this process may use. The pages do not depend
+        on it.
     report
-        Called with what is being done, and how much is done of how much, after each part.
+        Called on the thread that runs the study, after each replay, with what was replayed, the requests
+        replayed so far and their total.
+
+    Raises
+    ------
+    ConfigError
+        If ``workers`` is below 1.
 
     Examples
     --------
-    >>> work = Work(report=lambda what, done, total: print(f"{what}: {done:g} of {total:g}"))
-    >>> work.plan(3)
-    >>> work.done("first", 2)
-    first: 2 of 3
+    >>> Work(quick=True).pick(4000, 40)
+    40
     """
 
     quick: bool = False
     data: Path | None = None
-    report: Callable[[str, float, float], object] | None = None
-    _total: float = field(default=0.0, init=False)
-    _done: float = field(default=0.0, init=False)
+    workers: int | None = None
+    report: Callable[[str, int, int], object] | None = None
 
-    def plan(self, amount: float) -> None:
-        """Say that so much more is to do, in any unit that goes with time."""
-        self._total += amount
-
-    def done(self, what: str, amount: float = 1.0) -> None:
-        """Say that so much of it is done, with ``what``."""
-        self._done += amount
-        if self.report is not None:
-            self.report(what, self._done, max(self._total, self._done))
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.workers < 1:
+            raise ConfigError(f"workers must be 1 or more, was {self.workers}")
 
     def pick(self, full: int, quick: int) -> int:
-        """Return a number of requests: the one for a quick run, or the other."""
+        """Return a number of requests or seeds: ``quick`` in a quick run, else ``full``."""
         return quick if self.quick else full
+
+    def threads(self) -> int:
+        """Return how many replays run at a time."""
+        if self.workers is not None:
+            return self.workers
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1

@@ -23,7 +23,7 @@ from paceline.study.model import Fact, Facts, Figure, Page, Study, Table
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["as_document", "cells", "check_target", "markdown", "need_matplotlib", "write_study"]
+__all__ = ["as_document", "check_target", "markdown", "need_matplotlib", "write_study"]
 
 DOCUMENT = "study.json"
 
@@ -138,17 +138,8 @@ def _page_document(page: Page) -> dict[str, Any]:
 
 
 def _fact(fact: Fact) -> dict[str, Any]:
-    return {
-        "name": fact.name,
-        "unit": fact.unit,
-        "paper": fact.paper,
-        "ours": fact.ours,
-        "off": fact.off,
-        "kind": fact.kind,
-        "within": fact.within,
-        "holds": fact.holds,
-        "note": fact.note,
-    }
+    names = ("name", "unit", "paper", "ours", "off", "kind", "within", "holds", "note")
+    return {name: getattr(fact, name) for name in names}
 
 
 def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
@@ -161,27 +152,11 @@ def _rows(frame: pl.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def cells(table: Table) -> list[list[str]]:
-    """Return a table's rows as text, by its formats."""
-    return [
-        [_cell(value, table.formats.get(name, "")) for name, value in row.items()]
-        for row in table.frame.iter_rows(named=True)
-    ]
-
-
-def _cell(value: Any, spec: str) -> str:  # noqa: ANN401 - whatever a table holds
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return ""
-    if isinstance(value, float) and not spec:
-        return f"{value:.4g}"
-    return format(value, spec)
-
-
 def markdown(table: Table) -> str:
     """Return a table in Markdown, without its caption."""
     names = table.frame.columns
     right = [table.frame.schema[name].is_numeric() for name in names]
-    lines = [names, ["---:" if number else "---" for number in right], *cells(table)]
+    lines = [names, ["---:" if number else "---" for number in right], *table.cells()]
     return "\n".join(
         "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in line) + " |"
         for line in lines

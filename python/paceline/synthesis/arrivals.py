@@ -1,4 +1,4 @@
-"""Arrival processes: when requests come, at a given mean rate.
+"""Arrival processes: the times of requests, at a given mean rate.
 
 Each gives times in seconds from 0, rising. An infinite rate puts every
 request at 0.
@@ -31,7 +31,7 @@ class Arrivals(Protocol):
     """An arrival process."""
 
     def times(self, count: int, rate: float, seed: int) -> Floats:
-        """Give `count` arrival times in seconds, at a mean `rate` per second."""
+        """Return `count` arrival times in seconds, at a mean `rate` per second."""
         ...
 
 
@@ -42,7 +42,7 @@ class Poisson:
 
     @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
-        """Give the arrival times."""
+        """Return the arrival times."""
         _check_draw(count, rate, seed)
         return _summed(_filled(count, _exponentials(Stream(seed, "arrival"))), rate)
 
@@ -67,7 +67,7 @@ class Gamma:
 
     @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
-        """Give the arrival times."""
+        """Return the arrival times."""
         _check_draw(count, rate, seed)
         shape = 1.0 / (self.cv * self.cv)
         gaps = _filled(count, _gammas(shape, Stream(seed, "arrival"), Stream(seed, "arrival boost")))
@@ -111,7 +111,7 @@ class BenchmarkClient:
 
     @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
-        """Give the arrival times; `seed` is not looked at."""
+        """Return the arrival times; `seed` is not used."""
         _check_draw(count, rate, seed)
         drawn = np.random.RandomState(self.seed)
         times = np.zeros(count, dtype=np.float64)
@@ -128,7 +128,7 @@ class Regular:
 
     @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
-        """Give the arrival times."""
+        """Return the arrival times."""
         _check_draw(count, rate, seed)
         return np.arange(count, dtype=np.float64) / rate
 
@@ -158,7 +158,7 @@ class Bursts:
 
     @typed()
     def times(self, count: int, rate: float, seed: int) -> Floats:
-        """Give the arrival times."""
+        """Return the arrival times."""
         _check_draw(count, rate, seed)
         bursts = -(-count // self.size)
         starts = _summed(_filled(bursts, _exponentials(Stream(seed, "arrival"))), rate / self.size)

@@ -47,8 +47,8 @@ def synthesize(
         How many, at least 1.
     seed
         A whole number of at least 0. The same workload, rate and seed give the same bytes on any machine
-        and with any version of numpy: the random bits are PCG64's, whose stream numpy promises to keep,
-        and all that is done to them is made of operations that IEEE 754 rounds exactly
+        and with any version of numpy: the random bits are PCG64's, of which numpy promises to keep the
+        stream, and all that is done to them is made of operations that IEEE 754 rounds exactly
         (`paceline.synthesis.stable`). More requests of the same seed continue the same trace, except
         where bursts overlap.
     rate

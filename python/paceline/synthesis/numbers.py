@@ -12,7 +12,7 @@ __all__ = ["check_rate", "is_whole"]
 
 
 def is_whole(value: Any) -> bool:  # noqa: ANN401
-    """Say whether this is an int, and not a truth value or a float that looks like one."""
+    """Whether a value is an int, and neither a truth value nor a float."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

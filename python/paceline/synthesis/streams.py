@@ -1,6 +1,6 @@
 """Seeded streams of random numbers, one a purpose.
 
-The only door to randomness in a synthesis. Streams with different names are
+The only source of randomness in a synthesis. Streams with different names are
 independent, so adding a column draws nothing from another.
 """
 

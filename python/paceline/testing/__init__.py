@@ -1,12 +1,12 @@
-"""Tools to test policies with.
+"""Tools to test policies.
 
-`check` holds a result to the invariants of `docs/invariants.md`,
-`assert_equivalent` a policy to the promises of exactness, and
-`assert_no_starvation` to a bound on passing requests over.
+`check` checks a result against the invariants of `docs/invariants.md`,
+`assert_equivalent` that the replays of a policy are exact, and
+`assert_no_starvation` that no request is passed over for longer than a bound.
 ``paceline.testing.strategies`` draws traces, instances, clusters and policies
 for hypothesis, which it needs (``pip install 'paceline[testing]'``);
 ``paceline.testing.reference`` is the step-by-step simulator that the engine is
-held to.
+compared with.
 """
 
 from __future__ import annotations

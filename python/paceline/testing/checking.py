@@ -15,7 +15,7 @@ __all__ = ["check"]
 
 @typed()
 def check(result: Result) -> None:
-    """Raise if a result breaks an invariant that a result can show.
+    """Raise an error if a result breaks an invariant.
 
     Moments in order, tokens and blocks conserved, every request accounted for,
     no idle time beside work, latencies that follow from the moments, time and
@@ -25,14 +25,14 @@ def check(result: Result) -> None:
     Parameters
     ----------
     result
-        What `paceline.replay` or `paceline.load_result` returned.
+        A result of `paceline.replay` or `paceline.load_result`.
 
     Raises
     ------
     BrokenInvariant
         An `InvariantViolation` with the ``number`` and ``statement`` of the
-        first broken invariant, by number, and the ``request`` and ``time_s`` at
-        which it shows first, where a request shows it.
+        first broken invariant, by number, and the first ``request`` that breaks it
+        with its ``time_s``, if a request does.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Holding a policy to the promises of exactness: leaps, repetition, threads, order of rows."""
+"""Checks that the replays of a policy are exact: leaps, repetition, threads, order of rows."""
 
 from __future__ import annotations
 
@@ -37,33 +37,33 @@ def assert_equivalent(
     examples: int = 50,
     threads: int = 4,
 ) -> None:
-    """Raise unless a policy's replays are exact.
+    """Raise an error unless a policy's replays are exact.
 
-    Four pairs must be equal in every bit, and their first result must pass
-    `check`: leaping and stepping, to the end and cut short half way; a replay
-    and its repetition; several replays at once and one after another; a trace
-    and the same with its rows in another order (those that arrive together
-    keeping theirs, as it decides who is served first).
+    Four pairs of results must be equal in every bit, and the first of each must
+    pass `check`: leaping and stepping, to the end and cut short half way; a replay
+    and its repetition; several replays at once and one after another; a trace and
+    the same trace with its rows in another order (rows with equal arrivals keep
+    their order, which decides which request is served first).
 
     Parameters
     ----------
     policy
         The policy.
     trace
-        What arrives; None: many small traces, drawn by hypothesis.
+        The requests; None: many small traces, drawn by hypothesis.
     cluster
-        What serves it; None: drawn with the trace, or a single small instance
-        where a trace is given.
+        The instances; None: drawn with the trace, or a single small instance if a
+        trace is given.
     examples
-        How many are drawn.
+        The number of traces drawn.
     threads
         Replays at once.
 
     Raises
     ------
     BrokenInvariant
-        An `InvariantViolation` that names the request and the column which
-        differ first.
+        An `InvariantViolation` that names the first request and column that
+        differ.
     ImportError
         Without a trace, if hypothesis is not installed.
 
@@ -79,7 +79,7 @@ def assert_equivalent(
         return
     from paceline.testing import strategies
 
-    # After `strategies`, which says what to install where there is none.
+    # After `strategies`, which says what to install if hypothesis is missing.
     from hypothesis import HealthCheck, given, settings  # isort: skip
     from hypothesis import strategies as st
 
@@ -124,14 +124,14 @@ def _hold(policy: Policy, trace: Trace, cluster: Cluster, threads: int) -> None:
 
 
 def _reordered(trace: Trace) -> Trace:
-    """Return the trace from rows whose moments come last first, each moment's rows in order."""
+    """Return the trace with its moments in reverse order, and the rows of each moment in order."""
     frame = trace.frame
     latest_first = np.argsort(-frame["arrival"].to_numpy(), kind="stable")
     return Trace(frame[latest_first], name=trace.name, prefix_block_tokens=trace.prefix_block_tokens)
 
 
 def _same(number: int, statement: str, one: Result, other: Result, *, events: bool = True) -> None:
-    """Raise at the earliest request in which two results differ, or where a counter does."""
+    """Raise an error at the first request in which two results differ, or at the first counter."""
     left, right = one.requests, other.requests
     if not left.equals(right):
         raise _difference(number, statement, left, right)

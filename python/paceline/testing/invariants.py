@@ -1,4 +1,4 @@
-"""The invariants that a finished replay can show, each as a generator of what breaks it.
+"""The invariants of a finished replay, each as a generator of its violations.
 
 Numbers and statements are those of `docs/invariants.md`.
 """
@@ -91,7 +91,7 @@ def accounting(rows: Rows) -> Broken:
 
 
 def blocks(rows: Rows) -> Broken:
-    """INV-4: blocks are conserved; INV-8: nobody is served who cannot fit."""
+    """INV-4: blocks are conserved; INV-8: no request is served that cannot fit."""
     sequence = rows.count("prompt_tokens") + rows.count("output_tokens")
     finished, finish = rows.status("finished"), rows.seconds("finish")
     for index, of in enumerate(rows.instances):
@@ -99,7 +99,7 @@ def blocks(rows: Rows) -> Broken:
             found = f"{of.peak_blocks} of {of.blocks} on instance {index}"
             yield BrokenInvariant(4, "blocks held <= blocks there are", found)
         held, room = of.kv_token_ticks, of.peak_blocks * of.block_tokens * rows.stats.end_ticks
-        # Where prefixes are shared, a token in the cache counts for each request that reads it.
+        # If prefixes are shared, a token in the cache counts for each request that reads it.
         if rows.counter(index, "prefix_hits") == 0 and held > room:
             found = f"{held / room:.6f} of it on instance {index}" if room else f"{held} token-ticks of none"
             yield BrokenInvariant(4, "tokens held <= what the peak of blocks holds", found)
@@ -110,7 +110,7 @@ def blocks(rows: Rows) -> Broken:
 
 
 def work(rows: Rows) -> Broken:
-    """INV-10: nobody idles beside work."""
+    """INV-10: no instance idles while it has work."""
     arrival, finish = rows.seconds("arrival") + rows.frontend_s, rows.seconds("finish")
     # Ranks that step together wait for each other.
     waits = "gather" in rows.result.provenance.policy or "lockstep = true" in rows.result.provenance.cluster
@@ -137,7 +137,7 @@ def _measure(starts: Floats, ends: Floats) -> float:
 
 
 def sketch(rows: Rows) -> Broken:
-    """INV-11: a sketch keeps its word."""
+    """INV-11: a sketch keeps its relative error."""
     itl = rows.result.itl
     if itl.count == 0:
         return
@@ -197,7 +197,7 @@ def presence(rows: Rows) -> Broken:
 
 
 def computed(rows: Rows) -> Broken:
-    """INV-14: what is computed is what was asked for, and again after preemptions."""
+    """INV-14: the computed tokens are those of the requests, and more only after preemptions."""
     needed = rows.count("prompt_tokens") + rows.count("output_tokens") - 1
     for where, here, indices in rows.groups():
         if not all(rows.settled(index) for index in indices):

@@ -1,4 +1,4 @@
-"""A result as arrays: what the checks of invariants read."""
+"""A result as arrays, which the checks of invariants read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Rows:
     Attributes
     ----------
     result
-        Where they come from.
+        The result.
     frame
         Its requests.
     stats
@@ -54,27 +54,27 @@ class Rows:
         return cast("NDArray[np.int64]", self.frame[name].cast(pl.Int64).to_numpy())
 
     def status(self, *names: str) -> Bools:
-        """Say which requests stand so at the end."""
+        """Return which requests have a status."""
         return cast(Bools, self.frame["status"].cast(pl.String).is_in(names).to_numpy())
 
     def on(self, index: int) -> Bools:
-        """Say which requests were routed to an instance."""
+        """Return which requests were routed to an instance."""
         return cast(Bools, (self.frame["instance"] == index).fill_null(value=False).to_numpy())
 
     @property
     def moved(self) -> bool:
-        """Whether a request went from one instance to another."""
+        """Whether any request migrated."""
         return bool((self.frame["migrations"] > 0).any())
 
     def groups(self) -> list[tuple[str, Bools, list[int]]]:
-        """Return requests with the instances that served them: each instance's, or all where some moved."""
+        """Return requests with the instances that served them: by instance, or all if any migrated."""
         every = range(len(self.instances))
         if self.moved:
             return [("all instances", np.ones(self.frame.height, dtype=np.bool_), list(every))]
         return [(f"instance {index}", self.on(index), [index]) for index in every]
 
     def settled(self, index: int) -> bool:
-        """Say whether all that went to an instance finished there."""
+        """Whether all requests that were routed to an instance finished there."""
         return bool(np.all(self.status("finished")[self.on(index)]))
 
     @property
@@ -84,20 +84,20 @@ class Rows:
 
     @property
     def end_s(self) -> float:
-        """When the replay stopped."""
+        """The end of the replay, in seconds."""
         return times(self.stats.end_ticks)
 
     @property
     def slack_s(self) -> float:
-        """How far two sums or differences of a few rounded times may lie apart and mean the same."""
+        """The largest difference of two equal sums of a few rounded times."""
         return 8 * float(np.spacing(max(self.end_s, 1.0)))
 
     def counter(self, index: int, name: str) -> int:
-        """Return a counter that only some engines keep; 0 where it is not kept."""
+        """Return a counter that only some engines keep; 0 if it is not kept."""
         return int(getattr(self.instances[index], name, 0))
 
     def setting(self, name: str) -> Any:  # noqa: ANN401 - whatever `replay` was given
-        """Return an argument of the replay, None where it is not known."""
+        """Return an argument of the replay; None if it is not known."""
         return self.result.provenance.settings.get(name)
 
 

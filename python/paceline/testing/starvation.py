@@ -1,4 +1,4 @@
-"""Finding requests that are passed over."""
+"""Starvation: requests that are passed over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Starvation", "assert_no_starvation", "overload", "overtaken_s"]
 
 
 class Starvation(AssertionError):
-    """A request was passed over for longer than it should have been.
+    """A request was passed over for longer than the bound.
 
     Attributes
     ----------
@@ -44,13 +44,12 @@ def assert_no_starvation(
     cluster: Cluster | None = None,
     until: float | None = None,
 ) -> None:
-    """Raise if a policy has a request wait for longer than a bound while it serves later arrivals.
+    """Raise an error if a request waits for longer than a bound while later arrivals are served.
 
-    Under overload every policy makes requests wait, and that is no fault of its
-    own. Starving is to be passed over: time counts from the moment at which a
-    request that arrived later at the same instance is let in first, until the
-    request itself is. After a preemption, its longest gap between two tokens
-    counts likewise.
+    Under overload requests wait under every policy. A request starves if it is
+    passed over: the time counts from when a request that arrived later at the same
+    instance is admitted first, until the request itself is admitted. After a
+    preemption, its longest gap between two tokens counts likewise.
 
     Parameters
     ----------
@@ -59,17 +58,17 @@ def assert_no_starvation(
     bound_s
         The longest that a request may be passed over, in seconds.
     trace
-        What arrives; None: `overload`.
+        The requests; None: `overload`.
     cluster
-        What serves it; None: one small instance, which that trace overloads.
+        The instances; None: one small instance, which that trace overloads.
     until
-        Where the simulated time ends; who has not been let in by then has been
-        passed over up to then.
+        The end of the simulated time; a request that has not been admitted by then
+        has been passed over until then.
 
     Raises
     ------
     Starvation
-        An `AssertionError` that names the request which was passed over longest.
+        An `AssertionError` that names the request that was passed over longest.
 
     Examples
     --------
@@ -103,14 +102,14 @@ def overtaken_s(result: Result) -> Floats:
     Parameters
     ----------
     result
-        What `paceline.replay` returned.
+        A result of `paceline.replay`.
 
     Returns
     -------
     numpy.ndarray
         One entry a request: from the first admission of a later arrival on its
         instance to its own, or after a preemption its longest gap between two
-        tokens, if that is longer. 0 for those that were never passed over.
+        tokens, if that is longer. 0 for requests that were never passed over.
 
     Examples
     --------
@@ -132,7 +131,7 @@ def overtaken_s(result: Result) -> Floats:
         order = here[np.lexsort((here, arrival[here]))]
         if len(order) < 2:
             continue
-        # The first admission among all that come after each in the order of arrival.
+        # The first admission of all later requests in the order of arrival.
         later = np.where(np.isnan(scheduled[order]), np.inf, scheduled[order])
         first_later = np.minimum.accumulate(later[::-1])[::-1]
         passed[order[:-1]] = np.maximum(0.0, let_in[order[:-1]] - first_later[1:])
@@ -144,19 +143,19 @@ def overtaken_s(result: Result) -> Floats:
 def overload(
     *, requests: int = 600, rate_per_s: float = 20.0, prompt_tokens: int = 100, output_tokens: int = 20
 ) -> Trace:
-    """Make a trace that a small instance cannot keep up with, one request in ten being worst by any rank.
+    """Return a trace that overloads a small instance; one request in ten is the worst by any rank.
 
-    Those have the largest ``priority`` and ``score``, and the longest output; what a
-    policy does to them is what it does to whoever it likes least.
+    Those requests have the largest ``priority`` and ``score``, and the longest
+    output, so that a policy that starves any request starves them.
 
     Parameters
     ----------
     requests
-        How many, evenly spaced.
+        The number of requests, evenly spaced.
     rate_per_s
         Their rate.
     prompt_tokens, output_tokens
-        Lengths of the others; the worst ask for twice the output.
+        Lengths of the other requests; the worst have twice the output.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Hypothesis strategies: small traces, clusters and policies in which much happens.
+"""Hypothesis strategies: small traces, clusters and policies with many events.
 
-Everything is sized so that queues, preemptions, prompts cut into chunks,
-caches of a few blocks and arrivals at the very end of a step are common rather
-than rare. Times are whole milliseconds, which is what makes moments coincide.
+Sizes are chosen so that queues, preemptions, prompts cut into chunks, caches of a
+few blocks and arrivals at the end of a step are common. Times are whole
+milliseconds, so that moments coincide.
 
 Needs hypothesis, which Paceline itself does not: ``pip install 'paceline[testing]'``.
 """
@@ -31,7 +31,7 @@ except ImportError as error:  # pragma: no cover - tests run with it
 __all__ = ["LONGEST", "RANKED", "clusters", "instances", "policies", "ranked", "traces"]
 
 LONGEST = 64
-"""Tokens of the longest prompt and output together, unless asked otherwise."""
+"""Tokens of the longest prompt and output together, by default."""
 
 _PREFIX_BLOCK_TOKENS = 4
 _BLOCK_TOKENS = (1, 2, 4, 8, 16)  # each goes with the block size of the prefixes
@@ -53,16 +53,16 @@ def traces(
     Parameters
     ----------
     min_requests, max_requests
-        How many requests.
+        The number of requests.
     max_prompt_tokens, max_output_tokens
         The longest lengths.
     apart
-        Keep any two requests from arriving at the same moment.
+        Whether no two requests arrive at the same moment.
 
     Returns
     -------
     SearchStrategy[Trace]
-        Traces whose arrivals are whole milliseconds, many of them equal.
+        Traces with arrivals at whole milliseconds, many of them equal.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def traces(
             max_size=max_requests,
         )
     )
-    # Few contents, so that prompts share some blocks and part soon.
+    # Few contents, so that prompts share some blocks and differ soon.
     families = draw(st.lists(st.lists(st.integers(0, 2), max_size=8), min_size=1, max_size=3))
     prefixes = [
         draw(st.sampled_from(families))[: prompt // _PREFIX_BLOCK_TOKENS] for _, prompt, _, _ in shapes
@@ -110,14 +110,14 @@ def instances(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Instance:
     Parameters
     ----------
     longest_tokens
-        Prompt and output of the longest sequence that it shall meet. Most
-        instances hold one or two of those; some hold less than one, which are
-        rejected, and some hold all.
+        Prompt and output of the longest sequence. Most instances hold one or two
+        such sequences; some hold less than one, so that it is rejected, and some
+        hold all.
 
     Returns
     -------
     SearchStrategy[Instance]
-        Instances whose steps take whole milliseconds.
+        Instances with steps of whole milliseconds.
 
     Examples
     --------
@@ -151,19 +151,19 @@ def instances(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Instance:
 
 @st.composite
 def clusters(draw: st.DrawFn, *, max_instances: int = 3, longest_tokens: int = LONGEST) -> Cluster:
-    """Draw a cluster: one instance, some that are alike, or some that are not.
+    """Draw a cluster: one instance, or several equal or different ones.
 
     Parameters
     ----------
     max_instances
-        How many at most.
+        The most instances.
     longest_tokens
         As for `instances`.
 
     Returns
     -------
     SearchStrategy[Cluster]
-        Clusters, one instance being the commonest.
+        Clusters, most of them with one instance.
 
     Examples
     --------
@@ -182,19 +182,19 @@ def clusters(draw: st.DrawFn, *, max_instances: int = 3, longest_tokens: int = L
 
 @st.composite
 def policies(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Policy:
-    """Draw one of the policies of `paceline.policies`, with limits that are felt.
+    """Draw one of the policies of `paceline.policies`, with limits that bind.
 
     Parameters
     ----------
     longest_tokens
-        Prompt and output of the longest sequence: what a step must hold where
-        prompts are not cut.
+        Prompt and output of the longest sequence, which a step must hold if prompts
+        are not cut.
 
     Returns
     -------
     SearchStrategy[Policy]
-        Policies with budgets from a single token up, few seats, and all their
-        switches in every position.
+        Policies with budgets from a single token up, few seats, and all values of
+        their options.
 
     Examples
     --------
@@ -230,7 +230,7 @@ def policies(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Policy:
             chunked_prefill=chunked, preemption=draw(_preemptions()), **(limits if chunked else whole)
         )
     if kind == "layered":
-        # The authors' table asks for more than 512 tokens before it parts the layers.
+        # The authors' table divides the layers only above 512 tokens.
         layers = draw(st.sampled_from([24, 25, 48]))
         rules = st.builds(Groups, tokens_per_group=st.integers(1, 16), most=st.integers(1, layers))
         groups = draw(st.one_of(rules, rules, st.sampled_from([4, 12, 16, 24])))
@@ -244,7 +244,7 @@ def policies(draw: st.DrawFn, *, longest_tokens: int = LONGEST) -> Policy:
 
 @st.composite
 def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
-    """Draw one of the policies that rank requests, with quanta and thresholds that are felt.
+    """Draw one of the policies that rank requests, with quanta and thresholds that bind.
 
     Parameters
     ----------
@@ -286,7 +286,7 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
     }[kind]  # type: ignore[assignment]  # a strategy for each parameter
     given = {name: draw(values) for name, values in settings.items()}
     if kind in ("andes", "fastserve", "las", "pascal", "vllm_ltr"):
-        # Ranks that change without a token: where memory is lost, two may put each other out for ever.
+        # Ranks that change without a token: with recompute, two requests may displace each other forever.
         given["preemption"] = Swap(cpu_blocks=10**6, out_s=0.001, in_s=0.001)
     elif kind != "pars":
         given["preemption"] = draw(_preemptions())

@@ -1,4 +1,4 @@
-"""A broken invariant, with what it takes to find it again."""
+"""A broken invariant, with the place where it broke."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class BrokenInvariant(InvariantViolation):
     found
         What was found instead, with its values.
     request
-        The row of the request, in the trace's order; None where no single
-        request shows it.
+        The row of the request, in the trace's order; None if no single request
+        breaks it.
     time_s
-        The simulated time at which it shows, in seconds; None likewise.
+        The simulated time at which it breaks, in seconds; None likewise.
 
     Examples
     --------

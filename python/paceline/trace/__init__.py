@@ -1,8 +1,8 @@
-"""Traces: what arrived when, and how long it was.
+"""Traces: the arrivals of requests, and their lengths.
 
 A [`Trace`][paceline.trace.model.Trace] is a checked table, one row a request.
-[`read_trace`][paceline.trace.reading.read_trace] makes one from a file whose
-format it recognises, [`synthesize`][paceline.synthesis.synthesize] from
+[`read_trace`][paceline.trace.reading.read_trace] makes one from a file, of which it
+recognises the format, [`synthesize`][paceline.synthesis.synthesize] from
 distributions, and ``Trace.from_columns`` from numbers you already have.
 """
 

@@ -1,7 +1,7 @@
 """Columns of text as numbers, each refusal naming the row.
 
-Readers take a file's fields as text, so that a field which is no number can be
-shown as it was written.
+Readers take a file's fields as text, so that an error can show a field that is no
+number as it was written.
 """
 
 from __future__ import annotations

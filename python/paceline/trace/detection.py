@@ -1,4 +1,4 @@
-"""Telling the format of a trace from its first line."""
+"""Detecting the format of a trace from its first line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Recognised:
 
 
 def recognise(data: bytes, name: str, wanted: str | None, limits: Limits | None = None) -> Recognised:
-    """Tell the format of decompressed content, or hold it to the `wanted` one.
+    """Detect the format of decompressed content, or check that it is the `wanted` one.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A hash of what a trace holds."""
+"""A hash of a trace's content."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The trace: a checked table of requests.
 
-Models what a serving system was asked and when. It does not hold text, and it
-does not say what the requests' latencies were in the system they came from.
+A trace has the requests of a serving system, with their arrivals and lengths. It
+has neither their text nor the latencies that they had in that system.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ import polars as pl
 
 from paceline._arguments import typed
 from paceline._check import is_number, said
+from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
 from paceline.errors import TraceError
 from paceline.trace.columns import Values, numbers
@@ -30,8 +31,6 @@ from paceline.trace.writing import write_frame
 
 __all__ = ["Trace"]
 
-_TICKS_PER_SECOND: Final = 1e12
-
 
 class Trace:
     """Requests in order of arrival; immutable.
@@ -44,13 +43,13 @@ class Trace:
         output_tokens), ``priority``, ``score``, ``tenant``, ``session`` and ``prefix``. Rows may be in any
         order; they are sorted by arrival, equal arrivals keeping their order.
     name
-        What messages and tables call it.
+        Its name in messages and tables.
     source
-        Where it came from.
+        The source of the rows.
     dropped
         Rows of the source that are not in the frame, counted by reason.
     prefix_block_tokens
-        Prompt tokens that one id in ``prefix`` stands for.
+        Prompt tokens of one id in ``prefix``.
 
     Raises
     ------
@@ -109,9 +108,9 @@ class Trace:
         prompt_tokens, output_tokens
             Whole numbers of at least 1.
         name
-            What messages and tables call it.
+            Its name in messages and tables.
         prefix_block_tokens
-            Prompt tokens that one id in ``prefix`` stands for.
+            Prompt tokens of one id in ``prefix``.
         **optional
             Any of the other columns of the schema.
 
@@ -147,12 +146,12 @@ class Trace:
 
     @property
     def name(self) -> str:
-        """What messages and tables call the trace."""
+        """The name of the trace in messages and tables."""
         return self._name
 
     @property
     def source(self) -> Source:
-        """Where the trace came from."""
+        """The source of the trace."""
         return self._source
 
     @property
@@ -162,7 +161,7 @@ class Trace:
 
     @property
     def prefix_block_tokens(self) -> int | None:
-        """Prompt tokens that one id in ``prefix`` stands for; None without that column."""
+        """Prompt tokens of one id in ``prefix``; None without that column."""
         return self._prefix_block_tokens
 
     @property
@@ -223,13 +222,13 @@ class Trace:
         scale
             Times the present rate: 4 divides every arrival by 4.
         rate
-            Requests per second, as `rate_per_s` counts them, that the result shall have. Give one of the two.
+            Requests per second of the result, as `rate_per_s` counts them. Give one of the two.
 
         Raises
         ------
         TraceError
             Neither or both are given, either is not positive and finite, or all requests arrive at one
-            instant and a rate is asked for.
+            instant and a rate is given.
 
         Examples
         --------
@@ -362,9 +361,9 @@ class Trace:
     def columns_for_engine(
         self,
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """Give arrival in ticks, prompt tokens and output tokens, the latter two without a copy."""
+        """Return arrivals in ticks, prompt tokens and output tokens, the latter two without a copy."""
         seconds = self._frame.get_column("arrival").to_numpy()
-        ticks = seconds * _TICKS_PER_SECOND
+        ticks = seconds * TICKS_PER_SECOND
         np.rint(ticks, out=ticks)
         prompt = self._frame.get_column("prompt_tokens").to_numpy()
         output = self._frame.get_column("output_tokens").to_numpy()

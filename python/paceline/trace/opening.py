@@ -1,8 +1,8 @@
-"""A file's content, whatever it is compressed with.
+"""A file's content, decompressed if need be.
 
-The compression is told by the first bytes, not by the name. The whole content
+The compression is detected from the first bytes, not from the name. The whole content
 is held in memory: a trace of ten million requests is some hundreds of MB of text.
-Decompression stops at the limit ``file_bytes``, before the memory is taken.
+Decompression stops at the limit ``file_bytes``, before the memory is allocated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a reader of one format hands back."""
+"""The output of a format's reader."""
 
 from __future__ import annotations
 

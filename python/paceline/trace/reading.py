@@ -43,7 +43,7 @@ def read_trace(
     on_empty_output: Literal["drop", "error"] = "drop",
     limits: Limits | None = None,
 ) -> Trace:
-    """Read a trace whose format is recognised from its content.
+    """Read a trace in any known format, which is recognised from its content.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def read_trace(
         A CSV of Azure, BurstGPT or Vidur, JSON Lines of Mooncake, or Paceline's own schema as CSV, JSON
         Lines or Parquet; plain, gzip or zstd.
     format
-        Hold the content to one format: ``"azure"``, ``"burstgpt"``, ``"mooncake"``, ``"vidur"`` or
+        Accept one format only: ``"azure"``, ``"burstgpt"``, ``"mooncake"``, ``"vidur"`` or
         ``"paceline"``.
     on_empty_output
         What to do with requests that have no output tokens, as BurstGPT's failed ones: drop them and count

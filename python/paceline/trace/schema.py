@@ -1,7 +1,7 @@
 """The columns of a trace, their types and the rules they keep.
 
-The rules are checked here, once, when a trace is built; everything after may
-rely on them. `traces/schema.md` says the same to people.
+The rules are checked here, once, when a trace is built; all other code relies on
+them. `traces/schema.md` describes them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def checked(frame: pl.DataFrame, *, rows: Rows, prefix_block_tokens: int | None)
     rows
         Names a row of `frame` in a message.
     prefix_block_tokens
-        Prompt tokens that one id in ``prefix`` stands for; None without that column.
+        Prompt tokens of one id in ``prefix``; None without that column.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | 
         return
     if prefix_block_tokens is None or not 1 <= prefix_block_tokens < TOKENS_LIMIT:
         msg = (
-            f"{rows.name}: prefix_block_tokens must be the prompt tokens that one id in prefix stands for, "
+            f"{rows.name}: prefix_block_tokens must be the prompt tokens of one id in prefix, "
             f"at least 1, was {said(prefix_block_tokens)}"
         )
         raise TraceError(msg)

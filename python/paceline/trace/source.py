@@ -1,4 +1,4 @@
-"""Where a trace came from."""
+"""The source of a trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Source"]
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields(TraceError)
 class Source:
-    """Where the rows of a trace came from.
+    """The source of a trace's rows.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Source:
     path
         The file that was read, as it was given; None where there was no file.
     detail
-        What is worth knowing besides: the recipe of a drawn trace, the layout of a file.
+        Further facts: the recipe of a drawn trace, the layout of a file.
     """
 
     kind: str

@@ -1,6 +1,6 @@
 """Validation: replay a measured run of a real engine, and compare latencies.
 
-A folder holds ``requests.parquet`` (what arrived and what was measured), ``engine.json`` (the engine's
+A folder holds ``requests.parquet`` (arrivals and measured times), ``engine.json`` (the engine's
 settings), a kernel profile, and what another simulator predicts, if that is known. :func:`validate` replays
 it.
 """

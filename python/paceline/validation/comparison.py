@@ -73,7 +73,7 @@ class Latencies:
 @dataclass(frozen=True, slots=True)
 @typed_fields()
 class Comparison:
-    """A prediction against the measurement, and a peer's where there is one.
+    """A prediction beside the measurement, and beside another simulator's prediction if there is one.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Comparison:
     peer
         The same of another simulator; None where there is none.
     notes
-        What a reader of the numbers must know, such as steps that were extrapolated.
+        Remarks on the numbers, such as steps that were extrapolated.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Comparison:
 
     @typed()
     def error(self, metric: str, statistic: str) -> float:
-        """Return by what share the prediction is off: above 0 where it is too long."""
+        """Return the relative error of the prediction: above 0 if it is too long."""
         return self.predicted[metric][statistic] / self.measured[metric][statistic] - 1
 
     def to_json(self) -> dict[str, dict[str, dict[str, float | None]]]:

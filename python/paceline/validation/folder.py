@@ -1,4 +1,4 @@
-"""A measured run: what arrived, what was measured, and the engine's settings."""
+"""A measured run: its requests, their measured times, and the engine's settings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class MeasuredRun:
     folder
         Where it is.
     model
-        As the engine was told: a Hugging Face name.
+        The name that the engine was given: a Hugging Face name.
     requests
         As in the file, by arrival.
     tensor_parallel, data_parallel, expert_parallel
@@ -60,7 +60,7 @@ class MeasuredRun:
     block_tokens
         Tokens of a KV block.
     num_blocks
-        KV blocks of a rank as vLLM counted them; None where the folder does not say.
+        KV blocks of a rank as vLLM counted them; None if the folder does not say.
     gpu_memory_utilization
         Share of the GPU's memory that the engine might use.
     kv_dtype

@@ -1,4 +1,4 @@
-"""Open-loop runs of a server, one file a run: replayed, and compared by their means.
+"""Open-loop runs of a server, one file each, replayed and compared by their means.
 
 The format is that of inference-sim/residency-vllm (2641b57: Qwen3-14B in bfloat16 on one H100 under vLLM
 0.23.0). A folder has ``RUN.csv.gz`` with a row for each request, in which ``send_us`` is when the client sent
@@ -33,7 +33,7 @@ _COLUMNS = ("send_us", "prompt_tokens_server", "output_tokens", "ttft_us", "e2e_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """What served the runs; the defaults are residency-vllm's: vLLM 0.23.0 as it comes, on one H100.
+    """The server of the runs; the defaults are residency-vllm's: vLLM 0.23.0 as it comes, on one H100.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenLoopRun:
-    """A run: what was sent when, and when tokens came.
+    """A run: when requests were sent, and when their tokens arrived.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def read_open_loop(folder: str | PathLike[str]) -> list[OpenLoopRun]:
     Raises
     ------
     ConfigError
-        If there is no run, or a file is not like that.
+        If there is no run, or a file has another form.
     """
     files = sorted(Path(folder).glob("*.csv.gz"))
     if not files:

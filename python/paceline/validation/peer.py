@@ -1,4 +1,4 @@
-"""What LLMServingSim predicts for a run, as it prints it."""
+"""The prediction of LLMServingSim for a run, from its printed output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_peer(path: str | PathLike[str]) -> dict[str, Statistics]:
     Raises
     ------
     ConfigError
-        If no line is like that, or one that starts with a metric goes on otherwise.
+        If no line has this form, or a line that starts with a metric has another.
     """
     found: dict[str, dict[str, float]] = {}
     for number, line in enumerate(read_text(Path(path)).splitlines(), start=1):

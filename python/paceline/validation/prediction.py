@@ -95,7 +95,7 @@ def _decides_ahead(version: str) -> bool:
 
 
 def _notes(result: Result) -> tuple[str, ...]:
-    """Say how many steps lay past the end of the tables."""
+    """Return a remark on the steps beyond the end of the tables."""
     steps = result.stats.extrapolated
     share = {axis: count / result.stats.steps for axis, count in steps.items()}
     return tuple(f"{part:.1%} of the steps lie past the measured {axis}" for axis, part in share.items())

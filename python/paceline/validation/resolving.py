@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from paceline._toml import close_matches
+from paceline.deployment import kv_memory
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu, gpu_names
-from paceline.memory import kv_memory
 from paceline.model import Model, model_names
 from paceline.trace.opening import content
 from paceline.validation.folder import MeasuredRun
@@ -80,7 +80,7 @@ def find_gpu(device: str) -> Gpu:
 
 
 def usable_blocks(run: MeasuredRun, device: str) -> int:
-    """Return KV blocks of a rank as vLLM counts them: the run's, else by :mod:`paceline.memory`.
+    """Return the KV blocks of a rank as vLLM counts them: the run's, else those of the memory rule.
 
     Raises
     ------

@@ -2,27 +2,27 @@
 
 Splitwise (arXiv:2311.18677; ``perf_model.csv`` of github.com/Mutinifni/splitwise-sim) measured vLLM of 2023:
 ``prompt_time`` is the step that computes the prompts of a batch, ``token_time`` the mean decode step after
-it. Half of the sizes are fitted to and the other half is what errors are stated on, as a whole size each:
-rows of the same size differ by noise alone, and would be no test.
+it. The fit uses half of the sizes, and errors are stated on the other half. Whole sizes are held out: rows of
+the same size differ by noise alone, and would be no test.
 
 That engine launched its kernels one by one from Python, and prepared and sampled each request there, in
 between steps: a decode step takes 30 ms on four H100s, no less on eight, and half as much again with 64
-requests. So beside shares of the datasheet there are fitted the time to launch a step (which hides behind the
-GPU's or the other way round), and what a request and a batch of prompts take the host, which adds up. Later
-engines' rooflines do without.
+requests. So the fit has, beside shares of the datasheet, the time to launch a step (which overlaps with the
+GPU's time) and the host's time for each request and each batch of prompts (which are added). The rooflines of
+later engines do not need these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from paceline._least_squares import Floats, fit_logs
 from paceline.cost import Efficiency, Roofline
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
@@ -33,11 +33,8 @@ from paceline.model import Model
 from paceline.policies.vllm import vllm
 from paceline.replaying import replay
 from paceline.trace import Trace
-from paceline.validation.fitting import fit_positive
 
 __all__ = ["Cell", "RooflineFit", "fit_link", "fit_roofline", "read_splitwise"]
-
-Floats = NDArray[np.float64]
 
 _COLUMNS: dict[str, Kind] = {
     "model": "text",
@@ -63,6 +60,8 @@ _FITTED = {
     "prompts_s": (0.01, 1.0),
     "ring": (0.3, 1.0),
 }
+#: How far below its start a fitted number may go, as a logarithm: a factor of a million.
+_RANGE = 13.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +81,7 @@ class Cell:
     held_out
         Whether it was kept from the fit.
     odd
-        Why it is left out of both; empty where it is not.
+        Why it is left out of both halves; empty if it is not.
     """
 
     gpu: str
@@ -98,7 +97,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RooflineFit:
-    """What was fitted to one GPU, and what it predicts.
+    """The numbers fitted to one GPU, and their predictions.
 
     Parameters
     ----------
@@ -128,7 +127,7 @@ def read_splitwise(path: str | PathLike[str]) -> tuple[Cell, ...]:
     """Read the rows of Llama-2-70B on A100 and H100 without a power cap, a cell for each size.
 
     Of each GPU's sizes, in order of prompts and then batches, every other one is held out, the same at every
-    degree of parallelism. A batch whose prompts took less than a batch half as large is odd.
+    degree of parallelism. A batch is odd if its prompts took less time than a batch half as large.
 
     Parameters
     ----------
@@ -202,7 +201,7 @@ def fit_link(curves: Mapping[int, Curve], bytes_per_s: float) -> tuple[float, fl
             for size, seconds in zip(curve.at, curve.seconds, strict=True)
         ])  # fmt: skip
 
-    share, least = fit_positive(residuals, np.array([0.5, 2e-5]), most=np.array([1.0, 1.0]))
+    share, least = _fit_positive(residuals, np.array([0.5, 2e-5]), np.array([1.0, 1.0]))
     return float(share), float(least)
 
 
@@ -220,7 +219,7 @@ def fit_roofline(
     cells
         As read.
     gpu
-        Whose.
+        The catalog's name of the GPU.
     reductions
         A folder of all-reduces in Vidur's format (``h100*.all_reduce.csv``, plain or compressed), to which
         the ring is fitted, as a share of the link, and taken over to other GPUs; without it the ring's share
@@ -258,9 +257,24 @@ def fit_roofline(
         return np.asarray(np.log(predict(numbers)[train] / measured[train])).reshape(-1)
 
     start, most = (np.array([_FITTED[name][i] for name in names]) for i in (0, 1))
-    found = fit_positive(residuals, start, most=most) if names else start
+    found = _fit_positive(residuals, start, most) if names else start
     fitted = {**given, **dict(zip(names, found.tolist(), strict=True))}
     return RooflineFit(gpu=gpu, fitted=fitted, cells=chosen, predicted=predict(found))
+
+
+def _fit_positive(residuals: Callable[[Floats], Floats], start: Floats, most: Floats) -> Floats:
+    """Return the numbers up to ``most`` that make the sum of squares least."""
+    logs = np.log(start)
+    found = fit_logs(
+        lambda of: residuals(np.exp(of)),
+        logs,
+        logs - _RANGE,
+        np.log(most),
+        differences=(1e-3,),
+        evaluations=60,
+        tolerance=1e-7,
+    )
+    return np.exp(found)
 
 
 def _base(gpu: Gpu, reductions: str | PathLike[str] | None) -> Efficiency:

@@ -50,6 +50,18 @@ impl Trace {
         self.priority.as_ref().map_or(0, |column| column[row])
     }
 
+    /// Reasoning tokens of a request, where the trace has them.
+    #[inline]
+    pub(crate) fn reasoning(&self, row: usize) -> Option<u32> {
+        self.reasoning_tokens.as_ref().map(|column| column[row])
+    }
+
+    /// Whether the reasoning of a request that has yielded `generated` tokens has ended.
+    #[inline]
+    pub(crate) fn is_answering(&self, row: usize, generated: u32) -> bool {
+        generated > 0 && self.reasoning(row).is_none_or(|reasoning| generated >= reasoning)
+    }
+
     /// Requests in the trace.
     pub fn len(&self) -> usize {
         self.arrival.len()

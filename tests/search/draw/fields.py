@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import field_values
+from field_values import Values, values_of
+from paceline.policy.expressions.fields import Meaning
 from search.draw.source import Source
 
 TICKS_PER_SECOND = 10**12
@@ -44,66 +47,31 @@ def _share(source: Source) -> float:
     return source.pick((0.0, 0.25, 0.5, 0.9))
 
 
-STEADY: Fields = {
-    "req.arrival_s": _moment,
-    "req.joined_s": _moment,
-    "req.prompt_tokens": _tokens,
-    "req.phase": _few,
-    "req.priority": _few,
-    "req.score": _few,
-    "req.tenant": _few,
-    "req.preemptions": _count,
-    "req.prefill_s": _span,
-    "oracle.output_tokens": _tokens,
-    "oracle.reasoning_tokens": _tokens,
-    "req.quanta": _count,
-    "req.running": _flag,
+_NEAR: dict[Values, Near] = {
+    "tokens": _tokens,
+    "blocks": _blocks,
+    "count": _count,
+    "few": _few,
+    "flag": _flag,
+    "span": _span,
+    "moment": _moment,
+    "share": _share,
 }
-DRIFTING: Fields = {
-    "req.generated_tokens": _tokens,
-    "req.context_tokens": _tokens,
-    "req.kv_tokens": _tokens,
-    "req.blocks": _blocks,
-    "req.age_s": _span,
-    "req.waiting_s": _span,
-    "req.idle_steps": _count,
-    "req.attained_s": _span,
-    "req.slack_s": _span,
-    "oracle.remaining_tokens": _tokens,
-}
+
+
+def _near(fields: Mapping[str, Meaning]) -> Fields:
+    return {name: _NEAR[values_of(meaning)] for name, meaning in fields.items()}
+
+
+STEADY: Fields = _near({name: of for name, of in field_values.OF_REQUEST.items() if not of.drifts})
+DRIFTING: Fields = _near({name: of for name, of in field_values.OF_REQUEST.items() if of.drifts})
 OF_REQUEST: Fields = {**STEADY, **DRIFTING}
 # What would start anew where a class is entered has no meaning in the class's own condition.
 IN_CLASSES: Fields = {
     name: near for name, near in OF_REQUEST.items() if name not in ("req.joined_s", "req.quanta")
 }
-OF_INSTANCE: Fields = {
-    "kv_tokens": _tokens,
-    "gpu_kv_tokens": _tokens,
-    "cpu_kv_tokens": _tokens,
-    "free_blocks": _blocks,
-    "total_blocks": _blocks,
-    "block_tokens": _count,
-    "free_cpu_blocks": _blocks,
-    "kv_usage": _share,
-    "running": _count,
-    "waiting": _count,
-    "swapped": _count,
-    "requests": _count,
-    "reasoning_requests": _count,
-    "answering_requests": _count,
-    "fresh_answering_requests": _count,
-    "class_requests": _count,
-    "answering_on_pace": _flag,
-    "running_tokens": _tokens,
-    "outstanding_tokens": _tokens,
-    "mean_token_interval_s": _span,
-    "prefill_delay_s": _span,
-    "waiting_blocks": _blocks,
-    "head_blocks": _blocks,
-    "role": _few,
-    "index": _count,
-}
-ABOUT_A_REQUEST: Fields = {"fits": _flag, "prefill_s": _span, "prefix_tokens": _tokens}
+OF_INSTANCE: Fields = _near(field_values.OF_INSTANCE)
+ABOUT_A_REQUEST: Fields = _near(field_values.ABOUT_A_REQUEST)
 CANDIDATE: Fields = {**OF_INSTANCE, **ABOUT_A_REQUEST}
 
 

@@ -89,7 +89,7 @@ def _routing(config: Wire, asked: Counter[str]) -> Wire:
         asked[f"API: Python refuses a routing: {_rule(error)}"] += 1
         return {}
     asked["API: a routing is spelled out"] += 1
-    told: Wire = {"routing": routing_to_wire(policy, NAMES, scheduler.TICKS_PER_S)}
+    told: Wire = {"routing": routing_to_wire(policy.rules, policy.monitors, NAMES, scheduler.TICKS_PER_S)}
     if policy.pace is not None:
         told["pace"] = policy.pace.to_wire(scheduler.TICKS_PER_S)
     return told

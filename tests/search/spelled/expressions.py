@@ -12,7 +12,8 @@ from typing import Any
 from paceline.policy import cluster, inst, oracle, req
 from paceline.policy.expressions.fields import FIELDS
 from paceline.policy.expressions.kinds import PHASES
-from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, lift, op
+from paceline.policy.expressions.syntax import COMPARISONS
+from paceline.policy.expressions.tree import Const, Expr, lift, op
 from paceline.policy.expressions.wire import Names
 
 Wire = dict[str, Any]

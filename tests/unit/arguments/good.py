@@ -29,8 +29,8 @@ from paceline import (
     req,
     synthesis,
 )
+from paceline.deployment import kv_memory
 from paceline.hardware import Gpu
-from paceline.memory import kv_memory
 from paceline.model import Experts, Model, stages
 from paceline.policy import Displace, Groups, Live, Pools, Quantum, Refresh, Swap, migrate, pick
 from paceline.policy.expressions.wire import Names

@@ -32,7 +32,6 @@ NOT_CALLED = {
     "paceline.cli": "the command line has tests of its own, and what it is given are strings",
     "paceline.demo": "a script",
     "paceline.study": "runs for minutes; its parts are studies' own",
-    "paceline.engine": "the door to the native module, for Paceline's own use",
     "paceline.errors": "exceptions",
 }
 

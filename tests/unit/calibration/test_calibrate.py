@@ -187,7 +187,7 @@ def test_a_fit_reads_back_what_it_wrote() -> None:
 @pytest.mark.parametrize("name", fit_names())
 def test_a_fit_in_the_catalog_is_of_the_observations_beside_it(name: str) -> None:
     fit = load_fit(name)
-    file = resources.files("paceline.profiles") / "fits" / f"{name}.observations.toml"
+    file = resources.files("paceline.catalog") / "fits" / f"{name}.observations.toml"
     assert fit.observations_sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
     assert all(of.source for of in fit.residuals)
     candidate = Candidate(

@@ -121,7 +121,7 @@ def test_no_observation_of_the_study_depends_on_the_number_that_is_not_fitted() 
     """``experts_matmul`` is 0.4 without a source: experts are bound by memory in all that was observed."""
     name = "h100-sxm-x2-qwen3-30b-a3b"
     fit = load_fit(name)
-    problem = read_observations(ROOT / f"python/paceline/profiles/fits/{name}.observations.toml")
+    problem = read_observations(ROOT / f"python/paceline/catalog/fits/{name}.observations.toml")
     assert problem.sha256 == fit.observations_sha256
     assert fit.efficiency.experts_matmul == 0.4
     traces: dict[tuple[str, float, int, int, str], paceline.Trace] = {}

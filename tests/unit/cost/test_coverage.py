@@ -48,7 +48,7 @@ def test_the_closed_form_is_what_drawing_experts_gives(count: int, per_token: in
 
 
 def test_a_token_that_takes_all_experts_needs_all() -> None:
-    assert covered_experts(Experts(count=4, per_token=4, intermediate_size=1), None) == [4.0]
+    assert covered_experts(Experts(count=4, per_token=4, intermediate_size=1), None) == (4.0,)
 
 
 @pytest.mark.parametrize("tokens", TABLE_1)

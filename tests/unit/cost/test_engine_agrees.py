@@ -17,7 +17,7 @@ from paceline.policies import layered_prefill
 from paceline.policy import Scheduler
 from unit.cost.reference import decode, prefill, step_ticks
 
-engine = pytest.importorskip("paceline.engine", reason="needs the native module: make dev")
+engine = pytest.importorskip("paceline._native", reason="needs the native module: make dev")
 
 
 def replay_alone(

@@ -10,11 +10,11 @@ import pytest
 import paceline
 from paceline.cost import Affine, Efficiency, Roofline
 from paceline.cost.traffic import traffic_wire
+from paceline.deployment import kv_memory
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.kernels.collectives import Link
 from paceline.kernels.table import Table
-from paceline.memory import kv_memory
 from paceline.model import Model
 from unit.cost.reference import decode, prefill, step_ticks
 

@@ -143,7 +143,7 @@ def test_a_share_out_of_range_is_refused(share: object) -> None:
 def test_it_survives_toml() -> None:
     for cost in (Roofline(), Roofline(efficiency=replace(PERFECT, memory=1 / 3, source="a line"))):
         assert Roofline.from_toml(cost.to_toml()) == cost
-    with pytest.raises(ConfigError, match="kind of a cost must be roofline, was affine"):
+    with pytest.raises(ConfigError, match="kind of a cost must be roofline, was 'affine'"):
         Roofline.from_toml(Affine(step_s=1).to_toml())
     with pytest.raises(ConfigError, match="efficiency of a cost has no field 'memry'; close to it: memory"):
         Roofline.from_toml('kind = "roofline"\n[efficiency]\nmemry = 1.0')

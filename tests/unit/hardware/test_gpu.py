@@ -46,7 +46,7 @@ def test_figures_are_the_datasheets_in_bytes_and_flops(name: str) -> None:
 
 @pytest.mark.parametrize("name", gpu_names())
 def test_every_number_has_a_source_beside_it(name: str) -> None:
-    text = (resources.files("paceline.profiles") / "gpus" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (resources.files("paceline.catalog") / "gpus" / f"{name}.toml").read_text(encoding="utf-8")
     bare = [
         line
         for line in text.splitlines()

@@ -1,4 +1,4 @@
-"""Compositions in which prefills would go on in blocks that are not kept for them."""
+"""Compositions in which prefills would continue in blocks that are not kept for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def replayed(scheduler: Scheduler) -> paceline.Result:
     ],
 )
 def test_blocks_that_are_not_kept_are_refused(stages: str, exclusive: bool, allocation: Any) -> None:
-    with pytest.raises(paceline.PolicyError, match="allocation must be 'sequence' where prefills go on"):
+    with pytest.raises(paceline.PolicyError, match="allocation must be 'sequence' where Prefills"):
         Scheduler(
             max_num_batched_tokens=8,
             stages=STAGES[stages],

@@ -101,10 +101,10 @@ def test_a_composition_without_a_meaning_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("field", [req.joined > 0.5, (req.joined == 1.0) | (req.score > 1)])
 def test_a_class_is_not_chosen_by_when_it_was_joined(field: Any) -> None:
-    with pytest.raises(PolicyError, match=r"must not look at req\.joined, which starts again"):
+    with pytest.raises(PolicyError, match=r"must not read req\.joined, which starts again"):
         Scheduler(classes=[Class("first", when=field), Class("rest")])
 
 
 def test_a_class_is_not_chosen_by_quanta_used_up_in_it() -> None:
-    with pytest.raises(PolicyError, match=r"must not look at req\.quanta, which starts again"):
+    with pytest.raises(PolicyError, match=r"must not read req\.quanta, which starts again"):
         Scheduler(classes=[Class("first", when=req.quanta < 3), Class("rest")], order=Quantum(10))

@@ -202,9 +202,9 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: cluster.any(inst.waiting), r"cluster\.any\(\) takes a condition, was inst\.waiting"),
     (
         lambda: cluster.max(inst.here.waiting),
-        r"looks at each instance as inst: inst\.waiting, not inst\.here\.waiting",
+        r"reads each instance as inst: inst\.waiting, not inst\.here\.waiting",
     ),
-    (lambda: cluster.max(cluster.max(inst.waiting)), r"must not hold another of its kind"),
+    (lambda: cluster.max(cluster.max(inst.waiting)), r"must not hold another aggregate"),
     (
         lambda: cluster.max(inst.waiting, within=()),
         r"within must be the names of one or more pools, was \(\)",

@@ -133,7 +133,7 @@ def test_a_long_chain_is_one_level_and_computed_from_left_to_right() -> None:
     ],
 )
 def test_an_expression_that_doubles_itself_forty_times_is_refused(double: Callable[[Expr], Expr]) -> None:
-    rule = r"at most 1000 parts .*counted wherever it stands\), was [12]\d\d\d$"
+    rule = r"at most 1000 parts .*counted as often as it is used\), was [12]\d\d\d$"
     with pytest.raises(PolicyError, match=rule):
         forty_times(double, ONE)
 

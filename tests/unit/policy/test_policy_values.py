@@ -115,7 +115,7 @@ def test_a_file_written_by_hand_is_read() -> None:
             'name = "a"\n[scheduler]\norder = "scor"',
             r"order must be a name, keys or a Quantum, was 'scor'; close to it: score",
         ),
-        ('name = "a"\n[scheduler]\norder = "inst.requests"', r"order must not look at inst\.requests"),
+        ('name = "a"\n[scheduler]\norder = "inst.requests"', r"order must not read inst\.requests"),
         (
             'name = "a"\n[scheduler]\nadmission = "push"',
             r"admission must be 'wait', 'displace' or a Displace, was 'push'",

@@ -35,9 +35,9 @@ from paceline.policy.expressions.wire import Names
     [
         (
             lambda: Scheduler(order=inst.requests),
-            r"order must not look at inst\.requests; a queue ranks requests: use req and oracle",
+            r"order must not read inst\.requests; a queue ranks requests: use req and oracle",
         ),
-        (lambda: Scheduler(order=cluster.max(inst.requests)), r"order must not look at the cluster"),
+        (lambda: Scheduler(order=cluster.max(inst.requests)), r"order must not read the cluster"),
         (
             lambda: Scheduler(order=inst.here.fits(req)),
             r"order must be a number, was inst\.here\.fits\(req\)",
@@ -51,7 +51,7 @@ from paceline.policy.expressions.wire import Names
             lambda: Class("x", when=req.kv_tokens),
             r"when of Class 'x' must be a condition, was req\.kv_tokens",
         ),
-        (lambda: Class("x", when=inst.waiting > 1), r"when of Class 'x' must not look at inst\.waiting"),
+        (lambda: Class("x", when=inst.waiting > 1), r"when of Class 'x' must not read inst\.waiting"),
         (lambda: Class("x", hold=-1), r"hold of Class 'x' must be a whole number of at least 0, was -1"),
         (lambda: Class(""), r"name of a Class must be a string that is not empty, was ''"),
         (lambda: Quantum(0), r"tokens of a Quantum must be a whole number of at least 1, was 0"),
@@ -59,8 +59,8 @@ from paceline.policy.expressions.wire import Names
         (lambda: Refresh(), r"a Refresh must have steps or seconds, had neither"),
         (lambda: Refresh(seconds=0), r"seconds of a Refresh must be 1e-09 or more seconds .*was 0"),
         (lambda: Displace(most=0), r"most of a Displace must be a whole number of at least 1, was 0"),
-        (lambda: Displace(when=req.running), r"when of a Displace must not look at req\.running; .*use inst"),
-        (lambda: Displace(when=inst.fits(req)), r"when of a Displace must not look at inst\.fits\(req\)"),
+        (lambda: Displace(when=req.running), r"when of a Displace must not read req\.running; .*use inst"),
+        (lambda: Displace(when=inst.fits(req)), r"when of a Displace must not read inst\.fits\(req\)"),
         (
             lambda: Scheduler(admission="push"),
             r"admission must be 'wait', 'displace' or a Displace, was 'push'",
@@ -76,7 +76,7 @@ from paceline.policy.expressions.wire import Names
         ),
         (
             lambda: Scheduler(classes=[Class("x"), Class("y")]),
-            r"only the last of classes may have no condition: Class\('x'\) takes everybody",
+            r"only the last of classes may have no condition: Class\('x'\) takes every request",
         ),
         (
             lambda: Scheduler(classes=[Class("x", order=Quantum(5))], order=Quantum(6)),

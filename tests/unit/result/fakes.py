@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline._clock import TICKS_PER_SECOND
 from paceline.result import Result
-from paceline.result.outcome import NEVER, NOWHERE, TICKS_PER_SECOND
+from paceline.result.outcome import NEVER, NOWHERE
 from paceline.trace.model import Trace
 
 FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED = range(5)

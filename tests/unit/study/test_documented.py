@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 from pathlib import Path
 
@@ -11,6 +12,16 @@ from paceline.study import run_study, studies
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCUMENTED = [name for name in studies() if (ROOT / f"docs/studies/{name}.md").is_file()]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_a_document_names_tables_that_its_study_places(name: str) -> None:
+    place = re.compile(r"^<!-- ([a-z0-9-]+)(?:: [^>]*)? -->$", re.MULTILINE)
+    pages = ROOT / f"python/paceline/study/{name.replace('-', '_')}/pages.md"
+    placed = place.findall(pages.read_text(encoding="utf-8"))
+    named = place.findall((ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8"))
+    assert len(named) > 10
+    assert set(named) <= set(placed)
 
 
 @pytest.mark.slow

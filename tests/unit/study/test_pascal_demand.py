@@ -11,7 +11,7 @@ from paceline.policy import Policy
 from paceline.study.pascal.demand import full_step_s, load_of, most_held, rate_of, stretched
 from paceline.study.pascal.hardware import INSTANCES, kv_tokens, pascals_instance
 from paceline.study.pascal.schedulers import POLICIES, cluster_of, scheduler
-from paceline.study.pascal.workloads import chats, drawn
+from paceline.study.pascal.workloads import Asked, chats
 
 
 def _lengths(*pairs: tuple[int, int]) -> pl.DataFrame:
@@ -30,7 +30,7 @@ def test_what_requests_hold_adds_up_while_they_overlap() -> None:
 
 
 def test_the_most_that_is_held_is_what_looking_at_every_moment_finds() -> None:
-    trace = drawn(chats("arena-hard"), requests=300, seed=7).frame
+    trace = Asked(workload=chats("arena-hard"), requests=300).draw(7).frame
     arrival, step = trace["arrival"].to_numpy() / 20.0, 0.03
     prompt, output = (trace[name].to_numpy().astype(float) for name in ("prompt_tokens", "output_tokens"))
     moments = np.linspace(0.0, float((arrival + output * step).max()), 20_001)[:, None]
@@ -41,7 +41,7 @@ def test_the_most_that_is_held_is_what_looking_at_every_moment_finds() -> None:
 
 
 def test_a_rate_is_the_one_at_which_requests_make_the_load() -> None:
-    trace = drawn(chats("alpacaeval"), requests=2000, seed=3)
+    trace = Asked(workload=chats("alpacaeval"), requests=2000).draw(3)
     instance = pascals_instance(share=0.25)
     for load in (0.5, 1.0):
         faster = stretched(trace, load, instance)
@@ -52,7 +52,7 @@ def test_a_rate_is_the_one_at_which_requests_make_the_load() -> None:
 
 
 def test_a_step_that_is_slowed_takes_as_many_times_as_long() -> None:
-    lengths = drawn(chats("alpacaeval"), requests=500, seed=3).frame
+    lengths = Asked(workload=chats("alpacaeval"), requests=500).draw(3).frame
     once, twice = (full_step_s(lengths, pascals_instance(slower=slower)) for slower in (1.0, 2.0))
     assert twice == pytest.approx(2 * once, rel=1e-6)
 
@@ -68,7 +68,7 @@ def test_an_instance_has_vllms_share_of_the_memory_less_weights_and_activations(
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_of_the_paper_finishes_what_it_is_given_under_pressure(name: str) -> None:
     instance = pascals_instance(share=0.2)
-    trace = stretched(drawn(chats("alpacaeval"), requests=400, seed=5), 1.3, instance)
+    trace = stretched(Asked(workload=chats("alpacaeval"), requests=400).draw(5), 1.3, instance)
     result = replay(trace, cluster_of(instance, INSTANCES), scheduler(name))
     assert result.requests["generated_tokens"].to_list() == trace.frame["output_tokens"].to_list()
 

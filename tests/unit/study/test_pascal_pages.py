@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import polars as pl
 import pytest
 
-from paceline.study.pascal.ablations import blocking_p99, end_to_end
-from paceline.study.pascal.characterization import COUNTS, bisected, phase_trace, split
+from paceline.study.pascal.characterization import PhaseTrace, bisected, split
 from paceline.study.pascal.comparison import summary
-from paceline.study.pascal.requests import p99, throughput, violations, with_paper_metrics
+from paceline.study.pascal.requests import (
+    described,
+    end_to_end,
+    p99,
+    throughput,
+    violations,
+    with_paper_metrics,
+)
 from paceline.trace import Trace
 
 
@@ -51,7 +59,8 @@ def test_a_qoe_of_exactly_0_95_is_no_violation() -> None:
 def test_p99_leaves_out_what_did_not_happen() -> None:
     assert p99(pl.Series([None, 4.0, None])) == 4.0
     assert p99(pl.Series([], dtype=pl.Float64)) == 0.0
-    assert blocking_p99(pl.DataFrame({"blocking": [float(i) for i in range(101)]})) == 99.0
+    blocking = pl.DataFrame({"blocking": [float(i) for i in range(101)]})
+    assert described(blocking, "P99 blocking (s)") == {"P99 blocking (s)": 99.0}
 
 
 def test_end_to_end_latency_has_its_mean_median_and_tails() -> None:
@@ -59,14 +68,21 @@ def test_end_to_end_latency_has_its_mean_median_and_tails() -> None:
     assert found == {"mean": 50.0, "P50": 50.0, "P90": 90.0, "P95": 95.0, "P99": 99.0}
 
 
-def test_the_lengths_of_a_phase_are_powers_of_two() -> None:
-    for phase in ("reasoning", "answering"):
-        frame = phase_trace(phase, rate=3.0, seed=1).frame
-        reasoning = frame["reasoning_tokens"]
-        lengths = reasoning if phase == "reasoning" else frame["output_tokens"] - reasoning
-        assert set(lengths.to_list()) == set(COUNTS)
-        assert frame["prompt_tokens"].unique().to_list() == [128]
-        assert (reasoning == 0).all() == (phase == "answering")
+@pytest.mark.parametrize("phase", ["reasoning", "answering"])
+def test_the_lengths_of_a_phase_are_powers_of_two(phase: Literal["reasoning", "answering"]) -> None:
+    frame = PhaseTrace(phase=phase, rate=3.0).draw(1).frame
+    reasoning = frame["reasoning_tokens"]
+    lengths = reasoning if phase == "reasoning" else frame["output_tokens"] - reasoning
+    # Figure 4's and Figure 5's axes.
+    assert set(lengths.to_list()) == {128, 256, 512, 1024, 2048}
+    assert frame["prompt_tokens"].unique().to_list() == [128]
+    assert (reasoning == 0).all() == (phase == "answering")
+
+
+def test_the_arrivals_of_a_phase_are_the_same_at_every_rate_but_for_their_pace() -> None:
+    once, twice = (PhaseTrace(phase="reasoning", rate=rate).draw(3).frame for rate in (2.0, 4.0))
+    assert (twice["arrival"] * 2).to_list() == pytest.approx(once["arrival"].to_list(), abs=1e-9)
+    assert twice["reasoning_tokens"].to_list() == once["reasoning_tokens"].to_list()
 
 
 def test_latencies_are_split_into_parts_of_the_oracles() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from paceline.errors import ConfigError
-from paceline.study import Work, as_document, run_study, studies
-from paceline.study.model import Figure, Study, Table
+from paceline.study import Work, as_document, run_study
+from paceline.study.choices import Comparisons
+from paceline.study.model import Figure, Study
 from paceline.study.pascal import runs
 from paceline.study.pascal.headline import headline_page
-from paceline.study.pascal.production import FILE
+from paceline.study.pascal.schedulers import PAPER
+from paceline.study.pascal.workloads import FILE
 
 FIGURES = {
     *("figures-8-and-14", "figure-4", "figure-5a", "figure-5b", "figure-9", "figure-10", "figure-11"),
@@ -20,19 +23,20 @@ FIGURES = {
 }
 
 
+def _quick(workers: int) -> Study:
+    # Each prompt once: enough to see that all comes together.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runs, "TIMES", 1)
+        return run_study("pascal", Work(quick=True, workers=workers))
+
+
 @pytest.fixture(scope="module")
 def quick() -> Study:
-    # Each prompt once: enough to see that all comes together.
-    patch = pytest.MonkeyPatch()
-    patch.setattr(runs, "TIMES", 1)
-    try:
-        return run_study("pascal", Work(quick=True))
-    finally:
-        patch.undo()
+    return _quick(workers=3)
 
 
-def test_the_study_is_among_the_studies() -> None:
-    assert "pascal" in studies()
+def test_the_pages_do_not_depend_on_the_number_of_threads(quick: Study) -> None:
+    assert as_document(_quick(workers=1)) == as_document(quick)
 
 
 def test_every_figure_of_the_paper_that_is_rebuilt_is_there_once(quick: Study) -> None:
@@ -65,13 +69,11 @@ def test_every_headline_number_is_within_what_its_unit_allows(quick: Study) -> N
 
 
 def test_the_shipped_swap_space_holds_what_the_study_preempts(quick: Study) -> None:
-    (table,) = (part for part in quick.page("choices").parts if getattr(part, "name", "") == "choices-own")
-    assert isinstance(table, Table)
-    assert table.frame["preemptions beyond the swap space"].to_list() == [0]
+    assert quick.tables()["choices-own"].frame["preemptions beyond the swap space"].to_list() == [0]
 
 
 def test_without_data_the_study_says_that_production_was_not_replayed(quick: Study) -> None:
-    (text,) = quick.page("production").parts
+    (text,) = quick.page("production-absent").parts
     assert isinstance(text, str)
     assert FILE in text
 
@@ -82,36 +84,37 @@ def test_a_folder_without_the_production_workload_is_refused(tmp_path: Path) -> 
 
 
 def test_the_oracle_is_the_least_of_the_latencies_it_is_compared_with(quick: Study) -> None:
-    (table,) = (part for part in quick.page("phases").parts if getattr(part, "name", "") == "figure-4-table")
-    assert isinstance(table, Table)
-    frame = table.frame.with_columns(total=table.frame["blocked"] + table.frame["preempted"])
+    frame = quick.tables()["figure-4-table"].frame
+    frame = frame.with_columns(total=frame["blocked"] + frame["preempted"])
     oracle = frame.filter(frame["policy"] == "oracle")
     assert oracle["executed"].to_list() == pytest.approx([1.0] * 5, abs=0.01)
     assert oracle["total"].to_list() == pytest.approx([0.0] * 5, abs=0.01)
 
 
-def test_the_study_is_a_document_for_machines(quick: Study) -> None:
-    document = as_document(quick)
-    assert document["study"] == "pascal"
-    assert set(document["pages"]) == {page.name for page in quick.pages}
+def test_headline_numbers_are_medians_with_their_range_and_their_note() -> None:
+    quotes = [quote for stated in PAPER.table("headline").values() for quote in stated.more.get("quotes", ())]
+    rows = {what for quote in quotes for what in quote["rows"]}
+    columns = {quote["column"] for quote in quotes}
+    quoted = Comparisons(rows=pl.DataFrame([{"what": what, **dict.fromkeys(columns, 0.5)} for what in rows]))
+    keys = [key for key in PAPER.table("headline") if not key.startswith("figure 4")]
+    # Each number has values of its own, so that a number in the place of another is seen.
+    by_seed = [{key: at + off for at, key in enumerate(keys)} for off in (0.1, 0.4, 0.2)]
+    tables = dict.fromkeys(("variations", "mixes", "figure 4"), quoted)
+    facts = headline_page(by_seed, {"FCFS": 5.0, "RR": 2.0}, tables)["headline-facts"]
+    assert isinstance(facts, list)
+    assert [fact.ours for fact in facts] == [5.0, 2.0, *(at + 0.2 for at in range(len(keys)))]
+    by_name = {fact.name: fact for fact in facts}
+    at = keys.index("e2e tail")
+    assert by_name["P99 end to end without adaptivity, less 1"].note == (
+        f"{at}.1 to {at}.4; depends on load and step time "
+        "(load 1: +50%; load 1.2: +50%; steps twice as long: +50%)"
+    )
+    assert by_name["Figure 4: RR at 2,048 reasoning tokens, over the oracle"].note == (
+        "lengths and rate are a reading (multiples of 128: 0.50)"
+    )
 
 
-def test_headline_numbers_are_medians_with_their_range() -> None:
-    keys = [
-        *(
-            f"{workload} {baseline} {what}"
-            for workload in ("alpacaeval", "arena-hard")
-            for baseline in ("FCFS", "RR")
-            for what in ("cut", "cut_s", "worse", "worse_s", "throughput")
-        ),
-        *("alpacaeval transfer", "arena-hard transfer", "blocking without", "blocking with"),
-        *("violations always", "violations", "e2e median", "e2e tail"),
-        *(f"heavy {baseline} {what}" for baseline in ("FCFS", "RR") for what in ("cut", "worse")),
-    ]
-    by_seed = [dict.fromkeys(keys, value) for value in (0.1, 0.4, 0.2)]
-    page = headline_page(by_seed, {"FCFS": 5.0, "RR": 2.0}, {"violations": "because"})
-    study = Study(name="s", title="", source="", pages=(page,))
-    facts = {fact.name: fact for fact in study.facts()}
-    fact = facts["SLO violations with adaptivity"]
-    assert (fact.ours, fact.note) == (0.2, "0.1 to 0.4; because")
-    assert facts["Figure 4: FCFS at 128 reasoning tokens, over the oracle"].ours == 5.0
+def test_a_quick_run_has_no_notes() -> None:
+    keys = [key for key in PAPER.table("headline") if not key.startswith("figure 4")]
+    contents = headline_page([dict.fromkeys(keys, 1.0)], {"FCFS": 5.0, "RR": 2.0}, {})
+    assert {fact.note for fact in contents["headline-facts"]} == {""}  # type: ignore[union-attr]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from paceline.study.pascal.workloads import chats, drawn, half_replaced, lengths_of
+from paceline.study.pascal.workloads import Asked, chats, lengths_of
 from paceline.synthesis import Quantiles
 
 MANY = 200_000
@@ -62,13 +62,13 @@ def test_the_tables_are_alpacaevals_quantiles(
 
 
 def test_more_requests_continue_the_same_ones() -> None:
-    few, many = (drawn(chats("alpacaeval"), requests=n, seed=4).frame for n in (200, 500))
+    few, many = (Asked(workload=chats("alpacaeval"), requests=n).draw(4).frame for n in (200, 500))
     assert many.head(200).equals(few)
 
 
 def test_half_of_the_requests_are_replaced() -> None:
     arena, problems = chats("arena-hard"), chats("problem-solving")
-    mixed = half_replaced(arena, problems, requests=10_000, seed=2).frame
+    mixed = Asked(workload=arena, half=problems, requests=10_000).draw(2).frame
     lengths = [lengths_of(each, 10_000, 2) for each in (arena, problems)]
     columns = ["prompt_tokens", "output_tokens", "reasoning_tokens"]
     mine, theirs = (

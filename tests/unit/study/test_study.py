@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from paceline.errors import ConfigError, ResultError
-from paceline.study import Fact, Facts, Page, Study, Table, Work, as_document, lines, run_study, write_study
+from paceline.study import (
+    Fact,
+    Facts,
+    Page,
+    Stated,
+    Study,
+    Table,
+    Work,
+    as_document,
+    lines,
+    run_study,
+    write_study,
+)
 
 
 def _study() -> Study:
     points = pl.DataFrame({"rate": [1.0, 2.0, 1.0], "share": [1.0, 0.5, 0.9], "policy": ["a", "a", "paper"]})
+    picture = lines(points, x="rate", y="share", by="policy", marks=("paper",))
     return Study(
         name="toy",
         title="A toy",
-        source="Nobody, Nowhere.",
+        source="A paper.",
         pages=(
             Page(
                 name="first",
@@ -28,7 +42,7 @@ def _study() -> Study:
                     Table(
                         name="rows",
                         caption="Rows",
-                        frame=pl.DataFrame({"who": ["x|y", "z"], "share": [0.123, None]}),
+                        frame=pl.DataFrame({"policy": ["x|y", "z"], "share": [0.123, None]}),
                         formats={"share": ".1%"},
                     ),
                     Facts(
@@ -39,7 +53,7 @@ def _study() -> Study:
                             Fact(name="slope", ours=1.0, kind="fitted"),
                         ),
                     ),
-                    lines("picture", "A picture", points, x="rate", y="share", by="policy", marks=("paper",)),
+                    replace(picture, name="picture", caption="A picture"),
                 ),
             ),
         ),
@@ -94,10 +108,27 @@ def test_an_unknown_study_is_refused_with_what_there_is() -> None:
         run_study("layerd-prefill")
 
 
-def test_progress_never_says_that_more_is_done_than_there_is() -> None:
-    said: list[tuple[str, float, float]] = []
-    work = Work(report=lambda *words: said.append(words))
-    work.plan(1.0)
-    work.done("one")
-    work.done("one more")
-    assert said == [("one", 1.0, 1.0), ("one more", 2.0, 2.0)]
+def test_tables_are_found_by_name_facts_among_them() -> None:
+    tables = _study().tables()
+    assert list(tables) == ["rows", "facts"]
+    assert tables["facts"].cells()[0] == ["mean", "s", "2", "2.2", "+10.0%", "predicted", ""]
+
+
+def test_a_fact_holds_up_to_its_bound_on_either_side() -> None:
+    stated = Stated(name="mean", value=4.0, unit="s", where="Table 1")
+    off = {ours: Fact.compare(stated, ours, "predicted", within=0.25).holds for ours in (2.9, 3.0, 5.0, 5.1)}
+    assert off == {2.9: False, 3.0: True, 5.0: True, 5.1: False}
+    assert Fact.compare(stated, 9.0, "predicted").holds is None
+    assert Fact.compare(Stated(name="mean", value=None), 9.0, "predicted", within=0.1).holds is None
+
+
+def test_a_fact_has_the_papers_name_unit_and_notes_in_order() -> None:
+    stated = Stated(name="mean", value=4.0, unit="ms", where="Table 1")
+    fact = Fact.compare(stated, 5.0, "fitted", notes=("one", "", "two"))
+    assert fact == Fact(name="mean", ours=5.0, kind="fitted", paper=4.0, unit="ms", note="one; two")
+    assert Fact.compare(stated, 5.0, "fitted", name="other").name == "other"
+
+
+def test_a_number_of_workers_below_one_is_refused() -> None:
+    with pytest.raises(ConfigError, match="workers must be 1 or more, was 0"):
+        Work(workers=0)

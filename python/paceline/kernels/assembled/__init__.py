@@ -41,8 +41,8 @@ def assemble(
     gpu
         As the database calls it: ``h100_sxm``, ``rtx_pro_6000_server``.
     backend, version
-        Whose kernels; None: the newest version with both matrix multiplications and attention. A table that
-        the version lacks is the newest older one.
+        The version of the kernels; None: the newest with both matrix multiplications and attention. A table
+        that the version lacks is the newest older one.
     tensor_parallel
         Ranks that the model is split over.
     data_parallel

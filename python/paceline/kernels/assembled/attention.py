@@ -38,7 +38,7 @@ class Attention:
 
 
 def grouped(rank: Rank) -> Attention:
-    """Return attention of a model whose heads share keys and values in groups."""
+    """Return the attention of a model with grouped queries."""
     model = rank.model
     hidden, head = model.hidden_size, model.head_dim
     query, key = model.heads // rank.ranks * head, model.kv_heads_per_rank(rank.ranks) * head

@@ -25,7 +25,7 @@ _FP8 = ("fp8_block", "fp8")
 
 @dataclass(slots=False, kw_only=True, eq=False)
 class Rank:
-    """What is asked of the database: whose kernels, and of which share of a model.
+    """A query of the database: the kernels of which GPU and engine, and of which share of a model.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class Rank:
         }
 
     def multiplication(self, inputs: int, outputs: int, dtype: str | None = None) -> Curve:
-        """Return a matrix multiplication over its rows, in the model's type of weights unless told.
+        """Return a matrix multiplication over its rows, in the model's type of weights by default.
 
         Between measured widths lines are drawn, first over the outputs and then over the inputs.
         """
@@ -165,7 +165,7 @@ def pick_kernel(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _around(points: list[int], at: int) -> list[int]:
-    """Return the two points that a place lies between, or goes on from past the last."""
+    """Return the two points around a place; beyond the last point, the last two."""
     above = next((i for i, point in enumerate(points) if point >= at), len(points) - 1)
     if points[above] == at or len(points) == 1:
         return [points[above]]

@@ -1,4 +1,4 @@
-"""What can be read off requests, instances and objectives: names, kinds and meanings."""
+"""The fields of requests, instances and objectives that expressions can read: names, kinds, meanings."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from paceline.policy.expressions.kinds import Kind
 __all__ = ["FIELDS", "Meaning", "define", "meaning_of"]
 
 Takes = Literal["nothing", "request", "class"]
-"""What stands in parentheses behind a field's name."""
+"""What a field is called with, in parentheses behind its name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """A field.
+    """The declaration of a field.
 
     Attributes
     ----------
     space
-        Whose field it is: ``req``, ``inst``, ``slo`` or ``oracle``.
+        The namespace of the field: ``req``, ``inst``, ``slo`` or ``oracle``.
     name
         Its name in expressions.
     wire
-        The engine's name of it, without what comes before the point.
+        The engine's name of it, without the namespace.
     kind
-        What it stands for.
+        The kind of its value.
     unit
         ``s``, ``tokens``, ``blocks`` and so on; empty where there is none.
     text
-        What it means.
+        Its meaning, in a sentence.
     drifts
         Whether it changes with time or tokens, so that a queue key made of it
-        must say how often it is looked at.
+        needs a `Refresh`.
     takes
         What it is called with; a field that takes the request depends on it.
     """
@@ -49,14 +49,14 @@ class Meaning:
 
 
 FIELDS: dict[tuple[str, str], Meaning] = {}
-"""All fields by space and name, in the order in which they are documented."""
+"""All fields by namespace and name, in the order in which they are documented."""
 
 
 def define(meaning: Meaning) -> None:
-    """Enter a field."""
+    """Add the declaration of a field."""
     FIELDS[meaning.space, meaning.name] = meaning
 
 
 def meaning_of(space: str, name: str) -> Meaning:
-    """Return what a field means; ``inst.here`` and ``inst.there`` have the fields of ``inst``."""
+    """Return the declaration of a field; ``inst.here`` and ``inst.there`` have the fields of ``inst``."""
     return FIELDS[space.partition(".")[0], name]

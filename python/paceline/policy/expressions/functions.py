@@ -1,4 +1,4 @@
-"""What expressions can do that operators cannot say."""
+"""Functions of expressions for which Python has no operator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def maximum(*operands: Operand) -> Expr:
 
 @typed(PolicyError)
 def where(condition: Operand, then: Operand, otherwise: Operand) -> Expr:
-    """Return one of two values: the first where a condition holds."""
+    """Return the first of two values where a condition holds, the second elsewhere."""
     return op("if", condition, then, otherwise)
 
 

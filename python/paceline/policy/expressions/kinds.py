@@ -1,4 +1,4 @@
-"""What an expression can stand for."""
+"""The kinds of values that expressions have."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal
 __all__ = ["LABELS", "PHASES", "Kind", "named"]
 
 Kind = Literal["number", "truth", "phase", "tenant", "role", "text"]
-"""A number, a yes or no, one of three kinds of label, or the text that a label is compared with."""
+"""A number, a condition, one of three kinds of name, or the text that a name is compared with."""
 
 LABELS: dict[Kind, str] = {
     "phase": 'compares with "prefill", "reasoning" or "answering"',
     "tenant": "compares with the name of a tenant",
     "role": "compares with the name of a pool",
 }
-"""Kinds that are names, and what each of them is good for."""
+"""Kinds that are names, and what each can be compared with."""
 
 PHASES = ("prefill", "reasoning", "answering")
-"""Phases of a request in order: no token yet, not through with reasoning, answering."""
+"""Phases of a request in order: before its first token, before its last reasoning token, answering."""
 
 _NAMES: dict[Kind, str] = {"number": "a number", "truth": "a condition (true or false)", "text": "a string"}
 

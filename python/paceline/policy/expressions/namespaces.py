@@ -1,4 +1,4 @@
-"""`req`, `inst`, `slo`, `oracle` and `cluster`: where expressions begin."""
+"""The namespaces `req`, `inst`, `slo`, `oracle` and `cluster`, which declare the fields of expressions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Cluster", "Namespace", "UnknownField", "cluster", "inst", "oracle", 
 
 
 class UnknownField(PolicyError, AttributeError):
-    """There is no field of that name."""
+    """An unknown field."""
 
 
 class Namespace:
-    """Something that has fields."""
+    """The base of namespaces, which have fields."""
 
     __slots__ = ("_space",)
 
@@ -30,7 +30,7 @@ class Namespace:
     def __repr__(self) -> str:
         return self._space
 
-    if not TYPE_CHECKING:  # a type checker shall see only the fields that there are
+    if not TYPE_CHECKING:  # a type checker sees only the declared fields
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("_"):
@@ -43,7 +43,7 @@ class Namespace:
 
 
 class _Described:
-    """Enters what it describes among the fields."""
+    """A descriptor that declares a field."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class _OfRequest(_Described):
 
 
 class _Asked:
-    """What `inst.fits` is before it is given the request."""
+    """The value of `inst.fits`, which must be called with the request."""
 
     __slots__ = ("_field",)
 
@@ -107,7 +107,7 @@ class _Asked:
     def __repr__(self) -> str:
         return f"{self._field.space}.{self._field.name} takes the request: {self._field!r}"
 
-    if not TYPE_CHECKING:  # what is an error anyway shall say what would be right
+    if not TYPE_CHECKING:  # operators without the call are an error, which says what would be right
 
         def _refused(self, *_: object) -> NoReturn:
             raise PolicyError(repr(self))
@@ -119,7 +119,7 @@ class _Asked:
 
 
 class _OfClass(_Described):
-    """A field of an instance that is asked for a class of its scheduler."""
+    """A field of an instance that depends on a class of its scheduler."""
 
     takes: Takes = "class"
 
@@ -128,7 +128,7 @@ class _OfClass(_Described):
 
 
 class _AskedClass:
-    """What `inst.requests_in` is before it is given a class."""
+    """The value of `inst.requests_in`, which must be called with the name of a class."""
 
     __slots__ = ("_name", "_space")
 
@@ -142,40 +142,40 @@ class _AskedClass:
 
 
 class Request(Namespace):
-    """A request as its scheduler or router sees it."""
+    """The fields of a request that its scheduler and router can see."""
 
     space = "req"
 
-    arrival = _Plain("When it arrived.", wire="arrival_s", unit="s")
-    age = _Plain("Time since it arrived.", wire="age_s", unit="s", drifts=True)
+    arrival = _Plain("Time of its arrival.", wire="arrival_s", unit="s")
+    age = _Plain("Time since its arrival.", wire="age_s", unit="s", drifts=True)
     waiting_time = _Plain(
-        "Time since it last stopped running, or else since it arrived or landed; 0 while it runs.",
+        "Time since its last preemption, else since its arrival or migration here; 0 while it runs.",
         wire="waiting_s",
         unit="s",
         drifts=True,
     )
-    idle_steps = _Plain("The same, in steps that its instance took.", unit="steps", drifts=True)
+    idle_steps = _Plain("The same, in steps of its instance.", unit="steps", drifts=True)
     attained_time = _Plain("Time that it has run so far.", wire="attained_s", unit="s", drifts=True)
-    joined = _Plain("When it entered its class.", wire="joined_s", unit="s")
+    joined = _Plain("Time at which it entered its class.", wire="joined_s", unit="s")
     prompt_tokens = _Plain("Length of its prompt.", unit="tokens")
-    generated_tokens = _Plain("Tokens it has yielded so far.", unit="tokens", drifts=True)
-    context_tokens = _Plain("Prompt and yielded tokens together.", unit="tokens", drifts=True)
-    kv_tokens = _Plain("Tokens whose keys and values are kept, on GPU or CPU.", unit="tokens", drifts=True)
+    generated_tokens = _Plain("Output tokens generated so far.", unit="tokens", drifts=True)
+    context_tokens = _Plain("Prompt and generated tokens together.", unit="tokens", drifts=True)
+    kv_tokens = _Plain("Tokens of its KV that are kept, on GPU or CPU.", unit="tokens", drifts=True)
     blocks = _Plain(
-        "KV blocks it holds if it runs, else those that it takes to let it in.", unit="blocks", drifts=True
+        "KV blocks it holds if it runs, else the blocks that its admission needs.", unit="blocks", drifts=True
     )
     phase = _Plain(
-        "Its phase: prefill (no token yet), reasoning, or answering. Having to compute a prefix again does "
-        "not set it back.",
+        "Its phase: prefill (no token yet), reasoning, or answering. Recomputing its KV after a preemption "
+        "does not change it.",
         kind="phase",
     )
     priority = _Plain("The trace's column; smaller comes first.")
     score = _Plain("The trace's column.")
     tenant = _Plain("The trace's column.", kind="tenant")
-    quanta = _Plain("Whole quanta it has yielded since it entered its class.", unit="quanta")
-    preemptions = _Plain("Times it was put out of the batch.")
+    quanta = _Plain("Whole quanta of tokens generated since it entered its class.", unit="quanta")
+    preemptions = _Plain("Times it was preempted.")
     slack = _Plain(
-        "Time until its pacer runs dry; negative where the user waits, 1e18 where it does not answer.",
+        "Time until its pacer runs dry; negative if the user waits, 1e18 if it does not answer.",
         wire="slack_s",
         unit="s",
         drifts=True,
@@ -183,16 +183,16 @@ class Request(Namespace):
     prefill_time = _Plain(
         "Predicted time of its prompt alone in a step of its instance.", wire="prefill_s", unit="s"
     )
-    running = _Plain("Whether it has a place in the batch.", kind="truth")
+    running = _Plain("Whether it is in the batch.", kind="truth")
 
 
 class Oracle(Namespace):
-    """What no real scheduler knows of a request; a result says when its policy looked."""
+    """What no real scheduler knows of a request; the result of a policy that reads it says so."""
 
     space = "oracle"
 
-    output_tokens = _Plain("Tokens it will have yielded in the end.", unit="tokens")
-    remaining_tokens = _Plain("Tokens it has yet to yield.", unit="tokens", drifts=True)
+    output_tokens = _Plain("Output tokens in all.", unit="tokens")
+    remaining_tokens = _Plain("Output tokens not yet generated.", unit="tokens", drifts=True)
     reasoning_tokens = _Plain("Tokens of its output that are reasoning.", unit="tokens")
 
 
@@ -208,53 +208,54 @@ class Objectives(Namespace):
 
 
 class Instance(Namespace):
-    """An instance, as of its last finished step."""
+    """The fields of an instance.
+
+    Tokens are as of its last finished step; places, queues and blocks are as of now.
+    """
 
     space = "inst"
 
-    kv_tokens = _Plain("Tokens whose keys and values it keeps, on GPU and CPU.", unit="tokens")
-    gpu_kv_tokens = _Plain("Those on the GPU.", unit="tokens")
-    cpu_kv_tokens = _Plain("Those swapped out to the CPU.", unit="tokens")
-    free_blocks = _Plain("KV blocks that are free.", unit="blocks")
-    total_blocks = _Plain("KV blocks there are.", unit="blocks")
+    kv_tokens = _Plain("Tokens of KV it keeps, on GPU and CPU.", unit="tokens")
+    gpu_kv_tokens = _Plain("Tokens of KV on the GPU.", unit="tokens")
+    cpu_kv_tokens = _Plain("Tokens of KV swapped out to the CPU.", unit="tokens")
+    free_blocks = _Plain("Free KV blocks.", unit="blocks")
+    total_blocks = _Plain("All KV blocks.", unit="blocks")
     block_tokens = _Plain("Tokens in a KV block.", unit="tokens")
-    free_cpu_blocks = _Plain("Blocks free in the CPU's pool.", unit="blocks")
-    kv_usage = _Plain("Used blocks over all, 0 to 1.")
-    fits = _OfRequest("Whether the request's blocks are free.", kind="truth")
-    running = _Plain("Requests with a place in the batch.", unit="requests")
+    free_cpu_blocks = _Plain("Free blocks of the CPU's memory for swapping.", unit="blocks")
+    kv_usage = _Plain("Used blocks over all blocks, 0 to 1.")
+    fits = _OfRequest("Whether as many blocks are free as the request needs.", kind="truth")
+    running = _Plain("Requests in the batch.", unit="requests")
     waiting = _Plain("Requests queued: new or preempted, not swapped out.", unit="requests")
     swapped = _Plain("Requests swapped out.", unit="requests")
     requests = _Plain("Unfinished requests.", unit="requests")
     reasoning_requests = _Plain("Unfinished requests in prefill or reasoning.", unit="requests")
     answering_requests = _Plain("Unfinished requests that answer.", unit="requests")
     fresh_answering_requests = _Plain(
-        "Those of them that have not used up their first quantum.", unit="requests"
+        "Unfinished requests that answer and have not used up their first quantum.", unit="requests"
     )
     requests_in = _OfClass(
         "Unfinished requests in a class of the scheduler.", wire="class_requests", unit="requests"
     )
-    answering_on_pace = _Plain(
-        "Whether each request that answers there still has something in its pacer.", kind="truth"
-    )
-    running_tokens = _Plain("Prompt and yielded tokens of those in the batch.", unit="tokens")
-    outstanding_tokens = _Plain("Prompt and yielded tokens of all its unfinished requests.", unit="tokens")
+    answering_on_pace = _Plain("Whether every answering request has tokens left in its pacer.", kind="truth")
+    running_tokens = _Plain("Prompt and generated tokens of the requests in the batch.", unit="tokens")
+    outstanding_tokens = _Plain("Prompt and generated tokens of all unfinished requests.", unit="tokens")
     mean_token_interval = _Plain(
-        "Mean gap between the ends of its last 64 steps that decoded; 0 before there are any.",
+        "Mean gap between the ends of its last 64 steps with decodes; 0 before the first.",
         wire="mean_token_interval_s",
         unit="s",
     )
     prefill_delay = _Plain(
-        "Predicted time of the prompts there that are not through, one after the other.",
+        "Predicted time of all unfinished prompts, one after the other.",
         wire="prefill_delay_s",
         unit="s",
     )
     prefill_time = _OfRequest(
-        "Predicted time of the request's prompt alone in a step there.", wire="prefill_s", unit="s"
+        "Predicted time of the request's prompt alone in a step.", wire="prefill_s", unit="s"
     )
-    waiting_blocks = _Plain("Blocks that all who queue would take.", unit="blocks")
-    head_blocks = _Plain("Blocks that the first who queues would take.", unit="blocks")
-    role = _Plain("The pool it is in.", kind="role")
-    prefix_tokens = _OfRequest("Tokens of the request's prompt that are cached there.", unit="tokens")
+    waiting_blocks = _Plain("Blocks that the admission of all queued requests needs.", unit="blocks")
+    head_blocks = _Plain("Blocks that the admission of the head of the queue needs.", unit="blocks")
+    role = _Plain("Its pool.", kind="role")
+    prefix_tokens = _OfRequest("Tokens of the request's prompt in its prefix cache.", unit="tokens")
     index = _Plain("Its place in the cluster, from 0.")
 
     def in_pool(self, *pools: str) -> Expr:
@@ -268,7 +269,7 @@ class Instance(Namespace):
 
 
 class Candidate(Instance):
-    """The instance that a rule looks at; `here` and `there` are those before and after a move."""
+    """The candidate of a rule; `here` and `there` are the instances before and after a migration."""
 
     @property
     def here(self) -> Instance:
@@ -282,7 +283,7 @@ class Candidate(Instance):
 
 
 class Cluster(Namespace):
-    """All instances together, or those of some pools."""
+    """All instances of the cluster, or the instances of some pools."""
 
     def mean(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
         """Return the mean of a number over instances."""
@@ -301,7 +302,7 @@ class Cluster(Namespace):
         return _over("sum", of, within)
 
     def count(self, of: Expr | bool = True, *, within: str | Sequence[str] | None = None) -> Expr:
-        """Return for how many instances a condition holds; without one, how many there are."""
+        """Return the number of instances for which a condition holds; without one, of all instances."""
         return _over("count", of, within)
 
     def any(self, of: Expr, *, within: str | Sequence[str] | None = None) -> Expr:
@@ -321,10 +322,10 @@ def _over(over: Reduction, of: Expr | bool, within: str | Sequence[str] | None) 
         raise PolicyError(f"cluster.{over}() takes {wanted}, was {inner!r}")
     for part in inner.walk():
         if isinstance(part, Over):
-            raise PolicyError(f"cluster.{over}() must not hold another of its kind, was {part!r}")
+            raise PolicyError(f"cluster.{over}() must not hold another aggregate, was {part!r}")
         if isinstance(part, Field) and part.space in ("inst.here", "inst.there"):
             plain = repr(part).replace(part.space, "inst", 1)
-            raise PolicyError(f"cluster.{over}() looks at each instance as inst: {plain}, not {part!r}")
+            raise PolicyError(f"cluster.{over}() reads each instance as inst: {plain}, not {part!r}")
     return Over(over, inner, pools(within))
 
 
@@ -342,10 +343,10 @@ def pools(within: str | Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 req = Request("req")
-"""The request that is ranked, routed or moved."""
+"""The request that is ranked, routed or migrated."""
 
 inst = Candidate("inst")
-"""The instance that a rule looks at."""
+"""The candidate of a rule."""
 
 oracle = Oracle("oracle")
 """What no real scheduler knows of the request."""

@@ -1,4 +1,4 @@
-"""Expressions and rules as text: printed in Python's syntax, and read from it without running any."""
+"""Expressions and rules read from text in Python's syntax; nothing in the text is run."""
 
 from __future__ import annotations
 
@@ -10,53 +10,10 @@ from typing import Any, NoReturn
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.expressions import functions, namespaces
-from paceline.policy.expressions.fields import meaning_of
-from paceline.policy.expressions.tree import COMPARISONS, Const, Expr, Field, Op, Over, lift
+from paceline.policy.expressions.tree import Expr, lift
 from paceline.policy.limits import MOST_CHARACTERS, MOST_LEVELS
 
-__all__ = ["evaluate", "parse", "show"]
-
-_BINARY = {"or": ("|", 2), "and": ("&", 3), "add": ("+", 4), "sub": ("-", 4)} | {
-    name: (sign, 5) for name, sign in (("mul", "*"), ("div", "/"), ("floordiv", "//"))
-}
-_UNARY = {"neg": "-", "not": "~"}
-_CALLS = {"min": "minimum", "max": "maximum", "if": "where", "abs": "abs", "ilog2": "ilog2"}
-_COMPARED, _TIGHT = 1, 6
-
-
-def show(expression: Expr, least: int = 0) -> str:
-    """Write an expression; in parentheses where it binds less than `least`."""
-    text, binds = _shown(expression)
-    return f"({text})" if binds < least else text
-
-
-def _shown(expression: Expr) -> tuple[str, int]:
-    if isinstance(expression, Const):
-        return repr(expression.value), _TIGHT + 1
-    if isinstance(expression, Field):
-        takes = meaning_of(expression.space, expression.name).takes
-        given = {"nothing": "", "request": "(req)", "class": f"({expression.argument!r})"}[takes]
-        return f"{expression.space}.{expression.name}{given}", _TIGHT + 1
-    if isinstance(expression, Over):
-        given = "" if expression.of.same(Const(True)) and expression.over == "count" else show(expression.of)
-        within = "" if expression.within is None else f"within={_one_or_many(expression.within)}"
-        return f"cluster.{expression.over}({', '.join(filter(None, (given, within)))})", _TIGHT + 1
-    assert isinstance(expression, Op)
-    name, args = expression.op, expression.args
-    if name in COMPARISONS:
-        left, right = (show(arg, _COMPARED + 1) for arg in args)
-        return f"{left} {COMPARISONS[name]} {right}", _COMPARED
-    if name in _BINARY:
-        sign, binds = _BINARY[name]
-        return f" {sign} ".join([show(args[0], binds), *(show(arg, binds + 1) for arg in args[1:])]), binds
-    if name in _UNARY:
-        return f"{_UNARY[name]}{show(args[0], _TIGHT)}", _TIGHT
-    return f"{_CALLS[name]}({', '.join(show(arg) for arg in args)})", _TIGHT + 1
-
-
-def _one_or_many(names: tuple[str, ...]) -> str:
-    return repr(names[0]) if len(names) == 1 else repr(names)
-
+__all__ = ["NAMES", "evaluate", "parse"]
 
 NAMES: Mapping[str, Any] = {
     "req": namespaces.req,
@@ -70,7 +27,7 @@ NAMES: Mapping[str, Any] = {
     "ilog2": functions.ilog2,
     "abs": functions.absolute,
 }
-"""What an expression's text may name."""
+"""The names that the text of an expression may use."""
 
 _INFIX: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -92,14 +49,14 @@ def parse(text: str, what: str = "an expression") -> Expr:
     Parameters
     ----------
     text
-        What `show` wrote, or the like by hand.
+        What `repr` gave of an expression, or the like by hand.
     what
         Names it in an error.
 
     Raises
     ------
     PolicyError
-        If it is not an expression, or one that makes no sense.
+        If it is not an expression, or joins values of the wrong kinds.
 
     Examples
     --------
@@ -114,7 +71,7 @@ def parse(text: str, what: str = "an expression") -> Expr:
 
 
 def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type, ...] = ()) -> Any:  # noqa: ANN401
-    """Work out what a text stands for, given what it may name.
+    """Return the value that a text stands for, given the names that it may use.
 
     Parameters
     ----------
@@ -123,14 +80,14 @@ def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type
     what
         Names it in an error.
     names
-        What the text may name.
+        The names that the text may use, with their values.
     methods
-        Types whose public methods it may call, beside those of `req` and its kin.
+        Types with public methods that it may call, beside the namespaces.
 
     Raises
     ------
     PolicyError
-        If it holds anything else.
+        If the text holds anything else.
     """
     if len(text) > MOST_CHARACTERS:
         raise PolicyError(f"{what} must have at most {MOST_CHARACTERS} characters, had {len(text)}")
@@ -148,12 +105,12 @@ def evaluate(text: str, what: str, names: Mapping[str, Any], methods: tuple[type
 
 
 def _short(text: str) -> str:
-    """Write a text for a message, cut where it is long."""
+    """Return a text for a message, cut if it is long."""
     return repr(text) if len(text) <= 500 else f"{text[:500]!r} and {len(text) - 500} characters more"
 
 
 class _Reader:
-    """Turns a syntax tree into what it stands for."""
+    """Turns a syntax tree into the value that it stands for."""
 
     def __init__(self, names: Mapping[str, Any], owners: tuple[type, ...]) -> None:
         self._names, self._owners = names, owners

@@ -1,4 +1,4 @@
-"""The trees that expressions are: immutable, typed as they are built, compared by structure."""
+"""Expressions as trees: immutable, type-checked when they are built, compared by structure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from paceline._check import said
 from paceline.errors import PolicyError
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import LABELS, PHASES, Kind, named
+from paceline.policy.expressions.syntax import BINARY, CALLS, COMPARED, COMPARISONS, TIGHT, UNARY, Written
 from paceline.policy.limits import MOST_LEVELS, MOST_PARTS
 
 __all__ = [
     "CHAINS",
-    "COMPARISONS",
     "Const",
     "Expr",
     "Field",
@@ -33,13 +33,10 @@ Operator = Literal[
     "add", "sub", "mul", "div", "floordiv", "min", "max", "neg", "abs", "ilog2",
     "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not", "if",
 ]  # fmt: skip
-"""What an expression can do, by the engine's names."""
+"""The operators of expressions, by the engine's names."""
 
 Reduction = Literal["mean", "min", "max", "sum", "count", "any", "all"]
-"""What can be said of many instances at once."""
-
-COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-"""Operators that give true or false from two values, with their signs."""
+"""How the values of many instances become one."""
 
 CHAINS: frozenset[Operator] = frozenset(("add", "mul", "and", "or"))
 """Operators that take two or more operands, from left to right."""
@@ -51,18 +48,18 @@ _ADVICE = (
 
 
 class Expr(ABC):
-    """A value that the engine works out again and again during a replay.
+    """A value that the engine evaluates during a replay.
 
     Expressions are built from `req`, `inst`, `slo`, `oracle` and `cluster` with
     ``+ - * / //``, comparisons, ``& | ~``, `minimum`, `maximum`, `where`,
-    `ilog2` and `abs`. ``==`` builds a comparison too: `same` is what asks
-    whether two expressions are equal.
+    `ilog2` and `abs`. ``==`` builds a comparison too; `same` says whether two
+    expressions are equal.
 
     Raises
     ------
     PolicyError
-        If what is put together makes no sense, such as a string compared with
-        a number, has more than 1,000 parts, or is nested in more than 100 levels
+        If operands are of the wrong kinds, such as a string compared with a
+        number, or the expression has more than 1,000 parts or more than 100 levels
         (see `paceline.policy.limits`).
 
     Examples
@@ -77,34 +74,39 @@ class Expr(ABC):
     @property
     @abstractmethod
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of directly."""
+        """The operands of this expression."""
         return ()
 
     @property
     def size(self) -> int:
-        """Fields, constants and operators in it, each as often as it stands there."""
+        """Fields, constants and operators in it, each as often as it is used."""
         return 1
 
     @property
     def levels(self) -> int:
-        """How deeply it is nested; 1 for a field or a constant."""
+        """The depth of its nesting; 1 for a field or a constant."""
         return 1
 
     @property
     @abstractmethod
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
+
+    @property
+    @abstractmethod
+    def written(self) -> Written:
+        """The expression in Python's syntax, as `paceline.policy.expressions.text` reads it back."""
 
     def same(self, other: object) -> bool:
         """Whether another expression has the same structure."""
         return isinstance(other, Expr) and self.key == other.key
 
     def walk(self) -> Iterator[Expr]:
-        """Yield this expression and all within it."""
+        """Yield this expression and all expressions within it."""
         yield self
         for part in self.parts:
             yield from part.walk()
@@ -113,9 +115,7 @@ class Expr(ABC):
         return hash(self.key)
 
     def __repr__(self) -> str:
-        from paceline.policy.expressions.text import show
-
-        return show(self)
+        return self.written.text
 
     def __bool__(self) -> bool:
         raise PolicyError(_ADVICE.format(self))
@@ -191,31 +191,36 @@ class Expr(ABC):
 
 
 Operand = Expr | float | str
-"""What an operator takes beside an expression."""
+"""What an operator takes: an expression, a number or a string."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Const(Expr):
-    """A value that never changes."""
+    """A constant."""
 
     value: float | str
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         if isinstance(self.value, str):
             return "text"
         return "truth" if isinstance(self.value, bool) else "number"
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return ("const", self.kind, self.value)
+
+    @property
+    def written(self) -> Written:
+        """The value as Python writes it."""
+        return Written(repr(self.value), TIGHT + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field(Expr):
-    """Something to be read off a request, an instance or an objective."""
+    """A field of a request, an instance or an objective."""
 
     space: str
     name: str
@@ -223,18 +228,25 @@ class Field(Expr):
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         return meaning_of(self.space, self.name).kind
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return ("field", self.space, self.name, self.argument)
+
+    @property
+    def written(self) -> Written:
+        """The field behind its namespace, with what it is called with."""
+        takes = meaning_of(self.space, self.name).takes
+        given = {"nothing": "", "request": "(req)", "class": f"({self.argument!r})"}[takes]
+        return Written(f"{self.space}.{self.name}{given}", TIGHT + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Op(Expr):
-    """An operator and what it is applied to."""
+    """An operator and its operands."""
 
     op: Operator
     args: tuple[Expr, ...]
@@ -245,35 +257,50 @@ class Op(Expr):
 
     @property
     def size(self) -> int:
-        """Fields, constants and operators in it, each as often as it stands there."""
+        """Fields, constants and operators in it, each as often as it is used."""
         return self._extent[0]
 
     @property
     def levels(self) -> int:
-        """How deeply it is nested."""
+        """The depth of its nesting."""
         return self._extent[1]
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         if self.op == "if":
             return self.args[1].kind
         return "truth" if self.op in COMPARISONS or self.op in ("and", "or", "not") else "number"
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of directly."""
+        """The operands of this expression."""
         return self.args
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return (self.op, *(part.key for part in self.args))
+
+    @property
+    def written(self) -> Written:
+        """The operands with a sign between them or before them, or in a call."""
+        name, args = self.op, [arg.written for arg in self.args]
+        if name in COMPARISONS:
+            left, right = (arg.within(COMPARED + 1) for arg in args)
+            return Written(f"{left} {COMPARISONS[name]} {right}", COMPARED)
+        if name in BINARY:
+            sign, binds = BINARY[name]
+            operands = [args[0].within(binds), *(arg.within(binds + 1) for arg in args[1:])]
+            return Written(f" {sign} ".join(operands), binds)
+        if name in UNARY:
+            return Written(f"{UNARY[name]}{args[0].within(TIGHT)}", TIGHT)
+        return Written(f"{CALLS[name]}({', '.join(arg.text for arg in args)})", TIGHT + 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Over(Expr):
-    """One value from many instances: all of them, or those of some pools."""
+    """An aggregate over all instances, or over the instances of some pools."""
 
     over: Reduction
     of: Expr
@@ -285,38 +312,46 @@ class Over(Expr):
 
     @property
     def size(self) -> int:
-        """Fields, constants and operators in it, each as often as it stands there."""
+        """Fields, constants and operators in it, each as often as it is used."""
         return self._extent[0]
 
     @property
     def levels(self) -> int:
-        """How deeply it is nested."""
+        """The depth of its nesting."""
         return self._extent[1]
 
     @property
     def kind(self) -> Kind:
-        """What the expression stands for."""
+        """The kind of the expression's value."""
         return "truth" if self.over in ("any", "all") else "number"
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        """The expressions that this one is made of directly."""
+        """The operands of this expression."""
         return (self.of,)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Plain values that are equal where the expressions are."""
+        """Plain values that are equal if the expressions are."""
         return (f"over {self.over}", self.within, self.of.key)
+
+    @property
+    def written(self) -> Written:
+        """A call of a method of `cluster`."""
+        given = "" if self.of.same(Const(True)) and self.over == "count" else self.of.written.text
+        names = self.within or ()
+        pools = "" if not names else f"within={repr(names[0]) if len(names) == 1 else repr(names)}"
+        return Written(f"cluster.{self.over}({', '.join(filter(None, (given, pools)))})", TIGHT + 1)
 
 
 def _extent(parts: tuple[Expr, ...]) -> tuple[int, int]:
-    """Return size and levels of an expression made of these, or say that it is too large."""
+    """Return size and levels of an expression with these operands; refuse one that is too large."""
     size = 1 + sum(part.size for part in parts)
     levels = 1 + max((part.levels for part in parts), default=0)
     if size > MOST_PARTS:
         raise PolicyError(
             f"an expression must have at most {MOST_PARTS} parts (fields, constants and operators, each "
-            f"counted wherever it stands), was {size}"
+            f"counted as often as it is used), was {size}"
         )
     if levels > MOST_LEVELS:
         raise PolicyError(f"an expression must be nested in at most {MOST_LEVELS} levels, was {levels}")
@@ -351,7 +386,7 @@ def lift(value: object) -> Expr:
 
 
 def op(name: Operator, *operands: object) -> Expr:
-    """Apply an operator, or say why it cannot be applied.
+    """Return an operator applied to operands.
 
     Raises
     ------
@@ -380,7 +415,7 @@ def op(name: Operator, *operands: object) -> Expr:
             return lift(-args[0].value)  # type: ignore[operator]  # checked to be a number above
     first = args[0]
     if name in CHAINS and isinstance(first, Op) and first.op == name:
-        # (a + b) + c is worked out as a + b + c is, in the same order.
+        # (a + b) + c is evaluated in the same order as a + b + c.
         args = (*first.args, *args[1:])
     return Op(name, args)
 

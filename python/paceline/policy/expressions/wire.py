@@ -1,4 +1,4 @@
-"""Expressions as the engine reads them."""
+"""The wire format of expressions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Names:
     bounds: Mapping[str, float] = field(default_factory=dict)
 
     def code(self, kind: Kind, name: str) -> int:
-        """Return the code of a name, or say what names there are."""
+        """Return the code of a name; refuse an unknown one."""
         known = {"phase": PHASES, "tenant": self.tenants, "role": self.pools}[kind]
         return _index({"phase": "phase", "tenant": "tenant", "role": "pool"}[kind], known, name)
 
@@ -50,15 +50,15 @@ def _index(what: str, known: Sequence[str], name: str) -> int:
 
 
 def to_wire(expression: Expr, names: Names) -> dict[str, Any]:
-    """Spell an expression out for the engine.
+    """Return an expression as the engine reads it.
 
     Raises
     ------
     PolicyError
-        If it names a tenant, pool, class or objective that there is not.
+        If it names an unknown tenant, pool, class or objective.
     """
     if isinstance(expression, Const):
-        assert not isinstance(expression.value, str), "names are told by what they are compared with"
+        assert not isinstance(expression.value, str), "a name is coded by the field that it is compared with"
         return {"const": float(expression.value)}
     if isinstance(expression, Field):
         return _field(expression, names)

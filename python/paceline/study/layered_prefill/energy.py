@@ -2,115 +2,69 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
-from paceline.objectives import SLO
-from paceline.study.layered_prefill import paper
-from paceline.study.layered_prefill.setting import ARXIV, SHAREGPT, Case, Runs, chunked, layered, middle
-from paceline.study.model import Fact, Facts, Page, Table
+from paceline.study.layered_prefill.setting import (
+    ARXIV,
+    PAPER,
+    SHAREGPT,
+    TITLES,
+    Case,
+    Runs,
+    objective,
+    schedulers,
+)
+from paceline.study.model import Fact, Table
+from paceline.study.pages import Content
 
-__all__ = ["page", "plan"]
+__all__ = ["CASES", "page"]
 
 _RATES = {ARXIV: (1.1, 1.3, 1.5, 1.7), SHAREGPT: (3.6, 4.0, 4.4, 4.8)}
-_TITLES = {ARXIV: "arXiv", SHAREGPT: "ShareGPT"}
-_TRACES = 6
 _THRESHOLD = 0.9
-_COLUMNS = ["chunked, mJ/tok", "layered, mJ/tok", "change", "chunked attains", "layered attains"]
+CASES = {
+    (workload, rate, name): Case(workload=workload, rate=rate, policy=policy, traces=6)
+    for workload, rates in _RATES.items()
+    for rate in rates
+    for name, policy in schedulers().items()
+}
 
 
-def _cases(workload: str, rate: float) -> dict[str, Case]:
+def page(runs: Runs) -> dict[str, Content]:
+    """Return energies by rate, and by how much layered prefill lowers them."""
+    rows = [_row(runs, workload, rate) for workload, rates in _RATES.items() for rate in rates]
+    frame = pl.DataFrame(rows)
+    formats = dict.fromkeys(frame.columns[2:4], ".1f") | dict.fromkeys(frame.columns[5:], ".0%")
     return {
-        name: Case(workload=workload, rate=rate, policy=policy, traces=_TRACES)
-        for name, policy in (("chunked", chunked()), ("layered", layered(48)))
+        "energy": Table(frame, formats | {"change": "+.0%"}),
+        "energy-held": [_saved(frame, TITLES[workload]) for workload in _RATES],
     }
 
 
-def plan(runs: Runs) -> None:
-    """Announce the replays: those of Figure 3."""
-    for workload, rates in _RATES.items():
-        for rate in rates:
-            runs.plan(*_cases(workload, rate).values())
-
-
-def page(runs: Runs) -> Page:
-    """Make the page."""
-    rows = []
-    for workload, rates in _RATES.items():
-        ttft, itl = paper.OBJECTIVES["qwen", workload]
-        slo = SLO(ttft=ttft, itl=itl)
-        for rate in rates:
-            cases = _cases(workload, rate)
-            mj = {name: 1e3 * middle(runs.served(case), "energy") for name, case in cases.items()}
-            shares = {
-                name: float(np.mean([result.attainment(slo) for result in runs.results(case)]))
-                for name, case in cases.items()
-            }
-            rows.append(
-                (
-                    _TITLES[workload],
-                    rate,
-                    mj["chunked"],
-                    mj["layered"],
-                    mj["layered"] / mj["chunked"] - 1,
-                    shares["chunked"],
-                    shares["layered"],
-                )
-            )
-    frame = pl.DataFrame(rows, schema=["workload", "rate, req/s", *_COLUMNS], orient="row")
-    return Page(
-        name="energy",
-        title="Energy a token",
-        parts=(
-            (
-                "Joules of both GPUs over tokens of prompt and output. One number is fitted to the "
-                "energies of Table 2, the watts of a busy GPU that no byte or FLOP explains; the energies "
-                "of bytes and FLOPs are the catalog's. The paper's section on energy is left out of the "
-                "copy that this was written from; its abstract says up to 22% less, at rates of each "
-                "scheduler's own."
-            ),
-            Table(
-                name="energy",
-                caption="Energy a token of Qwen at the same rates (predicted)",
-                frame=frame,
-                formats={
-                    "chunked, mJ/tok": ".1f",
-                    "layered, mJ/tok": ".1f",
-                    "change": "+.0%",
-                    "chunked attains": ".0%",
-                    "layered attains": ".0%",
-                },
-            ),
-            Facts(
-                name="energy-held",
-                caption=(
-                    "By how much layered prefill lowers it, each scheduler at the highest of these rates at "
-                    "which 90% of requests are within objectives (predicted)"
-                ),
-                facts=tuple(_saved(frame, workload) for workload in _TITLES.values()),
-            ),
-        ),
-    )
+def _row(runs: Runs, workload: str, rate: float) -> dict[str, object]:
+    chunks, groups = (CASES[workload, rate, name] for name in ("chunked", "layered"))
+    mj = [runs.middle(case, "energy") for case in (chunks, groups)]
+    slo = objective("qwen", workload)
+    return {
+        "workload": TITLES[workload],
+        "rate, req/s": rate,
+        "chunked, mJ/tok": mj[0],
+        "layered, mJ/tok": mj[1],
+        "change": mj[1] / mj[0] - 1,
+        "chunked attains": runs.attained(chunks, slo),
+        "layered attains": runs.attained(groups, slo),
+    }
 
 
 def _saved(frame: pl.DataFrame, workload: str) -> Fact:
-    held = {}
+    stated, held = PAPER["energy", workload], []
     for schedule in ("chunked", "layered"):
-        rows = frame.filter(
-            (pl.col("workload") == workload) & (pl.col(f"{schedule} attains") >= _THRESHOLD)
-        ).sort("rate, req/s")
-        held[schedule] = rows.row(-1, named=True) if len(rows) else None
-    chunks, groups = held["chunked"], held["layered"]
-    if chunks is None or groups is None:
-        return Fact(name=f"less energy a token, {workload}", unit="%", ours=None, kind="predicted")
-    return Fact(
-        name=f"less energy a token, {workload}",
-        unit="%",
-        paper=22.0 if workload == _TITLES[ARXIV] else None,
-        ours=100 * (1 - groups["layered, mJ/tok"] / chunks["chunked, mJ/tok"]),
-        kind="predicted",
-        note=(
-            f"chunked at {chunks['rate, req/s']:g}/s, layered at {groups['rate, req/s']:g}/s"
-            + ("; the paper's is its abstract's largest" if workload == _TITLES[ARXIV] else "")
-        ),
-    )
+        rows = frame.filter(pl.col(f"{schedule} attains") >= _THRESHOLD, workload=workload)
+        if rows.is_empty():
+            return Fact.compare(stated, None, "predicted")
+        held.append(rows.sort("rate, req/s").row(-1, named=True))
+    chunks, groups = held
+    notes = [f"chunked at {chunks['rate, req/s']:g}/s, layered at {groups['rate, req/s']:g}/s"]
+    if stated.value is not None:
+        notes.append("the paper's is its abstract's largest")
+    ours = 100 * (1 - groups["layered, mJ/tok"] / chunks["chunked, mJ/tok"])
+    return Fact.compare(stated, ours, "predicted", notes=notes)

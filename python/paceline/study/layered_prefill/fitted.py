@@ -9,209 +9,123 @@ import polars as pl
 from paceline.calibration import Candidate, Fit
 from paceline.model import Model
 from paceline.study.charts import lines
-from paceline.study.layered_prefill import paper
-from paceline.study.layered_prefill.setting import ARXIV, Case, Runs, between, chunked, middle
-from paceline.study.model import Fact, Facts, Figure, Page, Table
+from paceline.study.layered_prefill.measures import MEASURES
+from paceline.study.layered_prefill.setting import ARXIV, PAPER, Case, Runs, chunked
+from paceline.study.model import Fact, Table
+from paceline.study.pages import Content
+from paceline.study.paper import Stated
 
-__all__ = ["page", "plan"]
+__all__ = ["CASES", "page"]
 
 _PROMPT = 8192
 _CHUNKS = (256, 512, 1024, 2048, 4096, 8192)
+_CHUNKED = {
+    chunk: Case(workload=ARXIV, rate=PAPER["table-2", chunk, "rate"].number, policy=chunked(int(chunk)))
+    for chunk in PAPER.names("table-2")
+}
+_WITH_TABLE_1 = {chunk: replace(case, table_1=True) for chunk, case in _CHUNKED.items()}
+CASES = {**_CHUNKED, **{f"{chunk} with Table 1": case for chunk, case in _WITH_TABLE_1.items()}}
 
 
-def _cases() -> list[Case]:
-    return [Case(workload=ARXIV, rate=row.rate, policy=chunked(row.chunk)) for row in paper.TABLE_2]
-
-
-def plan(runs: Runs) -> None:
-    """Announce the replays."""
-    runs.plan(*_cases(), *(replace(case, table_1=True) for case in _cases()))
-
-
-def page(runs: Runs) -> Page:
-    """Make the page."""
+def page(runs: Runs) -> dict[str, Content]:
+    """Return the fit and its residuals, Figure 2, and our numbers beside Table 2's."""
     fit = runs.fit
-    spread = [
-        (row.chunk, f"{of:.2f}" if of else "")
-        for row, case in zip(paper.TABLE_2, _cases(), strict=True)
-        for of in [_spread(runs, case)]
-    ]
-    return Page(
-        name="fitted",
-        title="What was fitted: Figure 2 and Table 2",
-        parts=(
-            (
-                "The efficiencies of two H100 under Qwen3-30B-A3B, by `paceline calibrate` from the "
-                "paper's chunked side. Nothing else of this study was fitted but the lengths of Table "
-                "4. The observations do not determine these numbers: of "
-                f"{fit.starts} fits from other starts {len(fit.equals)} meet them as well (a sum of squares "
-                "at most 1 above the least), with numbers between those in the table. What is predicted "
-                "with each of them is printed beside predictions, as fits of equal cost. experts_matmul is "
-                f"{fit.efficiency.experts_matmul:g}: it is not fitted, since experts are bound by memory in "
-                "all that was observed.\n\nOf Table 2's loads one reading is taken: all three matrices of "
-                "an expert, on both GPUs, prefill and decode together. They are lower than Table 1 would "
-                "have them: 18 chunks a prompt of 512 tokens each, at 98% of 58 GB, are over 1,000 GB "
-                "before any decode (below: the loads with Table 1's coverage). So a chunk of one paper must "
-                "need fewer experts than 512 decodes of as many conversations, and how many is fitted."
-            ),
-            Table(
-                name="fit",
-                caption="The fitted numbers (fitted)",
-                frame=pl.DataFrame(
-                    {
-                        "number": list(fit.fitted),
-                        "value": list(fit.fitted.values()),
-                        "fits of equal cost": [_ends(fit, name) for name in fit.fitted],
-                    }
-                ),
-                formats={"value": ".4g"},
-            ),
-            Facts(
-                name="fit-residuals", caption="The observations, and the fit (fitted)", facts=_residuals(runs)
-            ),
-            *_figure_2(runs),
-            Facts(name="table-2", caption="Table 2: Qwen on arXiv in chunks (fitted)", facts=_table_2(runs)),
-            Facts(
-                name="table-2-table-1",
-                caption="Loads with Table 1's coverage instead of the fitted one (predicted)",
-                facts=tuple(
-                    Fact(
-                        name=f"expert load, chunks of {row.chunk} at {row.rate}/s",
-                        unit="GB/req",
-                        paper=1e-9 * row.load,
-                        ours=1e-9 * middle(runs.served(replace(case, table_1=True)), "load"),
-                        kind="predicted",
-                    )
-                    for row, case in zip(paper.TABLE_2, _cases(), strict=True)
-                ),
-            ),
-            Facts(
-                name="decode-step",
-                caption=(
-                    "Section 5.1 sets the objective of TBT at about 5 times the step of 32 decodes at 4,096 "
-                    "tokens, which was not fitted to (predicted)"
-                ),
-                facts=(
-                    Fact(
-                        name="step of 32 decodes at 4,096 tokens",
-                        unit="ms",
-                        paper=1e3 * paper.OBJECTIVES["qwen", ARXIV][1] / 5,
-                        ours=_decode_step_ms(runs.fit),
-                        kind="predicted",
-                        note=_decode_steps(runs),
-                    ),
-                ),
-            ),
-            (
-                "Between drawn traces the mean TTFT spreads widely. From the lower to the upper quartile "
-                "it is this "
-                "share of the median: "
-                + ", ".join(f"chunks of {chunk}: {share}" for chunk, share in spread)
-                + ".\n"
-            ),
-        ),
-    )
-
-
-def _residuals(runs: Runs) -> tuple[Fact, ...]:
-    signs = {None: "", "at_least": "a lower bound", "at_most": "an upper bound"}
-    return tuple(
-        Fact(
-            name=of.name,
-            paper=of.observed,
-            ours=of.fitted,
-            kind="fitted",
-            note="; ".join(part for part in (of.source, signs[of.bound]) if part),
-        )
-        for of in runs.fit.residuals
-    )
-
-
-def _table_2(runs: Runs) -> tuple[Fact, ...]:
-    facts = []
-    for row, case in zip(paper.TABLE_2, _cases(), strict=True):
-        served = runs.served(case)
-        where = f"chunks of {row.chunk} at {row.rate}/s"
-        for name, unit, stated, of, scale in (
-            ("mean TTFT", "s", row.latencies.ttft, "ttft", 1.0),
-            ("p99 TTFT", "s", row.latencies.ttft_p99, "ttft_p99", 1.0),
-            ("mean TBT", "ms", row.latencies.tbt, "tbt", 1e3),
-            ("p99 TBT", "ms", row.latencies.tbt_p99, "tbt_p99", 1e3),
-            ("expert load", "GB/req", row.load, "load", 1e-9),
-            ("energy", "mJ/tok", row.energy, "energy", 1e3),
-        ):
-            facts.append(
-                Fact(
-                    name=f"{name}, {where}",
-                    unit=unit,
-                    paper=scale * stated,
-                    ours=scale * middle(served, of),
-                    kind="fitted",
-                    note=between(served, of, scale, scale * stated),
-                )
+    numbers = {
+        "number": list(fit.fitted),
+        "value": list(fit.fitted.values()),
+        "fits of equal cost": [_ends(fit, name) for name in fit.fitted],
+    }
+    return {
+        "starts": str(fit.starts),
+        "equals": str(len(fit.equals)),
+        "experts_matmul": f"{fit.efficiency.experts_matmul:g}",
+        "fit": Table(pl.DataFrame(numbers), {"value": ".4g"}),
+        "fit-residuals": _residuals(fit),
+        **_figure_2(fit),
+        "table-2": _table_2(runs),
+        "table-2-table-1": [
+            Fact.compare(
+                PAPER["table-2", chunk, "load"],
+                runs.middle(case, "load"),
+                "predicted",
+                name=f"expert load, {_where(case, chunk)}",
             )
-    return tuple(facts)
+            for chunk, case in _WITH_TABLE_1.items()
+        ],
+        "decode-step": [_decode_step(runs)],
+        "spreads": _spreads(runs),
+    }
 
 
-def _figure_2(runs: Runs) -> tuple[Table, Figure, Figure]:
-    fit = runs.fit
-    model = Model.load(fit.model)
-    candidate = _candidate(fit)
+def _residuals(fit: Fit) -> list[Fact]:
+    signs = {None: "", "at_least": "a lower bound", "at_most": "an upper bound"}
+    return [
+        Fact.compare(
+            Stated(name=of.name, value=of.observed, where=of.source),
+            of.fitted,
+            "fitted",
+            notes=(of.source, signs[of.bound]),
+        )
+        for of in fit.residuals
+    ]
+
+
+def _table_2(runs: Runs) -> list[Fact]:
+    return [
+        Fact.compare(
+            stated,
+            runs.middle(case, of),
+            "fitted",
+            name=f"{MEASURES[of].name}, {_where(case, chunk)}",
+            notes=(runs.between(case, of, stated.number),),
+        )
+        for chunk, case in _CHUNKED.items()
+        for of, stated in PAPER.table("table-2", chunk).items()
+        if of in MEASURES
+    ]
+
+
+def _where(case: Case, chunk: str) -> str:
+    return f"chunks of {chunk} at {case.rate}/s"
+
+
+def _figure_2(fit: Fit) -> dict[str, Content]:
+    model, candidate = Model.load(fit.model), _candidate(fit)
     experts = model.experts
     assert experts is not None, "Invariant: Qwen3-30B-A3B is a mixture"
+    assert fit.coverage is not None, "Invariant: the fit has a coverage"
     whole = model.layers * experts.count * 3 * model.hidden_size * experts.intermediate_size * 2
     rows, kinds = [], []
     for chunk in _CHUNKS:
         parts = [candidate.kernels(prefill=chunk, history=at) for at in range(0, _PROMPT, chunk)]
         times = {name: 1e3 * sum(part[name] for part in parts) for name in parts[0]}
-        # The paper times kernels: what none of them explains is left out.
+        # The paper times kernels: the time of a step outside of kernels is left out.
         times["step"] -= 1e3 * len(parts) * fit.efficiency.step_s
-        assert fit.coverage is not None, "Invariant: the fit has a coverage"
-        load = len(parts) * whole * fit.coverage.at(chunk) / 1e9
         total = sum(times.values())
-        rows.append((chunk, load, total, times["experts"] / total))
-        other = times["step"] + times["tokens"]
-        for name, value in (
-            ("MoE", times["experts"]),
-            ("attention", times["attention"]),
-            ("linear", times["linears"]),
-            ("communication", times["all_reduce"]),
-            ("other", other),
-        ):
-            kinds.append((chunk, name, value))
-    frame = pl.DataFrame(rows, schema=["chunk", "expert load, GB", "prefill, ms", "MoE share"], orient="row")
-    by_kernel = pl.DataFrame(kinds, schema=["chunk", "kernel", "ms"], orient="row")
-    loaded = frame.select("chunk", "expert load, GB").with_columns(pl.lit("ours").alias("who"))
-    return (
-        Table(
-            name="figure-2",
-            caption=(
-                "Figure 2: a prompt of 8,192 tokens by chunk size (fitted). The paper: over 500 ms and "
-                "over half of it MoE in chunks of 512; near 200 ms and a load below 100 GB by 4,096 to "
-                "8,192"
-            ),
-            frame=frame,
-            formats={"expert load, GB": ".0f", "prefill, ms": ".0f", "MoE share": ".0%"},
-        ),
-        lines(
-            "figure-2-load",
-            "Figure 2, left: expert weights loaded for a prompt of 8,192 tokens (fitted)",
-            loaded,
-            x="chunk",
-            y="expert load, GB",
-            by="who",
-            x_scale="log",
-        ),
-        lines(
-            "figure-2-kernels",
-            "Figure 2, right: time by kernel for a prompt of 8,192 tokens (fitted)",
-            by_kernel,
-            x="chunk",
-            y="ms",
-            by="kernel",
-            x_scale="log",
-        ),
-    )
+        rows.append(
+            {
+                "chunk": chunk,
+                "expert load, GB": len(parts) * whole * fit.coverage.at(chunk) / 1e9,
+                "prefill, ms": total,
+                "MoE share": times["experts"] / total,
+            }
+        )
+        kernels = {
+            "MoE": times["experts"],
+            "attention": times["attention"],
+            "linear": times["linears"],
+            "communication": times["all_reduce"],
+            "other": times["step"] + times["tokens"],
+        }
+        kinds += [{"chunk": chunk, "kernel": name, "ms": value} for name, value in kernels.items()]
+    frame = pl.DataFrame(rows)
+    loaded = frame.select("chunk", "expert load, GB").with_columns(source=pl.lit("ours"))
+    formats = {"expert load, GB": ".0f", "prefill, ms": ".0f", "MoE share": ".0%"}
+    return {
+        "figure-2": Table(frame, formats),
+        "figure-2-load": lines(loaded, x="chunk", y="expert load, GB", by="source", x_scale="log"),
+        "figure-2-kernels": lines(pl.DataFrame(kinds), x="chunk", y="ms", by="kernel", x_scale="log"),
+    }
 
 
 def _ends(fit: Fit, name: str) -> str:
@@ -219,13 +133,16 @@ def _ends(fit: Fit, name: str) -> str:
     return f"{min(values):.4g} to {max(values):.4g}" if values else ""
 
 
-def _decode_step_ms(fit: Fit) -> float:
-    return 1e3 * sum(_candidate(fit).kernels(decodes=32, context=4096).values())
+def _decode_step(runs: Runs) -> Fact:
+    def ms(fit: Fit) -> float:
+        return 1e3 * sum(_candidate(fit).kernels(decodes=32, context=4096).values())
 
-
-def _decode_steps(runs: Runs) -> str:
-    values = [_decode_step_ms(fit) for fit in runs.fits]
-    return f"fits of equal cost: {min(values):.3g} to {max(values):.3g}"
+    values = [ms(fit) for fit in runs.fits]
+    name = "step of 32 decodes at 4,096 tokens"
+    itl = PAPER["table-5", "qwen", ARXIV, "itl"]
+    stated = Stated(name=name, value=1e3 * itl.number / 5, unit="ms", where="Section 5.1")
+    note = f"fits of equal cost: {min(values):.3g} to {max(values):.3g}"
+    return Fact.compare(stated, ms(runs.fit), "predicted", notes=(note,))
 
 
 def _candidate(fit: Fit) -> Candidate:
@@ -237,7 +154,10 @@ def _candidate(fit: Fit) -> Candidate:
     )
 
 
-def _spread(runs: Runs, case: Case) -> float:
-    values = pl.Series([served.ttft for served in runs.served(case)])
-    low, mid, high = (values.quantile(q, "linear") for q in (0.25, 0.5, 0.75))
-    return (high - low) / mid if low is not None and mid and high is not None else 0.0
+def _spreads(runs: Runs) -> str:
+    spreads = []
+    for chunk, case in _CHUNKED.items():
+        values = pl.Series([served.ttft for served in runs.served(case)])
+        low, mid, high = (values.quantile(share, "linear") or 0.0 for share in (0.25, 0.5, 0.75))
+        spreads.append(f"chunks of {chunk}: {(high - low) / mid:.2f}")
+    return ", ".join(spreads)

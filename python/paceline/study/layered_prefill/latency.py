@@ -8,150 +8,117 @@ from functools import partial
 import numpy as np
 import polars as pl
 
-from paceline.study.layered_prefill import paper
-from paceline.study.layered_prefill.setting import ARXIV, Case, Runs, between, chunked, layered, middle
-from paceline.study.model import Fact, Facts, Page, Table
+from paceline.study.layered_prefill.measures import LATENCIES, MEASURES
+from paceline.study.layered_prefill.setting import ARXIV, PAPER, Case, Runs, schedulers
+from paceline.study.model import Fact, Table
+from paceline.study.pages import Content
+from paceline.study.paper import Stated
 
-__all__ = ["WITHIN", "both", "page", "plan"]
+__all__ = ["CASES", "WITHIN", "both", "page"]
 
 #: How close Table 6 is to be predicted.
 WITHIN = 0.15
 _RATE = 1.3
 _LENGTHS = (78, 156, 312, 780)
-_FIGURES = (
-    ("mean TTFT", "s", "ttft", 1.0),
-    ("p99 TTFT", "s", "ttft_p99", 1.0),
-    ("mean TBT", "ms", "tbt", 1e3),
-    ("p99 TBT", "ms", "tbt_p99", 1e3),
-)
 
 
 def both(requests: int = 0) -> dict[str, Case]:
     """Return the two schedulers at the rate of Table 6; 0 requests: as many as the authors send."""
     return {
         name: Case(workload=ARXIV, rate=_RATE, policy=policy, requests=requests)
-        for name, policy in (("chunked", chunked()), ("layered", layered(48)))
+        for name, policy in schedulers().items()
     }
 
 
-def plan(runs: Runs) -> None:
-    """Announce the replays."""
-    for requests in _LENGTHS:
-        runs.plan(*both(requests).values())
-    runs.plan(*runs.equals(*both().values()))
+_BY_LENGTH = {(requests, name): case for requests in _LENGTHS for name, case in both(requests).items()}
+CASES = {**_BY_LENGTH, **{(0, name): replace(case, spread=True) for name, case in both().items()}}
 
 
-def page(runs: Runs) -> Page:
-    """Make the page."""
-    facts = [
-        Fact(
-            name=f"{name}, {schedule}",
-            unit=unit,
-            paper=scale * getattr(paper.TABLE_6[schedule], of),
-            ours=scale * middle(runs.served(case), of),
-            kind="predicted" if schedule == "layered" else "fitted",
+def page(runs: Runs) -> dict[str, Content]:
+    """Return our latencies beside Table 6's, their spread, and the same by the length of the trace."""
+    return {
+        "table-6": [*_table_6(runs), *_end_to_end(runs), *_lowered(runs)],
+        "table-6-spread": _spread(runs),
+        "table-6-length": _by_length(runs),
+    }
+
+
+def _table_6(runs: Runs) -> list[Fact]:
+    return [
+        Fact.compare(
+            stated,
+            runs.middle(case, of),
+            "predicted" if schedule == "layered" else "fitted",
+            name=f"{MEASURES[of].name}, {schedule}",
             within=WITHIN,
-            note=_note(runs, case, schedule, of, scale),
-        )
-        for schedule, case in both().items()
-        for name, unit, of, scale in _FIGURES
-    ]
-    facts += [
-        Fact(
-            name=f"mean E2E, {schedule}",
-            unit="s",
-            paper=paper.E2E[schedule],
-            ours=middle(runs.served(case), "e2e"),
-            kind="predicted",
-            note=(
-                "Table 6's own mean TTFT and 230 gaps of its mean TBT come to "
-                f"{paper.TABLE_6[schedule].ttft + 230 * paper.TABLE_6[schedule].tbt:.1f} s, "
-                "so its end-to-end latency is of other requests than its table"
+            notes=(
+                runs.between(case, of, stated.number),
+                runs.range(case, partial(runs.middle, of=of)),
             ),
         )
         for schedule, case in both().items()
+        for of, stated in PAPER.table("table-6", schedule).items()
     ]
-    cut = {"TTFT": "ttft", "TBT": "tbt", "E2E": "e2e"}
-    stated = {
-        "TTFT": 1 - paper.TABLE_6["layered"].ttft / paper.TABLE_6["chunked"].ttft,
-        "TBT": 1 - paper.TABLE_6["layered"].tbt / paper.TABLE_6["chunked"].tbt,
-        "E2E": 1 - paper.E2E["layered"] / paper.E2E["chunked"],
-    }
-    facts += [
-        Fact(
+
+
+def _end_to_end(runs: Runs) -> list[Fact]:
+    facts = []
+    for schedule, case in both().items():
+        table = PAPER.table("table-6", schedule)
+        summed = table["ttft"].number + 230 * table["tbt"].number / 1e3
+        note = (
+            f"Table 6's own mean TTFT and 230 gaps of its mean TBT come to {summed:.1f} s, so its end-to-end "
+            "latency is of other requests than its table"
+        )
+        stated, ours = PAPER["e2e", schedule], runs.middle(case, "e2e")
+        facts.append(Fact.compare(stated, ours, "predicted", name=f"mean E2E, {schedule}", notes=(note,)))
+    return facts
+
+
+def _lowered(runs: Runs) -> list[Fact]:
+    """Return by how many percent layered prefill lowers each mean, in the paper and here."""
+    facts = []
+    for of, name in (("ttft", "TTFT"), ("tbt", "TBT"), ("e2e", "E2E")):
+        chunks, groups = (
+            PAPER["e2e", schedule] if of == "e2e" else PAPER["table-6", schedule, of]
+            for schedule in ("chunked", "layered")
+        )
+        stated = Stated(
             name=f"layered prefill lowers mean {name} by",
+            value=100 * (1 - groups.number / chunks.number),
             unit="%",
-            paper=100 * stated[name],
-            ours=_cut(runs, both()["layered"], of),
-            kind="predicted",
-            note=runs.range(both()["layered"], partial(_cut, runs, of=of), "%"),
+            where=groups.where,
         )
-        for name, of in cut.items()
-    ]
-    return Page(
-        name="latency",
-        title="Table 6: latency of Qwen on arXiv at 1.3 requests a second",
-        parts=(
-            (
-                "Chunked prefill runs in chunks of 512, as in the first row of Table 2 that the costs were "
-                "fitted to; layered prefill is predicted. Arrivals are those of the authors' client, 120 s "
-                "of them as in their driver; figures are medians over traces with drawn lengths."
-            ),
-            Facts(name="table-6", caption="Table 6, and section 5.5", facts=tuple(facts)),
-            _spread(runs),
-            (
-                "The paper does not say how many requests it replayed; the authors' driver sends 120 s of "
-                "its rate, and has 600 s in a comment. Queues near saturation grow with the length of a "
-                "trace, and with them TTFT (60, 120, 240 and 600 s):"
-            ),
-            _by_length(runs),
-        ),
-    )
-
-
-def _note(runs: Runs, case: Case, schedule: str, of: str, scale: float) -> str:
-    stated = scale * getattr(paper.TABLE_6[schedule], of)
-    where = between(runs.served(case), of, scale, stated)
-    equal = runs.range(case, lambda each: scale * middle(runs.served(each), of))
-    return "; ".join(part for part in (where, equal) if part)
+        case, figure = both()["layered"], partial(_cut, runs, of=of)
+        note = runs.range(case, figure, "%")
+        facts.append(Fact.compare(stated, figure(case), "predicted", notes=(note,)))
+    return facts
 
 
 def _cut(runs: Runs, case: Case, of: str) -> float:
     """Return by how many percent layered prefill lowers a figure, under the fit of a case."""
     chunks = replace(both()["chunked"], equal=case.equal)
-    return 100 * (1 - middle(runs.served(case), of) / middle(runs.served(chunks), of))
+    return 100 * (1 - runs.middle(case, of) / runs.middle(chunks, of))
 
 
 def _spread(runs: Runs) -> Table:
     rows = []
     for schedule, case in both().items():
-        for name, unit, of, scale in _FIGURES:
-            values = [scale * getattr(served, of) for served in runs.served(case)]
-            low, mid, high = np.quantile(values, (0.25, 0.5, 0.75))
-            stated = scale * getattr(paper.TABLE_6[schedule], of)
-            rows.append((f"{name}, {schedule}", unit, stated, float(low), float(mid), float(high)))
-    return Table(
-        name="table-6-spread",
-        caption="The same, by trace: the quartiles over drawn traces (predicted)",
-        frame=pl.DataFrame(
-            rows,
-            schema=["figure", "unit", "paper", "lower quartile", "median", "upper quartile"],
-            orient="row",
-        ),
-        formats=dict.fromkeys(("paper", "lower quartile", "median", "upper quartile"), ".3g"),
-    )
+        for of, stated in PAPER.table("table-6", schedule).items():
+            measure = MEASURES[of]
+            values = [measure.scale * getattr(served, of) for served in runs.served(case)]
+            low, mid, high = map(float, np.quantile(values, (0.25, 0.5, 0.75)))
+            quartiles = {"lower quartile": low, "median": mid, "upper quartile": high}
+            label = {"figure": f"{measure.name}, {schedule}", "unit": measure.unit}
+            rows.append({**label, "paper": stated.value, **quartiles})
+    frame = pl.DataFrame(rows)
+    return Table(frame, dict.fromkeys(frame.columns[2:], ".3g"))
 
 
 def _by_length(runs: Runs) -> Table:
-    rows = []
-    for requests in _LENGTHS:
-        for schedule, case in both(requests).items():
-            served = runs.served(case)
-            rows.append((requests, schedule, *(scale * middle(served, of) for _, _, of, scale in _FIGURES)))
-    names = [f"{name}, {unit}" for name, unit, _, _ in _FIGURES]
-    return Table(
-        name="table-6-length",
-        caption="The same by the number of requests in a trace (predicted)",
-        frame=pl.DataFrame(rows, schema=["requests", "schedule", *names], orient="row"),
-        formats=dict.fromkeys(names, ".3g"),
-    )
+    rows = [
+        {"requests": requests, "schedule": schedule, **runs.row(case, *LATENCIES)}
+        for (requests, schedule), case in _BY_LENGTH.items()
+    ]
+    frame = pl.DataFrame(rows)
+    return Table(frame, dict.fromkeys(frame.columns[2:], ".3g"))

@@ -1,59 +1,69 @@
-"""What is replayed: instances, schedulers and drawn traces, and the replays done so far."""
+"""What is replayed: schedulers, drawn traces and clusters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
+from functools import cache, cached_property
 from typing import Final
 
 import numpy as np
-import polars as pl
 
 from paceline.calibration import Fit, load_fit
 from paceline.cost import Coverage, Roofline
 from paceline.deployment import Cluster, Instance, Links
 from paceline.model import Model
+from paceline.objectives import SLO
 from paceline.policies.layered_prefill import authors_chunked, layered_prefill
 from paceline.policy import Policy
-from paceline.replaying import replay
-from paceline.result import Result
-from paceline.study.layered_prefill import paper
-from paceline.study.model import Table
+from paceline.study.layered_prefill.measures import MEASURES, Served, serve
+from paceline.study.paper import Paper
+from paceline.study.trials import Drawn, Trial, Trials
 from paceline.study.work import Work
-from paceline.synthesis import Arrivals, BenchmarkClient, Empirical, Workload, preset, synthesize
-from paceline.trace import Trace
+from paceline.synthesis import Arrivals, BenchmarkClient, Empirical, Workload, preset
 
-__all__ = [
-    "ARXIV",
-    "FIT",
-    "SHAREGPT",
-    "SPAN_S",
-    "Case",
-    "Runs",
-    "Served",
-    "between",
-    "chunked",
-    "layered",
-    "middle",
-]
+__all__ = ["ARXIV", "LAYERS", "PAPER", "SHAREGPT", "SPAN_S", "TITLES", "Case", "Runs"]
+__all__ += ["chunked", "layered", "objective", "schedulers"]
 
-FIT: Final = "h100-sxm-x2-qwen3-30b-a3b"
+PAPER: Final = Paper.load(__package__)
 ARXIV: Final = "arxiv-summarization"
 SHAREGPT: Final = "sharegpt"
+TITLES: Final = {ARXIV: "arXiv", SHAREGPT: "ShareGPT", "qwen": "Qwen", "gpt": "GPT"}
+#: Layers of the paper's models, and of the dense one.
+LAYERS: Final = {"qwen": 48, "gpt": 24, "dense": 32}
 #: Seconds of arrivals in a trace: ``benchmarks/benchmark_batch.py`` (427f4416) sends ``int(120 s * rate)``.
 SPAN_S: Final = 120
+_CLIENT: Final = BenchmarkClient()
+_FIT: Final = "h100-sxm-x2-qwen3-30b-a3b"
 #: The authors' entry of their table, by layers: Qwen's 48 are 16 groups of 3, gpt-oss-20b's 24 are 12 of 2.
 #: The dense model has none; its 32 layers are 16 of 2.
 _GROUPS: Final = {48: 16, 24: 12, 32: 16}
-_CLIENT: Final = BenchmarkClient()
 _SHAREGPT_FILE: Final = "sarathi_sharegpt8k_lengths.csv.zst"
+
+
+def chunked(tokens: int = 512) -> Policy:
+    """Return the paper's baseline."""
+    return authors_chunked(max_num_batched_tokens=tokens)
+
+
+def layered(layers: int) -> Policy:
+    """Return layered prefill with its authors' table of groups: 16 of 48 layers, 12 of 24."""
+    return layered_prefill(layers=layers, groups=_GROUPS[layers])
+
+
+def schedulers(model: str = "qwen") -> dict[str, Policy]:
+    """Return the two schedulers that the paper compares."""
+    return {"chunked": chunked(), "layered": layered(LAYERS[model])}
+
+
+def objective(model: str, workload: str) -> SLO:
+    """Return the objective of Table 5."""
+    return SLO(**{name: stated.value for name, stated in PAPER.table("table-5", model, workload).items()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A scheduler under a load.
+    """A scheduler under a load, replayed on several drawn traces.
 
     Parameters
     ----------
@@ -73,6 +83,8 @@ class Case:
         Whether the two GPUs are two instances, joined by NVLink, in place of one.
     equal
         Which of the fits of equal cost gives the costs, from 1 on; 0: the fit itself.
+    spread
+        Whether a page also reads the case under the fits of equal cost.
     """
 
     workload: str
@@ -85,62 +97,15 @@ class Case:
     table_1: bool = False
     split: bool = False
     equal: int = 0
+    spread: bool = False
 
     def __post_init__(self) -> None:
         if not self.requests:
             object.__setattr__(self, "requests", int(SPAN_S * self.rate))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """What one replay came to: seconds, bytes and joules a token.
-
-    ``results`` are kept by `Runs` where a page needs more than this.
-    """
-
-    ttft: float
-    ttft_p99: float
-    tbt: float
-    tbt_p99: float
-    tbt_std: float
-    e2e: float
-    load: float
-    energy: float
-    batch: float
-    fairness: float
-
-
-def chunked(tokens: int = 512) -> Policy:
-    """Return the paper's baseline."""
-    return authors_chunked(max_num_batched_tokens=tokens)
-
-
-def layered(layers: int) -> Policy:
-    """Return layered prefill with its authors' table of groups: 16 of 48 layers, 12 of 24."""
-    return layered_prefill(layers=layers, groups=_GROUPS[layers])
-
-
-def middle(values: Sequence[Served], name: str) -> float:
-    """Return the median over traces of a figure."""
-    return float(np.median([getattr(served, name) for served in values]))
-
-
-def between(values: Sequence[Served], name: str, scale: float, stated: float) -> str:
-    """Say where half of the traces lie, and whether the paper's one trace could be among them."""
-    low, high = np.quantile([scale * getattr(served, name) for served in values], (0.25, 0.75))
-    least, most = (scale * pick(getattr(served, name) for served in values) for pick in (min, max))
-    where = (
-        "among them"
-        if low <= stated <= high
-        else "outside, but inside all"
-        if least <= stated <= most
-        else "outside all"
-    )
-    return f"half of our traces: {low:.3g} to {high:.3g}; the paper's is {where}"
-
-
 class Runs:
-    """The replays of a study, each done once.
+    """The study's cases and their outcomes.
 
     Parameters
     ----------
@@ -150,27 +115,24 @@ class Runs:
 
     def __init__(self, work: Work) -> None:
         self.work = work
-        self._served: dict[Case, list[Served]] = {}
-        self._results: dict[Case, list[Result]] = {}
-        self._planned: set[Case] = set()
-        self._traces: dict[tuple[object, ...], Trace] = {}
-
-    @cached_property
-    def fit(self) -> Fit:
-        """The fitted costs."""
-        return load_fit(FIT)
+        self.trials: Trials[Served] = Trials(lambda _trial, _trace, result: serve(result), work)
+        self.cluster = cache(self._cluster)
 
     @cached_property
     def fits(self) -> tuple[Fit, ...]:
-        """The fit, and those of equal cost after it."""
-        return (self.fit, *self.fit.variants())
+        """The fitted costs, and after them the fits of equal cost."""
+        fit = load_fit(_FIT)
+        return (fit, *fit.variants())
+
+    @property
+    def fit(self) -> Fit:
+        """The fitted costs."""
+        return self.fits[0]
 
     def equals(self, *cases: Case) -> list[Case]:
         """Return the cases under each fit of equal cost."""
-        count = 3 if self.work.quick else len(self.fits)
-        return [
-            replace(case, equal=index) for case in cases for index in range(1, min(count, len(self.fits)))
-        ]
+        count = min(self.work.pick(len(self.fits), 3), len(self.fits))
+        return [replace(case, equal=index) for case in cases for index in range(1, count)]
 
     def range(self, case: Case, figure: Callable[[Case], float], unit: str = "") -> str:
         """Say between what a figure lies over the fits of equal cost, the fit itself among them."""
@@ -179,135 +141,92 @@ class Runs:
             return ""
         return f"fits of equal cost: {min(values):.3g} to {max(values):.3g}{unit}"
 
-    def sized(self, case: Case) -> Case:
-        """Return the case at the size of this run."""
-        if not self.work.quick:
-            return case
-        return replace(case, requests=min(case.requests, 40), traces=min(case.traces, 2))
-
-    def plan(self, *cases: Case) -> None:
-        """Say that these will be replayed."""
-        for case in map(self.sized, cases):
-            if case not in self._planned:
-                self._planned.add(case)
-                self.work.plan(case.traces * case.requests)
+    def announce(self, cases: Iterable[Case]) -> None:
+        """Add the replays of cases to those of the next run, where needed under all fits of equal cost."""
+        for case in cases:
+            for each in (case, *(self.equals(case) if case.spread else ())):
+                self.trials.announce(self._trials(each))
 
     def served(self, case: Case) -> list[Served]:
         """Return what the replays of a case came to, one for each trace."""
-        case = self.sized(case)
-        if case not in self._served:
-            self._served[case] = [_served(result) for result in self._replays(case)]
-        return self._served[case]
+        return self.trials.of(self._trials(case))
 
-    def results(self, case: Case) -> list[Result]:
-        """Return the replays of a case themselves."""
-        return self._replays(self.sized(case))
+    def middle(self, case: Case, of: str) -> float:
+        """Return the median over traces of one of the `MEASURES`, in its unit."""
+        return MEASURES[of].scale * float(np.median([getattr(served, of) for served in self.served(case)]))
 
-    def trace(self, case: Case, seed: int) -> Trace:
-        """Draw a trace of a case."""
-        key = (case.workload, case.rate, case.requests, seed, case.arrivals)
-        if key not in self._traces:
-            self._traces[key] = synthesize(
-                self.workload(case.workload),
-                requests=case.requests,
-                rate=case.rate,
-                seed=seed,
-                arrivals=case.arrivals,
-            )
-        return self._traces[key]
+    def row(self, case: Case, *of: str) -> dict[str, float]:
+        """Return the medians of several `MEASURES` by their column."""
+        return {MEASURES[name].column: self.middle(case, name) for name in of}
+
+    def attained(self, case: Case, slo: SLO) -> float:
+        """Return the share of requests within an objective, averaged over traces."""
+        return float(np.mean([served.result.attainment(slo) for served in self.served(case)]))
+
+    def between(self, case: Case, of: str, stated: float) -> str:
+        """Say where half of the traces lie, and whether the paper's one trace could be among them."""
+        values = [MEASURES[of].scale * getattr(served, of) for served in self.served(case)]
+        low, high = np.quantile(values, (0.25, 0.75))
+        where = "outside, but inside all" if min(values) <= stated <= max(values) else "outside all"
+        if low <= stated <= high:
+            where = "among them"
+        return f"half of our traces: {low:.3g} to {high:.3g}; the paper's is {where}"
+
+    def source(self, case: Case) -> Drawn:
+        """Return what draws the traces of a case."""
+        return Drawn(
+            workload=self.workload(case.workload),
+            rate=case.rate,
+            requests=self.work.pick(case.requests, min(case.requests, 40)),
+            arrivals=case.arrivals,
+        )
 
     def workload(self, name: str) -> Workload:
-        """Return a workload: real lengths where they are at hand, else distributions fitted to them."""
-        given = preset(name)
-        file = self._real(name)
-        if file is None:
-            return given
+        """Return a workload: real lengths if the data folder has them, else distributions fitted to them."""
+        file = None if self.work.data is None else self.work.data / _SHAREGPT_FILE
+        if name != SHAREGPT or file is None or not file.is_file():
+            return preset(name)
         return Workload(name=name, lengths=Empirical.from_csv(file), source=f"the lengths of {file.name}")
 
-    def _real(self, name: str) -> Path | None:
-        if name != SHAREGPT or self.work.data is None:
-            return None
-        file = self.work.data / _SHAREGPT_FILE
-        return file if file.is_file() else None
-
-    def cluster(self, case: Case) -> Cluster:
-        """Return what serves a case."""
-        instance = self.instance(case.model, case.workload, table_1=case.table_1, equal=case.equal)
-        if not case.split:
-            return Cluster([instance])
-        gpu = instance.resolved_gpu
-        assert gpu is not None, "Invariant: every instance of the study has a GPU"
-        gbps = 8 * gpu.link_bytes_per_s / 1e9
-        return Cluster(2 * [replace(instance, tensor_parallel=1)], links=Links(gbps=gbps))
-
-    def instance(self, model: str, workload: str, *, table_1: bool = False, equal: int = 0) -> Instance:
-        """Return two H100 with a model.
-
-        Table 1's coverage was measured on ShareGPT, and the fitted one is of arXiv's chunks. Nothing is known
-        of GPT's: uniform routing. The dense model has the catalog's efficiencies, since those fitted to
-        Qwen's small matrices say nothing of large ones.
-        """
-        if model == "dense":
-            made = Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2, max_model_len="auto")
-            return replace(made, gpu=self.fit.resolved_gpu())
-        fit = self.fits[equal]
-        coverage: Coverage | None = None
-        if model == "qwen":
-            coverage = (
-                Coverage.load("qwen3-30b-a3b-sharegpt") if workload == SHAREGPT or table_1 else fit.coverage
-            )
-        return Instance(
-            model=_gpt() if model == "gpt" else fit.model,
-            gpu=fit.resolved_gpu(),
-            tensor_parallel=fit.tensor_parallel,
-            cost=Roofline(efficiency=fit.efficiency, coverage=coverage),
-            max_model_len="auto",
-        )
-
     def borrowed(self, case: Case) -> str:
-        """Say what the costs of a case were fitted to, where that is something else."""
-        fits = dict.fromkeys(instance.borrowed_fit for instance in self.cluster(case).instances)
+        """Say what the costs of a case were fitted to, if that is another model or split."""
+        fits = dict.fromkeys(instance.borrowed_fit for instance in self._of(case).instances)
         return "; ".join(fit for fit in fits if fit is not None)
 
-    def lengths_table(self) -> Table:
-        """Return how the lengths that are drawn compare with Table 4."""
-        rows = []
-        for name, stated in paper.LENGTHS.items():
-            recipe = self.workload(name)
-            drawn = synthesize(recipe, requests=20_000, rate=1.0, seed=0).frame
-            for side, at in (("prompt_tokens", 0), ("output_tokens", 3)):
-                tokens = drawn.get_column(side)
-                for statistic, of, value in (
-                    ("mean", stated[at], tokens.mean()),
-                    ("p90", stated[at + 1], tokens.quantile(0.9)),
-                    ("std", stated[at + 2], tokens.std()),
-                ):
-                    rows.append((name, side, statistic, of, float(value)))  # type: ignore[arg-type]
-        frame = pl.DataFrame(
-            rows, schema=["workload", "side", "statistic", "paper", "ours"], orient="row"
-        ).with_columns((pl.col("ours") / pl.col("paper") - 1).alias("off"))
-        return Table(
-            name="table-4",
-            caption="Table 4: lengths in tokens. Ours are 20,000 draws from what is replayed (fitted)",
-            frame=frame,
-            formats={"ours": ".0f", "off": "+.1%"},
+    def _trials(self, case: Case) -> list[Trial]:
+        source, cluster = self.source(case), self._of(case)
+        seeds = range(self.work.pick(case.traces, min(case.traces, 2)))
+        return [Trial(trace=source, cluster=cluster, policy=case.policy, seed=seed) for seed in seeds]
+
+    def _of(self, case: Case) -> Cluster:
+        measured = case.model == "qwen" and (case.workload == SHAREGPT or case.table_1)
+        return self.cluster(case.model, measured=measured, split=case.split, equal=case.equal)
+
+    def _cluster(self, model: str, *, measured: bool = False, split: bool = False, equal: int = 0) -> Cluster:
+        """Return two H100 with a model; ``measured``: with Table 1's coverage in place of the fitted one.
+
+        Table 1's coverage was measured on ShareGPT, and the fitted one is of arXiv's chunks. GPT's coverage
+        is not known: uniform routing. The dense model has the catalog's efficiencies, since those fitted to
+        Qwen's small matrices say nothing of large ones.
+        """
+        fit = self.fits[equal]
+        made = Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2, max_model_len="auto")
+        made = replace(made, gpu=fit.resolved_gpu())
+        if model != "dense":
+            coverage = Coverage.load("qwen3-30b-a3b-sharegpt") if measured else fit.coverage
+            made = replace(
+                made,
+                model=_gpt() if model == "gpt" else fit.model,
+                tensor_parallel=fit.tensor_parallel,
+                cost=Roofline(efficiency=fit.efficiency, coverage=None if model == "gpt" else coverage),
+            )
+        if not split:
+            return Cluster([made])
+        gpu = made.resolved_gpu
+        assert gpu is not None, "Invariant: every instance of the study has a GPU"
+        return Cluster(
+            2 * [replace(made, tensor_parallel=1)], links=Links(gbps=8 * gpu.link_bytes_per_s / 1e9)
         )
-
-    def lengths_source(self) -> str:
-        """Say where the lengths come from."""
-        sources = {name: self.workload(name).source for name in paper.LENGTHS}
-        return "\n".join(f"- {name}: {source}" for name, source in sources.items())
-
-    def _replays(self, case: Case) -> list[Result]:
-        if case not in self._results:
-            self.plan(case)
-            cluster = self.cluster(case)
-            found = []
-            for seed in range(case.traces):
-                found.append(replay(self.trace(case, seed), cluster, case.policy))
-                self.work.done(f"{case.policy.name}, {case.workload} at {case.rate:g}/s", case.requests)
-            self._results[case] = found
-        return self._results[case]
 
 
 def _gpt() -> Model:
@@ -315,23 +234,3 @@ def _gpt() -> Model:
     model = Model.load("gpt-oss-20b")
     assert model.experts is not None, "Invariant: gpt-oss-20b is a mixture"
     return replace(model, name="gpt-oss-20b-bf16", experts=replace(model.experts, dtype="bfloat16"))
-
-
-def _served(result: Result) -> Served:
-    requests, gaps, totals = result.requests, result.itl, result.totals()
-    ttft = requests["ttft"].drop_nulls().to_numpy()
-    # Tokens a second of each request after its first.
-    rates = 1.0 / requests["tpot"].drop_nulls().to_numpy()
-    return Served(
-        ttft=float(ttft.mean()),
-        ttft_p99=float(np.quantile(ttft, 0.99)),
-        tbt=gaps.sum_ticks / max(gaps.count, 1) / 1e12,
-        tbt_p99=gaps.quantile_s(0.99) or 0.0,
-        tbt_std=float(np.sqrt(gaps.variance or 0.0)),
-        e2e=float(requests["e2e"].drop_nulls().to_numpy().mean()),
-        load=float(totals.expert_bytes_per_request or 0.0),
-        energy=float(totals.energy_per_token_j or 0.0),
-        batch=totals.mean_batch_busy,
-        # Jain, Chiu, Hawe: A Quantitative Measure of Fairness and Discrimination (DEC-TR-301, 1984).
-        fairness=float(rates.sum() ** 2 / (len(rates) * (rates**2).sum())),
-    )

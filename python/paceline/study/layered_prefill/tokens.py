@@ -8,106 +8,77 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from paceline import engine
+from paceline import _native
+from paceline._clock import TICKS_PER_SECOND
 from paceline.study.charts import lines
-from paceline.study.layered_prefill import paper
 from paceline.study.layered_prefill.latency import both
-from paceline.study.layered_prefill.setting import Case, Runs
-from paceline.study.model import Fact, Facts, Page
+from paceline.study.layered_prefill.setting import PAPER, Case, Runs
+from paceline.study.model import Fact
+from paceline.study.pages import Content
 
-__all__ = ["page", "plan"]
-
-_TICKS_PER_SECOND = 1e12
-
-
-def plan(runs: Runs) -> None:
-    """Announce the replays: one more of each schedule, which is written down step by step."""
-    runs.work.plan(sum(runs.sized(case).requests for case in both().values()))
+__all__ = ["CASES", "page"]
 
 
-def page(runs: Runs) -> Page:
-    """Make the page."""
-    cases = both()
-    request = _typical(runs, cases["chunked"])
-    frames, ends = [], {}
-    for schedule, case in cases.items():
-        times = _token_times(runs, case, request)
-        ends[schedule] = times[-1]
-        frames.append(
-            pl.DataFrame(
-                {
-                    "seconds since arrival": times,
-                    "tokens": list(range(1, len(times) + 1)),
-                    "schedule": [schedule] * len(times),
-                }
-            )
+CASES = both()
+
+
+def page(runs: Runs) -> dict[str, Content]:
+    """Return when the tokens of the request are emitted; its trace is replayed once more, step by step."""
+    request = _typical(runs, CASES["chunked"])
+    times = {schedule: _token_times(runs, case, request) for schedule, case in CASES.items()}
+    frames = [
+        pl.DataFrame({"seconds since arrival": emitted, "tokens": range(1, len(emitted) + 1)}).with_columns(
+            schedule=pl.lit(schedule)
         )
-    trace = runs.trace(runs.sized(cases["chunked"]), 0).frame.row(request, named=True)
-    return Page(
-        name="tokens",
-        title="Figure 5: tokens of one request over time",
-        parts=(
-            (
-                f"Request {request} of the first drawn trace, the one whose latency in chunks is the "
-                f"median: {trace['prompt_tokens']:,} tokens of prompt, {trace['output_tokens']:,} of "
-                "output. The paper shows one request of its own trace; only the shape can be compared, and "
-                "the mean end-to-end latencies of Table 6's page."
-            ),
-            lines(
-                "figure-5",
-                "Figure 5: tokens emitted (predicted)",
-                pl.concat(frames),
-                x="seconds since arrival",
-                y="tokens",
-                by="schedule",
-            ),
-            Facts(
-                name="figure-5-end",
-                caption="When the last token comes (predicted)",
-                facts=tuple(
-                    Fact(
-                        name=f"last token, {schedule}",
-                        unit="s",
-                        ours=end,
-                        kind="predicted",
-                        note=f"the paper's mean over requests is {paper.E2E[schedule]} s",
-                    )
-                    for schedule, end in ends.items()
-                ),
-            ),
-        ),
-    )
+        for schedule, emitted in times.items()
+    ]
+    trace = runs.trials.trace(runs.source(CASES["chunked"]), 0).frame.row(request, named=True)
+    ends = [
+        Fact(
+            name=f"last token, {schedule}",
+            unit="s",
+            ours=emitted[-1],
+            kind="predicted",
+            note=f"the paper's mean over requests is {PAPER['e2e', schedule].number} s",
+        )
+        for schedule, emitted in times.items()
+    ]
+    return {
+        "request": str(request),
+        "prompt_tokens": f"{trace['prompt_tokens']:,}",
+        "output_tokens": f"{trace['output_tokens']:,}",
+        "figure-5": lines(pl.concat(frames), x="seconds since arrival", y="tokens", by="schedule"),
+        "figure-5-end": ends,
+    }
 
 
 def _typical(runs: Runs, case: Case) -> int:
     """Return the request of the first trace whose end-to-end latency is the median."""
-    latencies = runs.results(case)[0].requests["e2e"].to_numpy()
+    latencies = runs.served(case)[0].result.requests["e2e"].to_numpy()
     return int(np.argsort(latencies, kind="stable")[len(latencies) // 2])
 
 
 def _token_times(runs: Runs, case: Case, request: int) -> list[float]:
-    """Return when the tokens of a request came, in seconds from its arrival."""
-    case = runs.sized(case)
-    trace = runs.trace(case, 0)
-    instance = runs.instance(case.model, case.workload)
+    """Return when the tokens of a request were emitted, in seconds from its arrival."""
+    trace = runs.trials.trace(runs.source(case), 0)
+    (instance,) = runs.cluster(case.model).instances
     policy = case.policy
     tokens, seqs = policy.scheduler.limits(instance.default_batching())
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
     scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=instance.default_batching())
-    outcome = engine.run(
+    outcome = _native.run(
         [{**wire, "scheduler": scheduler}],
-        engine.columns(trace, policy),
+        _native.columns(trace, policy),
         routing="fewest_requests",
         record_decisions=True,
     )
-    runs.work.done("step by step", case.requests)
     steps = json.loads(outcome.decisions(0))
     emitted = [int(outcome.first_token_ticks[request])]
     for step, after in pairwise(steps):
-        # While it decodes steps follow on one another: one ends where the next starts.
+        # While the request decodes, steps follow on one another: a step ends where the next starts.
         if any(entry[0] == request and entry[3] == "decode" for entry in step["scheduled"]):
             emitted.append(min(after["start"], int(outcome.finish_ticks[request])))
     if len(emitted) < int(outcome.generated_tokens[request]):
         emitted.append(int(outcome.finish_ticks[request]))
-    arrival = round(trace.frame["arrival"][request] * _TICKS_PER_SECOND)
-    return [(ticks - arrival) / _TICKS_PER_SECOND for ticks in emitted]
+    arrival = round(trace.frame["arrival"][request] * TICKS_PER_SECOND)
+    return [(ticks - arrival) / TICKS_PER_SECOND for ticks in emitted]

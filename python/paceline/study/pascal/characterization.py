@@ -11,42 +11,56 @@ computed, which takes one step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
-import paceline
-from paceline.study.model import Page, Table
-from paceline.study.pascal.drawing import bars, stacks
+from paceline.study.charts import bars, stacks
+from paceline.study.model import Table
+from paceline.study.pages import Content
 from paceline.study.pascal.hardware import kv_tokens, pascals_instance
-from paceline.study.pascal.paper import SLO_QOE, TTFAT_S
-from paceline.study.pascal.requests import number, with_paper_metrics
-from paceline.study.pascal.schedulers import cluster_of, scheduler
-from paceline.study.work import Work
+from paceline.study.pascal.requests import number
+from paceline.study.pascal.runs import Runs
+from paceline.study.pascal.schedulers import SLO_QOE, TTFAT_S, cluster_of, scheduler
+from paceline.study.trials import Trial
 from paceline.synthesis import Poisson
 from paceline.synthesis.streams import Stream
 from paceline.trace import Trace
 
-__all__ = ["characterization_page", "characterize", "characterized", "phase_trace", "split"]
+__all__ = ["COUNTS", "Characterization", "PhaseTrace", "bisected", "split"]
 
-REQUESTS: Final = 300
+Phase: TypeAlias = Literal["reasoning", "answering"]
+
 COUNTS: Final = (128, 256, 512, 1024, 2048)
 """The lengths drawn from. The paper says "randomly selected between 128 and 2048 tokens", and shows some."""
 
-_FINER: Final = tuple(range(128, 2049, 128))
-"""Another reading of it."""
+_READINGS: Final = {"powers of two": COUNTS, "multiples of 128": tuple(range(128, 2049, 128))}
+"""The lengths of the study, and another reading of the paper's words."""
 
 _PROMPT: Final = 128
 _POLICIES: Final = ("oracle", "FCFS", "RR")
 _WAITING_S: Final = 0.5
-"""A wait that is more than the turn of a step or a few: prompts share 512 tokens a step."""
+"""A wait longer than one or a few steps: prompts share 512 tokens a step."""
 _LOADS: Final = (0.7, 0.8, 0.9, 1.0, 1.2, 1.5)
+_FORMATS: Final = {
+    "executed": ".2f",
+    "blocked": ".2f",
+    "preempted": ".2f",
+    "latency (s)": ".1f",
+    "attainment": ".1%",
+    "requests/s": ".2f",
+    "FCFS at 128": ".2f",
+    "RR at 2048": ".2f",
+}
 
 
-def phase_trace(phase: str, *, rate: float, seed: int, counts: Sequence[int] = COUNTS) -> Trace:
-    """Draw the requests of one experiment.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseTrace:
+    """The requests of one experiment.
 
     Parameters
     ----------
@@ -54,72 +68,122 @@ def phase_trace(phase: str, *, rate: float, seed: int, counts: Sequence[int] = C
         ``"reasoning"`` (Figure 4) or ``"answering"`` (Figure 5).
     rate
         Requests per second.
-    seed
-        Of arrivals and lengths; the same at every rate.
     counts
         The lengths drawn from, all equally likely.
     """
-    chosen = Stream(seed, f"{phase} lengths").uniforms(REQUESTS)
-    tokens = np.array(counts)[(chosen * len(counts)).astype(np.int64)]
-    reasoning = tokens if phase == "reasoning" else np.zeros_like(tokens)
-    return Trace.from_columns(
-        name=f"{phase} phase",
-        arrival=Poisson().times(REQUESTS, 1.0, seed) / rate,
-        prompt_tokens=[_PROMPT] * REQUESTS,
-        output_tokens=tokens + (phase == "reasoning"),
-        reasoning_tokens=reasoning,
-    )
+
+    phase: Phase
+    rate: float
+    counts: tuple[int, ...] = COUNTS
+    requests: int = 300
+
+    def draw(self, seed: int) -> Trace:
+        """Draw lengths and arrivals; those of a seed are the same at every rate, but for its pace."""
+        chosen = Stream(seed, f"{self.phase} lengths").uniforms(self.requests)
+        tokens = np.array(self.counts)[(chosen * len(self.counts)).astype(np.int64)]
+        reasoning = tokens if self.phase == "reasoning" else np.zeros_like(tokens)
+        return Trace.from_columns(
+            name=f"{self.phase} phase",
+            arrival=Poisson().times(self.requests, 1.0, seed) / self.rate,
+            prompt_tokens=[_PROMPT] * self.requests,
+            output_tokens=tokens + (self.phase == "reasoning"),
+            reasoning_tokens=reasoning,
+        )
 
 
-def characterize(work: Work) -> tuple[Page, dict[str, float], pl.DataFrame]:
-    """Run both experiments.
+class Characterization:
+    """Both experiments; Figure 4 also at other rates and with other lengths.
 
-    Returns
-    -------
-    Page
-        Figures 4 and 5.
-    dict
-        Reasoning latency over the oracle's: of ``"FCFS"`` at 128 tokens, of ``"RR"`` at 2,048.
-    DataFrame
-        The same at other rates and with other lengths.
+    Parameters
+    ----------
+    runs
+        The study's. The rates are found by replays at once; all others are announced.
     """
-    seeds = _seeds(work)
-    rate = _highest_rate(seeds, COUNTS)
-    work.done("Figures 4 and 5: rate", REQUESTS * len(seeds))
-    parts = {}
-    for phase in ("reasoning", "answering"):
-        parts[phase] = _replays(phase, rate, seeds, COUNTS)
-        work.done(f"Figures 4 and 5: {phase}", REQUESTS * len(seeds))
-    others = []
-    for name, counts in (("powers of two", COUNTS), ("multiples of 128", _FINER)):
-        highest = _highest_rate(seeds, counts)
-        for load in _LOADS:
-            frames = _replays("reasoning", load * highest, seeds, counts)
-            slow = _slowdowns(split(frames, "reasoning"))
-            others.append((name, load, load * highest, slow["FCFS"], slow["RR"]))
-            work.done("Figures 4 and 5: other rates", REQUESTS * len(seeds))
-    columns = ["lengths", "of the highest rate", "requests/s", "FCFS at 128", "RR at 2048"]
-    loads = pl.DataFrame(others, schema=columns, orient="row")
-    page = characterization_page(parts, rate, loads)
-    return page, _slowdowns(split(parts["reasoning"], "reasoning")), loads
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+        self._seeds = range(1, runs.work.pick(10, 2) + 1)
+        self._rates = {name: self._highest_rate(counts) for name, counts in _READINGS.items()}
+        self._own = {
+            phase: PhaseTrace(phase=phase, rate=self._rates["powers of two"])
+            for phase in ("reasoning", "answering")
+        }
+        self._others = {
+            (name, load): PhaseTrace(phase="reasoning", rate=load * self._rates[name], counts=counts)
+            for name, counts in _READINGS.items()
+            for load in _LOADS
+        }
+        for trace in (*self._own.values(), *self._others.values()):
+            for policy in _POLICIES:
+                runs.trials.announce(self._trials(trace, policy))
+
+    @cached_property
+    def slowdowns(self) -> dict[str, float]:
+        """Reasoning latency over the oracle's: of ``"FCFS"`` at 128 tokens, of ``"RR"`` at 2,048."""
+        return _slowdowns(self._split(self._own["reasoning"]))
+
+    @cached_property
+    def others(self) -> pl.DataFrame:
+        """`slowdowns` at other rates and with other lengths."""
+        rows = []
+        for (name, load), trace in self._others.items():
+            slow = _slowdowns(self._split(trace))
+            label = {"lengths": name, "of the highest rate": load, "requests/s": trace.rate}
+            rows.append({**label, "FCFS at 128": slow["FCFS"], "RR at 2048": slow["RR"]})
+        return pl.DataFrame(rows)
+
+    def page(self) -> dict[str, Content]:
+        """Return Figures 4 and 5."""
+        reasoning, answering = (self._split(trace) for trace in self._own.values())
+        answers = _labelled(answering, "answer tokens").with_columns(what=pl.lit("QoE of at least 0.95"))
+        own = self._own["reasoning"]
+        parts = ("executed", "blocked", "preempted")
+        stacked = partial(stacks, by="policy", parts=parts, y="over the oracle's", mark="latency (s)")
+        by_tokens = partial(bars, x="answer tokens", by="policy", panel="what", size=(8.0, 3.2))
+        return {
+            "requests": str(own.requests),
+            "rate": f"{own.rate:.2f}",
+            "kv_tokens": f"{kv_tokens(pascals_instance()):,}",
+            "figure-4": stacked(_labelled(reasoning, "reasoning tokens"), x="reasoning tokens"),
+            "figure-5a": stacked(_labelled(answering, "answer tokens"), x="answer tokens"),
+            "figure-5b": by_tokens(answers, y="attainment"),
+            "figure-4-table": Table(reasoning.drop("attainment"), _FORMATS),
+            "figure-5-table": Table(answering, _FORMATS),
+            "figure-4-loads": Table(self.others, _FORMATS),
+        }
+
+    def _split(self, trace: PhaseTrace) -> pl.DataFrame:
+        frames = {policy: pl.concat(self._requests(trace, policy)) for policy in _POLICIES}
+        return split(frames, trace.phase)
+
+    def _requests(self, trace: PhaseTrace, policy: str) -> list[pl.DataFrame]:
+        return [outcome.requests for outcome in self._runs.trials.of(self._trials(trace, policy))]
+
+    def _trials(self, trace: PhaseTrace, policy: str) -> list[Trial]:
+        cluster = cluster_of(pascals_instance(share=1.0 if policy == "oracle" else 0.5), 1)
+        first_answer_s = TTFAT_S if trace.phase == "answering" else None
+        chosen = scheduler("FCFS" if policy == "oracle" else policy, first_answer_s=first_answer_s)
+        return [Trial(trace=trace, cluster=cluster, policy=chosen, seed=seed) for seed in self._seeds]
+
+    def _highest_rate(self, counts: tuple[int, ...]) -> float:
+        """Bisect for the highest rate at which no request waits for the whole memory, to 1%."""
+
+        def holds(rate: float) -> bool:
+            waited = pl.concat(
+                self._requests(PhaseTrace(phase="reasoning", rate=rate, counts=counts), "oracle")
+            )
+            return not waited["preemptions"].sum() and number(waited["blocked"].max()) <= _WAITING_S
+
+        return bisected(holds, 0.5, 16.0)
 
 
-def characterized(work: Work) -> int:
-    """Return how many requests `characterize` will report."""
-    return REQUESTS * len(_seeds(work)) * (3 + 2 * len(_LOADS))
-
-
-def _seeds(work: Work) -> range:
-    return range(1, work.pick(10, 2) + 1)
-
-
-def split(frames: dict[str, pl.DataFrame], phase: str) -> pl.DataFrame:
+def split(frames: dict[str, pl.DataFrame], phase: Phase) -> pl.DataFrame:
     """Return mean latencies by tokens of the phase and policy, in parts of the oracle's.
 
     Parameters
     ----------
     frames
-        Requests by policy, the oracle's among them.
+        Requests by policy, the oracle's first.
     phase
         ``"reasoning"`` or ``"answering"``.
 
@@ -129,31 +193,25 @@ def split(frames: dict[str, pl.DataFrame], phase: str) -> pl.DataFrame:
         ``tokens``, ``policy``, ``executed``, ``blocked``, ``preempted`` (each over the oracle's latency),
         ``latency (s)`` and, for answers, ``attainment``.
     """
-    total = "reasoning" if phase == "reasoning" else "e2e"
-    preempted = pl.col("preempted")
-    if phase == "reasoning":
-        preempted -= pl.col("preempted_answering")
-    parts = []
-    for policy, frame in frames.items():
-        # QoE with a term for the first token is there where such a target was given.
-        attained = (
-            (pl.col("qoe") >= SLO_QOE).mean() if phase == "answering" else pl.lit(None, dtype=pl.Float64)
+    reasons = phase == "reasoning"
+    preempted = pl.col("preempted") - pl.col("preempted_answering") if reasons else pl.col("preempted")
+    # QoE with a term for the first token is there where such a target was given.
+    attained = pl.lit(None, dtype=pl.Float64) if reasons else (pl.col("qoe") >= SLO_QOE).mean()
+    columns = ("tokens", "policy", "executed", "blocked", "preempted", "latency (s)", "attainment")
+    parts = [
+        frame.with_columns(tokens=pl.col("reasoning_tokens" if reasons else "answer_tokens"))
+        .group_by("tokens")
+        .agg(
+            pl.col("reasoning" if reasons else "e2e").mean().alias("latency (s)"),
+            pl.col("blocked").mean(),
+            preempted.mean().alias("preempted"),
+            attained.alias("attainment"),
         )
-        means = (
-            frame.with_columns(tokens=pl.col(f"{'reasoning' if phase == 'reasoning' else 'answer'}_tokens"))
-            .group_by("tokens")
-            .agg(
-                pl.col(total).mean().alias("latency (s)"),
-                pl.col("blocked").mean(),
-                preempted.mean().alias("preempted"),
-                attained.alias("attainment"),
-            )
-            .with_columns(executed=pl.col("latency (s)") - pl.col("blocked") - pl.col("preempted"))
-            .with_columns(policy=pl.lit(policy))
-        )
-        parts.append(
-            means.select("tokens", "policy", "executed", "blocked", "preempted", "latency (s)", "attainment")
-        )
+        .with_columns(executed=pl.col("latency (s)") - pl.col("blocked") - pl.col("preempted"))
+        .with_columns(policy=pl.lit(policy))
+        .select(columns)
+        for policy, frame in frames.items()
+    ]
     oracle = parts[0].select("tokens", base="latency (s)")
     return (
         pl.concat(parts)
@@ -164,124 +222,16 @@ def split(frames: dict[str, pl.DataFrame], phase: str) -> pl.DataFrame:
     )
 
 
-def characterization_page(
-    frames: dict[str, dict[str, pl.DataFrame]], rate: float, loads: pl.DataFrame
-) -> Page:
-    """Return Figures 4 and 5 from requests by phase and policy."""
-    reasoning, answering = (split(frames[phase], phase) for phase in ("reasoning", "answering"))
-    answers = answering.with_columns(
-        pl.col("tokens").cast(pl.String).alias("answer tokens"), what=pl.lit("QoE of at least 0.95")
-    )
-    return Page(
-        name="phases",
-        title="One phase alone (Figures 4 and 5)",
-        parts=(
-            f"One instance, {REQUESTS} requests a seed, {rate:.2f} requests/s: the highest rate at which "
-            f"no request waits for the GPU's whole memory, {kv_tokens(pascals_instance()):,} tokens. The "
-            "oracle has that memory, FCFS and round robin half of it. Averages over all seeds.",
-            stacks(
-                "figure-4",
-                "Figure 4: mean latency of the reasoning phase over the oracle's, and in seconds",
-                _labelled(reasoning, "reasoning tokens"),
-                x="reasoning tokens",
-                by="policy",
-                parts=("executed", "blocked", "preempted"),
-                y="over the oracle's",
-                mark="latency (s)",
-            ),
-            stacks(
-                "figure-5a",
-                "Figure 5(a): mean latency of the answering phase over the oracle's, and in seconds",
-                _labelled(answering, "answer tokens"),
-                x="answer tokens",
-                by="policy",
-                parts=("executed", "blocked", "preempted"),
-                y="over the oracle's",
-                mark="latency (s)",
-            ),
-            bars(
-                "figure-5b",
-                "Figure 5(b): share of requests with a QoE of at least 0.95, for targets of 0.25 s to the "
-                "first answer token and 100 ms a token",
-                answers,
-                x="answer tokens",
-                y="attainment",
-                by="policy",
-                panel="what",
-                size=(8.0, 3.2),
-            ),
-            Table(
-                name="figure-4-table",
-                caption="Figure 4's numbers",
-                frame=reasoning.drop("attainment"),
-                formats=_FORMATS,
-            ),
-            Table(
-                name="figure-5-table",
-                caption="Figure 5's numbers",
-                frame=answering,
-                formats=_FORMATS,
-            ),
-            Table(
-                name="figure-4-loads",
-                caption="Reasoning latency over the oracle's, at other rates and with other lengths",
-                frame=loads,
-                formats={"requests/s": ".2f", "FCFS at 128": ".2f", "RR at 2048": ".2f"},
-            ),
-        ),
-    )
-
-
-_FORMATS: Final = {
-    "executed": ".2f",
-    "blocked": ".2f",
-    "preempted": ".2f",
-    "latency (s)": ".1f",
-    "attainment": ".1%",
-}
-
-
 def _labelled(split: pl.DataFrame, name: str) -> pl.DataFrame:
     return split.with_columns(pl.col("tokens").cast(pl.String).alias(name))
 
 
 def _slowdowns(split: pl.DataFrame) -> dict[str, float]:
-    whole = split.with_columns(total=pl.sum_horizontal("executed", "blocked", "preempted"))
-
     def of(policy: str, tokens: int) -> float:
-        return float(
-            whole.filter((pl.col("policy") == policy) & (pl.col("tokens") == tokens))["total"].item()
-        )
+        row = split.filter(policy=policy, tokens=tokens)
+        return float(row.select(pl.sum_horizontal("executed", "blocked", "preempted")).item())
 
     return {"FCFS": of("FCFS", COUNTS[0]), "RR": of("RR", COUNTS[-1])}
-
-
-def _replays(phase: str, rate: float, seeds: range, counts: Sequence[int]) -> dict[str, pl.DataFrame]:
-    """Return the requests of all seeds, by policy."""
-    traces = [phase_trace(phase, rate=rate, seed=seed, counts=counts) for seed in seeds]
-    return {policy: pl.concat([_replay(trace, policy, phase) for trace in traces]) for policy in _POLICIES}
-
-
-def _replay(trace: Trace, policy: str, phase: str) -> pl.DataFrame:
-    instance = pascals_instance(share=1.0 if policy == "oracle" else 0.5)
-    name = "FCFS" if policy == "oracle" else policy
-    chosen = scheduler(name, first_answer_s=TTFAT_S if phase == "answering" else None)
-    result = paceline.replay(trace, cluster_of(instance, 1), chosen)
-    return with_paper_metrics(trace, result.requests)
-
-
-def _highest_rate(seeds: range, counts: Sequence[int]) -> float:
-    """Bisect for the highest rate at which no request waits for the whole memory, to 1%."""
-
-    def holds(rate: float) -> bool:
-        for seed in seeds:
-            trace = phase_trace("reasoning", rate=rate, seed=seed, counts=counts)
-            waited = _replay(trace, "oracle", "reasoning")
-            if waited["preemptions"].sum() or number(waited["blocked"].max()) > _WAITING_S:
-                return False
-        return True
-
-    return bisected(holds, 0.5, 16.0)
 
 
 def bisected(holds: Callable[[float], bool], low: float, high: float) -> float:

@@ -7,11 +7,13 @@ from typing import Final
 
 import polars as pl
 
-from paceline.study.pascal.ablations import end_to_end
-from paceline.study.pascal.requests import p99, throughput, violations
+from paceline.study.choices import Comparisons
+from paceline.study.pascal.claims import CLAIMS
+from paceline.study.pascal.requests import end_to_end, p99, throughput, violations
+from paceline.study.pascal.schedulers import POLICIES
 from paceline.study.pascal.tails import compared, extremes, tails
 
-__all__ = ["CAPTION", "FORMATS", "summary"]
+__all__ = ["CAPTION", "FORMATS", "comparisons", "summary"]
 
 FORMATS: Final[Mapping[str, str]] = {
     "cut FCFS": ".0%",
@@ -34,12 +36,19 @@ FORMATS: Final[Mapping[str, str]] = {
 }
 """The columns of `summary`, in its order, and how they are printed."""
 
+_CUTS: Final = (("", "cut"), (" (s)", "cut_s"))
+
 CAPTION: Final = (
     "PASCAL's tail TTFT against FCFS's and RR's (the largest cut and the largest increase over the bins); "
     "SLO violations of PASCAL, the baselines and its variants; P99 blocking with and without migration, and "
     "P99 transfer, in seconds; median and P99 end to end, NonAdaptive's over PASCAL's less 1; PASCAL's "
     "throughput over the baseline's that differs more, less 1"
 )
+
+
+def comparisons(rows: pl.DataFrame) -> Comparisons:
+    """Return rows of summaries, the study's own first, to be quoted."""
+    return Comparisons(rows=rows, claims=CLAIMS, formats=FORMATS, units={"blocking": " s"}, prefix="PASCAL: ")
 
 
 def summary(frames: Mapping[str, pl.DataFrame]) -> dict[str, float]:
@@ -56,26 +65,21 @@ def summary(frames: Mapping[str, pl.DataFrame]) -> dict[str, float]:
         The columns of `FORMATS`; `CAPTION` says what they are.
     """
     by_policy = {policy: tails(frames[policy]) for policy in ("FCFS", "RR", "PASCAL")}
-    found = {each: extremes(compared(by_policy, "PASCAL", each)) for each in ("FCFS", "RR")}
-    pascal = frames["PASCAL"]
-    ratios = [throughput(pascal) / throughput(frames[each]) - 1 for each in ("FCFS", "RR")]
-    ours, always = (end_to_end(frames[each]) for each in ("PASCAL", "PASCAL(NonAdaptive)"))
+    bins = {each: extremes(compared(by_policy, "PASCAL", each)) for each in ("FCFS", "RR")}
+    fcfs, rr, pascal, never, always = (frames[policy] for policy in POLICIES)
+    ours, theirs = end_to_end(pascal), end_to_end(always)
     return {
-        "cut FCFS": found["FCFS"]["cut"],
-        "cut FCFS (s)": found["FCFS"]["cut_s"],
-        "cut RR": found["RR"]["cut"],
-        "cut RR (s)": found["RR"]["cut_s"],
-        "worse FCFS": found["FCFS"]["worse"],
-        "worse RR": found["RR"]["worse"],
+        **{f"cut {each}{unit}": bins[each][key] for each in bins for unit, key in _CUTS},
+        **{f"worse {each}": bins[each]["worse"] for each in bins},
         "violations": violations(pascal),
-        "FCFS's": violations(frames["FCFS"]),
-        "RR's": violations(frames["RR"]),
-        "NoMigration's": violations(frames["PASCAL(NoMigration)"]),
-        "NonAdaptive's": violations(frames["PASCAL(NonAdaptive)"]),
+        "FCFS's": violations(fcfs),
+        "RR's": violations(rr),
+        "NoMigration's": violations(never),
+        "NonAdaptive's": violations(always),
         "blocking": p99(pascal["blocking"]),
-        "blocking NoMigration": p99(frames["PASCAL(NoMigration)"]["blocking"]),
+        "blocking NoMigration": p99(never["blocking"]),
         "transfer": p99(pascal.filter(pl.col("migrations") > 0)["transfer"]),
-        "e2e median": always["P50"] / ours["P50"] - 1,
-        "e2e tail": always["P99"] / ours["P99"] - 1,
-        "throughput": max(ratios, key=abs),
+        "e2e median": theirs["P50"] / ours["P50"] - 1,
+        "e2e tail": theirs["P99"] / ours["P99"] - 1,
+        "throughput": max((throughput(pascal) / throughput(each) - 1 for each in (fcfs, rr)), key=abs),
     }

@@ -1,4 +1,4 @@
-"""How much KV memory requests ask for, and the rate at which they ask for so much of it.
+"""How much KV memory requests need, and the arrival rate at which they need a given share of it.
 
 The paper gives no arrival rates. Here a load is the most KV that the requests of a trace would hold at once
 if none ever waited, over the memory of the cluster. At 1 the memory is just full at its fullest moment. Above
@@ -49,7 +49,7 @@ def full_step_s(lengths: pl.DataFrame, instance: Instance) -> float:
 
 
 def most_held(arrival: _Floats, lengths: pl.DataFrame, step_s: float) -> float:
-    """Return the most tokens of KV that requests hold at once if none waits and a step takes always as long.
+    """Return the most tokens of KV that requests hold at once if none waits and all steps take equally long.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ def most_held(arrival: _Floats, lengths: pl.DataFrame, step_s: float) -> float:
     prompt, output = _sides(lengths)
     end = arrival + output * step_s
     order = np.argsort(end, kind="stable")
-    # What is held grows until a request ends, and is largest just before. A request that came at a holds
-    # p + (t - a) / step at t; of this, p - a / step is summed over all that came and less all that went.
+    # The tokens held grow until a request ends, and are most just before. A request that arrived at a holds
+    # p + (t - a) / step at t; of this, p - a / step is summed over all arrivals, less all ended requests.
     fixed = prompt - arrival / step_s
     came = np.searchsorted(arrival, end[order], side="right")
     went = np.arange(len(end))
@@ -92,14 +92,14 @@ def load_of(arrival: _Floats, lengths: pl.DataFrame, instance: Instance, instanc
 def rate_of(
     load: float, arrival: _Floats, lengths: pl.DataFrame, instance: Instance, instances: int = INSTANCES
 ) -> float:
-    """Return the factor by which arrivals must come faster for a load, to a ten-thousandth.
+    """Return the factor by which the arrival rate must rise for a load, to a ten-thousandth.
 
     Parameters
     ----------
     load
-        Above 0, and below what the requests hold if all come at once.
+        Above 0, and below the load of the same requests arriving all at once.
     arrival
-        Seconds, in rising order. If they come at a rate of 1, the factor is the rate.
+        Seconds, in rising order. If their rate is 1, the factor is the rate.
     lengths, instance, instances
         As of the others.
     """

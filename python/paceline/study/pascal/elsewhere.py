@@ -2,88 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 import polars as pl
 
-from paceline.study.model import Page, Table
+from paceline.study.model import Table
+from paceline.study.pages import Content
 from paceline.study.pascal.comparison import CAPTION, FORMATS, summary
-from paceline.study.pascal.demand import stretched
-from paceline.study.pascal.hardware import pascals_instance
-from paceline.study.pascal.requests import medians, number, p99
-from paceline.study.pascal.runs import PROMPTS, TIMES, Runs
-from paceline.study.pascal.schedulers import POLICIES, Arguments
-from paceline.study.pascal.workloads import chats, drawn, half_replaced
-from paceline.trace import Trace
+from paceline.study.pascal.production import TITLE
+from paceline.study.pascal.requests import number, p99
+from paceline.study.pascal.runs import Runs, Setting, asked
+from paceline.study.pascal.schedulers import POLICIES
+from paceline.study.pascal.workloads import Asked, Served, chats
 
-__all__ = ["LOADS", "cases", "elsewhere", "elsewhere_page", "fates", "planned"]
+__all__ = ["Elsewhere", "fates"]
 
-LOADS: Final = (1.0, 1.1, 1.25)
 _LONG: Final = 5000
-_UNDEMOTED: Final[Arguments] = {"pascal": {"demote_above": 10**6}}
 _PASCALS: Final = ("PASCAL(NoMigration)", "PASCAL", "PASCAL(NonAdaptive)")
 
 
-def cases(runs: Runs, served: Trace | None) -> dict[str, list[Trace]]:
-    """Return the workloads, a trace for each seed; the production workload has one.
+class Elsewhere:
+    """The workloads at several loads, as they are and with a PASCAL that never demotes.
 
     Parameters
     ----------
     runs
-        Whose seeds are taken.
+        The study's.
     served
-        The production workload, or None.
+        The production workload, of which there is one trace; or None.
     """
-    asked = TIMES * PROMPTS["arena-hard"]
-    arena, problems = chats("arena-hard"), chats("problem-solving")
-    draws: dict[str, Callable[[int], Trace]] = {
-        "Arena-Hard": lambda seed: drawn(arena, requests=asked, seed=seed),
-        "half Arena-Hard, half problems": lambda seed: half_replaced(
-            arena, problems, requests=asked, seed=seed
-        ),
-        "problems": lambda seed: drawn(problems, requests=asked, seed=seed),
-    }
-    found = {name: [draw(seed) for seed in runs.seeds] for name, draw in draws.items()}
-    return found | ({} if served is None else {"DeepSeek-R1 in production": [served]})
 
+    def __init__(self, runs: Runs, served: Served | None) -> None:
+        requests = asked("arena-hard").requests
+        traces: dict[str, Asked | Served] = {
+            "Arena-Hard": asked("arena-hard"),
+            "half Arena-Hard, half problems": asked("heavy"),
+            "problems": Asked(workload=chats("problem-solving"), requests=requests),
+        }
+        if served is not None:
+            traces[TITLE] = served
+        self._runs = runs
+        self._settings = {
+            f"{name}, load {load:g}": Setting(trace=trace, load=load)
+            for name, trace in traces.items()
+            for load in (1.0, 1.1, 1.25)
+        }
+        runs.announce(self._settings.values(), POLICIES)
+        runs.announce(map(_undemoted, self._settings.values()), _PASCALS)
 
-def planned(seeds: int, served: Trace | None) -> int:
-    """Return how many requests `elsewhere` will replay."""
-    drawn_ones = 3 * seeds * TIMES * PROMPTS["arena-hard"]
-    requests = drawn_ones + (0 if served is None else len(served))
-    return len(LOADS) * (len(POLICIES) + len(_PASCALS)) * requests
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """A row for each workload and load: ``what``, and the medians of its `summary`."""
+        return self._runs.compared(self._settings, POLICIES, summary)
 
-
-def elsewhere(runs: Runs, served: Trace | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Run all workloads at all `LOADS`.
-
-    Returns
-    -------
-    DataFrame
-        A row each: ``what``, and the medians of its `comparison.summary` over the seeds.
-    DataFrame
-        A row each: ``what``, and its `fates`, over the requests of all seeds.
-    """
-    rows, why = [], []
-    for name, traces in cases(runs, served).items():
-        for load in LOADS:
-            loaded = [stretched(trace, load, pascals_instance()) for trace in traces]
-            frames = [
-                {policy: runs.replay(trace, policy).requests for policy in POLICIES} for trace in loaded
+    def page(self) -> dict[str, Content]:
+        """Return the rows, and what becomes of requests that stay and of requests that migrate."""
+        why = pl.DataFrame(
+            [
+                {"what": what, **fates(self._pooled(setting), self._pooled(_undemoted(setting)))}
+                for what, setting in self._settings.items()
             ]
-            undemoted = [
-                {policy: runs.replay(trace, policy, arguments=_UNDEMOTED).requests for policy in _PASCALS}
-                for trace in loaded
-            ]
-            what = {"what": f"{name}, load {load:g}"}
-            rows.append(what | medians([summary(each) for each in frames]))
-            pooled, other = (
-                {policy: pl.concat([each[policy] for each in runs_of]) for policy in _PASCALS}
-                for runs_of in (frames, undemoted)
-            )
-            why.append(what | fates(pooled, other))
-    return pl.DataFrame(rows), pl.DataFrame(why)
+        )
+        formats = {name: ".0f" if name.startswith("long") else ".2%" for name in why.columns[1:]}
+        return {
+            "columns": CAPTION,
+            "elsewhere-table": Table(self.rows, FORMATS),
+            "elsewhere-why": Table(why, formats | {"stay": ".0%"}),
+        }
+
+    def _pooled(self, setting: Setting) -> dict[str, pl.DataFrame]:
+        """Return the requests of all seeds, by policy."""
+        by_seed = [self._runs.frames(setting, _PASCALS, seed) for seed in self._runs.seeds_of(setting)]
+        return {policy: pl.concat([frames[policy] for frames in by_seed]) for policy in _PASCALS}
+
+
+def _undemoted(setting: Setting) -> Setting:
+    return replace(setting, arguments={"pascal": {"demote_above": 10**6}})
 
 
 def fates(frames: Mapping[str, pl.DataFrame], undemoted: Mapping[str, pl.DataFrame]) -> dict[str, float]:
@@ -115,28 +112,6 @@ def fates(frames: Mapping[str, pl.DataFrame], undemoted: Mapping[str, pl.DataFra
             long = by_policy[policy].filter(pl.col("reasoning_tokens") > _LONG)
             found[f"{prefix}: {_short(policy)}"] = p99(long["ttft"])
     return found
-
-
-def elsewhere_page(rows: pl.DataFrame, why: pl.DataFrame) -> Page:
-    """Return the page from what `elsewhere` returns."""
-    formats = {name: ".0f" if name.startswith("long") else ".2%" for name in why.columns[1:]}
-    return Page(
-        name="elsewhere",
-        title="Where migration and adaptivity hurt",
-        parts=(
-            "Workloads and loads that the paper does not use, by the same settings. Medians over the seeds; "
-            "the production workload has one.",
-            Table(name="elsewhere-table", caption=CAPTION, frame=rows, formats=FORMATS),
-            Table(
-                name="elsewhere-why",
-                caption="SLO violations of the requests that PASCAL keeps in place and of those that it "
-                "migrates, beside the same requests' under the variant that does the other thing; and P99 "
-                "TTFT (s) of requests with more than 5,000 reasoning tokens, with and without demotion",
-                frame=why,
-                formats=formats | {"stay": ".0%"},
-            ),
-        ),
-    )
 
 
 def _short(policy: str) -> str:

@@ -1,178 +1,109 @@
-"""Figures 9 to 12: TTFT, SLO violations and throughput under three loads, and the time that KV travels."""
+"""Figures 9 to 12: TTFT, SLO violations and throughput under three loads, and the time of KV transfers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from functools import partial
+from typing import Final
 
 import polars as pl
 
-from paceline.study.charts import lines
-from paceline.study.model import Figure, Page, Table
-from paceline.study.pascal.drawing import bars, points
-from paceline.study.pascal.requests import number, p99, throughput, violations
+from paceline.study.charts import bars, lines, points
+from paceline.study.model import Figure, Table
+from paceline.study.pages import Content
+from paceline.study.pascal.requests import FORMATS, described
+from paceline.study.pascal.runs import BASE, LEVELS, WORKLOADS, Frames, Runs
 from paceline.study.pascal.tails import compared, extremes, tails
+from paceline.study.pascal.workloads import chats
 
-__all__ = ["Frames", "compared_tails", "loads_page", "tail_figure", "tail_lines", "ttft_page"]
+__all__ = ["EXTREMES", "against", "compared_tails", "loads_page", "tail_figure", "ttft_page"]
 
-#: Requests by workload, level of load and policy.
-Frames: TypeAlias = Mapping[tuple[str, str, str], pl.DataFrame]
+EXTREMES: Final = {"cut": ".1%", "cut_s": ".1f", "worse": ".1%", "worse_s": ".1f"}
+"""How the columns of `extremes` are printed."""
 
 _SHOWN: Final = 300
 """Requests of a panel and policy that Figure 9 draws; its data would weigh megabytes otherwise."""
 
+_COLUMNS: Final = ("violations", "tokens/s", "preempted", "migrated", "P99 transfer (s)", "P99 blocking (s)")
 
-def ttft_page(frames: Frames, titles: Mapping[str, str]) -> Page:
-    """Return Figures 9 and 10, with a table of all tails.
 
-    Parameters
-    ----------
-    frames
-        With the levels low, medium and high, the policies FCFS, RR and PASCAL.
-    titles
-        Of the workloads, by name.
-    """
-    comparisons = [
-        {"workload": titles[workload], "against": baseline} | extremes(bins)
-        for workload in titles
-        for baseline in ("FCFS", "RR")
-        for bins in (compared_tails(frames, workload, baseline),)
+def ttft_page(runs: Runs) -> dict[str, Content]:
+    """Return Figures 9 and 10, with a table of all tails."""
+    frames = runs.evaluation(WORKLOADS, tuple(LEVELS), BASE)
+    high = {workload: {policy: frames[workload, "high", policy] for policy in BASE} for workload in WORKLOADS}
+    titles = {workload: chats(workload).title for workload in WORKLOADS}
+    cases = [
+        (titles[workload], policy, frame) for workload in high for policy, frame in high[workload].items()
     ]
-    return Page(
-        name="ttft",
-        title="TTFT by reasoning length (Figures 9 and 10)",
-        parts=(
-            "TTFT is from arrival to the first token of the answer. A bin's tail is the largest TTFT of "
-            "fewer than 10 requests, P90 of fewer than 20, P95 of fewer than 100, else P99; bins of fewer "
-            "than 5 are left out.",
-            _scatter(frames, titles),
-            tail_figure(
-                "figure-10",
-                "Figure 10: tail TTFT by reasoning tokens, high load",
-                [
-                    (titles[workload], policy, frame)
-                    for workload, level, policy, frame in _rows(frames)
-                    if level == "high"
-                ],
-            ),
-            Table(
-                name="tails-compared",
-                caption="Bins of 256 reasoning tokens, high load: where PASCAL's tail is shorter and longer "
-                "than the baselines', at most",
-                frame=pl.DataFrame(comparisons),
-                formats={"cut": ".1%", "cut_s": ".1f", "worse": ".1%", "worse_s": ".1f"},
-            ),
-        ),
-    )
+    rows = [{"workload": titles[workload], **row} for workload in high for row in against(high[workload])]
+    return {
+        "shown": str(_SHOWN),
+        "figure-9": _scatter(frames),
+        "figure-10": tail_figure(cases),
+        "tails-compared": Table(pl.DataFrame(rows), EXTREMES),
+    }
 
 
-def compared_tails(frames: Frames, workload: str, baseline: str, policy: str = "PASCAL") -> pl.DataFrame:
-    """Return the bins of two policies at the high load, as `compared` has them."""
-    by_policy = {each: tails(frames[workload, "high", each]) for each in (policy, baseline)}
-    return compared(by_policy, policy, baseline)
+def against(frames: Mapping[str, pl.DataFrame]) -> list[dict[str, object]]:
+    """Return how PASCAL's tails compare with each baseline's at most, from requests by policy."""
+    by_policy = {policy: tails(frame) for policy, frame in frames.items()}
+    return [
+        {"against": baseline, **extremes(compared(by_policy, "PASCAL", baseline))}
+        for baseline in ("FCFS", "RR")
+    ]
 
 
-def tail_lines(cases: list[tuple[str, str, pl.DataFrame]], of: str = "ttft") -> pl.DataFrame:
-    """Return tails by panel and policy, a row a bin."""
+def compared_tails(frames: Frames, workload: str, baseline: str) -> pl.DataFrame:
+    """Return the bins of PASCAL and a baseline at the high load, as `compared` has them."""
+    by_policy = {each: tails(frames[workload, "high", each]) for each in ("PASCAL", baseline)}
+    return compared(by_policy, "PASCAL", baseline)
+
+
+def tail_figure(cases: list[tuple[str, str, pl.DataFrame]], of: str = "ttft") -> Figure:
+    """Make a figure of tails by reasoning tokens: a panel for each first name, a line for each second."""
+    label = "tail TTFT (s)" if of == "ttft" else f"tail {of} latency (s)"
     parts = [
-        tails(frame, of).with_columns(
-            panel=pl.lit(panel), policy=pl.lit(policy), tokens=pl.col("from_tokens") + 128
+        tails(frame, of).select(
+            pl.lit(panel).alias("panel"),
+            pl.lit(policy).alias("policy"),
+            (pl.col("from_tokens") + 128).alias("reasoning tokens"),
+            "count",
+            "statistic",
+            pl.col("tail").alias(label),
         )
         for panel, policy, frame in cases
     ]
-    return pl.concat(parts).select("panel", "policy", "tokens", "count", "statistic", "tail")
+    return lines(pl.concat(parts), x="reasoning tokens", y=label, by="policy", panel="panel")
 
 
-def tail_figure(
-    name: str, caption: str, cases: list[tuple[str, str, pl.DataFrame]], of: str = "ttft"
-) -> Figure:
-    """Make a figure of tails by reasoning tokens: a panel for each first name, a line for each second."""
-    label = "tail TTFT (s)" if of == "ttft" else f"tail {of} latency (s)"
-    data = tail_lines(cases, of).rename({"tokens": "reasoning tokens", "tail": label})
-    return lines(name, caption, data, x="reasoning tokens", y=label, by="policy", panel="panel")
-
-
-def loads_page(frames: Frames, titles: Mapping[str, str]) -> Page:
+def loads_page(runs: Runs) -> dict[str, Content]:
     """Return Figures 11 and 12 and the KV transfers, all in one table."""
+    frames = runs.evaluation(WORKLOADS, tuple(LEVELS), BASE)
     rows = pl.DataFrame(
         [
             {
-                "workload": titles[workload],
+                "workload": chats(workload).title,
                 "load": level,
                 "policy": policy,
-                "violations": violations(frame),
-                "tokens/s": throughput(frame),
-                "preempted": number((frame["preemptions"] > 0).mean()),
-                "migrated": number((frame["migrations"] > 0).mean()),
-                "P99 transfer (s)": p99(frame.filter(pl.col("migrations") > 0)["transfer"]),
-                "P99 blocking (s)": p99(frame["blocking"]),
+                **described(frame, *_COLUMNS),
             }
-            for workload, level, policy, frame in _rows(frames)
+            for (workload, level, policy), frame in frames.items()
         ]
     )
-    return Page(
-        name="loads",
-        title="SLO violations, throughput and KV transfers (Figures 11 and 12, section V.C)",
-        parts=(
-            "A request violates the objective if its QoE from the first answer token on, at 100 ms a token, "
-            "is below 0.95. Throughput is all tokens over the time from the first arrival to the last "
-            "completion.",
-            bars(
-                "figure-11",
-                "Figure 11: share of requests that violate the answering objective",
-                rows,
-                x="load",
-                y="violations",
-                by="policy",
-                panel="workload",
-            ),
-            bars(
-                "figure-12",
-                "Figure 12: throughput",
-                rows,
-                x="load",
-                y="tokens/s",
-                by="policy",
-                panel="workload",
-            ),
-            Table(
-                name="loads-table",
-                caption="By workload, load and policy: SLO violations, throughput, the shares of requests "
-                "preempted and migrated, the time of KV transfers, and the wait for the first answer token "
-                "after reasoning ended, transfers aside",
-                frame=rows,
-                formats={
-                    "violations": ".2%",
-                    "tokens/s": ".0f",
-                    "preempted": ".1%",
-                    "migrated": ".1%",
-                    "P99 transfer (s)": ".3f",
-                    "P99 blocking (s)": ".2f",
-                },
-            ),
-        ),
-    )
+    by_load = partial(bars, rows, x="load", by="policy", panel="workload")
+    return {
+        "figure-11": by_load(y="violations"),
+        "figure-12": by_load(y="tokens/s"),
+        "loads-table": Table(rows, FORMATS),
+    }
 
 
-def _scatter(frames: Frames, titles: Mapping[str, str]) -> Figure:
+def _scatter(frames: Frames) -> Figure:
     parts = [
-        frame.select("reasoning_tokens", "ttft")
+        frame.select(pl.col("reasoning_tokens").alias("reasoning tokens"), pl.col("ttft").alias("TTFT (s)"))
         .drop_nulls()
         .gather_every(max(1, frame.height // _SHOWN))
-        .with_columns(panel=pl.lit(f"{titles[workload]}, {level}"), policy=pl.lit(policy))
-        for workload, level, policy, frame in _rows(frames)
+        .with_columns(panel=pl.lit(f"{chats(workload).title}, {level}"), policy=pl.lit(policy))
+        for (workload, level, policy), frame in frames.items()
     ]
-    data = pl.concat(parts).rename({"reasoning_tokens": "reasoning tokens", "ttft": "TTFT (s)"})
-    return points(
-        "figure-9",
-        f"Figure 9: TTFT of requests, about {_SHOWN} of each policy in a panel, evenly taken",
-        data,
-        x="reasoning tokens",
-        y="TTFT (s)",
-        by="policy",
-        panel="panel",
-    )
-
-
-def _rows(frames: Frames) -> list[tuple[str, str, str, pl.DataFrame]]:
-    return [(*key, frame) for key, frame in frames.items()]
+    return points(pl.concat(parts), x="reasoning tokens", y="TTFT (s)", by="policy", panel="panel")

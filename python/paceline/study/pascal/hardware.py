@@ -14,7 +14,6 @@ from typing import Final
 from paceline import Instance, Roofline
 
 __all__ = [
-    "BATCHED_TOKENS",
     "HOST_STEP_MOST_S",
     "HOST_STEP_S",
     "INSTANCES",
@@ -38,9 +37,9 @@ HOST_STEP_MOST_S: Final = 13e-3
 """Seconds of each step in which the GPU waits for the host (scheduler, inputs, sampled tokens, output).
 
 Source: vllm-project/vllm issue 6854, "[RFC]: Multi-Step Scheduling" (26 July 2024, so of 0.5.3): "5-13ms of
-GPU bubble" at each decode step of vLLM's default scheduling. No source for 0.6.1 itself was found. 0.6.0 took
-the processing of outputs out of this gap (`use_async_output_proc`, on by default), so the study takes the
-least of the range, and the most as a variation. The same order of size: vLLM's blog of 5 September 2024
+GPU bubble" at each decode step of vLLM's default scheduling. No source for 0.6.1 itself was found. 0.6.0
+moved the processing of outputs out of this gap (`use_async_output_proc`, on by default), so the study takes
+the least of the range, and the most as a variation. The same order of size: vLLM's blog of 5 September 2024
 (blog.vllm.ai/2024/09/05/perf-update.html) has, before 0.6.0, 29% of the time of Llama 3 8B on an H100 in
 scheduling, inputs and outputs included.
 """

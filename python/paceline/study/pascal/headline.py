@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import polars as pl
 
-from paceline.study.model import Fact, Facts, Page
-from paceline.study.pascal import paper
-from paceline.study.pascal.ablations import end_to_end
-from paceline.study.pascal.evaluation import Frames, compared_tails
-from paceline.study.pascal.requests import p99, throughput, violations
+from paceline.study.choices import Comparisons
+from paceline.study.model import Fact, Kind
+from paceline.study.pages import Content
+from paceline.study.paper import Stated
+from paceline.study.pascal.evaluation import compared_tails
+from paceline.study.pascal.requests import end_to_end, p99, throughput, violations
+from paceline.study.pascal.runs import Frames
+from paceline.study.pascal.schedulers import PAPER
 from paceline.study.pascal.tails import extremes
 
-__all__ = ["headline_page", "numbers"]
-
-_SECONDS: Final = "s"
+__all__ = ["headline_page", "note", "numbers"]
 
 
 def numbers(frames: Frames) -> dict[str, float]:
@@ -32,9 +32,10 @@ def numbers(frames: Frames) -> dict[str, float]:
     for workload in ("alpacaeval", "arena-hard"):
         pascal = frames[workload, "high", "PASCAL"]
         for baseline in ("FCFS", "RR"):
-            bins = compared_tails(frames, workload, baseline)
-            for what in ("cut", "cut_s", "worse", "worse_s"):
-                found[f"{workload} {baseline} {what}"] = extremes(bins)[what]
+            bins = extremes(compared_tails(frames, workload, baseline))
+            found |= {
+                f"{workload} {baseline} {what}": bins[what] for what in ("cut", "cut_s", "worse", "worse_s")
+            }
             other = throughput(frames[workload, "high", baseline])
             found[f"{workload} {baseline} throughput"] = throughput(pascal) / other - 1
         found[f"{workload} transfer"] = p99(pascal.filter(pl.col("migrations") > 0)["transfer"])
@@ -58,9 +59,11 @@ def numbers(frames: Frames) -> dict[str, float]:
 
 
 def headline_page(
-    by_seed: Sequence[Mapping[str, float]], slowdowns: Mapping[str, float], notes: Mapping[str, str]
-) -> Page:
-    """Return the table of headline numbers.
+    by_seed: Sequence[Mapping[str, float]],
+    slowdowns: Mapping[str, float],
+    tables: Mapping[str, Comparisons],
+) -> dict[str, Content]:
+    """Return the headline numbers.
 
     Parameters
     ----------
@@ -68,107 +71,28 @@ def headline_page(
         What `numbers` returns, for each seed.
     slowdowns
         Figure 4's: ``"FCFS"`` at 128 tokens and ``"RR"`` at 2,048.
-    notes
-        What `notes.notes` returns.
+    tables
+        What the notes quote: ``"variations"``, ``"mixes"`` and ``"figure 4"``; none in a quick run.
     """
-    facts = [
-        Fact(
-            name=name,
-            ours=slowdowns[policy],
-            paper=theirs,
-            kind="predicted",
-            note=notes.get(f"figure 4 {policy}", ""),
+    facts = []
+    for key, stated in PAPER.table("headline").items():
+        figure_4 = key.startswith("figure 4 ")
+        values = [slowdowns[key.split()[-1]]] if figure_4 else [row[key] for row in by_seed]
+        spread = f"{min(values):.3g} to {max(values):.3g}" if len(values) > 1 else ""
+        notes = (spread, note(stated, tables) if tables else "")
+        kind: Kind = "fitted" if stated.more.get("kind") == "fitted" else "predicted"
+        facts.append(Fact.compare(stated, statistics.median(values), kind, notes=notes))
+    return {"headline-facts": facts}
+
+
+def note(stated: Stated, tables: Mapping[str, Comparisons]) -> str:
+    """Return what a number depends on, with what other settings give; empty if nothing is known."""
+    if "note" not in stated.more:
+        return ""
+    quotes = [
+        tables[quote.get("table", "variations")].quoted(
+            quote["column"], quote["spec"], quote["rows"], quote.get("label")
         )
-        for name, policy, theirs in (
-            ("Figure 4: FCFS at 128 reasoning tokens, over the oracle", "FCFS", paper.FCFS_SLOWDOWN),
-            ("Figure 4: RR at 2,048 reasoning tokens, over the oracle", "RR", paper.RR_SLOWDOWN),
-        )
+        for quote in stated.more["quotes"]
     ]
-    for name, key, theirs, unit in _asked():
-        values = [row[key] for row in by_seed]
-        facts.append(
-            Fact(
-                name=name,
-                ours=statistics.median(values),
-                paper=theirs,
-                unit=unit,
-                kind="fitted" if key.endswith("transfer") else "predicted",
-                note="; ".join(part for part in (_spread(values), notes.get(key, "")) if part),
-            )
-        )
-    return Page(
-        name="headline",
-        title="The paper's numbers beside ours",
-        parts=(
-            "All at the high load. TTFT is to the first token of the answer. Ours are medians over the "
-            "seeds. The notes have the range over the seeds, what the number depends on, and in brackets "
-            "what other settings give. The transfers are fitted: the lengths of reasoning were derived from "
-            "them. All else is predicted.",
-            Facts(name="headline-facts", caption="The paper's numbers and ours", facts=tuple(facts)),
-        ),
-    )
-
-
-def _asked() -> list[tuple[str, str, float | None, str]]:
-    """Return what is asked: a name, a key of `numbers`, the paper's number and its unit."""
-    rows: list[tuple[str, str, float | None, str]] = []
-    for workload, title in (("alpacaeval", "AlpacaEval2.0"), ("arena-hard", "Arena-Hard")):
-        for baseline in ("FCFS", "RR"):
-            key = (workload, baseline)
-            against = f"{title}: tail TTFT against {baseline}'s"
-            rows += [
-                (f"{against}, largest cut", f"{workload} {baseline} cut", paper.TAIL_CUT[key], ""),
-                (
-                    f"{against}, largest cut in seconds",
-                    f"{workload} {baseline} cut_s",
-                    paper.TAIL_CUT_S[key],
-                    _SECONDS,
-                ),
-            ]
-            if workload == "alpacaeval":
-                worse, worse_s = paper.TAIL_WORSE[baseline], paper.TAIL_WORSE_S[baseline]
-                rows += [
-                    (f"{against}, largest increase", f"{workload} {baseline} worse", worse, ""),
-                    (
-                        f"{against}, largest increase in seconds",
-                        f"{workload} {baseline} worse_s",
-                        worse_s,
-                        _SECONDS,
-                    ),
-                ]
-    for workload, title in (("alpacaeval", "AlpacaEval2.0"), ("arena-hard", "Arena-Hard")):
-        rows += [
-            (
-                f"{title}: throughput over {baseline}'s, less 1 (paper: within 0.03)",
-                f"{workload} {baseline} throughput",
-                None,
-                "",
-            )
-            for baseline in ("FCFS", "RR")
-        ]
-        rows.append(
-            (f"{title}: P99 KV transfer", f"{workload} transfer", paper.TRANSFER_P99_S[workload], _SECONDS)
-        )
-    rows += [
-        ("P99 blocking without migration", "blocking without", paper.BLOCKING_P99_S, _SECONDS),
-        ("P99 blocking with migration (paper: near zero)", "blocking with", None, _SECONDS),
-        ("SLO violations without adaptivity", "violations always", paper.NON_ADAPTIVE_VIOLATIONS, ""),
-        ("SLO violations with adaptivity", "violations", paper.ADAPTIVE_VIOLATIONS, ""),
-        ("Median end to end without adaptivity, less 1", "e2e median", paper.E2E_MEDIAN_WORSE, ""),
-        ("P99 end to end without adaptivity, less 1", "e2e tail", paper.E2E_TAIL_WORSE, ""),
-    ]
-    rows += [
-        (
-            f"Figure 16: tail TTFT against {baseline}'s, largest {name}",
-            f"heavy {baseline} {what}",
-            paper.HEAVY[f"{baseline} {what}"],
-            "",
-        )
-        for baseline in ("FCFS", "RR")
-        for what, name in (("cut", "cut"), ("worse", "increase"))
-    ]
-    return rows
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{min(values):.3g} to {max(values):.3g}" if len(values) > 1 else ""
+    return f"{stated.more['note']} ({'; '.join(quotes)})"

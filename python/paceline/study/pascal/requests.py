@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import polars as pl
 
-from paceline.study.pascal.paper import SLO_QOE
+from paceline.study.pascal.schedulers import SLO_QOE
 from paceline.trace import Trace
 
-__all__ = ["medians", "number", "p99", "throughput", "violations", "with_paper_metrics"]
+__all__ = [
+    "FORMATS",
+    "METRICS",
+    "described",
+    "end_to_end",
+    "number",
+    "p99",
+    "throughput",
+    "violations",
+    "with_paper_metrics",
+]
+
+
+_ADDED: Final = ("reasoning_tokens", "answer_tokens", "reasoning", "violated")
+_KEPT: Final = (
+    *("arrival", "finish", "output_tokens", "ttft", "e2e", "qoe", "blocked", "preempted"),
+    *("preempted_answering", "preemptions", "migrations", "transfer", "blocking", *_ADDED),
+)
+"""A study keeps millions of requests: other columns are dropped."""
 
 
 def with_paper_metrics(trace: Trace, requests: pl.DataFrame) -> pl.DataFrame:
@@ -26,9 +44,10 @@ def with_paper_metrics(trace: Trace, requests: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        The replay's columns, of which ``ttft`` is replaced by the paper's, from arrival to the first answer
-        token (null where nothing is answered); and ``reasoning_tokens``, ``answer_tokens``, ``reasoning``
-        (from arrival to the last reasoning token, seconds) and ``violated`` (QoE below 0.95).
+        The columns that the pages read, where the replay has them. ``ttft`` is the paper's, from arrival to
+        the first answer token (null if nothing is answered). Added are ``reasoning_tokens``,
+        ``answer_tokens``, ``reasoning`` (from arrival to the last reasoning token, seconds) and ``violated``
+        (QoE below 0.95).
     """
     return (
         requests.with_columns(trace.frame["reasoning_tokens"])
@@ -39,27 +58,17 @@ def with_paper_metrics(trace: Trace, requests: pl.DataFrame) -> pl.DataFrame:
             answer_tokens=pl.col("output_tokens") - pl.col("reasoning_tokens"),
             violated=pl.col("qoe_answering") < SLO_QOE,
         )
+        .select(name for name in _KEPT if name in requests.columns or name in _ADDED)
     )
 
 
 def number(found: object) -> float:
-    """Return what polars found of a column, as a float; 0 where the column was empty."""
+    """Return a statistic of a column as a float; 0 if the column was empty."""
     return float(found) if isinstance(found, int | float) else 0.0
 
 
-def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Return the median of each number over several rows.
-
-    Examples
-    --------
-    >>> medians([{"cut": 0.1}, {"cut": 0.5}, {"cut": 0.2}])
-    {'cut': 0.2}
-    """
-    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
-
-
 def violations(requests: pl.DataFrame) -> float:
-    """Return the share of the requests that answered below the objective."""
+    """Return the share of requests whose answer is below the objective."""
     return number(requests["violated"].mean())
 
 
@@ -70,6 +79,36 @@ def throughput(requests: pl.DataFrame) -> float:
 
 
 def p99(values: pl.Series) -> float:
-    """Return the 99th percentile, with linear interpolation; 0 of nothing."""
+    """Return the 99th percentile, with linear interpolation; 0 if there are no values."""
     found = values.drop_nulls().quantile(0.99, interpolation="linear")
     return 0.0 if found is None else found
+
+
+def end_to_end(requests: pl.DataFrame) -> dict[str, float]:
+    """Return mean, median and tails of the latency from arrival to completion."""
+    latency = requests["e2e"]
+    found = {"mean": latency.mean(), "P50": latency.median()}
+    found |= {f"P{round(100 * q)}": latency.quantile(q, interpolation="linear") for q in (0.90, 0.95, 0.99)}
+    return {name: number(value) for name, value in found.items()}
+
+
+METRICS: Final[Mapping[str, tuple[Callable[[pl.DataFrame], float], str]]] = {
+    "violations": (violations, ".2%"),
+    "tokens/s": (throughput, ".0f"),
+    "preempted": (lambda requests: number((requests["preemptions"] > 0).mean()), ".1%"),
+    "migrated": (lambda requests: number((requests["migrations"] > 0).mean()), ".1%"),
+    "P99 transfer (s)": (lambda requests: p99(requests.filter(pl.col("migrations") > 0)["transfer"]), ".3f"),
+    "P99 blocking (s)": (lambda requests: p99(requests["blocking"]), ".2f"),
+    "P50 TTFT (s)": (lambda requests: number(requests["ttft"].median()), ".1f"),
+    "P99 TTFT (s)": (lambda requests: p99(requests["ttft"]), ".1f"),
+    "P50 e2e (s)": (lambda requests: end_to_end(requests)["P50"], ".1f"),
+    "P99 e2e (s)": (lambda requests: end_to_end(requests)["P99"], ".1f"),
+}
+"""Columns of tables: what is computed of the requests, and how it is printed."""
+
+FORMATS: Final = {name: spec for name, (_, spec) in METRICS.items()}
+
+
+def described(requests: pl.DataFrame, *columns: str) -> dict[str, float]:
+    """Return some of the `METRICS` of requests."""
+    return {name: METRICS[name][0](requests) for name in columns}

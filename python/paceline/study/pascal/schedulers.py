@@ -8,10 +8,13 @@ from typing import Any, Final, TypeAlias
 
 from paceline import Cluster, Instance, Links, policies
 from paceline.policy import Pace, Policy
+from paceline.study.paper import Paper
 from paceline.study.pascal.hardware import LINK_GBPS
-from paceline.study.pascal.paper import TPOT_S, TTFAT_S
 
-__all__ = ["POLICIES", "Arguments", "cluster_of", "scheduler"]
+__all__ = ["PAPER", "POLICIES", "SLO_QOE", "TPOT_S", "TTFAT_S", "Arguments", "cluster_of", "scheduler"]
+
+PAPER: Final = Paper.load(__package__)
+TTFAT_S, TPOT_S, SLO_QOE = (PAPER["objective", name].number for name in ("ttfat", "tpot", "qoe"))
 
 #: Arguments of the policies' functions: by the function's name, and ``"all"`` for each of them.
 Arguments: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -38,10 +41,10 @@ def scheduler(
     name
         One of `POLICIES`.
     arguments
-        Of variations; None: none, so that the study and the package run the same policy.
+        Of variations; by default none, so that the study runs the policy that the package ships.
     first_answer_s
-        When users expect the first answer token, for a QoE with a term for it (Figure 5); the paper's
-        evaluation has none.
+        Seconds to the first answer token that users expect, for a QoE with a term for it (Figure 5); ``None``
+        for a QoE without, as in the paper's evaluation.
 
     Returns
     -------
@@ -57,5 +60,5 @@ def scheduler(
 
 
 def cluster_of(instance: Instance, instances: int) -> Cluster:
-    """Return a cluster of so many instances, joined by the paper's links."""
+    """Return a cluster of equal instances, joined by the paper's links."""
     return Cluster(instances * [instance], links=Links(gbps=LINK_GBPS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,6 +16,8 @@ BIN: Final = 256
 """Reasoning tokens of a bin."""
 
 _FEWEST: Final = 5
+_STATISTICS: Final = ((10, 1.0, "max"), (20, 0.90, "P90"), (100, 0.95, "P95"), (math.inf, 0.99, "P99"))
+"""The percentile of a bin with fewer requests than the first number."""
 
 
 def tail(values: pl.Series) -> tuple[float, str] | None:
@@ -33,15 +36,7 @@ def tail(values: pl.Series) -> tuple[float, str] | None:
     count = len(values)
     if count < _FEWEST:
         return None
-    share, name = (
-        (1.0, "max")
-        if count < 10
-        else (0.90, "P90")
-        if count < 20
-        else (0.95, "P95")
-        if count < 100
-        else (0.99, "P99")
-    )
+    share, name = next((share, name) for fewer_than, share, name in _STATISTICS if count < fewer_than)
     found = values.quantile(share, interpolation="linear")
     assert found is not None
     return found, name

@@ -1,6 +1,6 @@
 """The workloads: lengths of prompts, reasoning and answers, and traces drawn from them.
 
-The numbers, and how they were come by, are in ``workloads.toml``.
+The numbers, and how they were derived, are in ``workloads.toml``.
 """
 
 from __future__ import annotations
@@ -10,16 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from paceline.synthesis import Lengths, Lognormal, Poisson, Quantiles
+from paceline.errors import ConfigError
+from paceline.synthesis import Lengths, Lognormal, Poisson, Quantiles, read_servegen
 from paceline.synthesis.streams import Stream
 from paceline.trace import Trace
 
-__all__ = ["Chats", "chats", "drawn", "half_replaced", "lengths_of"]
+__all__ = ["FILE", "Asked", "Chats", "Served", "chats", "lengths_of"]
+
+FILE: Final = "servegen_deepseek-r1.tar.zst"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +67,7 @@ def chats(name: str) -> Chats:
 
 
 def lengths_of(workload: Chats, requests: int, seed: int) -> pl.DataFrame:
-    """Draw prompts, reasoning and answers of some requests; more of the same seed continue them.
+    """Draw prompts, reasoning and answers of requests; with the same seed, more requests begin with the same.
 
     Returns
     -------
@@ -83,33 +87,74 @@ def lengths_of(workload: Chats, requests: int, seed: int) -> pl.DataFrame:
     )
 
 
-def drawn(workload: Chats, *, requests: int, seed: int) -> Trace:
-    """Draw a trace: Poisson arrivals, as in the paper, at a rate of one a second.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Traces of a workload: Poisson arrivals, as in the paper, at a rate of one a second.
+
+    Parameters
+    ----------
+    workload
+        What is asked.
+    requests
+        How many.
+    half
+        Another workload, by whose requests each request is replaced with probability one half, as section V-D
+        of the paper replaces Arena-Hard's; or None.
 
     Examples
     --------
-    >>> drawn(chats("alpacaeval"), requests=1000, seed=1).at_rate(scale=10)
+    >>> Asked(workload=chats("alpacaeval"), requests=1000).draw(1).at_rate(scale=10)
     <Trace 'alpacaeval': 1,000 requests over 103.7 s>
     """
-    return _arriving(lengths_of(workload, requests, seed), workload.name, seed)
+
+    workload: Chats
+    requests: int
+    half: Chats | None = None
+
+    def draw(self, seed: int) -> Trace:
+        """Draw lengths and arrivals."""
+        frame, name = lengths_of(self.workload, self.requests, seed), self.workload.name
+        if self.half is not None:
+            replaced = Stream(seed, f"{name} replaced").uniforms(self.requests) < 0.5
+            other = lengths_of(self.half, self.requests, seed)
+            frame = pl.DataFrame(
+                {side: np.where(replaced, other[side], frame[side]) for side in frame.columns}
+            )
+            name = f"{name}, half {self.half.name}"
+        arrival = Poisson().times(self.requests, 1.0, seed)
+        return Trace(frame.with_columns(pl.Series("arrival", arrival)), name=name)
 
 
-def half_replaced(workload: Chats, other: Chats, *, requests: int, seed: int) -> Trace:
-    """Draw a trace in which every request is the other workload's with probability one half.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Ten minutes of the production workload, at the rate at which it was served; the same for every seed."""
 
-    As section V-D of the paper replaces half of Arena-Hard's requests.
-    """
-    replaced = Stream(seed, f"{workload.name} replaced").uniforms(requests) < 0.5
-    frames = [lengths_of(each, requests, seed) for each in (workload, other)]
-    frame = pl.DataFrame(
-        {name: np.where(replaced, frames[1][name], frames[0][name]) for name in frames[0].columns}
-    )
-    return _arriving(frame, f"{workload.name}, half {other.name}", seed)
+    trace: Trace
 
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return len(self.trace)
 
-def _arriving(lengths: pl.DataFrame, name: str, seed: int) -> Trace:
-    arrival = Poisson().times(lengths.height, 1.0, seed)
-    return Trace(lengths.with_columns(pl.Series("arrival", arrival)), name=name)
+    @classmethod
+    def load(cls, data: Path, seed: int) -> Served:
+        """Draw the trace from a folder's file.
+
+        Raises
+        ------
+        ConfigError
+            If the folder holds no such file.
+        """
+        path = data / FILE
+        if not path.is_file():
+            raise ConfigError(
+                f"{data}: must hold {FILE} (alibaba/ServeGen, data/reason/deepseek-r1), did not"
+            )
+        return cls(trace=read_servegen(path).trace(start_s=0, span_s=600, seed=seed))
+
+    def draw(self, seed: int) -> Trace:
+        """Return the trace."""
+        return self.trace
 
 
 @cache

@@ -1,12 +1,12 @@
-"""The reference simulator: the rules the engine is held to, one step at a time.
+"""The reference simulators: the rules that the engine follows, one step at a time.
 
-Written to be read beside the schedulers it follows, and slow. It leaps over nothing, keeps each
-block by name, and shares no code with the engine. Each generation of scheduler is one file,
+They are written to be read beside the schedulers that they follow, and are slow. They compute every step,
+keep each block by name, and share no code with the engine. Each generation of scheduler is one file,
 :mod:`~paceline.testing.reference.vllm_v1`, :mod:`~paceline.testing.reference.vllm_v0` and
 :mod:`~paceline.testing.reference.layered`; they share the pool of blocks and the clock.
 Policies are in :mod:`~paceline.testing.reference.policy_sim`, which reads the engine's own
-configuration: any composition of stages and rules, ranked queues, prefix caching, routing, moves
-between instances and pacing. Given the policies of those schedulers, it decides as their files do.
+configuration: any composition of stages and rules, ranked queues, prefix caching, routing, migration
+and pacing. Given the policies of those schedulers, it decides as their files do.
 """
 
 from __future__ import annotations

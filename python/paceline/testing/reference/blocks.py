@@ -1,15 +1,14 @@
-"""The pool of KV blocks: a free queue, reference counts, and the contents that can be hit.
+"""The pool of KV blocks: a free queue, reference counts, and the cached contents.
 
 Follows the block pool of vLLM 0.33.0 (``vllm/v1/core/block_pool.py``):
 
-* a block leaves from the front of the free queue, and only then forgets what it held;
-* freed blocks whose content is known go to the back, the others to the front (in 0.11.0 they go to
-  the back too);
+* a block is taken from the front of the free queue, and only then loses its content;
+* freed blocks with known content go to the back, the others to the front (in 0.11.0 to the back, too);
 * a hit on a free block takes it out of the middle of the queue;
-* blocks with equal contents are all kept, and the one registered first is the one found.
+* blocks with equal contents are all kept, and a lookup finds the one registered first.
 
-The null block of vLLM is not in here: a pool is made of usable blocks. Schedulers without a
-prefix cache use the same pool and register nothing.
+The pool has usable blocks only, without vLLM's null block. Schedulers without a prefix cache use the
+same pool and register nothing.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class BlockPool:
             self._references[block] += 1
 
     def release(self, blocks: Iterable[int]) -> None:
-        """Drop a reference to each block. Those left with none are free, first given first out."""
+        """Drop a reference to each block; blocks without references are free, in the order given."""
         known: list[int] = []
         unknown: list[int] = []
         for block in blocks:

@@ -16,20 +16,20 @@ Status = Literal["finished", "running", "waiting", "not arrived", "rejected"]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a replay came to.
+    """The outcome of a replay.
 
     Attributes
     ----------
     sequences : list of Sequence
         Each request's progress, in the trace's order.
     instance : list of int or None
-        The instance each request was sent to; None where it was rejected or did not arrive.
+        The instance that each request was routed to; None if it was rejected or did not arrive.
     rejected : list of str or None
         Why a request was rejected; None where it was not.
     instances : list of Instance
         With the rows of their steps and their usage.
     end : int
-        When the last thing happened, or the time ran out.
+        Time of the last event, or the end of the simulated time.
     """
 
     sequences: list[Sequence]
@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def status(self) -> list[Status]:
-        """Where each request ended up."""
+        """The status of each request."""
         queued = {s for instance in self.instances for s in instance.scheduler.queued}
         return [self._status_of(sequence, queued) for sequence in self.sequences]
 
@@ -65,7 +65,7 @@ class Outcome:
 
 
 class Clocked(Protocol):
-    """What moves from moment to moment."""
+    """A simulation that advances from moment to moment."""
 
     @property
     def unfinished(self) -> bool:
@@ -73,7 +73,7 @@ class Clocked(Protocol):
         ...
 
     def next_moment(self) -> int:
-        """When the next thing happens."""
+        """Return the time of the next event."""
         ...
 
     def pass_time(self, moment: int) -> None:
@@ -81,12 +81,12 @@ class Clocked(Protocol):
         ...
 
     def advance(self, now: int) -> None:
-        """Let everything happen that happens at a moment."""
+        """Process all events of a moment."""
         ...
 
 
 def run(clocked: Clocked, until: int | None) -> None:
-    """Run a clock until there is nothing left to do, or until ``until``: what happens then still happens."""
+    """Run a clock until there is nothing left to do, or to ``until``, the events of that moment included."""
     while clocked.unfinished:
         now = clocked.next_moment()
         if until is not None and now > until:
@@ -116,7 +116,7 @@ class Fleet:
         return bool(self._times)
 
     def next_moment(self) -> int:
-        """When the next thing happens."""
+        """Return the time of the next event."""
         return min(self._times)
 
     def pass_time(self, moment: int) -> None:
@@ -151,21 +151,21 @@ def replay_cluster(
 ) -> Outcome:
     """Replay requests through instances behind a router, one step at a time.
 
-    What happens at the same time happens in this order: steps end, the instances in turn;
-    requests arrive, in the trace's order, and are routed; steps start. So a step sees all that
-    has arrived by its start, and a router sees an instance as of its last finished step. A
-    request that no instance could ever finish is rejected as it arrives.
+    The events of one moment are processed in this order: steps end, instance by instance; requests
+    arrive, in the trace's order, and are routed; steps start. So a step sees all requests that have
+    arrived by its start, and a router sees the tokens of an instance as of its last finished step. A
+    request that no instance could ever finish is rejected on arrival.
 
     Parameters
     ----------
     requests : iterable of Request
         Sorted by arrival.
     instances : iterable of (config, cost)
-        The settings of each instance, of any generation, and what its steps cost.
+        The settings of each instance, of any generation, and its cost.
     routing : {"round_robin", "fewest_requests", "fewest_tokens"}
         See :class:`~paceline.testing.reference.routing.Router`.
     until : int, optional
-        Where time stops. What happens then still happens; a step that ends later yields nothing.
+        The end of time. Events of that moment are processed; a step that ends later has no effect.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def replay_cluster(
     Raises
     ------
     RuntimeError
-        Where a scheduler leaves requests waiting that nothing can ever wake.
+        If requests wait that no event can ever make run.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def replay(requests: Iterable[Request], config: Config, cost: AffineCost) -> dic
     config : VllmV1Config, VllmV0Config or LayeredConfig
         The instance, and with it the scheduler's generation.
     cost : AffineCost
-        What a step costs, in the unit of the arrivals.
+        The cost of a step, in the unit of the arrivals.
 
     Returns
     -------

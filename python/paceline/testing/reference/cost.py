@@ -1,4 +1,4 @@
-"""How long a step takes: integer coefficients, so that the clock is exact."""
+"""The time of a step: integer coefficients, so that the clock is exact."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class AffineCost:
         return self.step + self.token * tokens + self.kv_token * kv_tokens + self.swap_block * swapped_blocks
 
     def layered(self, decode_tokens: int, prefill_tokens: int, layers: int, of_layers: int) -> int:
-        """Return how long a step takes whose prefill runs in ``layers`` of ``of_layers`` layers.
+        """Return the time of a step with prefills that run in ``layers`` of ``of_layers`` layers.
 
         ``step + token·d + floor(token·p·layers / of_layers)``, the rule of the layered-prefill logs.
         """

@@ -1,4 +1,4 @@
-"""Decision logs of real schedulers: what drove one, and what it decided.
+"""Decision logs of real schedulers: the workload, and the decisions.
 
 A log is a JSON file, gzipped or not, with ``engine`` (its settings), ``cost`` (what its steps
 took, in integer nanoseconds), ``requests`` and ``log``; the settings say the generation.
@@ -27,7 +27,7 @@ class DecisionLog:
     Attributes
     ----------
     requests : list of Request
-        What arrived, times in nanoseconds.
+        The requests, with times in nanoseconds.
     config : VllmV1Config, VllmV0Config or LayeredConfig
     cost : AffineCost
     log : dict

@@ -1,4 +1,4 @@
-"""One replica of the model: its scheduler, its cost, the step it is in, and what it has done."""
+"""One replica of the model: its scheduler, its cost, its running step, and its counters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from paceline.testing.reference.request import Entry, Request, Sequence
 
 
 class Step(Protocol):
-    """What a scheduler decided for one step."""
+    """The decision of a scheduler for one step."""
 
     @property
     def entries(self) -> list[Entry]:
@@ -40,7 +40,7 @@ class Scheduler(Protocol[S]):
 
     @property
     def queued(self) -> list[Sequence]:
-        """Sequences without a place: new, preempted, or swapped out."""
+        """Queued sequences: new, preempted, or swapped out."""
         ...
 
     def add(self, sequence: Sequence) -> None:
@@ -48,19 +48,19 @@ class Scheduler(Protocol[S]):
         ...
 
     def schedule(self) -> S | None:
-        """Decide the next step; None where there is nothing to run."""
+        """Decide the next step; None if no sequence can run."""
         ...
 
     def finish(self, step: S) -> list[Sequence]:
-        """End a step: return the sequences that yielded a token, in order."""
+        """End a step: return the sequences with a new token, in order."""
         ...
 
 
 class Config(Protocol):
-    """Settings of an instance, which know the scheduler they are for."""
+    """Settings of an instance, which make its scheduler."""
 
     def refusal(self, request: Request) -> str | None:
-        """Say why the instance could never finish the request, or None where it could."""
+        """Return why the instance could never finish the request, or None if it could."""
         ...
 
     def scheduler(self) -> Scheduler[Any]:
@@ -70,7 +70,7 @@ class Config(Protocol):
 
 @dataclass(slots=True)
 class Usage:
-    """What an instance did, counted step by step.
+    """The counters of an instance.
 
     Attributes
     ----------
@@ -78,13 +78,13 @@ class Usage:
     busy : int
         Time in which a step ran.
     tokens : int
-        Tokens computed, those computed again included.
+        Tokens computed, recomputed ones included.
     running_time, waiting_time : int
-        Integrals over time of the sequences that have a place, and of those that wait for one.
+        Integrals over time of the running and of the waiting sequences.
     kv_token_time : int
-        Integral over time of the tokens in the KV cache, those of the step under way included.
+        Integral over time of the tokens in the KV cache, those of the running step included.
     peak_running, peak_waiting, peak_blocks : int
-        The most sequences and held blocks at once, once a step was decided.
+        The most sequences and held blocks at once, after a step was decided.
     """
 
     steps: int = 0
@@ -115,18 +115,18 @@ class Instance:
 
     @property
     def placed(self) -> list[Sequence]:
-        """Sequences that hold a place in the instance."""
+        """Running sequences."""
         queued = set(self.scheduler.queued)
         return [sequence for sequence in self.outstanding if sequence not in queued]
 
     def arrive(self, sequence: Sequence) -> None:
-        """Take a request in."""
+        """Queue a request that arrives."""
         self.outstanding.append(sequence)
         self.scheduler.add(sequence)
         self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queued))
 
     def start(self, now: int) -> None:
-        """Ask the scheduler for a step, where there is none under way."""
+        """Form a step if none runs."""
         if self.step is not None:
             return
         before = sum(sequence.preemptions for sequence in self.outstanding)
@@ -147,7 +147,7 @@ class Instance:
         usage.peak_blocks = max(usage.peak_blocks, self.scheduler.pool.held)
 
     def end(self, now: int) -> None:
-        """End the step under way: tokens appear, and completions leave."""
+        """End the running step: its tokens appear, and finished sequences leave."""
         assert self.step is not None
         self.usage.steps += 1
         self.usage.tokens += sum(entry.tokens for entry in self.step.entries)

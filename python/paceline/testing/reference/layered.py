@@ -48,7 +48,7 @@ class LayeredConfig:
     num_stages: int = 1
 
     def refusal(self, request: Request) -> Reason | None:
-        """Say why the instance could never finish the request, or None where it could."""
+        """Return why the instance could never finish the request, or None if it could."""
         return refuse(
             request,
             max_model_len=self.max_model_len,
@@ -64,7 +64,7 @@ class LayeredConfig:
 
 @dataclass(slots=True)
 class LayeredStep:
-    """What one call of the scheduler decided.
+    """The decision of one call of the scheduler.
 
     ``stage`` is the group of layers the prompts run in, of ``stages``; -1 where they run in all.
     """
@@ -84,7 +84,7 @@ class LayeredStep:
 
     @property
     def layers(self) -> int:
-        """Layers that run prefill in this step: the first groups take what cannot be shared out."""
+        """Layers that run prefill in this step: the first groups have those left over."""
         if self.stage < 0:
             return self.num_layers
         return self.num_layers // self.stages + (self.stage < self.num_layers % self.stages)
@@ -116,15 +116,15 @@ class Layered:
         self.waiting: list[Sequence] = []
         self.prefilling: list[Sequence] = []
         self.decoding: list[Sequence] = []
-        self._batch: list[Entry] = []  # prompts on their way through the layers
+        self._batch: list[Entry] = []  # prompts that run by groups of layers
         self._stage = 0
         self._stages = 1
 
-    # -- what the clock calls -------------------------------------------------------------
+    # -- called by the clock -------------------------------------------------------------
 
     @property
     def queued(self) -> list[Sequence]:
-        """Sequences without a place: new or preempted."""
+        """Queued sequences: new or preempted."""
         return self.waiting
 
     def add(self, sequence: Sequence) -> None:
@@ -132,7 +132,7 @@ class Layered:
         self.waiting.append(sequence)
 
     def schedule(self) -> LayeredStep | None:
-        """Decide the next step; None where there is nothing to run."""
+        """Decide the next step; None if no sequence can run."""
         step = LayeredStep(self.config.num_layers)
         if self.config.mode == "chunked-prefill":
             self._decode(step, charged=True)
@@ -147,7 +147,7 @@ class Layered:
         return step if step.entries else None
 
     def finish(self, step: LayeredStep) -> list[Sequence]:
-        """End a step: return the sequences that yielded a token, prompts first."""
+        """End a step: return the sequences with a new token, prompts first."""
         yielded = []
         if step.stage in (-1, step.stages - 1):
             for entry in step.prefills:
@@ -168,7 +168,7 @@ class Layered:
     # -- decodes --------------------------------------------------------------------------
 
     def _decode(self, step: LayeredStep, *, charged: bool = False) -> None:
-        """Let sequences decode, from the head; where one lacks a block, the tail makes room."""
+        """Schedule decodes, from the head; if one lacks a block, the tail is preempted."""
         limit = self.config.max_num_seqs - len(step.prefills)
         if charged:
             limit = min(limit, self.config.max_num_batched_tokens)
@@ -201,7 +201,7 @@ class Layered:
     def _form_batch(self, sequences: int, *, charged: int, whole: bool = False) -> list[Entry]:
         """Pick prompts for ``max_num_batched_tokens - charged`` tokens, beside ``sequences`` others.
 
-        Prompts under way come first, then waiting ones, each of which needs room for all its
+        Running prompts come first, then waiting ones, each of which needs room for all its
         tokens; the last may be cut to what is left of the budget, unless prompts run ``whole``.
         """
         batch: list[Entry] = []
@@ -225,7 +225,7 @@ class Layered:
         return batch
 
     def _advance_batch(self, step: LayeredStep) -> None:
-        """Run the batch under way through its next group of layers, or form a new one."""
+        """Run the current batch through its next group of layers, or form a new one."""
         if not self._batch:
             # Decodes count as sequences of the step, not as tokens of its budget.
             self._batch = self._form_batch(len(step.decodes), charged=0)
@@ -239,7 +239,7 @@ class Layered:
             self._batch = []
 
     def _groups(self, tokens: int) -> int:
-        """Say in how many groups of layers a batch of this many prefill tokens runs."""
+        """Return the number of groups of layers of a batch with this many prefill tokens."""
         return _GROUPS[self.config.num_stages][sum(tokens > limit for limit in (512, 1024, 2048, 4096))]
 
     def _free(self, sequence: Sequence) -> None:

@@ -1,4 +1,4 @@
-"""Which requests an instance turns away as they arrive, because it could never finish them."""
+"""Requests that an instance rejects on arrival because it could never finish them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def refuse(
     blocks: int,
     largest_prefill: int | None = None,
 ) -> Reason | None:
-    """Say why a request can never finish, or None where it can.
+    """Return why a request can never finish, or None if it can.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def refuse(
     'max_model_len'
     """
     total = request.prompt_tokens + request.output_tokens
-    longest = total - 1  # the last token is yielded and never computed on: it needs no KV
+    longest = total - 1  # the last token is never the input of a step, so it needs no KV
     if max_model_len is not None and total > max_model_len:
         return "max_model_len"
     if blocks_for(longest, block_size) > blocks:

@@ -1,7 +1,7 @@
-"""A request of the trace, and how far one has come.
+"""A request of the trace, and its state on an instance.
 
 Times are integers in a unit of the caller's choice (nanoseconds in the decision logs, ticks
-in the engine): the reference adds and compares them and does nothing else.
+in the engine): the reference only adds and compares them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a trace says of one request.
+    """A row of the trace.
 
     Attributes
     ----------
     arrival : int
-        When it reaches the router.
+        Time at which it reaches the router.
     prompt_tokens, output_tokens : int
         Lengths in tokens, both at least 1.
     priority : int
@@ -35,9 +35,9 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """A request on its way through one instance.
+    """A request on one instance.
 
-    Two sequences are equal only where they are the same object, so that they can be keys.
+    Two sequences are equal only if they are the same object, so that they can be keys.
 
     Attributes
     ----------
@@ -45,13 +45,13 @@ class Sequence:
         Position of the request in the trace.
     request : Request
     generated : int
-        Output tokens yielded so far; a preemption does not take them back.
+        Output tokens generated so far; a preemption keeps them.
     computed : int
-        Tokens whose KV is in the cache, or will be once the running step ends.
+        Tokens of KV in the cache, those of the running step included.
     blocks : list of int
         Blocks it holds, in the order of its tokens.
     preemptions : int
-        How often it lost its place.
+        Times it was preempted.
     hit_tokens : int
         Tokens found in the prefix cache when it was first admitted.
     scheduled : int or None

@@ -1,4 +1,4 @@
-"""Which instance a request joins as it arrives."""
+"""The instance that an arrival is routed to."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 
 
 class Router:
-    """Sends each request to one of the instances that could finish it.
+    """Routes each request to one of the instances that could finish it.
 
-    Round robin: the next such instance after the one that was picked last. Fewest requests: of
-    those sent there and not yet finished. Fewest tokens: of the prompts and the generated tokens
-    of those. Ties go to the lowest index.
+    Round robin: the next such instance after the one picked last. Fewest requests: unfinished requests
+    of the instance. Fewest tokens: prompt and generated tokens of those. Ties go to the lowest index.
     """
 
     def __init__(self, rule: Routing, instances: list[Instance]) -> None:
@@ -24,11 +23,11 @@ class Router:
         self._next = 0
 
     def pick(self, request: Request) -> int | str:
-        """Return the index of an instance, or why none could ever finish the request."""
+        """Return the index of an instance, or why no instance could ever finish the request."""
         refusals = [instance.config.refusal(request) for instance in self._instances]
         able = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not able:
-            # Where the sequence is too long for some, and too big for others, say the latter.
+            # If some instances refuse its length and others its blocks, the latter is the reason.
             return next((r for r in refusals if r and r != "max_model_len"), "max_model_len")
         picked = min(able, key=self._key)
         self._next = (picked + 1) % len(self._instances)

@@ -46,10 +46,10 @@ class VllmV0Config:
         return int(_WATERMARK * self.num_blocks)
 
     def refusal(self, request: Request) -> Reason | None:
-        """Say why the instance could never finish the request, or None where it could.
+        """Return why the instance could never finish the request, or None if it could.
 
-        vLLM would give such a request up midway, or wait for it for ever. Beside its KV and the
-        watermark, a sequence needs one free block to go on, whether or not it fills it.
+        vLLM would abort such a request midway, or wait forever. Besides its KV and the watermark, a
+        running sequence needs one free block, even if it fills none.
         """
         return refuse(
             request,
@@ -66,7 +66,7 @@ class VllmV0Config:
 
 @dataclass(slots=True)
 class VllmV0Step:
-    """A step: in the making, then decided."""
+    """A step, while it is formed and after."""
 
     decodes: list[Entry] = field(default_factory=list)
     chunks: list[Entry] = field(default_factory=list)
@@ -116,11 +116,11 @@ class VllmV0:
         self.swapped: list[Sequence] = []
         self._in_prefill: set[Sequence] = set()
 
-    # -- what the clock calls -------------------------------------------------------------
+    # -- called by the clock -------------------------------------------------------------
 
     @property
     def queued(self) -> list[Sequence]:
-        """Sequences without a place: new, preempted or swapped out."""
+        """Queued sequences: new, preempted or swapped out."""
         return self.waiting + self.swapped
 
     def add(self, sequence: Sequence) -> None:
@@ -128,7 +128,7 @@ class VllmV0:
         self.waiting.append(sequence)
 
     def schedule(self) -> VllmV0Step | None:
-        """Decide the next step; None where there is nothing to run."""
+        """Decide the next step; None if no sequence can run."""
         step = VllmV0Step()
         if self.config.chunked_prefill:
             self._schedule_chunked(step)
@@ -143,11 +143,11 @@ class VllmV0:
         return step
 
     def finish(self, step: VllmV0Step) -> list[Sequence]:
-        """End a step: return the sequences that yielded a token, in the step's order."""
+        """End a step: return the sequences with a new token, in the step's order."""
         yielded = []
         for sequence in (entry.sequence for entry in step.entries):
             if sequence.computed < sequence.tokens:
-                continue  # a chunk of a prompt that goes on
+                continue  # a chunk of a prompt that is not finished
             sequence.generated += 1
             self._in_prefill.discard(sequence)
             yielded.append(sequence)
@@ -160,7 +160,7 @@ class VllmV0:
 
     def _schedule_prefill_first(self, step: VllmV0Step) -> None:
         in_use = len(self.running)
-        if not self.swapped:  # whoever was swapped out comes before anyone new
+        if not self.swapped:  # swapped-out requests come before new ones
             self._admit(step, in_use)
         if step.admitted:
             self.running += [entry.sequence for entry in step.admitted]
@@ -175,8 +175,8 @@ class VllmV0:
         victims = self._continue_running(step)
         if not victims:
             self._swap_in(step, len(step.entries))
-        self._admit(step, len(step.entries))  # goes on even where someone was preempted
-        # Those the budget did not reach are still in `running`, and stay at its head.
+        self._admit(step, len(step.entries))  # admits even if a request was preempted
+        # Requests beyond the budget are still in `running`, and stay at its head.
         for part in (
             step.swapped_in_decodes,
             step.swapped_in_chunks,
@@ -190,7 +190,7 @@ class VllmV0:
     # -- their parts ----------------------------------------------------------------------
 
     def _share(self, sequence: Sequence, step: VllmV0Step) -> int:
-        """Tokens a sequence gets in this step: all it lacks, or a chunk of it."""
+        """Return the tokens of a sequence in this step: all it lacks, or a chunk of it."""
         lacking = sequence.tokens - sequence.computed
         if self.config.chunked_prefill:
             return min(lacking, self.config.max_num_batched_tokens - step.tokens)
@@ -205,9 +205,9 @@ class VllmV0:
         )
 
     def _continue_running(self, step: VllmV0Step) -> list[Sequence]:
-        """Move running sequences into the step, from the head; return those preempted for them.
+        """Schedule running sequences, from the head; return the victims preempted for them.
 
-        Each must find a free block, needed or not; the tail of the queue makes room.
+        Each needs a free block, even if it fills none; if there is none, the tail is preempted.
         """
         while self.running:
             sequence = self.running[0]
@@ -228,10 +228,10 @@ class VllmV0:
         return step.preempted
 
     def _swap_in(self, step: VllmV0Step, in_use: int) -> None:
-        """Bring swapped sequences back, from the head, while each has room and a block to spare.
+        """Resume swapped sequences, from the head, while each fits with a spare block.
 
-        What a prompt swapped out midway still lacks is not cut into chunks here, in chunked mode
-        neither: it must fit the step, and one that lacks more than a whole step holds is stuck.
+        A prompt swapped out midway is not cut into chunks here, not even in chunked mode: what it lacks must
+        fit the step, and a prompt that lacks more than a whole step is stuck.
         """
         while self.swapped:
             sequence = self.swapped[0]
@@ -250,7 +250,7 @@ class VllmV0:
             in_use += 1
 
     def _admit(self, step: VllmV0Step, in_use: int) -> None:
-        """Admit waiting sequences, from the head, while the whole of each has room."""
+        """Admit waiting sequences, from the head, while each fits whole."""
         while self.waiting:
             sequence = self.waiting[0]
             tokens = self._share(sequence, step)
@@ -286,8 +286,8 @@ class VllmV0:
     def _requeue(self, victims: list[Sequence]) -> None:
         """Queue the step's victims.
 
-        For recompute in front of the waiting ones, the last victim foremost; for swap behind the
-        swapped ones, the first victim foremost.
+        Recomputed victims go before the waiting sequences, the last victim first; swapped ones go behind the
+        swapped sequences, the first victim first.
         """
         if self.config.preemption == "recompute":
             self.waiting = victims[::-1] + self.waiting

@@ -27,7 +27,7 @@ class VllmV1Config:
     num_blocks : int
         KV blocks, one of which (the null block) no sequence can hold.
     reserve_full_prompt : bool
-        Admit a sequence only where all its tokens have room now, not just its first chunk.
+        Whether a sequence is admitted only if all its tokens fit now, not just its first chunk.
     watermark : float
         Share of the blocks that an admission leaves free while something runs.
     long_prefill_token_threshold : int
@@ -46,7 +46,7 @@ class VllmV1Config:
     long_prefill_token_threshold: int = 0
 
     def refusal(self, request: Request) -> Reason | None:
-        """Say why the instance could never finish the request, or None where it could."""
+        """Return why the instance could never finish the request, or None if it could."""
         return refuse(
             request,
             max_model_len=self.max_model_len,
@@ -61,7 +61,7 @@ class VllmV1Config:
 
 @dataclass(slots=True)
 class VllmV1Step:
-    """What one call of the scheduler decided."""
+    """The decision of one call of the scheduler."""
 
     entries: list[Entry]
     preempted: list[Sequence]
@@ -83,7 +83,7 @@ class VllmV1Step:
 
 @dataclass(slots=True)
 class _Batch:
-    """A step in the making."""
+    """A step while it is formed."""
 
     budget: int
     threshold: int
@@ -91,7 +91,7 @@ class _Batch:
     preempted: list[Sequence] = field(default_factory=list)
 
     def cap(self, tokens: int) -> int:
-        """Cut what a sequence asks for to what it may have in this step."""
+        """Return a sequence's tokens, cut to what it may have in this step."""
         if 0 < self.threshold < tokens:
             tokens = self.threshold
         return min(tokens, self.budget)
@@ -114,11 +114,11 @@ class VllmV1:
         self.running: list[Sequence] = []
         self._contents: dict[tuple[int, int, int], int] = {}
 
-    # -- what the clock calls -------------------------------------------------------------
+    # -- called by the clock -------------------------------------------------------------
 
     @property
     def queued(self) -> list[Sequence]:
-        """Sequences without a place: new or preempted."""
+        """Queued sequences: new or preempted."""
         return self.waiting
 
     def add(self, sequence: Sequence) -> None:
@@ -129,7 +129,7 @@ class VllmV1:
             self.waiting.append(sequence)
 
     def schedule(self) -> VllmV1Step | None:
-        """Decide the next step; None where there is nothing to run."""
+        """Decide the next step; None if no sequence can run."""
         alone = len(self.running) + len(self.waiting) == 1
         batch = _Batch(
             budget=self.config.max_num_batched_tokens,
@@ -146,11 +146,11 @@ class VllmV1:
         return VllmV1Step(entries, batch.preempted, self.pool.free)
 
     def finish(self, step: VllmV1Step) -> list[Sequence]:
-        """End a step: return the sequences that yielded a token, in the step's order."""
+        """End a step: return the sequences with a new token, in the step's order."""
         yielded = []
         for sequence in (entry.sequence for entry in step.entries):
             if sequence.computed < sequence.tokens:
-                continue  # a chunk of a prompt that goes on
+                continue  # a chunk of a prompt that is not finished
             sequence.generated += 1
             yielded.append(sequence)
             if sequence.done:
@@ -174,7 +174,7 @@ class VllmV1:
                     break
             if sequence in batch.preempted:
                 if self.config.policy == "priority":
-                    continue  # better ones may come after it, and it has just made room
+                    continue  # better-ranked sequences may follow, and its preemption freed blocks
                 break
             batch.add(sequence, tokens)
             position += 1
@@ -188,7 +188,7 @@ class VllmV1:
             if not self._admissible(sequence, hits) or not self._allocate(
                 sequence, tokens, hits, headroom=self._headroom()
             ):
-                break  # nobody overtakes the head of the queue
+                break  # no request overtakes the head of the queue
             self.waiting.pop(0)
             self.running.append(sequence)
             sequence.computed = hit_tokens
@@ -218,20 +218,20 @@ class VllmV1:
     # -- KV blocks ------------------------------------------------------------------------
 
     def _headroom(self) -> int:
-        """Blocks an admission must leave free."""
+        """Return the blocks that an admission must leave free."""
         return int(self.config.watermark * self.config.num_blocks) if self.running else 0
 
     def _missing(self, sequence: Sequence, tokens: int, hits: list[int]) -> int:
-        """Free blocks used up by giving ``sequence`` room for ``tokens`` tokens in all.
+        """Return the free blocks that ``tokens`` tokens of ``sequence`` use up.
 
-        A hit on a block that nobody holds takes it out of the free ones too.
+        A hit on a block that no sequence holds uses up a free block, too.
         """
         held = len(sequence.blocks) + len(hits)
         new = max(blocks_for(tokens, self.config.block_size) - held, 0)
         return new + sum(self.pool.is_free(block) for block in hits)
 
     def _admissible(self, sequence: Sequence, hits: list[int]) -> bool:
-        """Whether the whole sequence would fit, where that is asked for."""
+        """Whether the whole sequence would fit, if that is required."""
         if not self.config.reserve_full_prompt:
             return True
         return self._missing(sequence, sequence.tokens, hits) + self._headroom() <= self.pool.free
@@ -239,7 +239,7 @@ class VllmV1:
     def _allocate(
         self, sequence: Sequence, tokens: int, hits: list[int] | None = None, headroom: int = 0
     ) -> bool:
-        """Give ``sequence`` room for ``tokens`` more tokens, after the blocks it hits; or do nothing."""
+        """Allocate blocks for ``tokens`` more tokens of ``sequence``, after its hits; or do nothing."""
         hits = hits or []
         computed = sequence.computed + len(hits) * self.config.block_size
         if self._missing(sequence, computed + tokens, hits) + headroom > self.pool.free:
@@ -258,7 +258,7 @@ class VllmV1:
         return True
 
     def _free(self, sequence: Sequence) -> None:
-        """Give all blocks back, the last first, so that the tail of a chain is reused before its head."""
+        """Free all blocks, the last first, so that the tail of a chain is reused before its head."""
         self.pool.release(reversed(sequence.blocks))
         sequence.blocks = []
 
@@ -278,8 +278,8 @@ class VllmV1:
     def _chain(self, sequence: Sequence, count: int) -> list[int]:
         """Identities of the contents of the first ``count`` full blocks.
 
-        A block's content is itself and all before it. Past the ids a request brings, a block is
-        its own (its generated tokens too), named by its place among the request's own.
+        The content of a block is its tokens and all before it. Beyond the ids of the trace, a block belongs
+        to its request alone (generated tokens, too), and is named by its position.
         """
         chain: list[int] = []
         content = -1

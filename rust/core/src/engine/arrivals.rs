@@ -42,7 +42,7 @@ impl Arrivals {
             self.next += 1;
             cluster.count_event();
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
-            let reason = router.refuses(prompt, output, cluster.instances());
+            let reason = router.rejects(prompt, output, cluster.instances());
             if reason != Reason::None {
                 cluster.reject(row, reason);
                 continue;

@@ -5,8 +5,8 @@
 
 use super::calendar::Calendar;
 use crate::error::Error;
-use crate::instance::{Asking, Instance, Occasion, Parcel, RequestView, StepRecord, World};
-use crate::metrics::{Columns, InstanceStats, Reason, Sketch, Status};
+use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
+use crate::metrics::{Columns, InstanceStats, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 use crate::trace::Trace;
@@ -16,8 +16,9 @@ use crate::trace::Trace;
 pub(super) struct Cluster {
     /// The instances, by index.
     instances: Vec<Instance>,
-    /// The trace and the result by request.
-    world: World,
+    trace: Trace,
+    /// What the instances write: the result by request.
+    recorder: Recorder,
     /// When the step or run of each instance ends.
     calendar: Calendar,
     /// Instances that may start a step at this moment, once its other events have been handled.
@@ -44,11 +45,12 @@ pub(super) struct Recorded {
 
 impl Cluster {
     /// A cluster whose instances are idle.
-    pub(super) fn new(instances: Vec<Instance>, world: World) -> Self {
+    pub(super) fn new(instances: Vec<Instance>, trace: Trace, recorder: Recorder) -> Self {
         let n = instances.len();
         Self {
             instances,
-            world,
+            trace,
+            recorder,
             calendar: Calendar::new(n),
             free: Vec::new(),
             outstanding: vec![0; n],
@@ -78,7 +80,7 @@ impl Cluster {
     /// The trace.
     #[inline]
     pub(super) fn trace(&self) -> &Trace {
-        &self.world.trace
+        &self.trace
     }
 
     /// Requests sent to an instance and not finished.
@@ -95,12 +97,12 @@ impl Cluster {
     /// Whether every request of the trace finished or was rejected.
     #[inline]
     pub(super) fn all_settled(&self) -> bool {
-        self.settled == self.world.trace.len() as u64
+        self.settled == self.trace.len() as u64
     }
 
     /// Whether a request has finished.
     pub(super) fn has_finished(&self, request: u32) -> bool {
-        self.world.columns.status[request as usize] == Status::Finished as u8
+        self.recorder.columns.status[request as usize] == Status::Finished as u8
     }
 
     /// Events so far: ends of steps, arrivals, deliveries and runs of monitors.
@@ -128,14 +130,14 @@ impl Cluster {
     /// phase in it.
     #[inline]
     pub(super) fn is_alone(&self, index: usize, now: Ticks) -> bool {
-        !self.instances[index].is_turning() && self.calendar.others_are_after(index, now)
+        !self.instances[index].has_phase_changes() && self.calendar.others_are_after(index, now)
     }
 
     /// Ends the step or run of an instance.
     #[inline]
     pub(super) fn end_step(&mut self, index: usize, now: Ticks) {
         self.events += 1;
-        let finished = self.instances[index].finish(now, &mut self.world);
+        let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
         self.outstanding[index] -= finished;
         self.settled += finished;
     }
@@ -161,8 +163,8 @@ impl Cluster {
     /// Starts a step on an instance, if it has one to run.
     #[inline]
     pub(super) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
-        let end = self.instances[index].begin(now, &mut self.world)?;
-        let dropped = self.instances[index].take_given_up();
+        let end = self.instances[index].begin(now, &self.trace, &mut self.recorder)?;
+        let dropped = self.instances[index].take_dropped();
         if dropped > 0 {
             self.outstanding[index] -= dropped;
             self.settled += dropped;
@@ -200,7 +202,7 @@ impl Cluster {
     /// If a step would end past the range of the clock.
     pub(super) fn stretch_steps(&mut self, ticks: Ticks, now: Ticks) -> Result<(), Error> {
         for (index, instance) in self.instances.iter_mut().enumerate() {
-            if let Some(end) = instance.stretch(ticks) {
+            if let Some(end) = instance.stretch_step(ticks) {
                 if end > HORIZON {
                     return Err(Error::ClockOverflow { seconds: now / TICKS_PER_SECOND, instance: index });
                 }
@@ -230,7 +232,7 @@ impl Cluster {
     /// The error of a replay in which nothing can happen any more although requests are left.
     #[cold]
     pub(super) fn no_progress(&self, now: Ticks) -> Error {
-        let left = self.world.trace.len() as u64 - self.settled;
+        let left = self.trace.len() as u64 - self.settled;
         let blocked = self.instances.iter().find_map(|instance| instance.blockage(now));
         blocked.unwrap_or_else(|| Error::NoProgress {
             instance: 0,
@@ -244,33 +246,32 @@ impl Cluster {
 impl Cluster {
     /// Rejects a request that no instance could ever serve.
     pub(super) fn reject(&mut self, row: usize, reason: Reason) {
-        self.world.columns.status[row] = Status::Rejected as u8;
-        self.world.columns.reason[row] = reason as u8;
+        self.recorder.reject(row, reason);
         self.settled += 1;
     }
 
     /// Sends an arriving request to an instance.
     pub(super) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
-        let end = self.instances[index].arrive(row as u32, now, &mut self.world);
+        let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
     }
 
     /// The free instances on which a request changed its phase, by index.
     pub(super) fn with_phase_changes(&mut self) -> Vec<usize> {
         self.free.sort_unstable();
-        let changed = |index: &usize| self.instances[*index].is_turning();
+        let changed = |index: &usize| self.instances[*index].has_phase_changes();
         let changed: Vec<_> = self.free.iter().copied().filter(changed).collect();
         for &index in &changed {
-            self.instances[index].sort_turning();
+            self.instances[index].sort_phase_changes();
         }
         changed
     }
 
     /// The next phase change on an instance, in order of admission: of which request in which slot.
-    pub(super) fn next_phase_change(&mut self, index: usize) -> Option<(Occasion, u32, u32)> {
+    pub(super) fn next_phase_change(&mut self, index: usize) -> Option<(PhaseChange, u32, u32)> {
         let instance = &mut self.instances[index];
-        while let Some((change, slot)) = instance.pop_turning() {
+        while let Some((change, slot)) = instance.pop_phase_change() {
             let request = instance.request_in(slot);
             if instance.still_runs(slot, request) {
                 return Some((change, slot, request));
@@ -297,62 +298,62 @@ impl Cluster {
         let instance = &mut self.instances[index];
         match instance.try_field(field, class, now) {
             Some(value) => value,
-            None => instance.field(field, class, now, request, &mut self.world),
+            None => instance.field((field, class), now, request, &self.trace, &mut self.recorder),
         }
     }
 
     /// Books the steps of an instance's run that have ended by now.
     pub(super) fn catch_up(&mut self, index: usize, now: Ticks) {
-        self.instances[index].catch_up_with(now, &mut self.world);
+        self.instances[index].apply_until(now, &self.trace, &mut self.recorder);
     }
 
     /// Ends the run of an instance with the step in progress.
     pub(super) fn truncate_run(&mut self, index: usize, now: Ticks) {
-        let end = self.instances[index].cut(now);
+        let end = self.instances[index].truncate_run(now);
         self.reschedule(index, end, now);
     }
 
     /// Makes a request ask to leave once the step in progress has ended.
     pub(super) fn request_departure(&mut self, index: usize, slot: u32) {
-        self.instances[index].tell_to_leave(slot);
+        self.instances[index].request_departure(slot);
     }
 
     /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
-    pub(super) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> Parcel {
+    pub(super) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
         self.outstanding[index] -= 1;
-        self.instances[index].depart(slot, now, &mut self.world)
+        self.instances[index].migrate_out(slot, now, &self.trace)
     }
 
     /// Frees the blocks of a request whose KV has been read.
     pub(super) fn free_migrated(&mut self, index: usize, slot: u32, now: Ticks) {
-        let end = self.instances[index].sent(slot, now, &mut self.world);
+        let end = self.instances[index].finish_transfer(slot, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
     }
 
     /// Queues a migrated request, with its KV, on an instance.
-    pub(super) fn migrate_in(&mut self, index: usize, parcel: &Parcel, now: Ticks) {
-        let end = self.instances[index].land(parcel, now, &mut self.world);
+    pub(super) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
+        let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
         self.outstanding[index] += 1;
         self.reschedule(index, end, now);
     }
 
     /// Stops all instances at the end of the simulated time.
-    pub(super) fn halt<'a>(&mut self, in_transfer: impl Iterator<Item = &'a Parcel>, now: Ticks) {
+    pub(super) fn halt<'a>(&mut self, in_transfer: impl Iterator<Item = &'a MigratingRequest>, now: Ticks) {
         for instance in &mut self.instances {
-            instance.halt(now, &mut self.world);
+            instance.halt(now, &self.trace, &mut self.recorder);
         }
-        for parcel in in_transfer {
-            parcel.write_unfinished(&mut self.world.columns);
+        for migrating in in_transfer {
+            migrating.write_unfinished(&mut self.recorder);
         }
     }
 
     /// What the instances did.
     pub(super) fn into_recorded(mut self) -> Recorded {
         Recorded {
-            stats: self.instances.iter().map(Instance::usage).collect(),
+            stats: self.instances.iter().map(Instance::stats).collect(),
             decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
-            columns: self.world.columns,
-            gaps: self.world.gaps,
+            columns: self.recorder.columns,
+            gaps: self.recorder.gaps,
         }
     }
 }

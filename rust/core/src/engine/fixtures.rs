@@ -3,8 +3,7 @@
 use super::cluster::Cluster;
 use super::setup;
 use crate::config::Config;
-use crate::instance::World;
-use crate::metrics::{Columns, OptionalColumns, Sketch};
+use crate::metrics::{OptionalColumns, Recorder};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -62,6 +61,6 @@ pub(super) fn cluster(blocks: &[u64], rows: &[(Ticks, u32, u32)]) -> Cluster {
     let trace = trace(rows);
     let instances = setup::instances(&config(blocks, round_robin), &trace).unwrap();
     let optional = OptionalColumns { moves: true, ..OptionalColumns::default() };
-    let columns = Columns::new(trace.len(), optional);
-    Cluster::new(instances, World { columns, gaps: Sketch::default(), leap: true, trace })
+    let recorder = Recorder::new(trace.len(), optional);
+    Cluster::new(instances, trace, recorder)
 }

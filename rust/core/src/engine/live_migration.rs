@@ -7,7 +7,7 @@
 use super::cluster::Cluster;
 use super::network::{Network, Transfer};
 use crate::config::Links;
-use crate::instance::{Parcel, RequestView};
+use crate::instance::{MigratingRequest, RequestView};
 use crate::policy::Live;
 use crate::time::Ticks;
 
@@ -39,7 +39,7 @@ impl Migration {
 #[derive(Debug)]
 enum Payload {
     /// A request that has left the batch; the source frees its slot.
-    Request { slot: u32, parcel: Parcel },
+    Request { slot: u32, migrating: MigratingRequest },
     /// A copy of the KV that a running request has so far.
     Copy(Stage),
 }
@@ -79,9 +79,9 @@ impl Migrations {
     }
 
     /// Requests that have left their source and not reached their target.
-    pub(super) fn in_transfer(&self) -> impl Iterator<Item = &Parcel> {
+    pub(super) fn in_transfer(&self) -> impl Iterator<Item = &MigratingRequest> {
         self.network.in_transit().filter_map(|payload| match payload {
-            Payload::Request { parcel, .. } => Some(parcel),
+            Payload::Request { migrating, .. } => Some(migrating),
             Payload::Copy(_) => None,
         })
     }
@@ -146,9 +146,9 @@ impl Migrations {
         while let Some(Transfer { source, target, payload }) = self.network.deliver(now) {
             cluster.count_event();
             match payload {
-                Payload::Request { slot, parcel } => {
+                Payload::Request { slot, migrating } => {
                     cluster.free_migrated(source, slot, now);
-                    cluster.migrate_in(target, &parcel, now);
+                    cluster.migrate_in(target, &migrating, now);
                 }
                 Payload::Copy(stage) => self.follow(stage, cluster, now),
             }
@@ -167,7 +167,7 @@ impl Migrations {
             self.under_way.retain(|other| other.request != request);
             return;
         }
-        let left = cluster.instance(source).blocks_of(view.computed - copied);
+        let left = cluster.instance(source).blocks_for(view.computed - copied);
         if stage.number >= stage.live.stages || left <= stage.live.last_blocks {
             self.under_way.retain(|other| other.request != request);
             self.leave_after_step(stage.migration, cluster, now);
@@ -200,10 +200,10 @@ impl Migrations {
     /// Removes a request from the batch of its source, and sends the KV that the target has not.
     fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
         let &Migration { slot, source, target, copied, .. } = migration;
-        let parcel = cluster.migrate_out(source, slot, now);
-        let bytes = cluster.instance(source).kv_bytes(parcel.kv_tokens.saturating_sub(copied));
+        let migrating = cluster.migrate_out(source, slot, now);
+        let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
         self.network.send(
-            Transfer { source, target, payload: Payload::Request { slot, parcel } },
+            Transfer { source, target, payload: Payload::Request { slot, migrating } },
             bytes,
             now,
         );

@@ -4,7 +4,7 @@ use super::cluster::Cluster;
 use super::live_migration::{Migration, Migrations};
 use super::router::Router;
 use crate::error::Error;
-use crate::instance::{Asking, Occasion};
+use crate::instance::{Asking, PhaseChange};
 use crate::policy::Rule;
 use crate::time::Ticks;
 
@@ -41,12 +41,12 @@ impl PhaseRouting {
         for source in cluster.with_phase_changes() {
             while let Some((change, slot, request)) = cluster.next_phase_change(source) {
                 let rule = match change {
-                    Occasion::Told => {
+                    PhaseChange::Departure => {
                         migrations.leave_as_asked(slot, request, cluster, now);
                         continue;
                     }
-                    Occasion::Prefilled => &self.on_prefilled,
-                    Occasion::Answering => &self.on_answering,
+                    PhaseChange::Prefilled => &self.on_prefilled,
+                    PhaseChange::Answering => &self.on_answering,
                 };
                 let Some(rule) = rule else { continue };
                 let view = cluster.view(source, slot, now);

@@ -11,9 +11,9 @@ use super::phase_routing::PhaseRouting;
 use super::router::{Decide, Router};
 use crate::config::{Admission, Config};
 use crate::error::Error;
-use crate::instance::{Instance, ObservedFields, World};
+use crate::instance::{Instance, ObservedFields};
 use crate::kv::Prefixes;
-use crate::metrics::{Columns, OptionalColumns, Sketch};
+use crate::metrics::{OptionalColumns, Recorder};
 use crate::policy::{InstField, ReqField};
 use crate::time::NEVER;
 use crate::trace::Trace;
@@ -41,14 +41,9 @@ impl Simulation {
         let turns = routing.number_turns();
         let router = Router::new(&instances, turns, calls);
         let migrations = Migrations::new(config.links, instances.len());
-        let world = World {
-            columns: Columns::new(trace.len(), optional_columns(config, &trace)),
-            gaps: Sketch::default(),
-            leap: config.leap && config.lockstep.is_none(),
-            trace,
-        };
+        let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         Ok(Self {
-            cluster: Cluster::new(instances, world),
+            cluster: Cluster::new(instances, trace, recorder),
             router,
             monitors: Monitors::new(&routing.every),
             arrivals: Arrivals::new(routing.on_arrival),
@@ -93,6 +88,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         config.routing.looks_at(&test) || displaces_when.is_some_and(|when| when.looks_at(&test))
     };
     ObservedFields {
+        leap: config.leap && config.lockstep.is_none(),
         role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: reads(InstField::AnsweringOnPace),

@@ -1,60 +1,59 @@
-//! Whether an instance gets on: a bound on the steps between two of its tokens.
+//! Whether an instance makes progress: a bound on the steps between two of its tokens.
 //!
-//! A policy may preempt requests in a circle, so that none ever yields its next
-//! token. Nothing of that can be seen in one step, so the steps are counted and
-//! held against what the work at hand could take at most:
+//! A policy may preempt requests in a circle, so that none ever yields its next token.
+//! That cannot be seen in one step, so steps without a token are counted and compared
+//! with what the requests could take at most:
 //!
-//! - Requests served one after another, one token a step, would each have
-//!   yielded a token after as many steps as they have tokens. Tokens that are
-//!   computed and not lost lie in the instance's memory or the CPU's, so of all
-//!   the tokens no more count than the two hold.
-//! - Ranks may order the requests anew as they run, at worst once for each
-//!   request that can run beside the others.
-//! - A condition on time, or on steps sat out, may end a circle: as long as the
-//!   spans last that the rules name, nothing is held against the policy.
+//! - Requests that run one after another, one token a step, yield a token after at most
+//!   as many steps as they have tokens. Computed tokens that are not lost are in the GPU's
+//!   or the CPU's memory, so only as many tokens count as the two hold.
+//! - Ranks may reorder the requests as they run, at worst once for each request that can
+//!   run beside the others.
+//! - A condition on time, or on steps for which a request was queued, may end a circle:
+//!   spans that the rules name are waited for.
 //!
-//! Who takes longer than all of that computes the same tokens again and again.
+//! An instance that takes longer computes the same tokens again and again.
 
-use super::active::Phase;
-use super::{Instance, Ranks};
-use crate::config::Ranking;
+use super::Instance;
+use crate::config::Ranking as RankingRules;
 use crate::error::Error;
+use crate::instance::ranking::Ranking;
 use crate::policy::{Expr, ReqField};
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
-/// Steps after which the bound is worked out for the first time.
+/// Steps after which the bound is computed for the first time.
 const FIRST_LOOK: u64 = 1024;
 
-/// The longest span that counts as one, in seconds or in steps; a larger number
-/// in a rule weighs keys against each other.
+/// The longest span, in seconds or steps; a larger number in a rule is a weight.
 const LONGEST_SPAN: f64 = 86_400.0;
 
-/// Steps formed since the latest token of an instance.
+/// Steps formed since the instance's latest token.
 #[derive(Debug)]
 pub(super) struct Liveness {
     formed: u64,
     /// When the first of them was formed.
     since: Ticks,
-    /// At how many of them the bound is worked out next.
+    /// The number of them at which the bound is computed next.
     look_at: u64,
     /// Twice the longest span that the rules name, in ticks and in steps.
     spans: (Ticks, u64),
 }
 
 impl Liveness {
-    pub(super) fn new(ranking: Option<&Ranking>) -> Self {
+    /// Of an instance that ranks its requests by `ranking`, if it does.
+    pub(super) fn new(ranking: Option<&RankingRules>) -> Self {
         Self { formed: 0, since: 0, look_at: FIRST_LOOK, spans: ranking.map_or((0, 0), longest_spans) }
     }
 
-    /// A request yielded a token.
+    /// Counts a token.
     #[inline]
-    pub(super) fn token(&mut self) {
+    pub(super) fn count_token(&mut self) {
         self.formed = 0;
     }
 
-    /// A step is formed. Returns whether to work the bound out.
+    /// Counts a step that is formed. Returns whether to compute the bound.
     #[inline]
-    pub(super) fn forms(&mut self, now: Ticks) -> bool {
+    pub(super) fn count_step(&mut self, now: Ticks) -> bool {
         if self.formed == 0 {
             (self.since, self.look_at) = (now, FIRST_LOOK);
         }
@@ -62,8 +61,8 @@ impl Liveness {
         self.formed >= self.look_at
     }
 
-    /// Whether no token can be expected any more, of requests that can take
-    /// `steps` at most. Where it can, says when to ask again.
+    /// Whether the requests, which need `steps` at most for a token, have taken longer. If
+    /// not, sets when to compute the bound next.
     fn is_over(&mut self, steps: u64, now: Ticks) -> bool {
         let (ticks, idle) = self.spans;
         let most = steps.saturating_add(idle);
@@ -72,9 +71,9 @@ impl Liveness {
     }
 }
 
-/// Twice the longest span that the rules of a ranking name: in ticks, where they
-/// look at time, and in steps, where they look at steps sat out.
-fn longest_spans(ranking: &Ranking) -> (Ticks, u64) {
+/// Twice the longest span that the rules of a ranking name: in ticks, where they read
+/// time, and in steps, where they read steps.
+fn longest_spans(ranking: &RankingRules) -> (Ticks, u64) {
     let timely = |field: ReqField| {
         matches!(field, ReqField::AgeS | ReqField::WaitingS | ReqField::AttainedS | ReqField::SlackS)
     };
@@ -88,8 +87,8 @@ fn longest_spans(ranking: &Ranking) -> (Ticks, u64) {
     (ticks.max(every_ticks).saturating_mul(2), (steps as u64).max(every_steps).saturating_mul(2))
 }
 
-/// The largest number that a field for which `test` holds is compared with, or
-/// divided by.
+/// The largest number with which a field is compared, or by which it is divided, for
+/// which `test` holds.
 fn longest_span(expr: &Expr, test: &dyn Fn(ReqField) -> bool) -> f64 {
     match expr {
         Expr::Op(op, _) if op.jumps() && expr.looks_at_request(test) => largest_constant(expr),
@@ -111,17 +110,18 @@ fn largest_constant(expr: &Expr) -> f64 {
 }
 
 impl Instance {
-    /// Refuses to go on if no token can be expected any more.
+    /// Checks that the instance still makes progress.
     ///
     /// # Errors
     ///
-    /// Says when the latest token was, and what was done since.
+    /// If it does not: when the latest token was, and what was done since.
     #[cold]
     #[inline(never)]
     pub(super) fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
-        let held = self.memory.capacity().saturating_add(self.swap_space.capacity());
-        let tokens = self.outstanding_tokens.min(held.saturating_mul(u64::from(self.block_tokens)));
-        let together = (self.queued() + self.admitted()).min(self.scheduler.max_num_seqs).max(2);
+        let held = self.settings.blocks.saturating_add(self.kv.cpu().capacity());
+        let held = held.saturating_mul(u64::from(self.settings.block_tokens));
+        let tokens = self.load.outstanding_tokens().min(held);
+        let together = (self.queued() + self.admitted()).min(self.settings.scheduler.max_num_seqs).max(2);
         if !self.liveness.is_over(tokens.saturating_mul(together), now) {
             return Ok(());
         }
@@ -133,27 +133,27 @@ impl Instance {
             seconds_of(since),
             self.queued() + self.admitted(),
         );
-        Err(Error::NoProgress { instance: self.index as usize, at: now, rule })
+        Err(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
     }
 
-    /// What keeps the unfinished requests of an instance that has come to rest
-    /// from going on; nothing where all are finished.
+    /// Why no stage can run any of the unfinished requests, of an instance at which nothing
+    /// more happens; `None` if all have finished.
     pub(crate) fn blockage(&self, now: Ticks) -> Option<Error> {
-        let (waiting, admitted) = (self.queued(), self.running());
+        let (waiting, admitted) = (self.queued(), self.batch.running());
         if waiting + admitted == 0 {
             return None;
         }
-        let swapped = self.table.iter().filter(|active| matches!(active.phase, Phase::Swapped(_))).count();
-        let ranked = self.ranks.as_deref().map_or(0, Ranks::waiting);
+        let swapped = self.queues.swapped_out();
+        let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
         let rule = format!(
             "{admitted} admitted requests and {waiting} waiting ones ({swapped} of them swapped out, {ranked} \
              ranked) are left, and no stage of its scheduler can run any: {} of {} blocks are free, of which an \
              admission leaves {}",
-            self.memory.free(),
-            self.memory.capacity(),
-            self.watermark() + u64::from(self.scheduler.spare_block),
+            self.kv.free(),
+            self.settings.blocks,
+            self.settings.watermark(self.admitted()) + u64::from(self.settings.scheduler.spare_block),
         );
-        Some(Error::NoProgress { instance: self.index as usize, at: now, rule })
+        Some(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
     }
 }
 

@@ -1,236 +1,113 @@
-//! One replica of the model: its queue, its memory, its steps.
+//! One replica of the model.
 //!
-//! An instance is a state machine driven from outside: `arrive` hands it a
-//! request, `begin` forms a step (or a run of equal steps), `finish` applies
-//! it, `cut` ends a run at the end of the step in progress. It knows nothing
-//! of other instances.
+//! An instance is a state machine that the engine drives: [`arrive`](Instance::arrive)
+//! gives it a request, [`begin`](Instance::begin) forms a step or a run of certain steps,
+//! [`finish`](Instance::finish) books it. An event in the middle of a run truncates it at
+//! the end of the step in progress. An instance knows nothing of other instances.
+//!
+//! Its state is in components, each with fields of its own and tests of its own. The
+//! methods of `Instance`, in `scheduler`, `run`, `view`, `completion` and `migration`, are
+//! what makes them work together.
 
-mod active;
-mod admit;
-mod ahead;
-mod check;
-mod decode_set;
-mod displace;
-mod finish;
-mod flight;
-mod form;
-mod halt;
-mod layers;
-mod lists;
+mod batch;
+mod completion;
+mod decision_log;
+mod invariants;
 mod liveness;
-mod moving;
-mod observe;
-mod pace;
-mod preempt;
-mod queue;
-mod rank;
-mod ranked;
-mod ranks;
-mod record;
-mod running;
-mod sequel;
+mod load;
+mod migration;
+mod outbox;
+mod queues;
+mod ranking;
+mod readers;
+mod request;
+mod run;
+mod scheduler;
+mod settings;
 mod view;
 
-use std::cell::Cell;
+pub use decision_log::{Part, StepRecord};
+pub(crate) use migration::MigratingRequest;
+pub(crate) use outbox::PhaseChange;
+pub(crate) use view::{Asking, RequestView, seconds};
+
 use std::sync::Arc;
 
-use active::{ActiveTable, Phase, Slot, Turn};
-use ahead::Ahead;
-use decode_set::DecodeSet;
-use flight::Flight;
-use layers::Layers;
+use batch::Batch;
+use decision_log::DecisionLog;
 use liveness::Liveness;
-pub(crate) use moving::{Occasion, Parcel};
-pub(crate) use observe::Asking;
-use observe::Intervals;
-use pace::Pacing;
-use queue::{Queue, Waiter};
-use ranks::Ranks;
-pub use record::{Part, StepRecord};
-pub(crate) use view::{RequestView, seconds};
+use load::Load;
+use outbox::{Outbox, Reports};
+use queues::{Queued, Queues};
+use ranking::Ranking;
+use readers::Readers;
+use request::{AdmissionSeq, RequestTable, Slot};
+use run::RunState;
+use settings::Settings;
 
-use crate::config::{Allocation, InstanceConfig, Pace, Preemption, QueueOrder, SchedulerConfig};
-use crate::cost::{Cost, StepShape};
-use crate::kv::{BlockPool, Memory, PrefixCache, Prefixes};
-use crate::metrics::{Columns, InstanceStats, Reason, Sketch, TrafficCounter};
-use crate::policy::ReqField;
+use crate::config::{InstanceConfig, Pace, QueueOrder};
+use crate::cost::Cost;
+use crate::kv::{Block, KvStore, Prefixes};
+use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
-/// Batches as large as this have their costs worked out beforehand.
-const MOST_PREPARED: u64 = 1024;
-
-/// What all instances read and write.
+/// One replica of the model.
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) trace: Trace,
-    pub(crate) columns: Columns,
-    pub(crate) gaps: Sketch,
-    /// Whether runs of equal steps are taken at once. Without it every step is
-    /// formed by walking over every running request.
-    pub(crate) leap: bool,
-}
-
-impl World {
-    /// How many of a request's tokens are reasoning, where the trace says.
-    #[inline]
-    fn reasoning(&self, request: u32) -> Option<u32> {
-        self.trace.reasoning_tokens.as_ref().map(|column| column[request as usize])
-    }
-
-    /// Whether a request with so many tokens is past its reasoning.
-    #[inline]
-    pub(crate) fn is_answering(&self, request: u32, generated: u32) -> bool {
-        generated > 0 && self.reasoning(request).is_none_or(|reasoning| generated >= reasoning)
-    }
-
-    /// Writes down that a request yielded its `generated`th token in a step
-    /// from `start` to `end`, if that ended its reasoning or began its answer.
-    fn phases(&mut self, request: u32, generated: u32, start: Ticks, end: Ticks) {
-        let Some(reasoning) = self.reasoning(request) else { return };
-        let row = request as usize;
-        if generated == reasoning {
-            self.columns.reasoning_end[row] = end;
-        } else if generated == reasoning + 1 {
-            self.columns.answer_started[row] = start;
-            self.columns.first_answer[row] = end;
-        }
-    }
-}
-
-/// Tokens that a request outside the decode set computes in a step.
-#[derive(Debug, Clone, Copy)]
-struct Chunk {
-    slot: Slot,
-    tokens: u32,
-    part: Part,
-}
-
-/// One replica.
-#[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
 pub(crate) struct Instance {
-    index: u32,
-    block_tokens: u32,
-    max_model_len: u64,
-    scheduler: SchedulerConfig,
-    cost: Cost,
-    prefixes: Arc<Prefixes>,
-    memory: Memory,
-    /// The CPU's memory, where preemption swaps.
-    swap_space: BlockPool,
-    table: ActiveTable,
-    decode: DecodeSet,
-    /// Admitted requests that are not in the decode set, by turn.
-    partials: Vec<Slot>,
-    /// Tokens that those have in the cache, chunks in progress included.
-    partial_kv: u64,
-    /// Tokens of the chunks in progress.
-    under_way: u64,
-    /// Admitted requests by turn; entries of those who have left are stale.
-    order: Vec<(Turn, Slot)>,
-    next_turn: Turn,
-    waiting: Queue,
-    /// Swapped out, in the order in which they come back.
-    swapped: Vec<Slot>,
-    /// Where everyone stands, if that decides.
-    ranks: Option<Box<Ranks>>,
-    /// Whether ranks look at how far ahead readers are.
-    paced_ranks: bool,
-    /// Whether they look at blocks.
-    ranks_by_blocks: bool,
-    /// Whether they look at the steps that one has sat out.
-    counts_idle: bool,
-    /// Whether a rank may be another once its request is admitted.
-    minds_admission: bool,
-    /// Whether the rank of one who decodes changes by its tokens alone.
-    steady_ranks: bool,
-    /// Whether nobody asks how those rank who run as long as nobody waits, or
-    /// nobody gives way to who does, and there are blocks.
-    idle_ranks: bool,
-    /// Whether anybody looks at what a prompt would take.
-    predicts: bool,
-    /// Those swapped out who come back by rank.
-    swapped_by_rank: u64,
-    /// Who is to give way, while that is worked out.
-    victims: Vec<Slot>,
-    /// Whether who comes in by rank may have others give way in this step.
-    may_displace: bool,
-    /// Those who came from elsewhere since the latest step was formed.
-    landed: Vec<Slot>,
-    /// Tokens of those whose memory is with the CPU.
-    cpu_kv: u64,
-    /// How far ahead readers are, if anybody asks.
-    pacing: Option<Box<Pacing>>,
-    pace_interval: Ticks,
-    /// The latest token intervals, if anybody asks.
-    intervals: Option<Box<Intervals>>,
-    /// Sum of what the prompts not yet through would take, if anybody asks.
-    prefill_delay: Ticks,
-    /// When the decode set's latest step ended.
-    decoded_at: Ticks,
-    /// A moment, a run (its start and its steps), and how many had ended then.
-    looked_at: Cell<(Ticks, Ticks, u64, u64)>,
-    /// Whether anybody looks at when one reader runs out.
-    watches_slack: bool,
-    /// Unfinished requests that are past their reasoning.
-    answering: u64,
-    /// Those for whom a rule is to be asked, in which case rules are given.
-    turning: Vec<(Turn, Occasion, Slot)>,
-    asks_prefilled: bool,
-    asks_answering: bool,
-    /// Requests told to leave.
-    leaving: Vec<(Slot, u32)>,
-    role: u32,
-    kv_bytes_per_token: u64,
-    ahead: Ahead,
-    flight: Option<Flight>,
-    /// The run that follows the step in progress unless something comes before,
-    /// and what its first step computes.
-    sequel: Option<(Flight, StepShape)>,
-    /// Whether runs are planned by what is known, and not stage by stage.
-    plans: bool,
-    /// What the first step of the run in progress computes.
-    shape: StepShape,
-    /// The chunks of the step in progress, or of the batch under way through
-    /// the groups of layers.
-    chunks: Vec<Chunk>,
-    layers: Layers,
-    /// Requests preempted while forming the step in progress.
-    preempted: Vec<u32>,
+    settings: Settings,
+    /// The requests that the components refer to by slot.
+    requests: RequestTable,
+    kv: KvStore,
+    batch: Batch,
+    queues: Queues,
+    /// The ranks of all requests, if requests are admitted by rank.
+    ranking: Option<Box<Ranking>>,
+    run: RunState,
+    load: Load,
+    readers: Readers,
+    outbox: Outbox,
     liveness: Liveness,
-    /// Since when no step can be formed though requests are admitted.
-    standing_since: Option<Ticks>,
-    /// Those of them who are queued again only once it is formed.
-    late: Vec<Slot>,
-    /// Blocks copied (out, back) while forming the step in progress.
-    copied: (u64, u64),
-    /// Requests that yielded their last token in the step that ends.
-    completed: Vec<(Turn, Slot)>,
-    hits: Vec<u32>,
-    /// Requests dropped since the engine last asked.
-    given_up: u64,
-    /// Prompt and output tokens of unfinished requests, as of the last finished step.
-    outstanding_tokens: u64,
-    usage: InstanceStats,
-    tally: Option<Box<TrafficCounter>>,
-    log: Option<Vec<StepRecord>>,
-    /// What the first step in progress decided, where decisions are kept.
-    record: Option<Box<StepRecord>>,
+    stats: InstanceStats,
+    /// Counts what steps move and compute, where the configuration says how.
+    traffic: Option<Box<TrafficCounter>>,
+    log: DecisionLog,
+    scratch: Scratch,
 }
 
-/// What of an instance is looked at from outside, and kept for that.
+/// Lists that are reused.
+#[derive(Debug, Default)]
+struct Scratch {
+    /// Requests that yielded their last token in the step that ends.
+    completed: Vec<(AdmissionSeq, Slot)>,
+    /// Blocks that the prefix cache has of the request to admit.
+    hits: Vec<Block>,
+    /// Requests to displace.
+    victims: Vec<Slot>,
+}
+
+/// What rules and results read of an instance, and is kept only for them.
 #[derive(Debug, Clone, Copy, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a question of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that can be read")]
 pub(crate) struct ObservedFields {
     pub(crate) role: u32,
+    /// Whether several certain steps are taken at once.
+    pub(crate) leap: bool,
+    /// How fast readers read, if there are any.
     pub(crate) pace: Option<Pace>,
+    /// Whether it is asked if all readers are on pace.
     pub(crate) on_pace: bool,
+    /// Whether a routing rule reads when one reader runs out.
     pub(crate) slack: bool,
+    /// Whether intervals between tokens are read.
     pub(crate) intervals: bool,
+    /// Whether predicted prefills are read.
     pub(crate) prefills: bool,
+    /// Whether a rule is asked at the end of a prefill.
     pub(crate) asks_prefilled: bool,
+    /// Whether a rule is asked at the end of reasoning.
     pub(crate) asks_answering: bool,
+    /// Whether decisions are kept.
     pub(crate) records: bool,
 }
 
@@ -241,263 +118,183 @@ impl Instance {
         prefixes: &Arc<Prefixes>,
         observed: ObservedFields,
     ) -> Self {
-        let scheduler = config.scheduler.clone();
-        let ranking = match &scheduler.order {
-            QueueOrder::Ranked(ranking) => Some(ranking.as_ref().clone()),
+        let scheduler = &config.scheduler;
+        let rules = match &scheduler.order {
+            QueueOrder::Ranked(rules) => Some(rules.as_ref()),
             _ => None,
         };
-        let looks_at = |field| ranking.as_ref().is_some_and(|ranking| ranked::looks_at(ranking, field));
-        // No run foretells how far ahead a reader is.
-        let paced_ranks = looks_at(ReqField::SlackS);
-        let cache = scheduler
-            .prefix_cache
-            .map(|cache| PrefixCache::new(config.blocks as u32, prefixes.contents(), cache.unknown_first));
-        let swap_space = match scheduler.preemption {
-            Preemption::Recompute => 0,
-            Preemption::Swap { blocks, .. } => blocks,
-        };
-        let plans = !scheduler.schedule_ahead && !scheduler.is_layered() && !observed.records;
-        let mut cost = config.cost.clone();
-        cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
+        let caches = scheduler.prefix_cache.is_some();
+        let reports = Reports { prefilled: observed.asks_prefilled, answering: observed.asks_answering };
         Self {
-            index: index as u32,
-            block_tokens: config.block_tokens,
-            max_model_len: config.max_model_len.unwrap_or(u64::MAX),
-            waiting: Queue::new(&scheduler.order),
-            paced_ranks,
-            ranks_by_blocks: looks_at(ReqField::Blocks),
-            counts_idle: looks_at(ReqField::IdleSteps),
-            minds_admission: ranking
-                .as_ref()
-                .is_some_and(|ranking| ranked::looks_at_admission(ranking, scheduler.prefix_cache.is_some())),
-            steady_ranks: ranking.as_ref().is_some_and(ranked::changes_by_tokens),
-            idle_ranks: ranking.as_ref().is_some_and(ranked::may_idle),
-            predicts: observed.prefills || looks_at(ReqField::PrefillS),
-            liveness: Liveness::new(ranking.as_ref()),
-            ranks: ranking.map(|ranking| Box::new(Ranks::new(ranking))),
-            swapped_by_rank: 0,
-            victims: Vec::new(),
-            may_displace: false,
-            landed: Vec::new(),
-            cpu_kv: 0,
-            pacing: observed.pace.map(|pace| Box::new(Pacing::new(pace, observed.on_pace))),
-            pace_interval: observed.pace.map_or(0, |pace| pace.interval),
-            intervals: observed.intervals.then(Box::default),
-            prefill_delay: 0,
-            decoded_at: 0,
-            looked_at: Cell::default(),
-            watches_slack: observed.slack,
-            answering: 0,
-            turning: Vec::new(),
-            asks_prefilled: observed.asks_prefilled,
-            asks_answering: observed.asks_answering,
-            leaving: Vec::new(),
-            role: observed.role,
-            kv_bytes_per_token: config.kv_bytes_per_token,
-            scheduler,
-            cost,
-            prefixes: Arc::clone(prefixes),
-            memory: Memory::new(config.blocks, config.block_tokens, cache),
-            swap_space: BlockPool::new(swap_space),
-            table: ActiveTable::default(),
-            decode: DecodeSet::new(config.block_tokens, matches!(config.cost, Cost::Table(_))),
-            partials: Vec::new(),
-            partial_kv: 0,
-            under_way: 0,
-            order: Vec::new(),
-            next_turn: 0,
-            swapped: Vec::new(),
-            ahead: Ahead::default(),
-            flight: None,
-            sequel: None,
-            plans,
-            shape: StepShape::default(),
-            chunks: Vec::new(),
-            layers: Layers::default(),
-            preempted: Vec::new(),
-            standing_since: None,
-            late: Vec::new(),
-            copied: (0, 0),
-            completed: Vec::new(),
-            hits: Vec::new(),
-            given_up: 0,
-            outstanding_tokens: 0,
-            usage: InstanceStats::new(config.blocks, config.block_tokens),
-            tally: config.traffic.clone().map(|traffic| {
-                Box::new(TrafficCounter::new(
-                    traffic,
-                    config.scheduler.layers().unwrap_or(1),
-                    config.block_tokens,
-                ))
+            settings: Settings::new(index, config, &observed),
+            requests: RequestTable::default(),
+            kv: KvStore::new(config, prefixes),
+            batch: Batch::new(config.block_tokens, matches!(config.cost, Cost::Table(_))),
+            queues: Queues::new(&scheduler.order),
+            ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
+            run: RunState::default(),
+            load: Load::new(observed.intervals),
+            readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
+            outbox: Outbox::new(reports),
+            liveness: Liveness::new(rules),
+            stats: InstanceStats::new(config.blocks, config.block_tokens),
+            traffic: config.traffic.clone().map(|traffic| {
+                let layers = scheduler.layers().unwrap_or(1);
+                Box::new(TrafficCounter::new(traffic, layers, config.block_tokens))
             }),
-            log: observed.records.then(Vec::new),
-            record: None,
+            log: DecisionLog::new(observed.records),
+            scratch: Scratch::default(),
         }
     }
 
-    /// Why this instance could never serve such a request, if it could not.
-    ///
-    /// The KV of the last token is never written, so a sequence of `n` tokens
-    /// needs room for `n - 1`, beside what admissions leave free and the block
-    /// to spare, where that is asked for even of the only request.
+    /// Why this instance can never serve such a request, if it cannot.
     #[inline]
-    pub(crate) fn refuses(&self, prompt: u32, output: u32) -> Reason {
-        let sequence = u64::from(prompt) + u64::from(output);
-        if sequence > self.max_model_len {
-            return Reason::ExceedsContext;
-        }
-        let (needed, budget) = self.limits();
-        if (sequence - 1).div_ceil(u64::from(self.block_tokens)) + needed > self.memory.capacity() {
-            return Reason::ExceedsMemory;
-        }
-        if u64::from(prompt) > budget {
-            return Reason::ExceedsBudget;
-        }
-        Reason::None
+    pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
+        self.settings.rejects(prompt, output)
     }
 
-    /// Blocks that a lone request must leave free, and the longest prefill.
-    #[inline]
-    fn limits(&self) -> (u64, u64) {
-        let rules = &self.scheduler;
-        let idle = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
-        let budget = if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens };
-        (idle + u64::from(rules.spare_block), budget)
+    /// Whether two instances reject the same requests.
+    pub(crate) fn rejects_like(&self, other: &Self) -> bool {
+        self.settings.rejects_like(&other.settings)
     }
 
-    /// Whether two instances refuse the same requests.
-    pub(crate) fn refuses_like(&self, other: &Self) -> bool {
-        let of = |x: &Self| (x.max_model_len, x.block_tokens, x.memory.capacity(), x.limits());
-        of(self) == of(other)
-    }
-
-    /// Takes in a request. Returns when the run in progress now ends, if the
-    /// arrival cuts it.
-    pub(crate) fn arrive(&mut self, request: u32, now: Ticks, world: &mut World) -> Option<Ticks> {
-        self.settle_head(now, world);
-        self.usage.waited(self.queued(), now);
-        if self.predicts {
-            self.prefill_delay += self.predicted_prefill(world.trace.prompt_tokens[request as usize]);
+    /// Queues a request. Returns when the run in progress now ends, if the arrival
+    /// truncates it.
+    pub(crate) fn arrive(
+        &mut self,
+        request: u32,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> Option<Ticks> {
+        self.apply_head(now, trace, recorder);
+        self.stats.book_waiting(self.queued(), now);
+        let row = request as usize;
+        let prompt = trace.prompt_tokens[row];
+        if self.settings.predicts {
+            self.load.add_prefill(self.settings.predicted_prefill(prompt));
         }
-        let foremost = if self.scheduler.schedule_ahead {
-            self.ahead.arrive(Waiter { request, slot: None }, now);
+        self.load.add(u64::from(prompt), false);
+        let ahead = self.settings.scheduler.schedule_ahead;
+        let first = if ahead {
+            self.queues.ahead_mut().push(Queued { request, slot: None }, now);
             true
-        } else if self.ranks.is_some() {
-            self.arrive_by_rank(request, now, world)
+        } else if self.ranking.is_some() {
+            self.rank_arrival(request, now, trace)
         } else {
-            self.waiting.arrive(request, &world.trace)
+            self.queues.waiting_mut().push_arrival(request, trace)
         };
-        self.usage.peak_waiting = self.usage.peak_waiting.max(self.queued());
-        self.outstanding_tokens += u64::from(world.trace.prompt_tokens[request as usize]);
-        world.columns.instance[request as usize] = self.index;
-        if let Some(last) = world.columns.last_instance.get_mut(request as usize) {
-            *last = self.index;
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        recorder.columns.instance[row] = self.settings.index;
+        if let Some(last) = recorder.columns.last_instance.get_mut(row) {
+            *last = self.settings.index;
         }
-        // While the head of the queue is blocked, a later arrival cannot be
-        // admitted before the next completion, which ends the run by itself;
-        // unless its rank changes with time.
-        if self.scheduler.schedule_ahead {
-            self.cut_ahead(now)
-        } else if foremost {
-            self.cut(now)
+        // While the head of the queue is blocked, a later arrival cannot be admitted before
+        // the next completion, which ends the run anyway; unless its rank drifts.
+        if ahead {
+            self.run.truncate_after_next(now)
+        } else if first {
+            self.run.truncate(now)
         } else {
-            self.cut_by_rank(now)
+            self.truncate_by_rank(now)
         }
     }
 
     /// Whether no step is in progress.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.flight.is_none()
+        self.run.is_idle()
     }
 
-    /// Requests that have no place in the order: new, preempted or swapped out.
+    /// Truncates the run in progress after the step that runs at `now`. Returns when the
+    /// run now ends, if that changed.
+    pub(crate) fn truncate_run(&mut self, now: Ticks) -> Option<Ticks> {
+        self.run.truncate(now)
+    }
+
+    /// Tokens that the step in progress computes.
+    pub(crate) fn step_tokens(&self) -> Option<u64> {
+        self.run.step_tokens()
+    }
+
+    /// Ticks that the step in progress takes.
+    pub(crate) fn step_ticks(&self) -> Option<Ticks> {
+        self.run.step_ticks()
+    }
+
+    /// Has the step in progress take `ticks`. Returns when it ends.
+    pub(crate) fn stretch_step(&mut self, ticks: Ticks) -> Option<Ticks> {
+        self.run.stretch(ticks)
+    }
+
+    /// Queued requests: new, preempted, swapped out or migrated in.
     #[inline]
     fn queued(&self) -> u64 {
-        let ranked = self.ranks.as_deref().map_or(0, Ranks::waiting);
-        self.waiting.len() + ranked + self.ahead.arrived() + self.swapped.len() as u64
+        self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting)
     }
 
-    /// Requests that take up a seat, as far as the step being decided knows.
+    /// Requests that take a seat, as far as the step that is formed sees.
     #[inline]
     fn admitted(&self) -> u64 {
-        self.decode.len() + self.partials.len() as u64 + self.ahead.seated()
+        self.batch.running() + self.queues.ahead().seats()
     }
 
-    /// Requests that have been admitted and are not done.
-    #[inline]
-    fn running(&self) -> u64 {
-        self.decode.len() + self.partials.len() as u64
+    /// Blocks for so many tokens.
+    pub(crate) fn blocks_for(&self, tokens: u32) -> u64 {
+        self.settings.blocks_for(tokens)
     }
 
-    /// Tokens of prompt and of output so far, over the requests sent here and
-    /// not finished, as of the last step that ended by `now`.
-    pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {
-        self.outstanding_tokens + self.grown(now, self.chunks.len() as u64)
-    }
-
-    /// A lower bound of [`Self::outstanding_tokens`] at any time from now on
-    /// until the step or run in progress ends.
-    #[inline]
-    pub(crate) fn outstanding_tokens_at_least(&self) -> u64 {
-        self.outstanding_tokens
-    }
-
-    #[inline]
-    fn blocks(&self, tokens: u32) -> u64 {
-        u64::from(tokens.div_ceil(self.block_tokens))
-    }
-
-    /// Whether keys are looked at whenever something happens to their request.
-    #[inline]
-    fn looks_always(&self) -> bool {
-        self.ranks.as_ref().is_some_and(|ranks| !ranks.rules.refresh.is_set())
-    }
-
-    /// Bytes that go with so many tokens of KV.
+    /// Bytes of the KV of so many tokens.
     pub(crate) fn kv_bytes(&self, tokens: u32) -> u64 {
-        u64::from(tokens) * self.kv_bytes_per_token
+        self.settings.kv_bytes(tokens)
     }
 
-    /// Its role.
+    /// Ticks that the prefill of a lone prompt takes.
+    pub(crate) fn predicted_prefill(&self, prompt: u32) -> Ticks {
+        self.settings.predicted_prefill(prompt)
+    }
+
+    /// Role of the instance.
+    #[inline]
     pub(crate) fn role(&self) -> u32 {
-        self.role
+        self.settings.role
     }
 
-    /// Frees the memory and the slot of a request that is done.
-    fn let_go(&mut self, slot: Slot) {
-        self.release(slot, false);
-        self.table.release(slot);
-    }
-
-    /// Takes a request's blocks back. `returns`: it will be admitted again.
-    fn release(&mut self, slot: Slot, returns: bool) {
-        let active = &mut self.table[slot];
-        let (owner, count, computed) = (active.owner(), active.count, active.computed);
-        self.memory.release(owner, count, computed, returns, &self.prefixes, &mut active.held);
-        active.count = 0;
-    }
-
-    /// Whether an admission takes the blocks of the whole sequence.
+    /// Requests dropped since the last call.
     #[inline]
-    fn takes_all(&self) -> bool {
-        self.scheduler.allocation == Allocation::Sequence
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        self.outbox.take_dropped()
     }
 
-    /// How many requests were dropped since this was last asked.
+    /// Books the time in which requests were admitted and no step could be formed.
     #[inline]
-    pub(crate) fn take_given_up(&mut self) -> u64 {
-        std::mem::take(&mut self.given_up)
+    fn book_standstill(&mut self, now: Ticks) {
+        if let Some(since) = self.run.take_standstill() {
+            let ticks = u128::from(now - since);
+            self.stats.running_ticks += ticks * u128::from(self.batch.running());
+            self.stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
+        }
     }
 
-    pub(crate) fn usage(&self) -> InstanceStats {
-        let mut usage = self.usage.clone();
-        usage.evictions = self.memory.evictions();
-        usage.traffic = self.tally.as_ref().map(|tally| tally.moved(&usage));
-        usage
+    /// The same, before the batch changes while no step can be formed.
+    fn rebook_standstill(&mut self, now: Ticks) {
+        let stands = self.run.stands_still();
+        self.book_standstill(now);
+        if stands {
+            self.run.stand_still(now);
+        }
     }
 
+    /// What the instance did so far.
+    pub(crate) fn stats(&self) -> InstanceStats {
+        let mut stats = self.stats.clone();
+        self.kv.write_stats(&mut stats);
+        stats.traffic = self.traffic.as_ref().map(|traffic| traffic.moved(&stats));
+        stats
+    }
+
+    /// The decisions of all steps, where they are kept.
     pub(crate) fn take_log(&mut self) -> Vec<StepRecord> {
-        self.log.take().unwrap_or_default()
+        self.log.take()
     }
 }

@@ -1,26 +1,48 @@
-//! One instance's KV memory: the count of its blocks and, where prefixes are
-//! cached, the blocks themselves.
+//! The GPU memory of one instance's KV cache: the count of its blocks and, where
+//! prefixes are cached, the blocks themselves.
 //!
-//! Without a prefix cache nobody can tell two blocks apart, and everything here
-//! is a subtraction. With one, requests in the decode set take blocks without
-//! saying whose they are (`allocate_unassigned`): a fresh block holds nothing that a
-//! lookup could find, so who has which is settled when a request lets go.
+//! Without a prefix cache no scheduler can tell two blocks apart, and each
+//! operation is a subtraction. With one, the decode set allocates blocks without
+//! assigning them to requests (`allocate_unassigned`): a fresh block has no content
+//! that a lookup could find, so the blocks are assigned when a request leaves the
+//! set.
+
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use super::cache::{Block, Content, PrefixCache};
 use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
+use crate::config::PrefixCacheConfig;
 
-/// The blocks of one request, where prefixes are cached.
+/// The blocks of one request, on the GPU or in the CPU's memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct BlockTable {
-    pub(crate) blocks: Vec<Block>,
+    /// Number of blocks.
+    count: u64,
+    /// The blocks, where prefixes are cached.
+    blocks: Vec<Block>,
     /// Full blocks, from the start, whose content the cache knows.
     registered: u32,
 }
 
-/// How many holders let go of each block, while that is only considered.
+impl BlockTable {
+    /// Number of blocks.
+    #[inline]
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Sets the number of blocks: of a request that leaves the decode set, whose
+    /// blocks are assigned later; or of one whose KV is not on the GPU.
+    #[inline]
+    pub(crate) fn set_count(&mut self, count: u64) {
+        self.count = count;
+    }
+}
+
+/// How many requests release each block, while that is only considered.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
     times: FxHashMap<Block, u32>,
@@ -29,7 +51,9 @@ pub(crate) struct Released {
 /// Whose content a request's blocks have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContentOwner {
+    /// Row in the trace.
     pub(crate) request: u32,
+    /// Prompt tokens.
     pub(crate) prompt: u32,
 }
 
@@ -39,21 +63,29 @@ pub(crate) struct Memory {
     pool: BlockPool,
     block_tokens: u32,
     cache: Option<Box<PrefixCache>>,
-    loose: Vec<Block>,
+    prefixes: Arc<Prefixes>,
+    /// Blocks of the decode set that are not assigned to requests.
+    unassigned: Vec<Block>,
 }
 
 impl Memory {
-    pub(crate) fn new(capacity: u64, block_tokens: u32, cache: Option<PrefixCache>) -> Self {
-        Self { pool: BlockPool::new(capacity), block_tokens, cache: cache.map(Box::new), loose: Vec::new() }
+    /// A memory of `capacity` free blocks. `caching`: how prefixes are cached.
+    pub(crate) fn new(
+        capacity: u64,
+        block_tokens: u32,
+        caching: Option<PrefixCacheConfig>,
+        prefixes: Arc<Prefixes>,
+    ) -> Self {
+        let cache = caching.map(|caching| {
+            Box::new(PrefixCache::new(capacity as u32, prefixes.contents(), caching.unknown_first))
+        });
+        Self { pool: BlockPool::new(capacity), block_tokens, cache, prefixes, unassigned: Vec::new() }
     }
 
+    /// Blocks that no request holds.
     #[inline]
     pub(crate) fn free(&self) -> u64 {
         self.pool.free()
-    }
-
-    pub(crate) fn capacity(&self) -> u64 {
-        self.pool.capacity()
     }
 
     #[inline]
@@ -71,68 +103,60 @@ impl Memory {
         self.cache.is_some()
     }
 
-    /// Takes blocks for members of the decode set, or none at all.
+    /// Allocates blocks for the decode set, or none at all.
     #[inline]
     pub(crate) fn allocate_unassigned(&mut self, blocks: u64) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         if let Some(cache) = &mut self.cache {
-            self.loose.extend((0..blocks).map(|_| cache.take()));
+            self.unassigned.extend((0..blocks).map(|_| cache.take()));
         }
         self.check();
         Ok(())
     }
 
-    /// Takes blocks for one request, or none at all.
+    /// Allocates `blocks` more blocks for one request, or none at all.
     #[inline]
-    pub(crate) fn take(&mut self, blocks: u64, held: &mut BlockTable) -> Result<(), OutOfBlocks> {
+    pub(crate) fn allocate(&mut self, blocks: u64, table: &mut BlockTable) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
+        table.count += blocks;
         if let Some(cache) = &mut self.cache {
-            held.blocks.extend((0..blocks).map(|_| cache.take()));
+            table.blocks.extend((0..blocks).map(|_| cache.take()));
         }
         self.check();
         Ok(())
     }
 
-    /// Blocks of the longest known prefix, up to `most` of them, into `hits`;
-    /// returns how many of those nobody holds.
-    pub(crate) fn find(
-        &self,
-        owner: ContentOwner,
-        most: u32,
-        prefixes: &Prefixes,
-        hits: &mut Vec<Block>,
-    ) -> u64 {
+    /// Finds the blocks of the longest cached prefix of a sequence of `tokens`
+    /// tokens, without its last token.
+    pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Vec<Block>) {
         hits.clear();
-        let Some(cache) = &self.cache else { return 0 };
-        let mut unheld = 0;
-        for position in 0..most {
-            let Some(block) = cache.find(content(owner, position, prefixes)) else { break };
-            unheld += u64::from(cache.is_free(block));
+        let Some(cache) = &self.cache else { return };
+        for position in 0..(tokens - 1) / self.block_tokens {
+            let Some(block) = cache.find(self.content(owner, position)) else { break };
             hits.push(block);
         }
-        unheld
     }
 
-    /// How many full blocks of a request's prefix a lookup would find.
-    pub(crate) fn matched(&self, owner: ContentOwner, most: u32, prefixes: &Prefixes) -> u32 {
+    /// Blocks that [`Self::find`] would find.
+    pub(crate) fn matched(&self, owner: ContentOwner, tokens: u32) -> u32 {
         let Some(cache) = &self.cache else { return 0 };
-        (0..most).take_while(|&position| cache.find(content(owner, position, prefixes)).is_some()).count()
-            as u32
+        let found = |&position: &u32| cache.find(self.content(owner, position)).is_some();
+        (0..(tokens - 1) / self.block_tokens).take_while(found).count() as u32
     }
 
-    /// How many of these blocks nobody holds.
+    /// How many of these blocks no request holds.
     pub(crate) fn unheld(&self, hits: &[Block]) -> u64 {
         let Some(cache) = &self.cache else { return 0 };
         hits.iter().filter(|&&block| cache.is_free(block)).count() as u64
     }
 
-    /// Blocks that come free if one more request lets go of its `count` blocks,
-    /// after those that `released` counts by block; a block that requests share
-    /// comes free with the last of them.
-    pub(crate) fn freed_by(&self, held: &BlockTable, count: u64, released: &mut Released) -> u64 {
+    /// Blocks that become free if one more request releases its blocks, `count` by
+    /// now, after those that `released` counts. A block that requests share becomes
+    /// free with the last of them.
+    pub(crate) fn freed_by(&self, table: &BlockTable, count: u64, released: &mut Released) -> u64 {
         let Some(cache) = &self.cache else { return count };
-        let mut freed = count - held.blocks.len() as u64;
-        for &block in &held.blocks {
+        let mut freed = count - table.blocks.len() as u64;
+        for &block in &table.blocks {
             let times = released.times.entry(block).or_insert(0);
             *times += 1;
             freed += u64::from(*times == cache.holders(block));
@@ -140,139 +164,115 @@ impl Memory {
         freed
     }
 
-    /// How many of these blocks are held now, and by no request once those are
-    /// released that `released` counts.
+    /// How many of these blocks are held now, and by no request once those that
+    /// `released` counts are released.
     pub(crate) fn unheld_after(&self, hits: &[Block], released: &Released) -> u64 {
         let Some(cache) = &self.cache else { return 0 };
         let lost = |block: &&Block| released.times.get(*block) == Some(&cache.holders(**block));
         hits.iter().filter(lost).count() as u64
     }
 
-    /// Gives a request the blocks that its lookup found, `unheld` of them free
-    /// until now.
+    /// Gives a request the blocks that its lookup found.
     #[inline]
-    pub(crate) fn adopt(&mut self, hits: &[Block], unheld: u64, held: &mut BlockTable) {
+    pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
         if self.caches() {
-            self.adopt_cached(hits, unheld, held);
+            self.adopt_cached(hits, table);
         }
     }
 
     #[inline(never)]
-    fn adopt_cached(&mut self, hits: &[Block], unheld: u64, held: &mut BlockTable) {
+    fn adopt_cached(&mut self, hits: &[Block], table: &mut BlockTable) {
+        let unheld = self.unheld(hits);
         let Some(cache) = &mut self.cache else { return };
         for &block in hits {
             cache.touch(block);
         }
         self.pool.take(unheld).expect("Invariant: free blocks that are hit are counted");
-        held.blocks.extend_from_slice(hits);
-        held.registered = hits.len() as u32;
+        table.blocks.extend_from_slice(hits);
+        table.registered = hits.len() as u32;
+        table.count = hits.len() as u64;
         self.check();
     }
 
-    /// Makes a request's full blocks known, up to `tokens` tokens.
+    /// Makes a request's full blocks known to the cache, up to `tokens` tokens.
     #[inline]
-    pub(crate) fn register(
-        &mut self,
-        owner: ContentOwner,
-        tokens: u32,
-        prefixes: &Prefixes,
-        held: &mut BlockTable,
-    ) {
+    pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         if self.caches() {
-            self.register_cached(owner, tokens, prefixes, held);
+            self.register_cached(owner, tokens, table);
         }
     }
 
     #[inline(never)]
-    fn register_cached(
-        &mut self,
-        owner: ContentOwner,
-        tokens: u32,
-        prefixes: &Prefixes,
-        held: &mut BlockTable,
-    ) {
-        let Some(cache) = &mut self.cache else { return };
+    fn register_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         let full = tokens / self.block_tokens;
-        for position in held.registered..full {
-            cache.register(held.blocks[position as usize], content(owner, position, prefixes));
+        for position in table.registered..full {
+            let content = self.content(owner, position);
+            let Some(cache) = &mut self.cache else { return };
+            cache.register(table.blocks[position as usize], content);
         }
-        held.registered = held.registered.max(full);
+        table.registered = table.registered.max(full);
     }
 
-    /// Says which blocks are a request's that has left the decode set with
-    /// `count` of them, and makes the full ones known.
+    /// Assigns blocks to a request that has left the decode set, up to the table's
+    /// count, and makes the full ones known, up to `tokens` tokens.
     #[inline]
-    pub(crate) fn settle(
-        &mut self,
-        owner: ContentOwner,
-        count: u64,
-        tokens: u32,
-        prefixes: &Prefixes,
-        held: &mut BlockTable,
-    ) {
+    pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         if self.caches() {
-            self.settle_cached(owner, count, tokens, prefixes, held);
+            self.assign_cached(owner, tokens, table);
         }
     }
 
     #[inline(never)]
-    fn settle_cached(
-        &mut self,
-        owner: ContentOwner,
-        count: u64,
-        tokens: u32,
-        prefixes: &Prefixes,
-        held: &mut BlockTable,
-    ) {
-        let missing = count as usize - held.blocks.len();
-        let from = self.loose.len() - missing;
-        held.blocks.extend(self.loose.drain(from..));
-        self.register(owner, tokens, prefixes, held);
+    fn assign_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
+        let missing = table.count as usize - table.blocks.len();
+        let from = self.unassigned.len() - missing;
+        table.blocks.extend(self.unassigned.drain(from..));
+        self.register(owner, tokens, table);
     }
 
-    /// Takes back the `count` blocks of a request with `tokens` tokens. The end
-    /// of its chain is reused before its start. `returns`: it will be back, and
-    /// may find them again.
+    /// Releases the blocks of a request with `tokens` computed tokens. The end of
+    /// its sequence is evicted before its start. `returns`: the request will be
+    /// admitted again, and may find its blocks.
     #[inline]
     pub(crate) fn release(
         &mut self,
         owner: ContentOwner,
-        count: u64,
         tokens: u32,
         returns: bool,
-        prefixes: &Prefixes,
-        held: &mut BlockTable,
+        table: &mut BlockTable,
     ) {
         if self.caches() {
-            self.release_cached(owner, count, tokens, returns, prefixes, held);
+            self.release_cached(owner, tokens, returns, table);
         } else {
-            self.pool.give_back(count);
+            self.pool.give_back(table.count);
         }
+        table.count = 0;
     }
 
     #[inline(never)]
-    fn release_cached(
-        &mut self,
-        owner: ContentOwner,
-        count: u64,
-        tokens: u32,
-        returns: bool,
-        prefixes: &Prefixes,
-        held: &mut BlockTable,
-    ) {
-        self.settle(owner, count, tokens, prefixes, held);
+    fn release_cached(&mut self, owner: ContentOwner, tokens: u32, returns: bool, table: &mut BlockTable) {
+        self.assign(owner, tokens, table);
         if let Some(cache) = &mut self.cache {
             if returns {
-                for &block in &held.blocks {
+                for &block in &table.blocks {
                     cache.publish(block);
                 }
             }
-            let freed = cache.release(held.blocks.iter().rev().copied());
+            let freed = cache.release(table.blocks.iter().rev().copied());
             self.pool.give_back(freed);
         }
-        held.blocks.clear();
-        held.registered = 0;
+        table.blocks.clear();
+        table.registered = 0;
         self.check();
+    }
+
+    /// Content of the block at `position` of a request's sequence.
+    #[inline]
+    fn content(&self, owner: ContentOwner, position: u32) -> Content {
+        match self.prefixes.shared(owner.request, owner.prompt, position) {
+            Some(number) => Content::shared(number),
+            None => Content::own(owner.request, position),
+        }
     }
 
     #[inline]
@@ -283,10 +283,58 @@ impl Memory {
     }
 }
 
-#[inline]
-fn content(owner: ContentOwner, position: u32, prefixes: &Prefixes) -> Content {
-    match prefixes.shared(owner.request, owner.prompt, position) {
-        Some(number) => Content::shared(number),
-        None => Content::own(owner.request, position),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: ContentOwner = ContentOwner { request: 0, prompt: 12 };
+
+    fn memory(caches: bool) -> Memory {
+        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true });
+        Memory::new(10, 4, caching, Arc::new(Prefixes::none()))
+    }
+
+    #[test]
+    fn a_request_that_returns_finds_its_full_blocks() {
+        let (mut memory, mut table, mut hits) = (memory(true), BlockTable::default(), Vec::new());
+        memory.allocate(3, &mut table).expect("all blocks are free");
+        memory.release(FIRST, 10, true, &mut table);
+        assert_eq!((memory.free(), table.count()), (10, 0));
+        memory.find(FIRST, 12, &mut hits);
+        assert_eq!((hits.len(), memory.matched(FIRST, 12)), (2, 2), "10 tokens fill two blocks of 4");
+        assert_eq!(memory.unheld(&hits), 2);
+        memory.adopt(&hits, &mut table);
+        assert_eq!((memory.used(), memory.unheld(&hits), table.count()), (2, 0, 2));
+    }
+
+    #[test]
+    fn blocks_of_the_decode_set_are_assigned_when_a_request_leaves_it() {
+        for caches in [false, true] {
+            let (mut memory, mut table) = (memory(caches), BlockTable::default());
+            memory.allocate(2, &mut table).expect("all blocks are free");
+            memory.allocate_unassigned(3).expect("eight blocks are free");
+            table.set_count(4);
+            memory.assign(FIRST, 13, &mut table);
+            assert_eq!(memory.used(), 5);
+            memory.release(FIRST, 13, false, &mut table);
+            assert_eq!((memory.used(), table.count()), (1, 0), "the fifth block is another request's");
+        }
+    }
+
+    #[test]
+    fn a_shared_block_is_freed_by_its_last_holder() {
+        let mut memory = memory(true);
+        let (mut one, mut other, mut hits) = (BlockTable::default(), BlockTable::default(), Vec::new());
+        memory.allocate(2, &mut one).expect("all blocks are free");
+        memory.release(FIRST, 8, true, &mut one);
+        memory.find(FIRST, 12, &mut hits);
+        memory.adopt(&hits, &mut one);
+        memory.adopt(&hits, &mut other);
+        assert_eq!(memory.used(), 2);
+        let mut released = Released::default();
+        assert_eq!(memory.freed_by(&one, 2, &mut released), 0);
+        assert_eq!(memory.unheld_after(&hits, &released), 0);
+        assert_eq!(memory.freed_by(&other, 2, &mut released), 2);
+        assert_eq!(memory.unheld_after(&hits, &released), 2);
     }
 }

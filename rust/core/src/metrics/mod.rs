@@ -2,11 +2,13 @@
 
 mod columns;
 mod instance_stats;
+mod recorder;
 mod sketch;
 mod traffic_counter;
 
 pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
+pub(crate) use recorder::{Recorder, RequestTotals};
 pub use sketch::Sketch;
 pub(crate) use traffic_counter::TrafficCounter;

@@ -13,20 +13,20 @@ from paceline.testing.reference.policy_sim.step import Part, Step
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a request would take if it came in now.
+    """What the admission of a request would need now.
 
     Attributes
     ----------
     tokens : int
-        Computed in this step.
+        Tokens that it computes in this step.
     room : int
-        Tokens that it gets blocks for.
+        Tokens that blocks are allocated for.
     new : int
-        Blocks that must be free for it, beside those of its known prefix that no request holds.
+        Blocks that must be free, beside the blocks of its cached prefix that no request holds.
     hits : list of int
-        The blocks of its known prefix.
+        The blocks of its cached prefix.
     whole : bool
-        Whether it gets as many tokens as it must have in this step.
+        Whether it gets as many tokens as it needs in this step.
     part : str
     """
 
@@ -39,10 +39,10 @@ class Offer:
 
 
 def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer:
-    """Say what a request would take if it came in now."""
+    """Return what the admission of a request would need now."""
     memory, settings = state.memory, state.settings
     if request.memory is not None:
-        # It brings its KV along. A half-done prefill may be cut, the one token of a decode may not.
+        # Its KV is kept. An unfinished prefill may be cut, the one token of a decode may not.
         wanted = request.lacking if request.decoding or not chunked else step.cut(request.lacking)
         tokens = wanted if request.decoding or not chunked else min(wanted, step.left)
         room = request.computed + tokens
@@ -66,8 +66,8 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
 def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = False) -> None:
     """Admit requests, in the queue's order, until one does not fit.
 
-    Where requests are ranked and may be displaced, a better one that waits takes the room of worse ones
-    that run.
+    If requests are ranked and displacement is allowed, worse-ranked running requests are preempted to admit a
+    better-ranked waiting one.
     """
     chunked: bool = stage["chunked"]
     seats: bool = stage["count_decodes"]
@@ -83,7 +83,7 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             _drop(state, request)
             continue
         offered = offer(state, request, step, chunked=chunked)
-        victims = _in_the_way(state, request, offered, step, count_decodes=seats)
+        victims = _to_displace(state, request, offered, step, count_decodes=seats)
         if victims is None or not offered.whole:
             return
         if victims:
@@ -93,17 +93,17 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
                 return
             for victim in victims:
                 preempt(state, victim, step)
-        let_in(state, request, offered, step)
+        place_in_batch(state, request, offered, step)
 
 
 def _has_seat(state: State, step: Step, *, count_decodes: bool) -> bool:
     return state.seats_taken(step, count_decodes=count_decodes) < state.settings.max_num_seqs
 
 
-def _in_the_way(
+def _to_displace(
     state: State, request: Request, offered: Offer, step: Step, *, count_decodes: bool
 ) -> list[Request] | None:
-    """Say which requests must give way for one to come in, the worst first; None: that is not enough.
+    """Return the requests to preempt to admit one, the worst first; None if that is not enough.
 
     No request is displaced in the step in which it was admitted.
     """
@@ -117,28 +117,28 @@ def _in_the_way(
         ]
         worse.sort(key=ranking.rank, reverse=True)
     for count in range(len(worse) + 1):
-        free, unheld = state.memory.left_by(worse[:count], offered.hits)
+        free, unheld = state.memory.free_without(worse[:count], offered.hits)
         seats = state.seats_taken(step, count_decodes=count_decodes, without=worse[:count])
         if offered.new + unheld <= free and seats < state.settings.max_num_seqs:
             return worse[:count]
     return None
 
 
-def let_in(state: State, request: Request, offered: Offer, step: Step) -> None:
-    """Give a request its place at the end of the order of admission, its blocks and its tokens."""
+def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -> None:
+    """Admit a request: append it to the running requests, and allocate its blocks and tokens."""
     memory = state.memory
     state.queue.remove(request)
     state.running.append(request)
     if request.memory is not None:
-        state.copied_in += memory.bring_back(request, offered.room)
+        state.copied_in += memory.move_to_gpu(request, offered.room)
     else:
-        memory.adopt(request, offered.hits)
+        memory.attach_prefix(request, offered.hits)
         request.computed = len(offered.hits) * state.settings.block_tokens
         if request.scheduled is None:
             request.hit_tokens = request.computed
         memory.grow(request, offered.room)
         request.memory = "gpu"
-    memory.learn(request, request.computed + offered.tokens)
+    memory.register_full(request, request.computed + offered.tokens)
     request.place = "running"
     request.admitted_at = step.start
     if request.scheduled is None:
@@ -151,7 +151,7 @@ def let_in(state: State, request: Request, offered: Offer, step: Step) -> None:
 
 
 def _drop(state: State, request: Request) -> None:
-    """Let a request go that has outgrown the tokens of a step, where prompts are not cut."""
+    """Drop a request with more tokens than a step has, as prompts are not cut."""
     state.queue.remove(request)
     request.rejected = "max_num_batched_tokens"
     request.place = "gone"
@@ -159,9 +159,9 @@ def _drop(state: State, request: Request) -> None:
 
 
 def has_gathered(state: State, gather: dict[str, int], now: int) -> bool:
-    """Whether a batch may start: nothing runs, and enough requests wait or the first has waited enough.
+    """Whether a batch may start: nothing runs, and enough requests wait or the head has waited enough.
 
-    One that was in a batch before does not wait for others again.
+    A request that was in a batch before does not wait for others again.
     """
     first = state.queue.first
     if state.admitted > 0 or first is None:
@@ -174,10 +174,10 @@ def has_gathered(state: State, gather: dict[str, int], now: int) -> bool:
 
 
 def swap_in(state: State, step: Step) -> None:
-    """Bring swapped-out requests back, in order, until one does not fit.
+    """Resume swapped-out requests, in order, until one does not fit.
 
-    A half-done prefill comes back for all that it lacks; it is cut only where it lacks more than any
-    step has. Where a step has either prefills or decodes, none joins the decodes.
+    An unfinished prefill resumes only with all tokens that it lacks; it is cut only if it lacks more than any
+    step has. If a step has either prefills or decodes, no prefill joins decodes.
     """
     settings, memory = state.settings, state.memory
     while state.queue.swapped:
@@ -189,9 +189,9 @@ def swap_in(state: State, step: Step) -> None:
         if not 0 < tokens <= step.left or state.admitted >= settings.max_num_seqs:
             return
         held, grown = len(request.blocks), memory.blocks_for(request.computed + tokens)
-        # The block to spare may be the one that the token of a decode fills.
+        # The spare block may be the one that the token of a decode fills.
         needed = max(held + state.spare, grown) if request.decoding else max(held, grown) + state.spare
         if needed + state.watermark > memory.free:
             return
         part: Part = "swapped_in_decode" if request.decoding else "swapped_in_chunk"
-        let_in(state, request, Offer(tokens, request.computed + tokens, needed, [], True, part), step)
+        place_in_batch(state, request, Offer(tokens, request.computed + tokens, needed, [], True, part), step)

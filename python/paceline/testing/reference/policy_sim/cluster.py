@@ -1,8 +1,8 @@
 """The clock of a cluster under a policy, from the configuration that the engine reads.
 
-What happens at one moment happens in this order: steps end, instance by instance; those that
-yielded a first token or reasoned their last, and those told to migrate, are decided on; transfers
-end; monitors look; requests arrive; steps start.
+At one moment, in this order: steps end, instance by instance; requests with their first token or their last
+reasoning token are routed again, and requests that monitors chose leave; transfers end; monitors run;
+requests arrive; steps start.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
+from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.rules import Rule
-from paceline.testing.reference.policy_sim.scope import Pace, View
+from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
 
@@ -37,12 +38,16 @@ class Cluster:
         pace = Pace(**config["pace"]) if config.get("pace") else None
         roles = config.get("roles") or [0] * len(config["instances"])
         replicas: list[Replica] = []
+
+        def scope(now: int, replica: Replica, request: Request | None) -> View:
+            return View(now, replicas, pace, request, inst=replica, here=replica)
+
         for index, (instance, role) in enumerate(zip(config["instances"], roles, strict=True)):
             contents = None
             if instance["scheduler"]["prefix_cache"]:
                 size = instance["block_tokens"]
                 contents = Contents(requests, size, prefix_block_tokens or size)
-            replicas.append(Replica(index, instance, role, replicas, pace, contents))
+            replicas.append(Replica(index, instance, role, scope, contents))
         routing = config["routing"]
         self.rules = {
             name: Rule(routing[name])
@@ -64,7 +69,7 @@ class Cluster:
         return bool(self.to_come or self.traffic.moves or any(one.requests for one in self.replicas))
 
     def next_moment(self) -> int:
-        """When the next thing happens."""
+        """Return the time of the next event."""
         times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
         times += [one.wakes for one in self.replicas if one.wakes is not None]
         times += [request.spec.arrival for request in self.to_come[:1]]
@@ -75,17 +80,17 @@ class Cluster:
         return min(times)
 
     def advance(self, now: int) -> None:
-        """Let everything happen that happens at a moment."""
+        """Process all events of a moment."""
         if sum(replica.usage.steps for replica in self.replicas) > self._most_steps:
             raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
-        self.traffic.land(now)
+        self.traffic.deliver(now)
         if self.unfinished:
             for monitor in self.monitors:
                 if now > 0 and now % monitor["period"] == 0:
                     for action in monitor["actions"]:
                         self.traffic.act(action, now)
-            self.traffic.land(now)
+            self.traffic.deliver(now)
         while self.to_come and self.to_come[0].spec.arrival == now:
             self._arrive(self.to_come.pop(0), now)
         for replica in self.replicas:
@@ -112,7 +117,7 @@ class Cluster:
                     self._decide(request, replica, now)
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
-        """Ask the rules about a request that has just yielded a token."""
+        """Route a request again that has just generated a token."""
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
             if not asked or name not in self.rules:
@@ -128,7 +133,7 @@ class Cluster:
         refusals = [replica.refusal(request.spec) for replica in self.replicas]
         able = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not able:
-            # The reason of the instance that was the nearest to taking it.
+            # The reason of the instance that came nearest to accepting it.
             reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len")
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
@@ -171,7 +176,7 @@ def replay(
     prefix_block_tokens : int, optional
         Tokens in a block of the requests' ``prefix``; by default as many as in each instance's.
     most_steps : int
-        Steps after which to give up: policies can be written under which no request ever finishes.
+        Steps after which the replay is stopped: under some policies no request ever finishes.
 
     Returns
     -------
@@ -180,9 +185,9 @@ def replay(
     Raises
     ------
     Stuck
-        Where requests wait that nothing can ever wake.
+        If requests wait that no event can ever make run.
     NoEnd
-        Where there are more than ``most_steps`` steps.
+        If there are more than ``most_steps`` steps.
 
     Examples
     --------

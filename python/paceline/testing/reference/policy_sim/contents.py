@@ -11,10 +11,10 @@ from paceline.testing.reference.policy_sim.request import TraceRequest
 class Contents:
     """Names what the full blocks of a trace's requests hold; equal names, equal tokens.
 
-    A trace says what prompts share in one of two ways. Ids of a prompt's leading blocks: two prompts
-    share a block exactly where all ids up to its end are equal. Or sessions: the prompt of a turn goes
-    on from all that was said before; one shorter than that starts a conversation of its own. All other
-    blocks are their request's own.
+    A trace says what prompts share in one of two ways. With ids of a prompt's leading blocks, two prompts
+    share a block if all ids up to its end are equal. With sessions, the prompt of a turn starts with all
+    tokens of the turns before; a prompt shorter than that starts a new conversation. All other blocks belong
+    to their request alone.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Contents:
 
 
 def _conversations(requests: Sequence[TraceRequest]) -> list[int | None]:
-    """Say which conversation each request is a turn of: the row of its first turn."""
+    """Return the conversation of each request, as the row of its first turn."""
     first: dict[int, int] = {}
     said: dict[int, int] = {}
     found: list[int | None] = []

@@ -1,4 +1,4 @@
-"""What a step takes: a straight line in its tokens, prefills by the share of layers they run in."""
+"""The time of a step: linear in its tokens, prefills by the share of layers that they run in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from paceline.testing.reference.policy_sim.step import Step
 class Cost:
     """``step + token·n + kv_token·kv``, n the tokens computed and kv those of the contexts after the step.
 
-    Where prefills run in some of the layers, their part is cut to that share, rounded down.
+    If prefills run in some of the layers, their part is that share of it, rounded down.
 
     Parameters
     ----------

@@ -8,8 +8,8 @@ from typing import Any
 def covers(config: dict[str, Any]) -> bool:
     """Whether the simulator covers a configuration that the engine accepts.
 
-    Not covered are costs that are not affine, rules that are Python functions, and prefills that go on
-    beside a batch on its way through groups of layers, to which no engine gives a meaning.
+    Not covered are costs that are not affine, rules that are Python functions, and prefills that continue
+    beside a batch that runs by groups of layers, which no engine does.
     """
     return all(_covers_instance(instance) for instance in config["instances"]) and not _calls(
         config["routing"]

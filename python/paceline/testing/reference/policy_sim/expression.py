@@ -1,4 +1,4 @@
-"""Expressions of a policy, as the engine's configuration spells them."""
+"""Expressions of a policy, from the engine's configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ _TIMELY = {"req.age_s", "req.waiting_s", "req.idle_steps", "req.attained_s", "re
 
 
 class Scope(Protocol):
-    """What the fields of an expression are looked up in."""
+    """The moment of an evaluation, and the values of fields."""
+
+    @property
+    def now(self) -> int:
+        """The moment, in ticks."""
+        ...
 
     def field(self, name: str, position: int | None) -> float:
         """Return a field; ``position`` is the class, where a field is of one."""
@@ -24,7 +29,7 @@ class Scope(Protocol):
 
 
 def evaluate(expr: Expr, scope: Scope) -> float:
-    """Evaluate an expression; what holds is 1, what does not is 0.
+    """Evaluate an expression; a condition is 1 if it holds, else 0.
 
     Examples
     --------
@@ -41,7 +46,7 @@ def evaluate(expr: Expr, scope: Scope) -> float:
 
 
 def holds(expr: Expr | None, scope: Scope) -> bool:
-    """Whether a condition holds; one that is not given does."""
+    """Whether a condition holds; no condition always does."""
     return expr is None or evaluate(expr, scope) != 0.0
 
 
@@ -51,14 +56,14 @@ def values(exprs: list[Expr], scope: Scope) -> tuple[float, ...]:
 
 
 def timely(expr: Expr | None) -> bool:
-    """Whether an expression's value can change while nothing happens to the request."""
+    """Whether an expression's value can change with time alone."""
     if expr is None:
         return False
     return expr.get("field") in _TIMELY or any(timely(part) for part in expr.get("args", []))
 
 
 def over(how: str, found: list[float]) -> float:
-    """Sum up what an expression came to over instances; of none it is 0, and ``all`` holds."""
+    """Return an aggregate of values over instances; of no instance it is 0, and ``all`` holds."""
     if how == "any":
         return float(any(found))
     if how == "all":

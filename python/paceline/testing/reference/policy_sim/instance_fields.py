@@ -1,30 +1,29 @@
-"""What a policy sees of an instance."""
+"""The fields of an instance that expressions read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from paceline.testing.reference.policy_sim.pacing import Pace
+from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import ANSWERING, Request
 from paceline.testing.reference.policy_sim.request_fields import seconds, slack_ticks
 
-if TYPE_CHECKING:
-    from paceline.testing.reference.policy_sim.replica import Replica
-    from paceline.testing.reference.policy_sim.scope import Pace, View
-
-_LATEST = 64  # steps whose mean interval is taken
+_LATEST = 64  # steps over which the mean interval is taken
 
 
-def instance_field(name: str, replica: Replica, view: View, position: int | None) -> float:
-    """Return what a policy sees of an instance, times in seconds; ``position`` is a class."""
+def instance_field(
+    name: str, replica: Replica, now: int, pace: Pace | None, request: Request | None, position: int | None
+) -> float:
+    """Return a field of an instance, times in seconds; ``position`` is a class."""
     if name in _ALONE:
         return _ALONE[name](replica)
     if name == "answering_on_pace":
-        return on_pace(replica, view.pace, view.now)
+        return on_pace(replica, pace, now)
     if name == "class_requests":
-        return sum(request.position == position for request in replica.requests)
-    assert view.request is not None, name
-    return _OF_A_REQUEST[name](replica, view.request)
+        return sum(one.position == position for one in replica.requests)
+    assert request is not None, name
+    return _OF_A_REQUEST[name](replica, request)
 
 
 def on_pace(replica: Replica, pace: Pace | None, now: int) -> bool:

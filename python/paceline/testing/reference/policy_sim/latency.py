@@ -1,4 +1,4 @@
-"""Where the time of a finished request went."""
+"""The parts of a finished request's latency."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Split:
     blocking : int
         That time, without transfers.
     transfer : int
-        Between leaving an instance and landing on the next.
+        Between leaving an instance and arriving at the next.
     executed : int
         The rest.
     answer_started : int or None
-        Start of the step that yielded the first token of the answer.
+        Start of the step that computed the first token of the answer.
     """
 
     blocked: int
@@ -47,7 +47,7 @@ def split(request: Request) -> Split:
     assert request.scheduled is not None
     answer = request.spec.reasoning_tokens
     answer_started = request.token_starts[answer] if answer < len(request.token_starts) else None
-    change = (-1, -1)  # the time between the phases, where there is one
+    change = (-1, -1)  # the time between the phases, if there is one
     if request.changes_phase:
         assert request.reasoning_end is not None
         assert answer_started is not None

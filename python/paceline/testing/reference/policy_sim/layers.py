@@ -14,7 +14,7 @@ _ADMIT = {"chunked": True, "count_decodes": True}
 
 
 def groups_for(rule: dict[str, Any], tokens: int) -> int:
-    """Say in how many groups of layers a batch of ``tokens`` tokens runs.
+    """Return the groups of layers that a batch of ``tokens`` tokens runs in.
 
     Examples
     --------
@@ -30,10 +30,10 @@ def groups_for(rule: dict[str, Any], tokens: int) -> int:
 
 
 def advance_layers(state: State, step: Step, stage: dict[str, Any]) -> None:
-    """Run the batch under way through its next group of layers, or form a new one.
+    """Run the current batch through its next group of layers, or form a new batch.
 
-    Only prefills belong to the batch; nothing joins it on its way. A request that comes in and decodes
-    runs all layers. Decodes use up none of the batch's tokens.
+    Only prefills belong to the batch; no request joins it before it has passed all layers. A request that is
+    admitted to decode runs all layers. Decodes use up none of the batch's tokens.
     """
     if state.batch:
         state.group += 1
@@ -48,5 +48,5 @@ def advance_layers(state: State, step: Step, stage: dict[str, Any]) -> None:
     if state.batch:
         depth: int = stage["layers"]
         step.group = state.group, state.groups
-        # The first groups take the layers that cannot be shared out evenly.
+        # The first groups have the layers that cannot be divided evenly.
         step.layers = depth // state.groups + (state.group < depth % state.groups), depth

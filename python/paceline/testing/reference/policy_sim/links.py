@@ -11,14 +11,14 @@ TICKS_PER_SECOND = 10**12
 
 @dataclass(slots=True)
 class Links:
-    """A port out of and one into each instance; a transfer has both for itself, first come, first served.
+    """A port out of and one into each instance; a transfer occupies both, first come, first served.
 
     Attributes
     ----------
     bytes_per_s : float or None
         Of each port, each way; None: transfers take no time.
     latency : int
-        Ticks on top of each transfer, in which the ports are free again.
+        Ticks added to each transfer, in which the ports are free again.
 
     Examples
     --------

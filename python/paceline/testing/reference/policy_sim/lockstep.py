@@ -1,4 +1,4 @@
-"""Instances that start their steps together, and share a part of them."""
+"""Instances that start their steps together, and share a part of each."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from paceline.testing.reference.policy_sim.replica import Replica
 
 
 def on_curve(curve: dict[str, list[int]], at: int) -> int:
-    """Return the value of the line through points, rounded down, never below 0; of nothing it is 0.
+    """Return the value of the line through points, rounded down, never below 0; at 0 it is 0.
 
-    Before the first point it is as there; past the last one the last stretch goes on.
+    Before the first point it is constant; past the last one the last segment is continued.
 
     Examples
     --------
@@ -28,9 +28,9 @@ def on_curve(curve: dict[str, list[int]], at: int) -> int:
 
 
 def ticks_together(config: dict[str, Any], replicas: list[Replica]) -> int | None:
-    """How long the step takes that all have just formed; None where no instance has work.
+    """Return the time of the step that all have just formed; None if no instance has work.
 
-    It takes as long as the slowest part, and what the tokens of all take beside it. An instance without
+    It is the time of the slowest instance, plus the shared part by the tokens of all. An instance without
     work takes part with one token. Up to ``padded`` tokens, all compute as many as the one with most.
     """
     steps = [replica.step for replica in replicas]

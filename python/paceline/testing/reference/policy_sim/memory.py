@@ -9,12 +9,12 @@ from paceline.testing.reference.policy_sim.settings import Settings
 
 
 class Memory:
-    """Gives blocks to requests and takes them back.
+    """Allocates blocks to requests, and frees them.
 
     Parameters
     ----------
     blocks : int
-        Of the GPU.
+        Blocks of the GPU.
     settings : Settings
     contents : Contents or None
         What the blocks of the trace's requests hold; None where prefixes are not cached.
@@ -29,7 +29,7 @@ class Memory:
         self._swaps = settings.swap is not None
         self._block_tokens = settings.block_tokens
         self._contents = contents
-        self._preempted: set[Request] = set()  # those that lost their memory
+        self._preempted: set[Request] = set()  # requests that lost their KV
 
     @property
     def free(self) -> int:
@@ -51,9 +51,9 @@ class Memory:
     # -- prefix cache ---------------------------------------------------------------------
 
     def hits(self, request: Request, tokens: int) -> list[int]:
-        """Blocks of the longest known prefix of a request's first ``tokens`` tokens, all but the last.
+        """Return the blocks of the longest cached prefix of a request's first ``tokens`` tokens but the last.
 
-        Blocks that no other request can have are found where the request was preempted here.
+        Blocks that no other request can share are found only if the request was preempted here.
         """
         found: list[int] = []
         if self._contents is not None:
@@ -66,8 +66,8 @@ class Memory:
                 found.append(block)
         return found
 
-    def adopt(self, request: Request, hits: list[int]) -> None:
-        """Give a request that holds nothing the blocks of its known prefix."""
+    def attach_prefix(self, request: Request, hits: list[int]) -> None:
+        """Give a request that holds no block the blocks of its cached prefix."""
         if self._contents is not None:
             self.queried_tokens += request.tokens
             self.hit_tokens += len(hits) * self._block_tokens
@@ -75,8 +75,8 @@ class Memory:
         request.blocks = hits.copy()
         request.known = len(hits)
 
-    def learn(self, request: Request, tokens: int) -> None:
-        """Make the full blocks known that hold a request's first ``tokens`` tokens."""
+    def register_full(self, request: Request, tokens: int) -> None:
+        """Register the full blocks of a request's first ``tokens`` tokens in the prefix cache."""
         if self._contents is None:
             return
         full = tokens // self._block_tokens
@@ -85,31 +85,31 @@ class Memory:
         request.known = max(request.known, full)
 
     def leave_set(self, request: Request) -> None:
-        """Learn what a member of the decode set has generated, as it leaves the set."""
+        """Register what a member of the decode set has generated, as it leaves the set."""
         if request.in_set:
             request.in_set = False
-            self.learn(request, request.computed)
+            self.register_full(request, request.computed)
 
-    # -- taking back ----------------------------------------------------------------------
+    # -- freeing and swapping ----------------------------------------------------------------------
 
-    def give_up(self, request: Request) -> list[int]:
-        """Take a request's blocks away without freeing them; the last one first, as they are to be freed."""
+    def detach_blocks(self, request: Request) -> list[int]:
+        """Take a request's blocks without freeing them; return them in the order of freeing, last first."""
         self.leave_set(request)
         blocks, request.blocks, request.known = request.blocks[::-1], [], 0
         return blocks
 
     def release(self, request: Request) -> None:
-        """Free what a request holds on the GPU; the end of its chain is reused before its start."""
-        self.pool.release(self.give_up(request))
+        """Free a request's blocks on the GPU; its last block is reused first."""
+        self.pool.release(self.detach_blocks(request))
         request.memory = None
 
     def lose(self, request: Request) -> None:
-        """Forget what a request has computed, of which nothing is held any more."""
+        """Note that a request has lost all that it has computed."""
         self._preempted.add(request)
         request.computed, request.memory, request.decoding = 0, None, False
 
-    def put_up(self, request: Request, blocks: int) -> bool:
-        """Keep a request's KV in the CPU's memory; where there is no room for it, it is lost."""
+    def keep_on_cpu(self, request: Request, blocks: int) -> bool:
+        """Keep a request's KV in the CPU's memory; if there is no room, it is lost."""
         if self._swaps and blocks <= self.cpu_pool.free:
             request.blocks, request.memory = self.cpu_pool.take(blocks), "cpu"
             return True
@@ -117,10 +117,11 @@ class Memory:
         self.lose(request)
         return False
 
-    def bring_back(self, request: Request, tokens: int) -> int:
+    def move_to_gpu(self, request: Request, tokens: int) -> int:
         """Move a request's KV to the GPU, with room for ``tokens`` tokens; return the blocks copied.
 
-        What has just landed from another instance is in no memory of this one, and costs nothing.
+        The KV of a request that has just migrated here is in no memory of the instance, and is copied at no
+        charge.
         """
         held = len(request.blocks)
         self.cpu_pool.release(request.blocks)
@@ -128,8 +129,8 @@ class Memory:
         request.memory = "gpu"
         return held
 
-    def left_by(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
-        """Free blocks once some requests have given theirs up, and how many of ``hits`` are among them."""
+    def free_without(self, victims: list[Request], hits: list[int]) -> tuple[int, int]:
+        """Return the free blocks once some requests have freed theirs, and how many of ``hits`` are free."""
         given = [block for victim in victims for block in victim.blocks]
         left = {block: self.pool.references(block) - given.count(block) for block in {*given, *hits}}
         freed = sum(left[block] == 0 for block in set(given))

@@ -1,4 +1,4 @@
-"""Requests that move: transfers over links, periodic migrations, and live ones in stages."""
+"""Migration: transfers over links, periodic migrations, and live ones in stages."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import Any
 from paceline.testing.reference.blocks import blocks_for
 from paceline.testing.reference.policy_sim.expression import Expr, holds, values
 from paceline.testing.reference.policy_sim.links import Links
+from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
-from paceline.testing.reference.policy_sim.scope import Pace, View
+from paceline.testing.reference.policy_sim.scope import View
 
 
 @dataclass(slots=True)
 class Move:
-    """A request on its way, and the blocks that it still has at its source."""
+    """A request in transfer, and the blocks that it still holds at its source."""
 
     request: Request
     source: int
@@ -26,7 +27,7 @@ class Move:
 
 @dataclass(slots=True)
 class Copy:
-    """A stage of a live migration: KV that is copied while the request runs on.
+    """A stage of a live migration: KV that is copied while the request runs.
 
     Attributes
     ----------
@@ -35,9 +36,9 @@ class Copy:
     stages : int
         Stages so far, this one included.
     preemptions : int
-        How often the request had lost its place when the migration began.
+        Preemptions of the request when the migration began.
     moves : int
-        How often it had moved by then.
+        Migrations of the request by then.
     """
 
     request: Request
@@ -54,7 +55,7 @@ class Copy:
 
 @dataclass(slots=True)
 class Traffic:
-    """All that is on its way between instances."""
+    """All transfers between instances."""
 
     replicas: list[Replica]
     links: Links
@@ -64,11 +65,11 @@ class Traffic:
 
     @property
     def ends(self) -> list[int]:
-        """When each transfer under way ends."""
+        """The end of each transfer."""
         return [one.ends for one in self.moves] + [copy.ends for copy in self.copies]
 
     def leave(self, request: Request, target: int, now: int, already: int = 0) -> None:
-        """Send a request to another instance, where ``already`` tokens of its KV are."""
+        """Send a request to another instance, which has ``already`` tokens of its KV."""
         assert request.where is not None
         source = request.where
         blocks = self.replicas[source].leave(request, now)
@@ -76,19 +77,19 @@ class Traffic:
         self.moves.append(Move(request, source, target, blocks, ends))
         request.transfers.append(Transfer(now, ends))
 
-    def land(self, now: int) -> None:
-        """End the transfers that end now: requests join their instances, and stages follow stages."""
+    def deliver(self, now: int) -> None:
+        """End the transfers that end now: requests join their instances, and next stages begin."""
         while ended := [one for one in self.copies if one.ends == now]:
             for copy in ended:
                 self.copies.remove(copy)
                 self._end_stage(copy, now)
         for move in [one for one in self.moves if one.ends == now]:
             self.moves.remove(move)
-            self.replicas[move.source].take_back(move.blocks)
+            self.replicas[move.source].free_sent(move.blocks)
             self.replicas[move.target].arrive(move.request, now)
 
     def act(self, action: dict[str, Any], now: int) -> None:
-        """Take an action of a monitor: pair instances, and have a request of each pair migrate."""
+        """Run an action of a monitor: pair instances, and migrate a request of each pair."""
         sources, targets = (self._sorted(action[side], now) for side in ("source", "target"))
         for source, target in zip(sources, targets, strict=False):
             between = View(now, self.replicas, self.pace, here=source, there=target)
@@ -125,7 +126,7 @@ class Traffic:
         request, source = copy.request, self.replicas[copy.source]
         moved = request.where != copy.source or len(request.transfers) != copy.moves
         if moved or request.preemptions != copy.preemptions:
-            return  # it finished, moved or gave way meanwhile: what was copied is of no use
+            return  # it finished, migrated or was preempted meanwhile, so the copy is of no use
         since = request.computed - copy.tokens
         if copy.stages >= copy.most_stages or blocks_for(since, source.block_tokens) <= copy.last_blocks:
             self._leave_soon(request, source, copy.target, now, copy.tokens)
@@ -134,7 +135,7 @@ class Traffic:
         self.copies.append(replace(copy, tokens=request.computed, ends=ends, stages=copy.stages + 1))
 
     def _leave_soon(self, request: Request, source: Replica, target: int, now: int, already: int = 0) -> None:
-        """Have a request leave at the end of the step under way, or now if there is none."""
+        """Have a request leave at the end of the running step, or now if there is none."""
         if source.step is None:
             self.leave(request, target, now, already)
         else:
@@ -143,15 +144,17 @@ class Traffic:
     def _sorted(self, side: dict[str, Any], now: int) -> list[Replica]:
         within: list[int] | None = side["within"]
         able = [
-            one.view(now)
+            one
             for one in self.replicas
-            if (within is None or one.role in within) and holds(side["where"], one.view(now))
+            if (within is None or one.role in within) and holds(side["where"], self._view(one, now))
         ]
-        able.sort(key=lambda view: values(side["min"], view))
-        return [view.inst for view in able if view.inst]
+        return sorted(able, key=lambda one: values(side["min"], self._view(one, now)))
+
+    def _view(self, one: Replica, now: int, request: Request | None = None) -> View:
+        return View(now, self.replicas, self.pace, request, inst=one, here=one)
 
     def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
-        """Choose the request that migrates: one that decodes, and is not about to leave already."""
+        """Choose the request to migrate: one that decodes and is not migrating already."""
         busy = {copy.request for copy in self.copies} | set(source.leaving)
         able = [
             request
@@ -161,8 +164,10 @@ class Traffic:
             and request not in busy
             and target.refusal(request.spec) is None
         ]
-        able = [request for request in able if holds(choose["where"], source.view(now, request))]
+        able = [request for request in able if holds(choose["where"], self._view(source, now, request))]
         keys: list[Expr] = choose["min"]
         return min(
-            able, key=lambda request: (values(keys, source.view(now, request)), request.index), default=None
+            able,
+            key=lambda request: (values(keys, self._view(source, now, request)), request.index),
+            default=None,
         )

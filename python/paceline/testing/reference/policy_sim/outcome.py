@@ -1,4 +1,4 @@
-"""What a replay came to."""
+"""The outcome of a replay."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Status = Literal["finished", "running", "waiting", "not arrived", "rejected"]
 
 @dataclass(slots=True)
 class Outcome:
-    """What a replay came to.
+    """The outcome of a replay.
 
     Attributes
     ----------
     requests : list of Request
-        How far each one came, in the trace's order.
+        The requests in their last state, in the trace's order.
     instance : list of int or None
-        Where each request was sent as it arrived.
+        The instance that each request was routed to on arrival.
     replicas : list of Replica
     end : int
-        When the last thing happened, or the time ran out.
+        Time of the last event, or the end of the simulated time.
     """
 
     requests: list[Request]
@@ -38,7 +38,7 @@ class Outcome:
         return [request.rejected for request in self.requests]
 
     def status(self, row: int) -> Status:
-        """Where a request ended up; one in transfer has no place in a batch, and waits."""
+        """Return the status of a request; a request in transfer is waiting."""
         request = self.requests[row]
         if request.rejected is not None:
             return "rejected"

@@ -1,6 +1,6 @@
 """Token pacing and quality of experience, from the time of every token.
 
-A reader takes in a token as it appears, but never sooner than ``interval`` after the one before.
+A reader reads a token as it appears, but never sooner than ``interval`` after the one before.
 Quality of experience is one less the share of the reading curve's area that delays cost (Andes,
 arXiv 2404.16283; clean form: a token is read at ``max(its time, the last one's + interval)``).
 Times are integers in one unit, and so all sums are exact.
@@ -8,11 +8,21 @@ Times are integers in one unit, and so all sums are exact.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast readers read, and how soon they expect to start; in ticks."""
+
+    interval: int
+    first: int
+    ttft: int | None = None
+
+
 def read_times(times: list[int], interval: int) -> list[int]:
-    """When each token is read that appeared at ``times``.
+    """Return when each token is read that appeared at ``times``.
 
     Examples
     --------
@@ -26,7 +36,7 @@ def read_times(times: list[int], interval: int) -> list[int]:
 
 
 def slack(times: list[int], interval: int, now: int) -> int:
-    """How long the tokens that have appeared last beyond ``now``; negative: the reader waits.
+    """Return for how long after ``now`` the tokens so far last; negative if the reader waits.
 
     Examples
     --------
@@ -37,7 +47,7 @@ def slack(times: list[int], interval: int, now: int) -> int:
 
 
 def qoe(times: list[int], interval: int, expected_first: int) -> float:
-    """Quality of experience against a curve that starts at a moment that was promised.
+    """Return the quality of experience against a curve that starts at a promised moment.
 
     Examples
     --------
@@ -55,7 +65,7 @@ def qoe(times: list[int], interval: int, expected_first: int) -> float:
 
 
 def qoe_answering(times: list[int], interval: int) -> float:
-    """Quality of experience against the curve that starts with the first token.
+    """Return the quality of experience against the curve that starts with the first token.
 
     Examples
     --------

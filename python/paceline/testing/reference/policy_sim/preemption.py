@@ -1,4 +1,4 @@
-"""Which request gives way when blocks run out, and what becomes of its memory."""
+"""Preemption: which request is the victim when blocks run out, and what happens to its KV."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from paceline.testing.reference.policy_sim.step import Step
 
 
 def choose_victim(state: State, *, prefills: bool) -> Request | None:
-    """Choose the request that gives way next; None where only prefills are left, and may not be asked."""
+    """Choose the next victim; None if only prefills are left, and they may not be preempted."""
     able = [request for request in state.running if prefills or request.decoding]
     if not able:
         return None
@@ -22,7 +22,7 @@ def choose_victim(state: State, *, prefills: bool) -> Request | None:
 
 
 def preempt(state: State, request: Request, step: Step) -> None:
-    """Take a request's place and its blocks, and what it was to compute in this step."""
+    """Preempt a request: remove it from the batch and the step, and free or swap out its blocks."""
     scheduled = step.drop(request, refund=state.settings.refund)
     state.batch.pop(request, None)
     state.running.remove(request)
@@ -31,13 +31,13 @@ def preempt(state: State, request: Request, step: Step) -> None:
     request.attained += step.start - request.admitted_at
     request.spells.append(Spell(step.start, request.phase))
     if state.ranking is None:
-        # As in vLLM, what was scheduled is known from then on, computed or not.
-        state.memory.learn(request, request.computed + scheduled)
+        # As in vLLM, the prefix cache registers what was scheduled, computed or not.
+        state.memory.register_full(request, request.computed + scheduled)
         kept = len(request.blocks)
     else:
         kept = state.memory.blocks_for(request.computed)
     state.memory.release(request)
-    swapped = state.settings.swap is not None and state.memory.put_up(request, kept)
+    swapped = state.settings.swap is not None and state.memory.keep_on_cpu(request, kept)
     if swapped:
         state.copied_out += kept
     else:
@@ -49,12 +49,12 @@ def preempt(state: State, request: Request, step: Step) -> None:
     elif swapped:
         state.queue.swapped.append(request)
     elif state.settings.requeue_late:
-        step.late.append(request)
+        step.requeue_after.append(request)
     else:
-        state.queue.put_back(request)
+        state.queue.requeue_first(request)
 
 
-def put_back_late(state: State, step: Step) -> None:
-    """Queue victims again once the step is formed; the last one stands before the one before it."""
-    for request in step.late:
-        state.queue.put_back(request)
+def requeue_late_victims(state: State, step: Step) -> None:
+    """Queue victims again after the step is formed, each before the one preempted before it."""
+    for request in step.requeue_after:
+        state.queue.requeue_first(request)

@@ -1,4 +1,4 @@
-"""The order in which requests without a place come in."""
+"""The queue of an instance, and the order of admission."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from paceline.testing.reference.policy_sim.settings import Settings
 
 
 class Queue:
-    """The requests of an instance that have no place in its batch.
+    """The requests of an instance that are not in its batch.
 
     Attributes
     ----------
     waiting : list of Request
-        New, landed and preempted ones. Where requests are ranked, swapped-out ones too.
+        New, migrated and preempted requests; if requests are ranked, swapped-out ones too.
     swapped : list of Request
-        Swapped-out ones where requests are not ranked, in the order in which they come back.
+        Swapped-out requests if requests are not ranked, in the order in which they resume.
     unknown : list of Request
         Arrivals that the scheduler does not know of yet, where it decides a step ahead.
     """
@@ -30,13 +30,13 @@ class Queue:
         self._ranking = ranking
 
     @property
-    def everyone(self) -> list[Request]:
-        """All of them."""
+    def requests(self) -> list[Request]:
+        """All requests of the queue."""
         return self.waiting + self.swapped + self.unknown
 
     @property
     def in_order(self) -> list[Request]:
-        """Those of ``waiting``, the next one first."""
+        """The waiting requests in order of admission."""
         if self._ranking is not None:
             return sorted(self.waiting, key=self._ranking.rank)
         if self._order["kind"] == "priority":
@@ -45,23 +45,23 @@ class Queue:
 
     @property
     def first(self) -> Request | None:
-        """The one of ``waiting`` that comes in next."""
+        """The waiting request that is admitted next."""
         return next(iter(self.in_order), None)
 
-    def put_back(self, request: Request) -> None:
-        """Queue a request that was preempted and lost its memory: before all others, or by its rank."""
+    def requeue_first(self, request: Request) -> None:
+        """Queue a request that was preempted and lost its KV before all others; a rank overrides that."""
         self.waiting.insert(0, request)
 
     def remove(self, request: Request) -> None:
-        """Take a request out that comes in or goes away."""
+        """Remove a request that is admitted or dropped."""
         for part in (self.waiting, self.swapped, self.unknown):
             if request in part:
                 part.remove(request)
 
     def sort(self) -> None:
-        """Put the longest cached prefixes first, where that is the order and not too many wait.
+        """Sort by longest cached prefix, if that is the order and not too many requests wait.
 
-        The queue stays in that order; of equals the one that stood before stays before.
+        The queue keeps that order; the sort is stable.
         """
         if self._order["kind"] == "longest_prefix" and len(self.waiting) <= self._order["most"]:
             prompt = {one: self._memory.hits(one, one.spec.prompt_tokens) for one in self.waiting}

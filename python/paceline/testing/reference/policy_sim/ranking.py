@@ -1,17 +1,16 @@
-"""The order of a ranked queue: classes, keys within them, and when they are looked at anew."""
+"""The order of a ranked queue: classes, keys within them, and when they are evaluated again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from paceline.testing.reference.policy_sim.expression import holds, timely, values
+from paceline.testing.reference.policy_sim.expression import Scope, holds, timely, values
 from paceline.testing.reference.policy_sim.request import Request
-from paceline.testing.reference.policy_sim.scope import View
 
 
 class Ranking:
-    """Ranks requests by (class, keys, row of the trace); the smaller goes first.
+    """Ranks requests by (class, keys, row of the trace), smallest first.
 
     Parameters
     ----------
@@ -30,60 +29,60 @@ class Ranking:
         self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
 
     def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
-        """Return what a request is ordered by; two are never equal."""
+        """Return the rank of a request; no two requests have equal ranks."""
         return request.position, request.keys, request.index
 
     def quanta(self, request: Request) -> int:
         """Quanta of tokens that a request has used up in its class."""
         return (request.generated - request.joined_tokens) // self.quantum if self.quantum else 0
 
-    def enter(self, request: Request, view: View) -> None:
-        """Rank a request that arrives or lands."""
+    def enter(self, request: Request, scope: Scope) -> None:
+        """Rank a request that arrives or has migrated here."""
         request.position = None
-        self.place(request, view)
-        self.look(request, view)
+        self.classify(request, scope)
+        self.evaluate(request, scope)
 
-    def place(self, request: Request, view: View) -> bool:
-        """Find a request's class anew; return whether it changed."""
+    def classify(self, request: Request, scope: Scope) -> bool:
+        """Find a request's class again; return whether it changed."""
         if request.position is not None and request.position < len(self.classes):
             hold = self.classes[request.position].get("hold", 0)
             if hold and request.generated - request.joined_tokens < hold:
                 return False
         last = len(self.classes)
-        position = next((i for i in range(last) if holds(self.classes[i].get("when"), view)), last)
+        position = next((i for i in range(last) if holds(self.classes[i].get("when"), scope)), last)
         if position == request.position:
             return False
         request.position = position
-        request.joined, request.joined_tokens = view.now, request.generated
+        request.joined, request.joined_tokens = scope.now, request.generated
         return True
 
-    def look(self, request: Request, view: View) -> None:
+    def evaluate(self, request: Request, scope: Scope) -> None:
         """Evaluate a request's keys."""
-        request.keys = values(self._keys(request), view)
+        request.keys = values(self._keys(request), scope)
 
-    def moved(self, request: Request, view: View) -> None:
+    def moved(self, request: Request, scope: Scope) -> None:
         """Rank a request that was admitted or preempted."""
-        self.place(request, view)
-        self.look(request, view)
+        self.classify(request, scope)
+        self.evaluate(request, scope)
 
-    def ran(self, request: Request, view: View) -> None:
+    def ran(self, request: Request, scope: Scope) -> None:
         """Rank a request at the end of a step that ran it."""
-        if self.place(request, view) or not self._refreshes:
-            self.look(request, view)
+        if self.classify(request, scope) or not self._refreshes:
+            self.evaluate(request, scope)
 
     def start(
-        self, requests: list[Request], view_of: Callable[[int, Request], View], now: int, steps: int
+        self, requests: list[Request], scope_of: Callable[[int, Request], Scope], now: int, steps: int
     ) -> None:
-        """Rank all requests at the start of a step, before which the instance took ``steps``."""
+        """Rank all requests at the start of a step, after ``steps`` steps of the instance."""
         refresh = self.every_steps > 0 and steps % self.every_steps == 0
         if self.every_ticks > 0:
             refresh |= now // self.every_ticks > self._last_start // self.every_ticks
         self._last_start = now
         for request in requests:
-            changed = self._class_is_timely and self.place(request, view_of(now, request))
+            changed = self._class_is_timely and self.classify(request, scope_of(now, request))
             drifts = not self._refreshes and any(timely(key) for key in self._keys(request))
             if changed or drifts or refresh:
-                self.look(request, view_of(now, request))
+                self.evaluate(request, scope_of(now, request))
 
     def _keys(self, request: Request) -> list[dict[str, Any]]:
         assert request.position is not None

@@ -1,16 +1,17 @@
-"""One instance of the cluster: its scheduler, the step it is in, and what it has done."""
+"""One instance of the cluster: its scheduler, its running step, and its counters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.instance import Usage
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.cost import Cost
+from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.request import Request, Spell, TraceRequest
 from paceline.testing.reference.policy_sim.scheduler import Scheduler
-from paceline.testing.reference.policy_sim.scope import Pace, View
 from paceline.testing.reference.policy_sim.step import Step
 from paceline.testing.reference.refusal import Reason, refuse
 
@@ -36,9 +37,8 @@ class Replica:
     config : dict
         The instance, as the engine's configuration spells it; its cost is affine.
     role : int
-    cluster : list of Replica
-        All instances, which an expression may speak of.
-    pace : Pace or None
+    scope : callable
+        Gives what an expression sees at a moment of an instance, and of a request if one is given.
     contents : Contents or None
         What the blocks of the trace's requests hold, where the instance caches prefixes.
     """
@@ -48,8 +48,7 @@ class Replica:
         index: int,
         config: dict[str, Any],
         role: int,
-        cluster: list[Replica],
-        pace: Pace | None,
+        scope: Callable[[int, Replica, Request | None], Scope],
         contents: Contents | None = None,
     ) -> None:
         self.index: int = index
@@ -57,9 +56,11 @@ class Replica:
         self.blocks: int = config["blocks"]
         self.block_tokens: int = config["block_tokens"]
         self.kv_bytes: int = config.get("kv_bytes_per_token", 0)
-        self.scheduler: Scheduler = Scheduler(config, self.view, contents)
-        self.requests: list[Request] = []  # unfinished ones that are here
-        self.leaving: dict[Request, tuple[int, int]] = {}  # where to, and the tokens that are there already
+        self.scheduler: Scheduler = Scheduler(
+            config, lambda now, request: scope(now, self, request), contents
+        )
+        self.requests: list[Request] = []  # unfinished requests of the instance
+        self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
         self.step: Step | None = None
         self.ends: int | None = None
         self.decode_gaps: list[int] = []  # between the ends of steps that decoded, without idle time
@@ -69,11 +70,9 @@ class Replica:
         self.counts = Counts()
         self._max_model_len: int | None = config["max_model_len"]
         self._cost = Cost(config["cost"])
-        self._cluster = cluster
-        self._pace = pace
-        self._stirred = False  # whether anything happened since it last tried to form a step
+        self._changed = False  # whether an event occurred since it last tried to form a step
         self._last_end: int | None = None
-        self._last_decode: int | None = None  # None: or it stood idle since
+        self._last_decode: int | None = None  # None also if it has been idle since
 
     @property
     def formed(self) -> int:
@@ -82,15 +81,11 @@ class Replica:
 
     @property
     def wakes(self) -> int | None:
-        """When it tries again to form a step, though nothing happens."""
+        """When it tries again to form a step without another event."""
         return self.scheduler.state.wakes
 
-    def view(self, now: int, request: Request | None = None) -> View:
-        """Return what an expression sees that speaks of this instance."""
-        return View(now, self._cluster, self._pace, request, inst=self, here=self)
-
     def refusal(self, spec: TraceRequest) -> Reason | None:
-        """Say why the instance could never finish a request, or None where it could."""
+        """Return why the instance could never finish a request, or None if it could."""
         settings = self.scheduler.settings
         return refuse(
             spec,
@@ -101,15 +96,15 @@ class Replica:
         )
 
     def prefill_ticks(self, spec: TraceRequest) -> int:
-        """How long a request's prompt would take with nothing beside it, in steps of all their tokens."""
+        """Return the time of a request's prompt alone, in steps of all their tokens."""
         prompt, most = spec.prompt_tokens, self.scheduler.settings.max_num_batched_tokens
         return sum(self._cost.prefill(min(most, prompt - at), at) for at in range(0, prompt, most))
 
-    # -- what comes and goes --------------------------------------------------------------
+    # -- requests --------------------------------------------------------------
 
     def arrive(self, request: Request, now: int) -> None:
-        """Take a request in that is new, or that another instance sent."""
-        self._stirred = True
+        """Queue a request that arrives or has migrated here."""
+        self._changed = True
         request.where = request.last = self.index
         if request.scheduled is not None:
             request.spells.append(Spell(now, request.phase))
@@ -118,19 +113,19 @@ class Replica:
         self.scheduler.add(request, now)
         self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queue))
 
-    def take_back(self, blocks: list[int]) -> None:
-        """Free blocks whose content another instance has by now."""
-        self._stirred = True
-        self.scheduler.take_back(blocks)
+    def free_sent(self, blocks: list[int]) -> None:
+        """Free the blocks of a migrated request, which its target has read by now."""
+        self._changed = True
+        self.scheduler.free_sent(blocks)
 
     def wake(self, now: int) -> None:
-        """Note that it is time to try again to form a step, if it is."""
+        """Try again to form a step if it is time."""
         if self.wakes == now:
             self.scheduler.state.wakes = None
-            self._stirred = True
+            self._changed = True
 
     def leave(self, request: Request, now: int) -> list[int]:
-        """Let a request go; return its blocks, which are still taken."""
+        """Remove a request that migrates; return its blocks, which are not free yet."""
         self._forget(request)
         self.counts.sent += 1
         return self.scheduler.leave(request, now)
@@ -143,13 +138,13 @@ class Replica:
     # -- steps ----------------------------------------------------------------------------
 
     def form(self, now: int) -> list[Request]:
-        """Form a step, where none is under way, something happened, and anything can run.
+        """Form a step if none runs, an event occurred, and any request can run.
 
-        Return the requests that were dropped, as they can never be admitted again.
+        Return the requests that were dropped since they can never be admitted again.
         """
-        if self.step is not None or not self._stirred:
+        if self.step is not None or not self._changed:
             return []
-        self._stirred = False
+        self._changed = False
         scheduler, usage = self.scheduler, self.usage
         before = sum(request.preemptions for request in self.requests)
         self.step = step = scheduler.form(now)
@@ -170,13 +165,13 @@ class Replica:
         return dropped
 
     def begin(self, now: int, ticks: int | None = None) -> None:
-        """Start the step that was just formed, if there is one; ``ticks``: it takes so long."""
+        """Start the step that was just formed, if there is one; ``ticks`` is its time if given."""
         if self.step is not None and self.ends is None:
             self.ends = now + (self.ticks if ticks is None else ticks)
 
     @property
     def ticks(self) -> int:
-        """How long the step under way takes by itself, with the copies before it or beside it."""
+        """The time of the running step by itself, with the copies before it or beside it."""
         assert self.step is not None
         ticks = self._cost.step(self.step)
         swap = self.scheduler.settings.swap
@@ -186,13 +181,13 @@ class Replica:
         return max(ticks, copies) if swap["overlapped"] else ticks + copies
 
     def end(self, now: int) -> list[Request]:
-        """End the step under way; return those that yielded a token, in the order of admission."""
+        """End the running step; return requests with a new token, in the order of admission."""
         step, self.step, self.ends = self.step, None, None
-        self._stirred = True
+        self._changed = True
         assert step is not None
         self.usage.steps += 1
         self.counts.decode_tokens += (decoded := len(step.decodes))
-        # A batch computes its tokens once, however many groups of layers it goes through.
+        # A batch computes its tokens once, in however many groups of layers it runs.
         prefilled = sum(step.tokens.values()) - decoded if step.last_group else 0
         self.counts.prefill_tokens += prefilled
         self.usage.tokens += decoded + prefilled
@@ -210,8 +205,8 @@ class Replica:
     def pass_time(self, duration: int) -> None:
         """Account for ``duration`` in which nothing changed."""
         running = self.scheduler.running
-        under_way = sum(self.step.tokens.values()) if self.step else 0
+        computing = sum(self.step.tokens.values()) if self.step else 0
         self.usage.busy += duration * (self.step is not None)
         self.usage.running_time += duration * len(running)
         self.usage.waiting_time += duration * len(self.scheduler.queue)
-        self.usage.kv_token_time += duration * (sum(request.computed for request in running) + under_way)
+        self.usage.kv_token_time += duration * (sum(request.computed for request in running) + computing)

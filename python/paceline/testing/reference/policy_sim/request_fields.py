@@ -1,16 +1,12 @@
-"""What a policy sees of a request."""
+"""The fields of a request that expressions read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from paceline.testing.reference.policy_sim.pacing import slack
+from paceline.testing.reference.policy_sim.pacing import Pace, slack
+from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import ANSWERING, Request
-
-if TYPE_CHECKING:
-    from paceline.testing.reference.policy_sim.replica import Replica
-    from paceline.testing.reference.policy_sim.scope import Pace, View
 
 TICKS_PER_SECOND = 10**12
 FOREVER = 1e18  # seconds of slack where nothing paces
@@ -22,7 +18,7 @@ def seconds(ticks: int) -> float:
 
 
 def slack_ticks(request: Request, pace: Pace, now: int) -> int | None:
-    """How long an answering request's reader has something to read; None where it isn't answering."""
+    """Return for how long the reader of an answering request has tokens left; None in other phases."""
     if request.phase != ANSWERING:
         return None
     if request.answer_times:
@@ -31,22 +27,26 @@ def slack_ticks(request: Request, pace: Pace, now: int) -> int | None:
     return request.reasoning_end + pace.first - now
 
 
-def request_field(name: str, request: Request, view: View) -> float:
-    """Return what a policy sees of a request, times in seconds."""
+def request_field(
+    name: str, request: Request, now: int, pace: Pace | None, replicas: list[Replica], at: Replica | None
+) -> float:
+    """Return a field of a request, times in seconds.
+
+    ``at`` is the instance that a predicted prefill is of: the candidate, or the present instance.
+    """
     if name in _ALONE:
         return _ALONE[name](request)
     if name in _TIMED:
-        return _TIMED[name](request, view.now)
+        return _TIMED[name](request, now)
     if name == "slack_s":
-        ticks = slack_ticks(request, view.pace, view.now) if view.pace else None
+        ticks = slack_ticks(request, pace, now) if pace else None
         return FOREVER if ticks is None else seconds(ticks)
     if name == "prefill_s":
-        at = view.inst or view.here
         assert at is not None, name
         return seconds(at.prefill_ticks(request.spec))
     if request.where is None:
         return 0
-    return _WHERE_IT_IS[name](request, view.replicas[request.where])
+    return _WHERE_IT_IS[name](request, replicas[request.where])
 
 
 _ALONE: dict[str, Callable[[Request], float]] = {

@@ -1,4 +1,4 @@
-"""Stages that have admitted requests go on."""
+"""Stages that schedule running requests."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from paceline.testing.reference.policy_sim.step import Step
 
 @dataclass(frozen=True, slots=True)
 class ResumeRules:
-    """Which requests a stage has go on.
+    """Which running requests a stage schedules.
 
     Attributes
     ----------
     prefills : bool
-        Prefills under way too, or only requests that decode.
+        Running prefills too, or only decodes.
     over_prefills : bool
-        Whether prefills can be preempted for them.
+        Whether prefills can be preempted for decodes.
     charged : bool
         Whether decodes use up the step's tokens.
     most : int or None
-        The most that go on; None: no limit.
+        The most requests that are scheduled; None: no limit.
     """
 
     prefills: bool = True
@@ -32,9 +32,9 @@ class ResumeRules:
 
 
 def resume(state: State, step: Step, rules: ResumeRules) -> None:
-    """Have requests go on in the order of admission, as far as tokens and blocks allow.
+    """Schedule running requests in the order of admission, as far as tokens and blocks allow.
 
-    One that has its tokens in this step already is passed over.
+    A request that is already scheduled in this step is skipped.
     """
     position, resumed = 0, 0
     while position < len(state.running) and (rules.most is None or resumed < rules.most):
@@ -63,7 +63,7 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
             continue
         state.memory.grow(request, request.computed + tokens)
         if not request.in_set:
-            state.memory.learn(request, request.computed + tokens)
+            state.memory.register_full(request, request.computed + tokens)
         step.add(
             request,
             tokens,
@@ -72,16 +72,16 @@ def resume(state: State, step: Step, rules: ResumeRules) -> None:
         )
         resumed += 1
         position += 1
-    # The decode set is for requests that decode at every step.
+    # Only requests that decode at every step are in the decode set.
     for request in state.running[position:]:
         if request not in step.tokens:
             state.memory.leave_set(request)
 
 
 def resume_prefills(state: State, step: Step) -> None:
-    """Give prefills under way what is left of the tokens, in the order of admission.
+    """Schedule running prefills with the tokens that are left, in the order of admission.
 
-    None is preempted for them: one that lacks blocks waits for them to come free, as do those behind it.
+    No request is preempted for them: if one lacks blocks, it waits for free ones, and so do later ones.
     """
     for request in state.running:
         tokens = min(step.cut(request.lacking), step.left)
@@ -92,5 +92,5 @@ def resume_prefills(state: State, step: Step) -> None:
         if state.memory.lacking(request, request.computed + tokens) > state.memory.free:
             break
         state.memory.grow(request, request.computed + tokens)
-        state.memory.learn(request, request.computed + tokens)
+        state.memory.register_full(request, request.computed + tokens)
         step.add(request, tokens, "chunk")

@@ -1,4 +1,4 @@
-"""Routing rules, as the engine's configuration spells them."""
+"""Routing rules, from the engine's configuration."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from paceline.testing.reference.policy_sim.scope import View
 
 
 class Rule:
-    """A rule with the memory that some have.
+    """A rule, with the state of round robin.
 
-    Round robin goes on after the instance that it picked last; all else is worked out anew.
+    Round robin continues after the instance that it picked last; the other rules have no state.
     """
 
     def __init__(self, wire: dict[str, Any]) -> None:
@@ -23,7 +23,7 @@ class Rule:
         self._next = 0
 
     def pick(self, view: View, able: list[int]) -> int | None:
-        """Pick one of the instances that are ``able`` to serve the request, or nobody."""
+        """Pick one of the instances that are ``able`` to serve the request, or None."""
         kind = self._wire["rule"]
         if kind == "first_of":
             picks = (part.pick(view, able) for part in self._parts)

@@ -6,17 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from paceline.testing.reference.policy_sim.admission import admit, has_gathered, swap_in
-from paceline.testing.reference.policy_sim.ahead import catch_up, free_lingering, learn
+from paceline.testing.reference.policy_sim.async_arrivals import catch_up, free_deferred, release_due
 from paceline.testing.reference.policy_sim.contents import Contents
-from paceline.testing.reference.policy_sim.expression import holds
+from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.memory import Memory
-from paceline.testing.reference.policy_sim.preemption import put_back_late
+from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
-from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
@@ -32,8 +31,8 @@ class Scheduler:
     ----------
     config : dict
         The instance, as the engine's configuration spells it.
-    view : callable
-        Gives what an expression sees of the instance and of a request, at a moment.
+    scope : callable
+        Returns what an expression sees of the instance and of a request, at a moment.
     contents : Contents or None
         What the blocks of the trace's requests hold, where prefixes are cached.
     """
@@ -41,26 +40,26 @@ class Scheduler:
     def __init__(
         self,
         config: dict[str, Any],
-        view: Callable[[int, Request | None], View],
+        scope: Callable[[int, Request | None], Scope],
         contents: Contents | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
         self.memory: Memory = Memory(config["blocks"], settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
         self.state = State(
-            settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, view
+            settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, scope
         )
-        self._started: int | None = None  # when the latest step did; None: nothing is decided ahead
+        self._started: int | None = None  # start of the latest step; None: no step is decided ahead
 
     @property
     def running(self) -> list[Request]:
-        """Requests that have a place, in the order of admission."""
+        """Requests in the batch, in the order of admission."""
         return self.state.running
 
     @property
     def queue(self) -> list[Request]:
-        """Requests that have none."""
-        return self.state.queue.everyone
+        """Requests that are not in the batch."""
+        return self.state.queue.requests
 
     @property
     def formed(self) -> int:
@@ -71,36 +70,36 @@ class Scheduler:
         """Quanta of tokens that a request has used up in its class."""
         return self.ranking.quanta(request) if self.ranking else 0
 
-    # -- what the instance calls ----------------------------------------------------------
+    # -- called by the instance ----------------------------------------------------------
 
     def add(self, request: Request, now: int) -> None:
-        """Queue a request that arrives or lands."""
+        """Queue a request that arrives or has migrated here."""
         self.state.enqueue(request, now)
         queue = self.state.queue
         (queue.unknown if self.settings.schedule_ahead else queue.waiting).append(request)
         request.position, request.joined = None, now
         if self.ranking is not None:
-            self.ranking.enter(request, self.state.view(now, request))
+            self.ranking.enter(request, self.state.scope(now, request))
 
     def form(self, now: int) -> Step | None:
-        """Decide the next step; None where nothing can run."""
+        """Decide the next step; None if no request can run."""
         state, ahead = self.state, self.settings.schedule_ahead
         state.wakes = None
         if ahead:
-            learn(state, self._started)
+            release_due(state, self._started)
         for _ in range(_MOST_ROUNDS):
             step = self._open(now)
             self._run_stages(step)
-            put_back_late(state, step)
+            requeue_late_victims(state, step)
             if step.tokens:
                 return self._settle(step)
-            # All that ran were preempted: that takes no time, and what it freed is there for the next.
+            # All running requests were preempted. That takes no time, and the next round has their blocks.
             if not step.preempted and not (ahead and self._catch_up()):
                 return None
-        raise Stuck(f"at {now}: requests are preempted over and over, and none runs")
+        raise Stuck(f"at {now}: requests are preempted again and again, and none runs")
 
     def finish(self, step: Step, now: int) -> list[Request]:
-        """End a step: return the requests that yielded a token, in the order of admission."""
+        """End a step: return the requests with a new token, in the order of admission."""
         state = self.state
         self._started = step.start
         if step.last_group:
@@ -119,31 +118,31 @@ class Scheduler:
                 request.place = "gone"
                 state.running.remove(request)
                 if self.settings.schedule_ahead:
-                    state.lingering.append(request)
+                    state.deferred.append(request)
                 else:
                     self.memory.release(request)
         for request in state.running:
             if self.ranking is not None and request in step.tokens and request not in state.batch:
-                self.ranking.ran(request, state.view(now, request))
+                self.ranking.ran(request, state.scope(now, request))
         return yielded
 
     def leave(self, request: Request, now: int) -> list[int]:
-        """Let a request go to another instance; its blocks stay taken until they are released."""
+        """Remove a request that migrates; return its blocks, which are not free before they are released."""
         self.running.remove(request)
         request.attained += now - request.admitted_at
         request.place = "moving"
         request.memory = "host"
-        return self.memory.give_up(request)
+        return self.memory.detach_blocks(request)
 
-    def take_back(self, blocks: list[int]) -> None:
-        """Free blocks whose content another instance has by now."""
+    def free_sent(self, blocks: list[int]) -> None:
+        """Free the blocks of a migrated request, which its target has read by now."""
         if self.settings.schedule_ahead:
             self.state.sent.append(blocks)
         else:
             self.memory.pool.release(blocks)
 
     def blocks_of(self, request: Request) -> int:
-        """Blocks a request holds if it runs, and else those it needs to come in."""
+        """Return the blocks that a request holds if it runs, else those that its admission needs."""
         if request.running:
             return len(request.blocks)
         if request.memory:
@@ -154,7 +153,7 @@ class Scheduler:
 
     @property
     def head(self) -> Request | None:
-        """The request that comes in first of those that have no place."""
+        """The request of the queue that is admitted next."""
         queue = self.state.queue
         return next(iter([*queue.swapped, *queue.in_order, *queue.unknown]), None)
 
@@ -163,8 +162,8 @@ class Scheduler:
     def _open(self, now: int) -> Step:
         state, settings = self.state, self.settings
         if self.ranking is not None:
-            self.ranking.start(self.running + state.queue.waiting, state.view, now, state.formed)
-        # A lone request starves no other, so its chunks have no limit.
+            self.ranking.start(self.running + state.queue.waiting, state.scope, now, state.formed)
+        # A request that is alone delays no other, so its chunks have no limit.
         queued = len(state.queue.waiting) + len(state.queue.swapped)
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         longest = settings.long_prefill_token_threshold
@@ -173,7 +172,7 @@ class Scheduler:
     def _run_stages(self, step: Step) -> None:
         state, settings = self.state, self.settings
         displaces = settings.admission["kind"] == "displace" and holds(
-            settings.admission.get("when"), state.view(step.start, None)
+            settings.admission.get("when"), state.scope(step.start, None)
         )
         for stage in settings.stages:
             kind = stage["kind"]
@@ -184,7 +183,7 @@ class Scheduler:
                 step.decodes_reached = True
                 if settings.exclusive_prefill and step.prefills:
                     return
-                # Prefills on their way through the layers are in the step, wherever their stage stands.
+                # Prefills of the current layered batch are in the step, wherever their stage is.
                 others = {*step.tokens, *state.batch} if stage["seated"] else ()
                 most = max(settings.max_num_seqs - len(others), 0)
                 resume(state, step, ResumeRules(False, stage["over_prefills"], stage["charged"], most))
@@ -211,32 +210,32 @@ class Scheduler:
         return catch_up(self.state)
 
     def _settle(self, step: Step) -> Step:
-        """Do what is due once a step is decided."""
+        """Finish the decision of a step."""
         state = self.state
-        self._put_up_landed(step.start)
+        self._keep_migrated_on_cpu(step.start)
         if self.settings.decodes_first:
             state.running.sort(key=lambda request: _place(request, step))
         state.formed += 1
         step.held_blocks = self.memory.pool.held
-        free_lingering(state)
+        free_deferred(state)
         step.free_blocks = self.memory.free
         step.blocks_out, state.copied_out = state.copied_out, 0
         step.blocks_in, state.copied_in = state.copied_in, 0
         return step
 
-    def _put_up_landed(self, now: int) -> None:
-        """Move what landed, and did not come in at the first step, to the CPU's memory, if there is room."""
+    def _keep_migrated_on_cpu(self, now: int) -> None:
+        """Move the KV of migrated requests that were not admitted to the CPU's memory, if there is room."""
         if self.ranking is None or self.settings.swap is None:
             return
         for request in self.state.queue.waiting:
             if request.memory == "host":
                 blocks = self.memory.blocks_for(request.computed)
-                if not self.memory.put_up(request, blocks):
+                if not self.memory.keep_on_cpu(request, blocks):
                     self.state.rank(request, now)
 
 
 def _place(request: Request, step: Step) -> int:
-    """Where a request stands after a step, where decodes stand before prefills."""
+    """Return the place of a request after a step, where decodes come before prefills."""
     parts = {
         "swapped_in_decode": 1,
         "landed": 1,

@@ -1,33 +1,22 @@
-"""What an expression may speak of: a moment, a request, and instances."""
+"""What an expression can read: a moment, a request, and instances."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from paceline.testing.reference.policy_sim.instance_fields import instance_field
+from paceline.testing.reference.policy_sim.pacing import Pace
+from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.request_fields import request_field
-
-if TYPE_CHECKING:
-    from paceline.testing.reference.policy_sim.replica import Replica
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How fast readers read, and how soon they expect to start; in ticks."""
-
-    interval: int
-    first: int
-    ttft: int | None = None
 
 
 @dataclass(slots=True)
 class View:
-    """A moment, and the request and the instances that an expression may speak of.
+    """A moment, and the request and the instances that an expression can read.
 
-    Its fields are worked out anew each time that one is asked for.
+    A field is computed again each time it is read.
     """
 
     now: int
@@ -49,7 +38,8 @@ class View:
         subject, _, rest = name.partition(".")
         if subject in ("req", "oracle"):
             assert self.request is not None, name
-            return request_field(rest, self.request, self)
+            at = self.inst or self.here
+            return request_field(rest, self.request, self.now, self.pace, self.replicas, at)
         replica = {"inst": self.inst, "here": self.here, "there": self.there}[subject]
         assert replica is not None, name
-        return instance_field(rest, replica, self, position)
+        return instance_field(rest, replica, self.now, self.pace, self.request, position)

@@ -1,4 +1,4 @@
-"""How an instance forms its steps, read from the engine's configuration."""
+"""The settings of an instance's scheduler, from the engine's configuration."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class Settings:
 
     @property
     def ranked(self) -> bool:
-        """Whether one order ranks requests that run and requests that wait."""
+        """Whether one order ranks running and waiting requests."""
         return bool(self.order["kind"] == "ranked")
 
     @property
     def swap(self) -> dict[str, Any] | None:
-        """How memory is copied to the CPU; None: it is recomputed."""
+        """How KV is copied to the CPU's memory; None: it is recomputed."""
         return self.preemption if self.preemption["kind"] == "swap" else None
 
     @property

@@ -1,58 +1,58 @@
-"""What an instance's scheduler keeps between steps."""
+"""The state of an instance's scheduler between steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from paceline.testing.reference.policy_sim.expression import Scope
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
-from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.step import Step
 
 
 @dataclass(slots=True)
 class State:
-    """The requests of one instance, and the rules that they are scheduled by.
+    """The requests of one instance, and the settings that they are scheduled by.
 
     Attributes
     ----------
     settings : Settings
     memory : Memory
     queue : Queue
-        Requests without a place.
+        Requests that are not in the batch.
     ranking : Ranking or None
-        The one order of all requests, where there is one.
-    view : callable
-        Gives what an expression sees of the instance and of a request, at a moment.
+        The order of all requests, if requests are ranked.
+    scope : callable
+        Returns what an expression sees of the instance and of a request, at a moment.
     running : list of Request
-        Requests that have a place, in the order of admission.
+        Requests in the batch, in the order of admission.
     formed : int
-        Steps that it has decided.
+        Steps decided so far.
     copied_out, copied_in : int
-        Blocks copied that no step has been charged for yet.
+        Blocks copied that have not been charged to a step yet.
     batch : dict of Request to int
-        The prefills on their way through the groups of layers, and the tokens of each.
+        The prefills that run by groups of layers, and the tokens of each.
     group, groups : int
-        The group that the batch came to last, and how many there are.
-    lingering : list of Request
-        Requests that are done, whose memory the next decision still counts as taken.
+        The group that the batch ran in last, and the number of groups.
+    deferred : list of Request
+        Finished requests of which the next decision still counts the blocks as held.
     sent : list of list of int
-        Blocks that another instance has read, which the next decision still counts as taken.
+        Blocks that another instance has read, which the next decision still counts as held.
     dropped : list of Request
-        Requests that can never be admitted again, since the instance last asked.
+        Requests that can never be admitted, and that the instance has not removed yet.
     wakes : int or None
-        When to try again to form a step, though nothing happens.
+        When to try again to form a step without another event.
     """
 
     settings: Settings
     memory: Memory
     queue: Queue
     ranking: Ranking | None
-    view: Callable[[int, Request | None], View]
+    scope: Callable[[int, Request | None], Scope]
     running: list[Request] = field(default_factory=list)
     formed: int = 0
     copied_out: int = 0
@@ -60,15 +60,15 @@ class State:
     batch: dict[Request, int] = field(default_factory=dict)
     group: int = 0
     groups: int = 1
-    lingering: list[Request] = field(default_factory=list)
+    deferred: list[Request] = field(default_factory=list)
     sent: list[list[int]] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
     wakes: int | None = None
 
     @property
     def admitted(self) -> int:
-        """Requests with a place, as far as the scheduler knows."""
-        return len(self.running) + len(self.lingering)
+        """Requests in the batch, as far as the scheduler knows."""
+        return len(self.running) + len(self.deferred)
 
     @property
     def watermark(self) -> int:
@@ -78,22 +78,22 @@ class State:
 
     @property
     def spare(self) -> int:
-        """Blocks that must be free for a request to go on, needed or not."""
+        """Blocks that must be free to schedule a running request, even if it needs none."""
         return int(self.settings.spare_block)
 
     def seats_taken(self, step: Step, *, count_decodes: bool, without: list[Request] | None = None) -> int:
-        """Seats that are taken: by all who have a place, or by this step's prefills."""
+        """Return the taken seats: of all running requests, or of this step's prefills."""
         gone = without or []
         if count_decodes:
             return self.admitted - len(gone)
         return sum(request not in gone for request in step.prefills)
 
     def enqueue(self, request: Request, now: int) -> None:
-        """Note that a request waits from now on."""
+        """Note that a request is queued from now on."""
         request.place = "queued"
         request.queued_at, request.idle_from = now, self.formed
 
     def rank(self, request: Request, now: int) -> None:
-        """Rank a request that was admitted or preempted, where requests are ranked."""
+        """Rank a request that was admitted or preempted, if requests are ranked."""
         if self.ranking is not None:
-            self.ranking.moved(request, self.view(now, request))
+            self.ranking.moved(request, self.scope(now, request))

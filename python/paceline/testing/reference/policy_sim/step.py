@@ -1,4 +1,4 @@
-"""A step: in the making, then decided."""
+"""A step, while it is formed and after."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ Part = Literal["decode", "chunk", "admitted", "swapped_in_decode", "swapped_in_c
 
 @dataclass(slots=True)
 class Step:
-    """What one step runs, and which requests were preempted for it.
+    """The requests that a step runs, and those that were preempted for it.
 
     Attributes
     ----------
     start : int
     left : int
-        Tokens that are left of its budget.
+        Tokens left of its budget.
     longest_chunk : int or None
-        Most tokens of one prefill; None: no limit.
+        The most tokens of one prefill; None: no limit.
     tokens : dict of Request to int
-        What each of its requests computes.
+        Tokens that each request computes.
     parts : dict of Request to str
-        How each of them came to run.
+        How each request was scheduled.
     charges : dict of Request to int
-        What each of them took of the budget.
+        Tokens of the budget that each request used.
     admitted : list of Request
-        Those that came in from the queue.
+        Requests admitted from the queue.
     preempted : list of Request
-        In order.
-    late : list of Request
-        Those of them that are queued again once the step is formed.
+        Victims, in order.
+    requeue_after : list of Request
+        Victims that are queued again after the step is formed.
     blocks_out, blocks_in : int
-        Copied to the CPU's memory and back.
+        Blocks copied to the CPU's memory and back.
     decodes_reached : bool
-        Whether the stage that runs decodes was come to.
+        Whether the stage that schedules decodes was reached.
     group : tuple of int or None
         The group of layers that its prefills run in, and how many groups there are; None: all layers.
     layers : tuple of int
         Layers that run its prefills, and layers in all.
     free_blocks, held_blocks : int
-        Once it was decided.
+        Blocks after the step was decided.
     """
 
     start: int
@@ -53,7 +53,7 @@ class Step:
     charges: dict[Request, int] = field(default_factory=dict)
     admitted: list[Request] = field(default_factory=list)
     preempted: list[Request] = field(default_factory=list)
-    late: list[Request] = field(default_factory=list)
+    requeue_after: list[Request] = field(default_factory=list)
     blocks_out: int = 0
     blocks_in: int = 0
     decodes_reached: bool = False
@@ -69,27 +69,27 @@ class Step:
 
     @property
     def decodes(self) -> list[Request]:
-        """Requests that compute their latest token and yield the next one."""
+        """Requests that compute their latest token and generate the next one."""
         return [request for request in self.tokens if request.decoding]
 
     @property
     def last_group(self) -> bool:
-        """Whether its prefills come out of the last layer."""
+        """Whether its prefills run in the last group of layers."""
         return self.group is None or self.group[0] + 1 == self.group[1]
 
     def cut(self, tokens: int) -> int:
-        """Cut what a prefill asks for to the longest chunk."""
+        """Return a prefill's tokens, cut to the longest chunk."""
         return tokens if self.longest_chunk is None else min(tokens, self.longest_chunk)
 
     def add(self, request: Request, tokens: int, part: Part, *, charged: bool = True) -> None:
-        """Have a request compute ``tokens``."""
+        """Schedule ``tokens`` of a request."""
         self.tokens[request] = tokens
         self.parts[request] = part
         self.charges[request] = tokens if charged else 0
         self.left -= self.charges[request]
 
     def drop(self, request: Request, *, refund: bool) -> int:
-        """Take a request out again and return the tokens it was to compute."""
+        """Remove a request, and return the tokens that it was to compute."""
         charge = self.charges.pop(request, 0)
         self.left += charge if refund else 0
         self.parts.pop(request, None)

@@ -1,11 +1,11 @@
-"""Replays that come to no end."""
+"""Replays that do not end."""
 
 from __future__ import annotations
 
 
 class Stuck(RuntimeError):
-    """Requests are left, and nothing can ever happen again that would have one run."""
+    """Requests are left, and no future event can make one run."""
 
 
 class NoEnd(RuntimeError):
-    """More steps were taken than the caller allows."""
+    """The replay took more steps than the caller allows."""

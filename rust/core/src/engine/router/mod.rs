@@ -42,7 +42,7 @@ impl Router {
     pub(super) fn new(instances: &[Instance], turns: usize, callbacks: Option<Box<dyn Decide>>) -> Self {
         Self {
             turns: vec![0; turns],
-            uniform: instances.iter().all(|instance| instance.refuses_like(&instances[0])),
+            uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
             bounds: vec![LowerBound::EXCLUDED; instances.len()],
             callbacks,
         }
@@ -50,12 +50,12 @@ impl Router {
 
     /// Why no instance could ever serve a request; [`Reason::None`] if one could.
     #[inline]
-    pub(super) fn refuses(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
-        let reason = instances[0].refuses(prompt, output);
+    pub(super) fn rejects(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
+        let reason = instances[0].rejects(prompt, output);
         if self.uniform || reason == Reason::None {
             return reason;
         }
-        let all = || instances.iter().map(|instance| instance.refuses(prompt, output));
+        let all = || instances.iter().map(|instance| instance.rejects(prompt, output));
         if all().any(|reason| reason == Reason::None) {
             return Reason::None;
         }
@@ -137,7 +137,7 @@ impl Router {
     #[inline(never)]
     fn fewest(&self, rule: &Rule, prompt: u32, output: u32, cluster: &Cluster, now: Ticks) -> Option<usize> {
         let uniform = self.uniform;
-        let serves = |i: &usize| uniform || cluster.instance(*i).refuses(prompt, output) == Reason::None;
+        let serves = |i: &usize| uniform || cluster.instance(*i).rejects(prompt, output) == Reason::None;
         let candidates = (0..cluster.len()).filter(serves);
         match rule {
             Rule::FewestRequests => candidates.min_by_key(|&i| cluster.outstanding(i)),
@@ -217,9 +217,9 @@ mod tests {
         let cluster = cluster(&[10, 40], &[row(0, 8, 8)]);
         let router = Router::new(cluster.instances(), 0, None);
         // Blocks of 16 tokens: 160 fit into the first instance, 640 into the second.
-        assert_eq!(router.refuses(100, 8, cluster.instances()), Reason::None);
-        assert_eq!(router.refuses(500, 8, cluster.instances()), Reason::None);
-        assert_eq!(router.refuses(700, 8, cluster.instances()), Reason::ExceedsMemory);
+        assert_eq!(router.rejects(100, 8, cluster.instances()), Reason::None);
+        assert_eq!(router.rejects(500, 8, cluster.instances()), Reason::None);
+        assert_eq!(router.rejects(700, 8, cluster.instances()), Reason::ExceedsMemory);
     }
 
     #[test]

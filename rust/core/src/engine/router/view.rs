@@ -85,7 +85,7 @@ impl Candidates for RouterView<'_> {
     #[inline]
     fn serves(&self, index: usize) -> bool {
         let view = &self.request.view;
-        self.cluster.instance(index).refuses(view.prompt, view.output) == Reason::None
+        self.cluster.instance(index).rejects(view.prompt, view.output) == Reason::None
     }
 
     #[inline]

@@ -1,0 +1,185 @@
+"""Calls of the native engine: a configuration and a trace's columns in, the columns of a result out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from paceline import _core
+from paceline._build import warn_of_debug_build
+from paceline._fork import use
+from paceline.errors import InternalError, PolicyError
+from paceline.policy.policy import Policy
+from paceline.policy.shown import showing
+from paceline.trace import Trace
+
+__all__ = ["columns", "run", "tenants"]
+
+warn_of_debug_build()
+
+_NONE = np.uint32(2**32 - 1)
+
+
+def run(
+    instances: Sequence[dict[str, Any]],
+    columns: Mapping[str, Any],
+    *,
+    routing: str | Mapping[str, Any],
+    roles: Sequence[int] | None = None,
+    links: Mapping[str, Any] | None = None,
+    lockstep: Mapping[str, Any] | None = None,
+    pace: Mapping[str, Any] | None = None,
+    calls: Sequence[Callable[..., Any]] = (),
+    until_ticks: int | None = None,
+    leap: bool = True,
+    record_decisions: bool = False,
+    progress: Callable[[_core.Progress], object] | None = None,
+) -> _core.Outcome:
+    """Run the engine on a configuration in its wire format.
+
+    Parameters
+    ----------
+    instances
+        A dictionary for each instance, as `Instance.to_wire` returns it, with its
+        ``scheduler``.
+    columns
+        The trace's columns by name, as `columns` returns them.
+    routing
+        The rules, as `Policy.to_wire` returns them, or the name of a rule for arrivals.
+    roles
+        The code of each instance's pool; None: all are in one pool.
+    links, pace
+        The network between the instances, and how fast users read; None: transfers
+        take no time, and pacing is not measured.
+    lockstep
+        What instances share that start their steps together; None: each instance
+        steps by itself.
+    calls
+        The Python functions among the rules.
+    until_ticks, leap, record_decisions
+        The engine's other settings; ticks are picoseconds.
+    progress
+        Called at most ten times a second.
+
+    Returns
+    -------
+    _core.Outcome
+        The columns and counters of the replay.
+
+    Raises
+    ------
+    InternalError
+        If a bug is found in the engine; it has the configuration.
+    """
+    use()
+    if isinstance(routing, str):
+        routing = {"on_arrival": {"rule": routing}, "on_prefilled": None, "on_answering": None, "every": []}
+    config = {
+        "instances": [{"kv_bytes_per_token": 0, **instance} for instance in instances],
+        "routing": routing,
+        "roles": [0] * len(instances) if roles is None else list(roles),
+        "links": links,
+        "lockstep": lockstep,
+        "pace": pace,
+        "until": until_ticks,
+        "leap": leap,
+        "record_decisions": record_decisions,
+    }
+    text = msgspec.json.encode(config)
+    try:
+        return _core.replay(text, columns, progress, [showing(call) for call in calls] or None)
+    except InternalError as error:
+        error.configuration.setdefault("engine.json", text.decode())
+        raise
+
+
+def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
+    """Return the columns of a trace that the policy reads, as the engine takes them.
+
+    Parameters
+    ----------
+    trace
+        The requests.
+    policy
+        The policy. Its order may need a rank, its expressions may read priority,
+        score or tenant, and its prefix cache needs to know what prompts share.
+
+    Returns
+    -------
+    dict
+        Arrays by name.
+
+    Raises
+    ------
+    PolicyError
+        If the policy needs a column that the trace does not have.
+    """
+    arrival, prompt, output = trace.columns_for_engine()
+    given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
+    if "reasoning_tokens" in trace.frame.columns:
+        given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
+    order = "arrival" if policy.scheduler.ranks else policy.scheduler.order
+    seen = set(policy.columns)
+    if policy.calls:  # a Python function may read every column
+        seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
+    if "priority" in seen:
+        if order in ("score", "longest_output"):
+            raise PolicyError(f"order {order!r} cannot go with rules on req.priority; rank by an expression")
+        given["priority"] = _column(trace, "priority", "req.priority").cast(pl.Int64).to_numpy()
+    elif order in ("priority", "score"):
+        # The engine ranks by whole numbers, of which only the order matters.
+        given["priority"] = (
+            _column(trace, str(order), f"order {order!r}").rank("dense").cast(pl.Int64).to_numpy()
+        )
+    elif order == "longest_output":
+        given["priority"] = -output.astype(np.int64)
+    if "score" in seen:
+        given["score"] = _column(trace, "score", "req.score").to_numpy()
+    if "tenant" in seen:
+        codes = {name: code for code, name in enumerate(tenants(trace))}
+        names = _column(trace, "tenant", "req.tenant", whole=False)
+        coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
+        given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
+    if policy.scheduler.prefix_cache is not None:
+        given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
+    return given
+
+
+def tenants(trace: Trace) -> list[str]:
+    """Return the names of a trace's tenants, in the order of their codes."""
+    if "tenant" not in trace.frame.columns:
+        return []
+    return trace.frame.get_column("tenant").drop_nulls().unique().sort().to_list()
+
+
+def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl.Series:
+    """Return a column that ``reader`` needs, in every row or (not ``whole``) in some."""
+    if column not in trace.frame.columns:
+        raise PolicyError(
+            f"{reader} needs a trace with the column {column}; "
+            f"{trace.name} has {', '.join(trace.frame.columns)}"
+        )
+    values = trace.frame.get_column(column)
+    if whole and values.null_count():
+        row = int(values.is_null().arg_true()[0])
+        raise PolicyError(f"{reader} needs a {column} in every row; row {row} of {trace.name} has none")
+    return values
+
+
+def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
+    if "prefix" in frame.columns and block_tokens is not None:
+        ids = frame.get_column("prefix").fill_null([])
+        return {
+            "prefix_ends": ids.list.len().cast(pl.UInt64).cum_sum().to_numpy(),
+            "prefix_ids": ids.explode(empty_as_null=False).cast(pl.UInt64).to_numpy(),
+            "prefix_block_tokens": block_tokens,
+        }
+    if "session" in frame.columns:
+        sessions = frame.get_column("session")
+        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE))
+        return {"session": codes.to_numpy()}
+    return {}

@@ -1,0 +1,10 @@
+"""The deployment that serves a trace: instances, the links between them, and their cluster."""
+
+from __future__ import annotations
+
+from paceline.deployment.cluster import Cluster
+from paceline.deployment.instance import Instance
+from paceline.deployment.kv_memory import KvMemory, kv_memory
+from paceline.deployment.links import Links
+
+__all__ = ["Cluster", "Instance", "KvMemory", "Links", "kv_memory"]

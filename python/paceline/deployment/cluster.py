@@ -1,0 +1,158 @@
+"""The cluster: instances behind one router."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from paceline import _check
+from paceline._arguments import typed, typed_fields
+from paceline._toml import build, dump, parse, table
+from paceline.deployment.instance import Instance
+from paceline.deployment.links import Links
+from paceline.deployment.toml import instance_fields, instance_table
+from paceline.errors import ConfigError
+from paceline.kernels.table import Table
+from paceline.trace import Trace
+
+__all__ = ["Cluster"]
+
+
+@dataclass(frozen=True, slots=True)
+@typed_fields(but=("instances", "links"))
+class Cluster:
+    """Instances that share a router.
+
+    Parameters
+    ----------
+    instances
+        One or more instances; results number them in this order.
+    links
+        The network between them; None: requests migrate in no time.
+    lockstep
+        Whether they are the data-parallel ranks of one mixture of experts: each instance schedules by itself,
+        none starts a step before all have ended theirs, and experts compute the tokens of all. Their cost
+        must be the same :class:`~paceline.kernels.Table`, with as many ``data_parallel`` ranks. Times follow
+        the tokens of all instances; the traffic of each is counted as if the others had as many tokens as it
+        has.
+
+    Raises
+    ------
+    ConfigError
+        If there is no instance, one is of another type, or they cannot step together.
+
+    Examples
+    --------
+    >>> cluster = Cluster(8 * [Instance(model="llama-3.1-8b", gpu="h100-sxm")])
+    >>> len(cluster.instances)
+    8
+    >>> Cluster.from_toml(cluster.to_toml()) == cluster
+    True
+    """
+
+    instances: Sequence[Instance]
+    links: Links | None = None
+    lockstep: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.instances, Instance):
+            raise ConfigError("instances of a Cluster must be a sequence: Cluster([instance])")
+        given: object = self.instances
+        if not isinstance(given, tuple | list):
+            raise ConfigError(f"instances of a Cluster must be a list of Instance, was {_check.said(given)}")
+        instances = tuple(given)
+        if not instances:
+            raise ConfigError("instances of a Cluster must be at least one, were none")
+        for index, instance in enumerate(instances):
+            if not isinstance(instance, Instance):
+                raise ConfigError(
+                    f"instance {index} of a Cluster must be an Instance, was {_check.said(instance)}"
+                )
+        object.__setattr__(self, "instances", instances)
+        if self.links is not None and not isinstance(self.links, Links):
+            raise ConfigError(f"links of a Cluster must be Links or None, was {_check.said(self.links)}")
+        if self.lockstep:
+            first = instances[0].cost
+            ranks = first.data_parallel if isinstance(first, Table) else 0
+            if ranks != len(instances) or any(instance != instances[0] for instance in instances):
+                raise ConfigError(
+                    f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "
+                    f"{len(instances)}, was {ranks}"
+                )
+
+    @typed()
+    def with_room_for(self, trace: Trace) -> Cluster:
+        """Return the cluster with memory on each instance for all requests of a trace at once.
+
+        On it no request waits for memory or is preempted, whatever the policy: PASCAL's authors call this the
+        oracle (section III-A). Costs stay as they are.
+
+        Parameters
+        ----------
+        trace
+            The trace with the prompts and outputs that must fit.
+
+        Examples
+        --------
+        >>> from paceline import Trace
+        >>> from paceline.cost import Affine
+        >>> trace = Trace.from_columns(arrival=[0, 0], prompt_tokens=[30, 10], output_tokens=[5, 6])
+        >>> small = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=4)])
+        >>> small.with_room_for(trace).instances[0].usable_blocks  # 35 and 16 tokens, in blocks of 16
+        4
+        """
+        prompt, output = (trace.frame[name].cast(int) for name in ("prompt_tokens", "output_tokens"))
+
+        def roomy(instance: Instance) -> Instance:
+            size = instance.block_tokens
+            blocks = int(((prompt + output + (size - 1)) // size).sum())
+            return replace(instance, num_blocks=max(blocks, instance.usable_blocks) + 1)
+
+        distinct = {instance: roomy(instance) for instance in set(self.instances)}
+        return replace(self, instances=tuple(distinct[instance] for instance in self.instances))
+
+    def to_toml(self) -> str:
+        """Return the cluster as the text of a TOML file: equal neighbours share a table with a ``count``."""
+        tables = []
+        for instance, same in groupby(self.instances):
+            number = sum(1 for _ in same)
+            tables.append(({"count": number} if number > 1 else {}) | instance_table(instance))
+        head = ({"lockstep": True} if self.lockstep else {}) | (
+            {} if self.links is None else {"links": table(self.links)}
+        )
+        return dump(head | {"instances": tables})
+
+    @classmethod
+    @typed()
+    def from_toml(cls, text: str) -> Cluster:
+        """Read a cluster that :meth:`to_toml` wrote, or that was written by hand.
+
+        Examples
+        --------
+        >>> cluster = Cluster.from_toml('''
+        ... [[instances]]
+        ... count = 4
+        ... model = "llama-3.1-8b"
+        ... gpu = "h100-sxm"
+        ... ''')
+        >>> len(cluster.instances)
+        4
+        """
+        content = parse(text, "a cluster")
+        tables = content.get("instances")
+        if not isinstance(tables, list) or not set(content) <= {"instances", "links", "lockstep"}:
+            raise ConfigError(
+                f"a cluster must be tables [[instances]] and perhaps [links], was {sorted(content)}"
+            )
+        instances: list[Instance] = []
+        for index, fields in enumerate(tables):
+            what = f"table {index} of instances"
+            if not isinstance(fields, Mapping):
+                raise ConfigError(f"{what} must be a table, was {fields!r}")
+            fields = dict(fields)
+            number = fields.pop("count", 1)
+            _check.count(f"count of {what}", number)
+            instances += number * [build(Instance, instance_fields(fields, what), what)]
+        links = build(Links, content["links"], "links of a cluster") if "links" in content else None
+        return cls(instances, links, lockstep=bool(content.get("lockstep", False)))

@@ -1,0 +1,94 @@
+"""The share of a GPU's figures that kernels reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from paceline import _check
+
+__all__ = ["Efficiency", "fitted_to"]
+
+
+def fitted_to(model: str, gpu: str, tensor_parallel: int) -> str:
+    """Return the name of a model on its GPUs.
+
+    Examples
+    --------
+    >>> fitted_to("qwen3-30b-a3b", "h100-sxm", 2)
+    'qwen3-30b-a3b on 2 x h100-sxm'
+    """
+    return f"{model} on {tensor_parallel} x {gpu}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Efficiency:
+    """The share of a GPU's datasheet that kernels reach, and times that no datasheet lists.
+
+    The catalog has one for each GPU; its file says where each number comes from.
+
+    Parameters
+    ----------
+    memory
+        Share of the memory bandwidth that matrix multiplications and element-wise kernels reach.
+    matmul
+        Share of the 16-bit arithmetic that large matrix multiplications reach.
+    attention_memory
+        Share of the memory bandwidth at which attention reads its keys and values.
+    attention_matmul
+        Share of the arithmetic that attention reaches in prefill.
+    layer_s
+        Seconds of each layer that no traffic or arithmetic explains: the least time of its small kernels.
+    step_s
+        The same, once a step: embedding, last norm, sampler, and work of the engine that is not overlapped.
+    attention_request_s
+        Seconds that attention takes for each scheduled request in each layer beyond its traffic.
+    ring
+        Share of the link's bandwidth (one direction) that NCCL's ring reaches on large messages.
+    ring_latency_s
+        Seconds of the smallest all-reduce by NCCL for any number of ranks, if it was measured on an engine:
+        there is then one ring and no tree. None: NCCL's own latencies by ranks, link and protocol
+        (:mod:`paceline.cost.all_reduce`).
+    one_shot
+        Share of the link's bandwidth at which a rank reads its peers in vLLM's own all-reduce.
+    one_shot_latency_s
+        Seconds of the smallest one-shot all-reduce of that kernel; a two-shot all-reduce takes twice that.
+    experts_memory, experts_matmul
+        As ``memory`` and ``matmul``, of the kernel that runs routed experts; ``None`` for the same.
+    source
+        Where the numbers come from, in a line.
+    fitted_to
+        The model and GPUs that the numbers were fitted to, as :func:`fitted_to` writes them; empty if they
+        were not fitted. Results of other models and GPUs say so (``result.totals().borrowed_fits``).
+
+    Raises
+    ------
+    ConfigError
+        If a share is not above 0 and at most 1, or a time is negative.
+    """
+
+    memory: float
+    matmul: float
+    attention_memory: float
+    attention_matmul: float
+    layer_s: float
+    step_s: float
+    attention_request_s: float = 0.0
+    ring: float = 1.0
+    ring_latency_s: float | None = None
+    one_shot: float = 1.0
+    one_shot_latency_s: float = 0.0
+    experts_memory: float | None = None
+    experts_matmul: float | None = None
+    source: str = ""
+    fitted_to: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("memory", "matmul", "attention_memory", "attention_matmul", "ring", "one_shot"):
+            _check.fraction(f"{name} of an Efficiency", getattr(self, name))
+        for name in ("experts_memory", "experts_matmul"):
+            if getattr(self, name) is not None:
+                _check.fraction(f"{name} of an Efficiency", getattr(self, name))
+        if self.ring_latency_s is not None:
+            _check.seconds("ring_latency_s of an Efficiency", self.ring_latency_s)
+        for name in ("layer_s", "step_s", "attention_request_s", "one_shot_latency_s"):
+            _check.seconds(f"{name} of an Efficiency", getattr(self, name))

@@ -1,0 +1,144 @@
+"""The figures of a GPU that serving costs depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from paceline import _check, catalog
+from paceline._arguments import typed
+from paceline._toml import build, dump, parse, table
+from paceline.errors import ConfigError
+from paceline.hardware.efficiency import Efficiency
+from paceline.hardware.energy import Energy
+
+__all__ = ["Gpu", "gpu_from_table", "gpu_names"]
+
+
+def gpu_names() -> tuple[str, ...]:
+    """Return the names of the GPUs that come with Paceline.
+
+    Examples
+    --------
+    >>> "h100-sxm" in gpu_names()
+    True
+    """
+    return catalog.names("gpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """The figures of a GPU.
+
+    Parameters
+    ----------
+    name
+        Its name in reports.
+    device
+        Its name in the driver.
+    memory_bytes
+        Memory as CUDA reports it, of which vLLM takes a share.
+    datasheet_memory_bytes
+        Memory as the datasheet gives it.
+    bandwidth_bytes_per_s
+        Bandwidth of that memory.
+    bf16_flop_per_s
+        Peak of 16-bit tensor arithmetic with 32-bit sums, without sparsity; float16 is the same.
+    fp8_flop_per_s
+        The same with 8-bit numbers; ``None`` if the GPU has none.
+    link
+        Its connection to other GPUs: ``"nvlink"`` or ``"pcie"``.
+    link_bytes_per_s
+        Bandwidth of that connection, in one direction.
+    pcie_bytes_per_s
+        Bandwidth to the host, in one direction.
+    tdp_w
+        Power limit, in watts.
+    efficiency
+        The share of these figures that kernels reach; ``None`` if not known.
+    energy
+        The energy that it uses; ``None`` if not known.
+
+    Raises
+    ------
+    ConfigError
+        If a figure is not above 0 or the link is unknown.
+
+    Examples
+    --------
+    >>> gpu = Gpu.load("h100-sxm")
+    >>> gpu.bandwidth_bytes_per_s, gpu.efficiency.matmul
+    (3350000000000.0, 0.697)
+    """
+
+    name: str
+    device: str
+    memory_bytes: int
+    datasheet_memory_bytes: int
+    bandwidth_bytes_per_s: float
+    bf16_flop_per_s: float
+    fp8_flop_per_s: float | None = None
+    link: str
+    link_bytes_per_s: float
+    pcie_bytes_per_s: float
+    tdp_w: float
+    efficiency: Efficiency | None = None
+    energy: Energy | None = None
+
+    def __post_init__(self) -> None:
+        _check.text("name of a GPU", self.name)
+        for field in ("memory_bytes", "datasheet_memory_bytes"):
+            _check.count(f"{field} of GPU {self.name!r}", getattr(self, field))
+        figures = [
+            "bandwidth_bytes_per_s",
+            "bf16_flop_per_s",
+            "link_bytes_per_s",
+            "pcie_bytes_per_s",
+            "tdp_w",
+        ]
+        if self.fp8_flop_per_s is not None:
+            figures.append("fp8_flop_per_s")
+        for field in figures:
+            _check.positive(f"{field} of GPU {self.name!r}", getattr(self, field))
+        link: object = self.link
+        if not isinstance(link, str) or link not in ("nvlink", "pcie"):
+            raise ConfigError(f"link of GPU {self.name!r} must be nvlink or pcie, was {_check.said(link)}")
+        for name, value, kind in (
+            ("efficiency", self.efficiency, Efficiency),
+            ("energy", self.energy, Energy),
+        ):
+            right = f"an {kind.__name__} or None"
+            _check.instance_of(f"{name} of GPU {self.name!r}", value, (kind, type(None)), right)
+
+    @classmethod
+    @typed()
+    def load(cls, name: str) -> Gpu:
+        """Return a GPU that comes with Paceline.
+
+        Raises
+        ------
+        ConfigError
+            If there is no GPU of that name; the message names close ones.
+        """
+        return gpu_from_table({"name": name, **catalog.load("gpu", name)}, f"GPU {name!r}")
+
+    def to_toml(self) -> str:
+        """Return the GPU as the text of a TOML file."""
+        return dump(table(self))
+
+    @classmethod
+    @typed()
+    def from_toml(cls, text: str) -> Gpu:
+        """Read what :meth:`to_toml` wrote."""
+        return gpu_from_table(parse(text, "a GPU"), "a GPU")
+
+
+@typed()
+def gpu_from_table(content: dict[str, Any], what: str) -> Gpu:
+    """Make a GPU from a TOML table; ``what`` names it in errors."""
+    fields = dict(content)
+    if "efficiency" in fields:
+        fields["efficiency"] = build(Efficiency, fields["efficiency"], f"efficiency of {what}")
+    if "energy" in fields:
+        fields["energy"] = build(Energy, fields["energy"], f"energy of {what}")
+    return build(Gpu, fields, what)

@@ -1,0 +1,81 @@
+"""A paper's claims as conditions on a row of numbers: where each holds is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from paceline.study.model import Table
+
+__all__ = ["Claim", "claims_tables", "verdicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim of a paper.
+
+    Parameters
+    ----------
+    name
+        A column of the table of verdicts.
+    says
+        What the paper says, and where.
+    condition
+        In words, what a row must have.
+    holds
+        Whether a row has it.
+    """
+
+    name: str
+    says: str
+    condition: str
+    holds: Callable[[Mapping[str, Any]], bool]
+
+
+def verdicts(claims: Sequence[Claim], rows: pl.DataFrame) -> pl.DataFrame:
+    """Return whether each claim holds, by row.
+
+    Parameters
+    ----------
+    claims
+        A column each.
+    rows
+        ``what``, and the columns that the claims read.
+
+    Returns
+    -------
+    DataFrame
+        ``what``, and for each claim ``"holds"`` or ``"no"``.
+    """
+    return pl.DataFrame(
+        [
+            {"what": row["what"]} | {claim.name: "holds" if claim.holds(row) else "no" for claim in claims}
+            for row in rows.iter_rows(named=True)
+        ]
+    )
+
+
+def claims_tables(claims: Sequence[Claim], rows: pl.DataFrame) -> dict[str, Table]:
+    """Return a table of the claims, and one of the verdict in each row.
+
+    Parameters
+    ----------
+    claims, rows
+        As of `verdicts`, the study's own row first.
+    """
+    found = verdicts(claims, rows)
+    own, others = found.row(0, named=True), found[1:]
+    summed = [
+        {
+            "claim": claim.name,
+            "paper": claim.says,
+            "holds if": claim.condition,
+            "study's own row": own[claim.name],
+            "other rows where it holds": f"{(others[claim.name] == 'holds').sum()} of {others.height}",
+        }
+        for claim in claims
+    ]
+    return {"claims-table": Table(pl.DataFrame(summed)), "claims-rows": Table(found)}

@@ -1,0 +1,137 @@
+//! The order in which the running requests were admitted.
+
+use super::super::request::{AdmissionSeq, RequestTable, Slot};
+
+/// Running requests by admission sequence number. Entries of requests that have
+/// left, or were admitted anew, are stale until the order is compacted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AdmissionOrder {
+    entries: Vec<(AdmissionSeq, Slot)>,
+    next: AdmissionSeq,
+}
+
+/// Fewer entries than this are not worth compacting.
+const FEW: usize = 64;
+
+impl AdmissionOrder {
+    /// Puts a request at the end. `running`: how many requests are admitted.
+    pub(super) fn push(&mut self, slot: Slot, running: u64, requests: &mut RequestTable) {
+        // Stale entries are dropped before they outnumber the others threefold.
+        if self.entries.len() > FEW && self.entries.len() as u64 > 4 * running {
+            self.compact(requests);
+        }
+        requests[slot].seq = self.next;
+        self.entries.push((self.next, slot));
+        self.next += 1;
+    }
+
+    /// Drops stale entries.
+    pub(crate) fn compact(&mut self, requests: &RequestTable) {
+        self.entries.retain(|&(seq, slot)| requests.is_current(seq, slot));
+    }
+
+    /// Number of entries, stale ones included.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The slot of an entry.
+    #[inline]
+    pub(crate) fn slot(&self, at: usize) -> Slot {
+        self.entries[at].1
+    }
+
+    /// Removes an entry, and returns its slot.
+    pub(crate) fn remove(&mut self, at: usize) -> Slot {
+        self.entries.remove(at).1
+    }
+
+    /// Removes entries from the end, up to the first that is current. Returns its slot.
+    pub(crate) fn pop_current(&mut self, requests: &RequestTable) -> Option<Slot> {
+        while let Some((seq, slot)) = self.entries.pop() {
+            if requests.is_current(seq, slot) {
+                return Some(slot);
+            }
+        }
+        None
+    }
+
+    /// Slots of the running requests, in order.
+    pub(crate) fn current<'a>(&'a self, requests: &'a RequestTable) -> impl Iterator<Item = Slot> + 'a {
+        let current = self.entries.iter().filter(|&&(seq, slot)| requests.is_current(seq, slot));
+        current.map(|&(_, slot)| slot)
+    }
+
+    /// Whether a request was the last to be admitted.
+    #[inline]
+    pub(crate) fn is_last(&self, slot: Slot, requests: &RequestTable) -> bool {
+        requests[slot].seq + 1 == self.next
+    }
+
+    /// Sorts the running requests by a key, stably, and renumbers them.
+    pub(super) fn sort_by_key(
+        &mut self,
+        requests: &mut RequestTable,
+        key: impl Fn(Slot, &RequestTable) -> u8,
+    ) {
+        self.compact(requests);
+        self.entries.sort_by_cached_key(|&(seq, slot)| (key(slot, requests), seq));
+        for entry in &mut self.entries {
+            entry.0 = self.next;
+            requests[entry.1].seq = self.next;
+            self.next += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::request::Phase;
+    use super::*;
+
+    fn admitted(count: u32) -> (AdmissionOrder, RequestTable) {
+        let (mut order, mut requests) = (AdmissionOrder::default(), RequestTable::default());
+        for row in 0..count {
+            let slot = requests.insert(row, 1, 1);
+            requests[slot].phase = Phase::Prefilling;
+            order.push(slot, u64::from(row) + 1, &mut requests);
+        }
+        (order, requests)
+    }
+
+    #[test]
+    fn requests_that_left_are_skipped() {
+        let (mut order, mut requests) = admitted(4);
+        requests[1].phase = Phase::Preempted;
+        requests.release(3);
+        assert_eq!(order.current(&requests).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(order.pop_current(&requests), Some(2));
+        order.compact(&requests);
+        assert_eq!(order.len(), 1);
+    }
+
+    #[test]
+    fn a_request_admitted_anew_goes_to_the_end() {
+        let (mut order, mut requests) = admitted(3);
+        order.push(0, 3, &mut requests);
+        assert_eq!(order.current(&requests).collect::<Vec<_>>(), [1, 2, 0]);
+        assert!(order.is_last(0, &requests) && !order.is_last(2, &requests));
+    }
+
+    #[test]
+    fn stale_entries_do_not_pile_up() {
+        let (mut order, mut requests) = admitted(1);
+        for _ in 0..10_000 {
+            order.push(0, 1, &mut requests);
+        }
+        assert!(order.len() <= FEW + 1);
+    }
+
+    #[test]
+    fn sorting_keeps_the_order_among_equals() {
+        let (mut order, mut requests) = admitted(5);
+        order.sort_by_key(&mut requests, |slot, _| u8::from(slot < 2));
+        assert_eq!(order.current(&requests).collect::<Vec<_>>(), [2, 3, 4, 0, 1]);
+    }
+}

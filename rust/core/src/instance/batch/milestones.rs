@@ -1,0 +1,105 @@
+//! When members of the decode set end their reasoning and begin their answers.
+
+use super::super::request::Slot;
+use crate::collections::StepWheel;
+
+/// The steps of the set at which a member's phase changes.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Milestones {
+    /// Members that reason, by the step that yields their last reasoning token.
+    reasoning_ends: StepWheel,
+    /// Members whose reasoning has ended, with the step that yields the first
+    /// answer token, which is their next one. There are few at any time.
+    answer_starts: Vec<(u64, Slot)>,
+}
+
+impl Milestones {
+    /// Notes the milestones of a member that joins at `step` with `generated` of
+    /// its `reasoning` tokens.
+    pub(super) fn add(&mut self, slot: Slot, generated: u32, reasoning: u32, step: u64) {
+        if reasoning > generated {
+            self.reasoning_ends.set(slot, step + u64::from(reasoning - generated), step);
+        } else if reasoning == generated {
+            self.answer_starts.push((step + 1, slot));
+        }
+    }
+
+    /// Removes the milestones of a member.
+    #[inline]
+    pub(super) fn remove(&mut self, slot: Slot) {
+        self.reasoning_ends.remove(slot);
+        if !self.answer_starts.is_empty() {
+            self.answer_starts.retain(|&(_, other)| other != slot);
+        }
+    }
+
+    /// The step at which the phase of a member may change next.
+    #[inline]
+    pub(super) fn next(&self) -> u64 {
+        self.reasoning_ends.next().min(self.next_start().map_or(u64::MAX, |(step, _)| step))
+    }
+
+    /// The step at which a member ends its reasoning next.
+    #[inline]
+    pub(super) fn next_reasoning_end(&self) -> u64 {
+        self.reasoning_ends.next()
+    }
+
+    #[inline]
+    fn next_start(&self) -> Option<(u64, Slot)> {
+        self.answer_starts.iter().min().copied()
+    }
+
+    /// Removes and returns the first milestone up to `step`: the step and the member.
+    #[inline]
+    pub(super) fn pop(&mut self, step: u64) -> Option<(u64, Slot)> {
+        let none = self.reasoning_ends.next() > step && self.answer_starts.is_empty();
+        if none { None } else { self.pop_due(step) }
+    }
+
+    #[inline(never)]
+    fn pop_due(&mut self, reached: u64) -> Option<(u64, Slot)> {
+        let end = self.reasoning_ends.due(reached);
+        let start = self.next_start().filter(|(step, _)| *step <= reached);
+        let (step, slot) = match (end, start) {
+            (Some(end), Some(start)) => end.min(start),
+            (end, start) => end.or(start)?,
+        };
+        if end == Some((step, slot)) {
+            self.reasoning_ends.remove(slot);
+            self.answer_starts.push((step + 1, slot));
+        } else {
+            self.answer_starts.retain(|&(_, other)| other != slot);
+        }
+        Some((step, slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasoning_ends_one_step_before_the_answer_starts() {
+        let mut milestones = Milestones::default();
+        milestones.add(0, 1, 4, 10);
+        milestones.add(1, 4, 4, 10);
+        milestones.add(2, 9, 4, 10);
+        assert_eq!((milestones.next(), milestones.next_reasoning_end()), (11, 13));
+        assert_eq!(milestones.pop(20), Some((11, 1)), "the member answers with its next token");
+        assert_eq!(milestones.pop(20), Some((13, 0)));
+        assert_eq!(milestones.pop(13), None, "the answer starts a step later");
+        assert_eq!(milestones.pop(14), Some((14, 0)));
+        assert_eq!(milestones.pop(99), None);
+    }
+
+    #[test]
+    fn a_removed_member_has_no_milestones() {
+        let mut milestones = Milestones::default();
+        milestones.add(0, 1, 4, 10);
+        milestones.add(1, 4, 4, 10);
+        milestones.remove(0);
+        milestones.remove(1);
+        assert_eq!((milestones.next(), milestones.pop(99)), (u64::MAX, None));
+    }
+}

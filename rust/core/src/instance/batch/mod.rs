@@ -1,0 +1,438 @@
+//! The requests that an instance runs, and what its current step computes.
+//!
+//! A running request is either a member of the [`DecodeSet`], which runs as one,
+//! or runs by itself, by a [`Chunk`]: prefills, and decodes that do not run at
+//! every step. Both kinds share one [`AdmissionOrder`].
+
+mod admission_order;
+mod block_needs;
+mod decode_set;
+mod gaps;
+mod layer_groups;
+mod milestones;
+mod shape;
+
+pub(crate) use admission_order::AdmissionOrder;
+pub(crate) use decode_set::DecodeSet;
+pub(crate) use layer_groups::LayerGroups;
+
+use super::Part;
+use super::request::{Phase, RequestTable, Slot};
+use crate::config::GroupRule;
+use crate::metrics::Sketch;
+use crate::series::Series;
+use crate::time::Ticks;
+
+/// Tokens that a request outside the decode set computes in a step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    pub(crate) slot: Slot,
+    pub(crate) tokens: u32,
+    /// Why the request runs in the step.
+    pub(crate) part: Part,
+}
+
+/// A chunk that was taken out of the step.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dropped {
+    /// Its tokens; 0 if the request had none in the step.
+    pub(crate) tokens: u32,
+    pub(crate) part: Part,
+    /// Whether it was in the batch between two groups of layers.
+    pub(crate) layered: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    decode: DecodeSet,
+    /// Running requests outside the decode set, in admission order.
+    outside: Vec<Slot>,
+    /// Computed tokens of those, with the tokens of their chunks.
+    outside_kv: u64,
+    /// Tokens of the chunks that the step in progress computes.
+    inflight_tokens: u64,
+    order: AdmissionOrder,
+    chunks: Vec<Chunk>,
+    layers: LayerGroups,
+    /// When the decode set's latest step ended.
+    decoded_at: Ticks,
+}
+
+impl Batch {
+    /// An empty batch. `keeps_longest`: whether the longest context is asked for.
+    pub(crate) fn new(block_tokens: u32, keeps_longest: bool) -> Self {
+        Self {
+            decode: DecodeSet::new(block_tokens, keeps_longest),
+            outside: Vec::new(),
+            outside_kv: 0,
+            inflight_tokens: 0,
+            order: AdmissionOrder::default(),
+            chunks: Vec::new(),
+            layers: LayerGroups::default(),
+            decoded_at: 0,
+        }
+    }
+
+    /// Number of running requests.
+    #[inline]
+    pub(crate) fn running(&self) -> u64 {
+        self.decode.len() + self.outside.len() as u64
+    }
+
+    /// The decode set, to read.
+    #[inline]
+    pub(crate) fn decode_set(&self) -> &DecodeSet {
+        &self.decode
+    }
+
+    /// Running requests outside the decode set, in admission order.
+    #[inline]
+    pub(crate) fn outside(&self) -> &[Slot] {
+        &self.outside
+    }
+
+    /// The chunks of the step, without those of the batch between two groups of
+    /// layers.
+    #[inline]
+    pub(crate) fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// The batch between two groups of layers.
+    #[inline]
+    pub(crate) fn layers(&self) -> &LayerGroups {
+        &self.layers
+    }
+
+    /// The order of admission, to read.
+    #[inline]
+    pub(crate) fn order(&self) -> &AdmissionOrder {
+        &self.order
+    }
+
+    /// The order of admission, to take entries out. The request of an entry that
+    /// is taken out must leave the batch.
+    #[inline]
+    pub(crate) fn order_mut(&mut self) -> &mut AdmissionOrder {
+        &mut self.order
+    }
+
+    /// When the decode set's latest step ended.
+    #[inline]
+    pub(crate) fn decoded_at(&self) -> Ticks {
+        self.decoded_at
+    }
+
+    /// All chunks that run in the step.
+    pub(crate) fn scheduled(&self) -> impl Iterator<Item = &Chunk> {
+        self.chunks.iter().chain(self.layers.chunks())
+    }
+
+    /// Whether a request has a chunk in the step.
+    pub(crate) fn has_chunk(&self, slot: Slot) -> bool {
+        self.scheduled().any(|chunk| chunk.slot == slot)
+    }
+
+    /// Whether the step computes anything beside the decode set.
+    #[inline]
+    pub(crate) fn runs_chunks(&self) -> bool {
+        !self.chunks.is_empty() || self.layers.is_under_way()
+    }
+
+    /// Chunks of prefills in the step, without those of the batch between two
+    /// groups of layers.
+    pub(crate) fn prefills(&self, requests: &RequestTable) -> u64 {
+        let prefills = |chunk: &&Chunk| requests[chunk.slot].phase == Phase::Prefilling;
+        self.chunks.iter().filter(prefills).count() as u64
+    }
+
+    /// Whether the step runs prefills.
+    pub(crate) fn runs_prefills(&self, requests: &RequestTable) -> bool {
+        self.layers.is_under_way() || self.prefills(requests) > 0
+    }
+
+    /// Whether the step runs decodes outside the decode set.
+    pub(crate) fn runs_lone_decodes(&self, requests: &RequestTable) -> bool {
+        self.chunks.iter().any(|chunk| requests[chunk.slot].phase == Phase::Stalled)
+    }
+
+    /// Tokens in the cache over all running requests, with those of the chunks.
+    #[inline]
+    pub(crate) fn kv_tokens(&self) -> u64 {
+        self.decode.kv_tokens() + self.outside_kv
+    }
+
+    /// The same without tokens that no finished step computed.
+    #[inline]
+    pub(crate) fn finished_kv_tokens(&self) -> u64 {
+        self.kv_tokens() - self.inflight_tokens - self.layers.tokens()
+    }
+
+    /// Tokens of the chunks that the step in progress computes.
+    #[inline]
+    pub(crate) fn inflight_tokens(&self) -> u64 {
+        self.inflight_tokens
+    }
+
+    /// Admits a request outside the decode set, at the end of the order.
+    pub(crate) fn admit(&mut self, slot: Slot, requests: &mut RequestTable) {
+        self.order.push(slot, self.running(), requests);
+        self.outside_kv += u64::from(requests[slot].computed);
+        self.outside.push(slot);
+    }
+
+    /// Admits a request that resumes with its KV as a member of the decode set,
+    /// which runs in this step.
+    pub(crate) fn admit_late(
+        &mut self,
+        slot: Slot,
+        part: Part,
+        reasoning: Option<u32>,
+        requests: &mut RequestTable,
+    ) {
+        self.order.push(slot, self.running(), requests);
+        self.decode.join(slot, &mut requests[slot], reasoning);
+        self.decode.join_late(slot, part);
+    }
+
+    /// Has a running request compute a chunk in this step.
+    #[inline]
+    pub(crate) fn schedule(&mut self, chunk: Chunk) {
+        self.outside_kv += u64::from(chunk.tokens);
+        self.chunks.push(chunk);
+    }
+
+    /// Removes a running request that is not in the decode set, and its chunk.
+    pub(crate) fn remove(&mut self, slot: Slot, requests: &RequestTable) -> Dropped {
+        let own = self.chunks.iter().position(|chunk| chunk.slot == slot);
+        let (chunk, layered) = match own {
+            Some(at) => (Some(self.chunks.remove(at)), false),
+            None => (self.layers.remove(slot), true),
+        };
+        let (tokens, part) = chunk.map_or((0, Part::Chunk), |chunk| (chunk.tokens, chunk.part));
+        self.outside.retain(|&other| other != slot);
+        self.outside_kv -= u64::from(requests[slot].computed + tokens);
+        Dropped { tokens, part, layered }
+    }
+
+    /// Removes a member of the decode set. `now`: when the set's latest step ended,
+    /// if it ran in the last step.
+    pub(crate) fn leave_decode_set(
+        &mut self,
+        slot: Slot,
+        phase: Phase,
+        now: Ticks,
+        requests: &mut RequestTable,
+    ) {
+        self.decode.leave(slot, &mut requests[slot], phase, now);
+    }
+
+    /// Keeps a request as a running one that has just left the decode set, at its
+    /// place in the order.
+    pub(crate) fn keep_outside(&mut self, slot: Slot, requests: &RequestTable) {
+        self.outside_kv += u64::from(requests[slot].computed);
+        let seq = requests[slot].seq;
+        let at = self.outside.partition_point(|&other| requests[other].seq < seq);
+        self.outside.insert(at, slot);
+    }
+
+    /// Leaves the decode set out of a step that starts at `now`, when its latest
+    /// step ended.
+    pub(crate) fn pause_decode_set(&mut self, now: Ticks) {
+        self.decode.pause(now);
+    }
+
+    /// Moves the batch under way to its next group of layers. Returns whether
+    /// there was one.
+    pub(crate) fn advance_layers(&mut self) -> bool {
+        self.layers.advance()
+    }
+
+    /// Starts a batch of the step's prefills, to run in groups of layers. Decodes
+    /// outside the set run all layers. Returns whether there were any prefills.
+    pub(crate) fn start_layers(&mut self, depth: u32, rule: &GroupRule, requests: &RequestTable) -> bool {
+        let prefills = |chunk: &mut Chunk| requests[chunk.slot].phase == Phase::Prefilling;
+        let batch = self.chunks.extract_if(.., prefills).collect();
+        self.layers.start(batch, depth, rule)
+    }
+
+    /// Sorts the order as it stands after a step of chunked prefill that runs
+    /// decodes first (vLLM V0): running requests that got no tokens, then those
+    /// swapped in, decodes, prefills, and newly admitted requests. `decodes`:
+    /// whether the decode set ran.
+    #[inline(never)]
+    pub(crate) fn sort_decodes_first(&mut self, decodes: bool, requests: &mut RequestTable) {
+        let Self { order, chunks, layers, .. } = self;
+        let scheduled = || chunks.iter().chain(layers.chunks());
+        let is_sorted = (decodes || self.decode.len() == 0)
+            && scheduled().all(|chunk| chunk.part == Part::Admitted)
+            && self.outside.len() == scheduled().count();
+        if is_sorted {
+            return;
+        }
+        order.sort_by_key(requests, |slot, requests| match requests[slot].phase {
+            Phase::Decoding if decodes => 3,
+            Phase::Decoding => 0,
+            _ => match scheduled().find(|chunk| chunk.slot == slot).map(|chunk| chunk.part) {
+                None => 0,
+                Some(Part::SwappedInDecode | Part::MigratedIn) => 1,
+                Some(Part::SwappedInChunk) => 2,
+                Some(Part::Decode) => 3,
+                Some(Part::Chunk) => 4,
+                Some(Part::Admitted) => 5,
+            },
+        });
+        self.outside.sort_by_key(|&slot| requests[slot].seq);
+    }
+
+    /// Notes that the step of these chunks is in progress.
+    pub(crate) fn begin_chunks(&mut self) {
+        self.inflight_tokens = self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
+    }
+
+    /// Notes that no step is in progress.
+    #[inline]
+    pub(crate) fn end_step(&mut self) {
+        self.inflight_tokens = 0;
+    }
+
+    /// Adds the chunks that come out of the last group of layers to the step's.
+    #[inline]
+    pub(crate) fn finish_layers(&mut self) {
+        self.layers.finish(&mut self.chunks);
+    }
+
+    /// The chunks of the step that ended, to be given back by [`Self::finish_chunks`].
+    pub(crate) fn take_chunks(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.chunks)
+    }
+
+    /// Notes that a request outside the decode set has all its tokens computed.
+    #[inline]
+    pub(crate) fn complete_chunk(&mut self, slot: Slot, requests: &RequestTable) {
+        self.outside_kv -= u64::from(requests[slot].computed);
+    }
+
+    /// Adds a request whose last chunk ended to the decode set.
+    #[inline]
+    pub(crate) fn join_decode_set(
+        &mut self,
+        slot: Slot,
+        reasoning: Option<u32>,
+        requests: &mut RequestTable,
+    ) {
+        self.decode.join(slot, &mut requests[slot], reasoning);
+    }
+
+    /// Ends the step's chunks: requests that joined the decode set, or finished,
+    /// are no longer outside it.
+    pub(crate) fn finish_chunks(&mut self, mut chunks: Vec<Chunk>, requests: &RequestTable) {
+        self.outside.retain(|&slot| {
+            let state = &requests[slot];
+            state.phase != Phase::Decoding
+                && state.computed < state.target()
+                && state.generated < state.output
+        });
+        chunks.clear();
+        self.chunks = chunks;
+    }
+
+    /// Books `k` steps of the decode set, the first of which starts at `start` and
+    /// whose lengths are `series`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "part of booking a run, the engine's innermost work")]
+    pub(crate) fn advance(
+        &mut self,
+        start: Ticks,
+        series: &Series,
+        k: u64,
+        requests: &mut RequestTable,
+        gaps: &mut Sketch,
+    ) {
+        self.decode.advance(start, series, k, requests, gaps);
+        self.decoded_at = start + series.total(k) as Ticks;
+    }
+
+    /// Removes and returns the first milestone of the last `k` steps; see
+    /// [`DecodeSet::pop_milestone`].
+    #[inline]
+    pub(crate) fn pop_milestone(&mut self, requests: &RequestTable, k: u64) -> Option<(Slot, u64, u32)> {
+        self.decode.pop_milestone(requests, k)
+    }
+
+    /// Makes late joiners members like all others: their first step is booked.
+    #[inline]
+    pub(crate) fn forget_late_joiners(&mut self) {
+        self.decode.forget_late_joiners();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_prefills(count: u32) -> (Batch, RequestTable) {
+        let (mut batch, mut requests) = (Batch::new(4, false), RequestTable::default());
+        for row in 0..count {
+            let slot = requests.insert(row, 10, 5);
+            requests[slot].phase = Phase::Prefilling;
+            batch.admit(slot, &mut requests);
+        }
+        (batch, requests)
+    }
+
+    #[test]
+    fn a_removed_request_takes_its_chunk_and_its_tokens_along() {
+        let (mut batch, mut requests) = with_prefills(2);
+        requests[0].computed = 0;
+        batch.schedule(Chunk { slot: 0, tokens: 6, part: Part::Admitted });
+        batch.schedule(Chunk { slot: 1, tokens: 4, part: Part::Admitted });
+        assert_eq!(batch.kv_tokens(), 10);
+        let dropped = batch.remove(0, &requests);
+        assert_eq!((dropped.tokens, dropped.layered), (6, false));
+        assert_eq!((batch.kv_tokens(), batch.outside(), batch.chunks().len()), (4, &[1][..], 1));
+        let dropped = batch.remove(1, &requests);
+        assert_eq!((dropped.tokens, batch.running(), batch.runs_chunks()), (4, 0, false));
+    }
+
+    #[test]
+    fn a_member_that_misses_a_step_keeps_its_place_in_the_order() {
+        let (mut batch, mut requests) = with_prefills(3);
+        let state = &mut requests[1];
+        (state.computed, state.generated) = (10, 1);
+        batch.outside.retain(|&slot| slot != 1);
+        batch.join_decode_set(1, None, &mut requests);
+        assert_eq!((batch.outside(), batch.decode_set().len()), (&[0, 2][..], 1));
+        batch.leave_decode_set(1, Phase::Stalled, 5, &mut requests);
+        batch.keep_outside(1, &requests);
+        assert_eq!((batch.outside(), batch.running(), batch.kv_tokens()), (&[0, 1, 2][..], 3, 10));
+    }
+
+    #[test]
+    fn tokens_of_chunks_in_progress_are_not_finished() {
+        let (mut batch, mut requests) = with_prefills(1);
+        batch.schedule(Chunk { slot: 0, tokens: 6, part: Part::Admitted });
+        batch.begin_chunks();
+        assert_eq!((batch.kv_tokens(), batch.finished_kv_tokens()), (6, 0));
+        batch.end_step();
+        let chunks = batch.take_chunks();
+        requests[0].computed += 6;
+        batch.finish_chunks(chunks, &requests);
+        assert_eq!((batch.finished_kv_tokens(), batch.outside()), (6, &[0][..]));
+    }
+
+    #[test]
+    fn decodes_first_puts_prefills_behind_decodes_and_before_new_requests() {
+        let (mut batch, mut requests) = with_prefills(4);
+        let state = &mut requests[2];
+        (state.computed, state.generated) = (10, 1);
+        batch.outside.retain(|&slot| slot != 2);
+        batch.join_decode_set(2, None, &mut requests);
+        batch.schedule(Chunk { slot: 0, tokens: 1, part: Part::Chunk });
+        batch.schedule(Chunk { slot: 3, tokens: 1, part: Part::Admitted });
+        batch.sort_decodes_first(true, &mut requests);
+        let order: Vec<_> = batch.order().current(&requests).collect();
+        assert_eq!((order, batch.outside()), (vec![1, 2, 0, 3], &[1, 0, 3][..]));
+    }
+}

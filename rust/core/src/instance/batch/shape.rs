@@ -1,0 +1,63 @@
+//! The shape of a step: what the cost models are told of it.
+
+use super::super::request::{Phase, RequestTable};
+use super::{Batch, Chunk};
+use crate::cost::StepShape;
+
+impl Batch {
+    /// The shape of the step that is formed. `decodes`: whether the decode set runs.
+    pub(crate) fn shape(&self, decodes: bool, requests: &RequestTable) -> StepShape {
+        let members = if decodes { self.decode.len() } else { 0 };
+        let (prefill_layers, layers) = self.layers.share();
+        let mut shape = StepShape {
+            decode_requests: members,
+            decode_kv: if members > 0 { self.decode.kv_tokens() + members } else { 0 },
+            decode_max_kv: if members > 0 { self.decode.longest() + 1 } else { 0 },
+            sampled: members,
+            prefill_layers,
+            layers,
+            ..StepShape::default()
+        };
+        let chunks = self.chunks.iter().map(|chunk| (chunk, true));
+        let layered = self.layers.chunks().iter().map(|chunk| (chunk, self.layers.is_last()));
+        for (&Chunk { slot, tokens, .. }, is_last) in chunks.chain(layered) {
+            let state = &requests[slot];
+            let (before, tokens) = (u64::from(state.computed), u64::from(tokens));
+            let after = before + tokens;
+            shape.sampled += u64::from(is_last && after == u64::from(state.target()));
+            if state.phase == Phase::Stalled {
+                shape.decode_requests += 1;
+                shape.decode_kv += after;
+                shape.decode_max_kv = shape.decode_max_kv.max(after);
+                continue;
+            }
+            shape.prefill_requests += 1;
+            shape.prefill_tokens += tokens;
+            shape.prefill_kv += after;
+            shape.prefill_pairs += tokens * before + tokens * (tokens + 1) / 2;
+        }
+        shape
+    }
+
+    /// The shape of the first step of the run that follows the step in progress, if
+    /// each of its chunks ends with a token and joins the decode set. `ran`: whether
+    /// the decode set takes a step before.
+    pub(crate) fn planned_shape(&self, ran: bool, requests: &RequestTable) -> StepShape {
+        let taken = u64::from(ran && self.decode.len() > 0);
+        let ends = self.chunks.iter().map(|chunk| u64::from(requests[chunk.slot].computed + chunk.tokens));
+        let kv = self.decode.kv_tokens() + taken * self.decode.len() + ends.clone().sum::<u64>();
+        let longest =
+            if self.decode.keeps_longest() { ends.fold(self.decode.longest() + taken, u64::max) } else { 0 };
+        let all = self.decode.len() + self.chunks.len() as u64;
+        let (prefill_layers, layers) = self.layers.share();
+        StepShape {
+            decode_requests: all,
+            decode_kv: kv + all,
+            decode_max_kv: longest + 1,
+            sampled: all,
+            prefill_layers,
+            layers,
+            ..StepShape::default()
+        }
+    }
+}

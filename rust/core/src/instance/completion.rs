@@ -1,0 +1,185 @@
+//! The end of a step's chunks, and of requests.
+
+use super::batch::Chunk;
+use super::outbox::PhaseChange;
+use super::ranking::List;
+use super::request::{Phase, Slot};
+use super::{Instance, Recorder};
+use crate::metrics::{Reason, Status};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+impl Instance {
+    /// Ends the chunks of a step from `start` to `now`. A request with all its tokens
+    /// computed yields one, and joins the decode set or finishes.
+    pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
+        let chunks = self.batch.take_chunks();
+        for &Chunk { slot, tokens, .. } in &chunks {
+            let state = &mut self.requests[slot];
+            state.computed += tokens;
+            if state.computed < state.target() {
+                self.evaluate_after_event(slot, now, trace);
+                continue;
+            }
+            self.batch.complete_chunk(slot, &self.requests);
+            self.yield_token(slot, (start, now), trace, recorder);
+            let state = &mut self.requests[slot];
+            if state.generated == state.output {
+                state.phase = Phase::Stalled;
+                self.scratch.completed.push((state.seq, slot));
+                continue;
+            }
+            let reasoning = trace.reasoning(state.request as usize);
+            let generated = state.generated;
+            self.batch.join_decode_set(slot, reasoning, &mut self.requests);
+            self.readers.join(slot, self.batch.decode_set().step());
+            let reports = self.outbox.reports();
+            if reports.prefilled && generated == 1 {
+                self.outbox.phase_changed(slot, PhaseChange::Prefilled, &self.requests);
+            }
+            if reports.answering && generated == reasoning.unwrap_or(0) {
+                self.outbox.phase_changed(slot, PhaseChange::Answering, &self.requests);
+            }
+            self.evaluate_after_event(slot, now, trace);
+        }
+        self.batch.finish_chunks(chunks, &self.requests);
+    }
+
+    /// A request outside the decode set yields a token in a step from `start` to `now`.
+    fn yield_token(
+        &mut self,
+        slot: Slot,
+        (start, now): (Ticks, Ticks),
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        self.liveness.count_token();
+        self.load.yield_tokens(1);
+        let state = &mut self.requests[slot];
+        let row = state.request as usize;
+        state.generated += 1;
+        let generated = state.generated;
+        if generated == 1 {
+            recorder.columns.first_token[row] = now;
+            if self.settings.predicts {
+                self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
+            }
+        } else {
+            let gap = now - state.times.last_token;
+            state.times.max_gap = state.times.max_gap.max(gap);
+            recorder.gaps.add(gap, 1);
+        }
+        state.times.last_token = now;
+        let reasoning = trace.reasoning(row);
+        if let Some(reasoning) = reasoning {
+            recorder.token(state.request, (generated, reasoning), start, now);
+        }
+        let reasoning = reasoning.unwrap_or(0);
+        let ends_reasoning = generated == reasoning.max(1);
+        if ends_reasoning {
+            state.answering = true;
+            self.load.begin_answer();
+        }
+        if generated > reasoning {
+            self.readers.token(slot, now);
+        } else if ends_reasoning {
+            self.readers.begin_answer(slot, now);
+        }
+    }
+
+    /// Ends the requests that have yielded all their tokens, in the order of admission:
+    /// with a prefix cache, blocks are reused in the order in which they are released.
+    pub(super) fn complete(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
+        let mut completed = std::mem::take(&mut self.scratch.completed);
+        if self.kv.gpu().caches() {
+            completed.sort_unstable();
+        }
+        for (_, slot) in completed.drain(..) {
+            self.move_in_ranking(slot, List::Gone, now, trace);
+            let state = &self.requests[slot];
+            let row = state.request as usize;
+            self.stats.finished += 1;
+            self.load.remove(u64::from(state.prompt) + u64::from(state.output), true);
+            recorder.columns.finish[row] = now;
+            recorder.close(state.request, Status::Finished, state.totals());
+            self.readers.close(slot, row, &mut recorder.columns);
+            self.free_or_defer(slot, true);
+        }
+        self.scratch.completed = completed;
+    }
+
+    /// Drops a request that can never be admitted again.
+    pub(super) fn drop_request(&mut self, slot: Slot, trace: &Trace, recorder: &mut Recorder) {
+        let state = &self.requests[slot];
+        let answers = trace.is_answering(state.request as usize, state.generated);
+        recorder.columns.reason[state.request as usize] = Reason::ExceedsBudget as u8;
+        recorder.close(state.request, Status::Rejected, state.totals());
+        self.load.remove(u64::from(state.target()), answers);
+        if self.settings.predicts && state.generated == 0 {
+            self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
+        }
+        self.readers.remove(slot);
+        self.outbox.drop_request();
+        self.requests.release(slot);
+    }
+
+    /// Frees the blocks and the slot of a request that has left; where steps are decided
+    /// ahead, once the next step is decided. `seated`: the request keeps its seat until
+    /// then.
+    pub(super) fn free_or_defer(&mut self, slot: Slot, seated: bool) {
+        if self.settings.scheduler.schedule_ahead {
+            self.requests[slot].phase = Phase::Deferred;
+            self.queues.ahead_mut().defer_free(slot, seated);
+        } else {
+            self.free(slot);
+        }
+    }
+
+    /// Frees the blocks and the slot of a request that has left.
+    fn free(&mut self, slot: Slot) {
+        let state = &mut self.requests[slot];
+        self.kv.release(state.owner(), state.computed, false, &mut state.blocks);
+        self.requests.release(slot);
+    }
+
+    /// Frees the blocks that a step decided ahead did not see.
+    #[inline(never)]
+    pub(super) fn free_deferred(&mut self) {
+        let deferred = self.queues.ahead_mut().take_deferred();
+        for &slot in &deferred {
+            self.free(slot);
+        }
+        self.queues.ahead_mut().recycle(deferred);
+    }
+
+    /// Queues all arrivals and frees all blocks that a step decided ahead did not see: no
+    /// step is in progress. Returns whether there were any.
+    #[inline(never)]
+    pub(super) fn release_all(&mut self, trace: &Trace) -> bool {
+        let any = self.queues.ahead().arrived() > 0 || self.queues.ahead().defers();
+        self.queues.ahead_mut().started(Ticks::MAX);
+        self.queues.release_due(trace);
+        self.free_deferred();
+        any
+    }
+
+    /// Removes a member of the decode set that stays with the instance. `now`: when the
+    /// set's latest step ended.
+    pub(super) fn set_aside(&mut self, slot: Slot, now: Ticks) {
+        self.leave_decode_set(slot, Phase::Stalled, now);
+        self.readers.note_deadline(slot);
+    }
+
+    /// Removes a member of the decode set. `now`: when the set's latest step ended.
+    pub(super) fn leave_decode_set(&mut self, slot: Slot, phase: Phase, now: Ticks) {
+        let set = self.batch.decode_set();
+        self.readers.leave(slot, set.step(), set.len() - 1);
+        self.batch.leave_decode_set(slot, phase, now, &mut self.requests);
+    }
+
+    /// Assigns its blocks to a request that has left the decode set.
+    pub(super) fn assign_blocks(&mut self, slot: Slot) {
+        let state = &mut self.requests[slot];
+        self.kv.assign(state.owner(), state.computed, &mut state.blocks);
+    }
+}

@@ -1,0 +1,163 @@
+//! The decisions of each step, for decision logs.
+
+use serde::Serialize;
+
+use super::batch::Batch;
+use super::request::{Phase, RequestTable};
+use super::run::Run;
+use crate::time::Ticks;
+
+/// Why a request runs in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// It decodes.
+    Decode,
+    /// Its prefill continues.
+    Chunk,
+    /// It was admitted from the queue.
+    Admitted,
+    /// It was swapped in, and decodes.
+    SwappedInDecode,
+    /// It was swapped in, and its prefill continues.
+    SwappedInChunk,
+    /// It was migrated in, and decodes.
+    #[serde(rename = "landed")]
+    MigratedIn,
+}
+
+/// What one step ran.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct StepRecord {
+    /// When it started.
+    pub start: Ticks,
+    /// (request, tokens, tokens computed before, why it ran), in the order of
+    /// admission.
+    pub scheduled: Vec<(u32, u32, u32, Part)>,
+    /// Requests preempted while it was formed, in order.
+    pub preempted: Vec<u32>,
+    /// Blocks copied to the CPU's memory and back.
+    pub copied: (u64, u64),
+    /// The group of layers that ran prefills, and the number of groups.
+    pub group: Option<(u32, u32)>,
+    /// Free blocks once it was formed.
+    pub free_blocks: u64,
+}
+
+impl StepRecord {
+    /// The step that `batch` runs. `decodes`: whether the decode set does.
+    pub(super) fn of(batch: &Batch, decodes: bool, requests: &RequestTable) -> Self {
+        let mut scheduled = Vec::new();
+        let set = batch.decode_set();
+        for slot in batch.order().current(requests) {
+            let state = &requests[slot];
+            if state.phase == Phase::Decoding {
+                if decodes {
+                    let late = set.late_joiners().iter().find(|joiner| joiner.0 == slot);
+                    let part = late.map_or(Part::Decode, |joiner| joiner.1);
+                    scheduled.push((state.request, 1, set.computed(state), part));
+                }
+            } else if let Some(chunk) = batch.scheduled().find(|chunk| chunk.slot == slot) {
+                scheduled.push((state.request, chunk.tokens, state.computed, chunk.part));
+            }
+        }
+        Self { scheduled, group: batch.layers().position(), ..Self::default() }
+    }
+
+    /// Makes it the record of the step that comes `steps` later in the same run.
+    fn advance(&mut self, steps: u64) {
+        self.preempted.clear();
+        self.copied = (0, 0);
+        for (_, _, before, part) in &mut self.scheduled {
+            *before += steps as u32;
+            *part = Part::Decode;
+        }
+    }
+}
+
+/// The records of an instance, where decisions are kept.
+#[derive(Debug, Default)]
+pub(crate) struct DecisionLog {
+    steps: Option<Vec<StepRecord>>,
+    /// The first step in progress.
+    current: Option<Box<StepRecord>>,
+}
+
+impl DecisionLog {
+    pub(crate) fn new(records: bool) -> Self {
+        Self { steps: records.then(Vec::new), current: None }
+    }
+
+    /// Whether decisions are kept.
+    #[inline]
+    pub(crate) fn is_kept(&self) -> bool {
+        self.steps.is_some()
+    }
+
+    /// Keeps the record of a step that starts.
+    #[cold]
+    pub(crate) fn begin(&mut self, record: StepRecord) {
+        self.current = Some(Box::new(record));
+    }
+
+    /// Makes the step in progress the one that starts at `start`, `ended` steps
+    /// later in its run. `taken`: blocks that the run has taken since.
+    pub(crate) fn resume(&mut self, start: Ticks, ended: u64, taken: u64) {
+        if let Some(record) = &mut self.current {
+            record.start = start;
+            record.free_blocks -= taken;
+            record.advance(ended);
+        }
+    }
+
+    /// Writes the first `steps` steps of a run. `taken`: blocks that the run has
+    /// taken once so many steps have ended.
+    #[inline(never)]
+    pub(crate) fn write(&mut self, run: &Run, steps: u64, taken: impl Fn(u64) -> u64) {
+        let (Some(written), Some(first)) = (self.steps.as_mut(), self.current.as_deref()) else { return };
+        for i in 0..steps {
+            let mut record = first.clone();
+            if i > 0 {
+                record.start = run.after(i);
+                record.advance(i);
+                record.free_blocks = first.free_blocks - taken(i);
+            }
+            written.push(record);
+        }
+    }
+
+    /// All records, and forgets them.
+    pub(crate) fn take(&mut self) -> Vec<StepRecord> {
+        self.steps.take().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Extrapolation;
+    use crate::series::Series;
+
+    #[test]
+    fn the_steps_of_a_run_are_written_one_by_one() {
+        let mut log = DecisionLog::new(true);
+        let first = StepRecord {
+            start: 100,
+            scheduled: vec![(7, 1, 20, Part::SwappedInDecode)],
+            preempted: vec![3],
+            copied: (0, 2),
+            group: None,
+            free_blocks: 9,
+        };
+        log.begin(first.clone());
+        let series = Series { first: 10, slope: 1 };
+        let extrapolation = Extrapolation::default();
+        let run = Run { start: 100, copying: 5, series, steps: 3, begun: true, extrapolation, decodes: true };
+        log.write(&run, 3, |ended| ended / 2);
+        let written = log.take();
+        assert_eq!(written[0], first);
+        assert_eq!(written.iter().map(|step| step.start).collect::<Vec<_>>(), [100, 115, 126]);
+        assert_eq!(written[2].scheduled, [(7, 1, 22, Part::Decode)]);
+        assert_eq!((written[2].preempted.len(), written[2].copied, written[2].free_blocks), (0, (0, 0), 8));
+    }
+}

@@ -1,0 +1,47 @@
+//! What holds of an instance between two steps, checked in debug builds.
+
+use super::request::Phase;
+use super::{Instance, Part};
+
+impl Instance {
+    /// Checks the totals that the components keep against sums over the requests.
+    ///
+    /// # Panics
+    ///
+    /// If a total differs: a bug in the engine.
+    pub(super) fn check_invariants(&self) {
+        let set = self.batch.decode_set();
+        let (mut members, mut kv_tokens) = (0, 0);
+        let (mut held, mut swapped) = (0, 0);
+        for state in self.requests.iter() {
+            let count = state.blocks.count();
+            match state.phase {
+                Phase::Decoding => {
+                    let computed = set.computed(state);
+                    members += 1;
+                    kv_tokens += u64::from(computed);
+                    held += self.settings.blocks_for(computed);
+                }
+                Phase::Deferred | Phase::MigratingOut => held += count,
+                Phase::Prefilling | Phase::Stalled => {
+                    kv_tokens += u64::from(state.computed);
+                    held += count;
+                }
+                Phase::Swapped { .. } => swapped += count,
+                Phase::Preempted => assert_eq!(count, 0, "Invariant: a preempted request holds no block"),
+                Phase::MigratedIn | Phase::Vacant => {}
+            }
+        }
+        // The chunks of a batch between two groups of layers are counted with the batch.
+        let scheduled = self.batch.scheduled().filter(|chunk| chunk.part != Part::Decode);
+        kv_tokens += scheduled.map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
+        assert_eq!(members, set.len(), "Invariant: the decode set counts its members");
+        assert_eq!(kv_tokens, self.batch.kv_tokens(), "Invariant: the batch counts its tokens");
+        assert_eq!(swapped, self.kv.cpu().used(), "Invariant: the swap space counts its blocks");
+        if !self.kv.gpu().caches() {
+            // With a prefix cache, requests share blocks, and the cache counts them.
+            assert_eq!(held, self.kv.gpu().used(), "Invariant: each block in use is held by one request");
+        }
+        assert!(held == 0 || self.kv.gpu().used() > 0, "Invariant: a held block is in use");
+    }
+}

@@ -1,0 +1,178 @@
+//! Requests that migrate to another instance, and those that migrate in.
+//!
+//! A request that is migrated out leaves the batch at once; its blocks stay allocated
+//! until its KV has been read. A request that is migrated in is queued. If it is admitted
+//! at the first step formed after, it takes blocks and costs nothing more; if not, its KV
+//! goes to the swap space, where preemption swaps.
+
+use super::outbox::PhaseChange;
+use super::queues::Queued;
+use super::ranking::List;
+use super::readers::Track;
+use super::request::{Phase, Slot};
+use super::{Instance, Recorder};
+use crate::metrics::{RequestTotals, Status};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// A request between two instances.
+#[derive(Debug)]
+pub(crate) struct MigratingRequest {
+    /// Row in the trace.
+    pub(crate) request: u32,
+    /// When it was migrated out.
+    pub(crate) left: Ticks,
+    /// Tokens whose KV is transferred.
+    pub(crate) kv_tokens: u32,
+    totals: RequestTotals,
+    last_token: Ticks,
+    /// How long it has been admitted.
+    attained: Ticks,
+    track: Option<Track>,
+}
+
+impl MigratingRequest {
+    /// Writes the final columns of a request in transfer when the replay ended.
+    pub(crate) fn write_unfinished(&self, recorder: &mut Recorder) {
+        recorder.close(self.request, Status::Waiting, self.totals);
+    }
+}
+
+impl Instance {
+    /// Sorts the phase changes since the latest step ended by the order of admission.
+    pub(crate) fn sort_phase_changes(&mut self) {
+        self.outbox.sort_phase_changes();
+    }
+
+    /// Removes and returns the first phase change.
+    pub(crate) fn pop_phase_change(&mut self) -> Option<(PhaseChange, Slot)> {
+        self.outbox.pop_phase_change()
+    }
+
+    /// Whether there is any phase change to ask about.
+    #[inline]
+    pub(crate) fn has_phase_changes(&self) -> bool {
+        self.outbox.has_phase_changes()
+    }
+
+    /// Whether a slot still has an admitted request, which is `request`.
+    pub(crate) fn still_runs(&self, slot: Slot, request: u32) -> bool {
+        let state = &self.requests[slot];
+        state.request == request && state.phase.is_admitted()
+    }
+
+    /// Slots of the decoding requests, by row.
+    pub(crate) fn decoding(&self) -> Vec<Slot> {
+        let current = self.batch.order().current(&self.requests);
+        let mut slots: Vec<Slot> = current.filter(|&slot| self.requests[slot].phase.decodes()).collect();
+        slots.sort_unstable_by_key(|&slot| self.requests[slot].request);
+        slots
+    }
+
+    /// The row of the request in a slot.
+    pub(crate) fn request_in(&self, slot: Slot) -> u32 {
+        self.requests[slot].request
+    }
+
+    /// Has a request leave once the step in progress has ended.
+    pub(crate) fn request_departure(&mut self, slot: Slot) {
+        self.outbox.request_departure(slot, &self.requests);
+    }
+
+    /// Removes a decoding request from the batch. Its blocks stay allocated until
+    /// [`Self::finish_transfer`].
+    #[inline(never)]
+    pub(crate) fn migrate_out(&mut self, slot: Slot, now: Ticks, trace: &Trace) -> MigratingRequest {
+        self.rebook_standstill(now);
+        let times = self.requests[slot].times;
+        let attained = match &self.ranking {
+            Some(ranking) => ranking.attained(slot, now),
+            None => times.attained + (now - times.admitted_at),
+        };
+        if self.requests[slot].phase == Phase::Decoding {
+            self.leave_decode_set(slot, Phase::Stalled, now);
+            self.assign_blocks(slot);
+        } else {
+            self.batch.remove(slot, &self.requests);
+        }
+        self.stats.book_waiting(self.queued(), now);
+        self.move_in_ranking(slot, List::Gone, now, trace);
+        let track = self.readers.remove(slot);
+        let state = &mut self.requests[slot];
+        state.phase = Phase::MigratingOut;
+        self.load
+            .remove(u64::from(state.target()), trace.is_answering(state.request as usize, state.generated));
+        self.stats.sent += 1;
+        MigratingRequest {
+            request: state.request,
+            left: now,
+            kv_tokens: state.computed,
+            totals: state.totals(),
+            last_token: state.times.last_token,
+            attained,
+            track,
+        }
+    }
+
+    /// Releases the blocks of a request whose KV has been read. Returns when the run in
+    /// progress now ends, if that changed: a queued request may fit now.
+    #[inline(never)]
+    pub(crate) fn finish_transfer(
+        &mut self,
+        slot: Slot,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> Option<Ticks> {
+        // The peak of the blocks may have been held until now.
+        self.apply_until(now, trace, recorder);
+        self.free_or_defer(slot, false);
+        // Decision logs have the free blocks of each step.
+        let seen = self.queued() > 0 || self.log.is_kept() || self.settings.scheduler.schedule_ahead;
+        if seen { self.run.truncate(now) } else { None }
+    }
+
+    /// Queues a request that was migrated in with its KV. Returns when the run in progress
+    /// now ends, if that changed.
+    #[inline(never)]
+    pub(crate) fn migrate_in(
+        &mut self,
+        migrated: &MigratingRequest,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> Option<Ticks> {
+        self.apply_head(now, trace, recorder);
+        self.stats.book_waiting(self.queued(), now);
+        let row = migrated.request as usize;
+        let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
+        let slot = self.requests.insert(migrated.request, trace.prompt_tokens[row], trace.output_tokens[row]);
+        let answers = trace.is_answering(row, generated);
+        let state = &mut self.requests[slot];
+        state.phase = Phase::MigratedIn;
+        (state.computed, state.generated, state.preemptions) = (migrated.kv_tokens, generated, preemptions);
+        state.answering = answers;
+        let times = &mut state.times;
+        (times.last_token, times.max_gap) = (migrated.last_token, max_gap);
+        (times.came_at, times.attained, times.out_since) = (now, migrated.attained, now);
+        let blocks = self.settings.blocks_for(migrated.kv_tokens);
+        self.kv.receive(migrated.kv_tokens, blocks, &mut state.blocks);
+        self.load.add(u64::from(state.target()), answers);
+        self.stats.landed += 1;
+        self.readers.receive(slot, migrated.track);
+        recorder.migrated(row, now - migrated.left, trace.reasoning(row) == Some(generated));
+        recorder.columns.last_instance[row] = self.settings.index;
+        let queued = Queued { request: migrated.request, slot: Some(slot) };
+        if self.ranking.is_some() {
+            self.queue_in_ranking(slot, now, migrated.attained, trace);
+            self.queues.push_migrated(slot);
+        } else if self.settings.scheduler.schedule_ahead {
+            self.queues.ahead_mut().push(queued, now);
+        } else {
+            self.queues.waiting_mut().push_migrated(queued.request, slot, trace);
+        }
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        // The cost of its admission depends on the step that admits it.
+        self.run.truncate(now)
+    }
+}

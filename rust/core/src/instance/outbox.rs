@@ -1,0 +1,141 @@
+//! What an instance reports to the engine between steps: requests whose phase
+//! changed, requests told to leave, and requests that were dropped.
+
+use super::request::{AdmissionSeq, RequestTable, Slot};
+
+/// Why the engine is asked about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PhaseChange {
+    /// It was told to leave; no rule is asked.
+    Departure,
+    /// Its prefill has ended.
+    Prefilled,
+    /// Its reasoning has ended.
+    Answering,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,
+    /// Requests told to leave, with their rows: a slot may be reused meanwhile.
+    leaving: Vec<(Slot, u32)>,
+    /// Requests dropped since the engine last asked.
+    dropped: u64,
+    reports: Reports,
+}
+
+/// Which phase changes a rule is asked about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reports {
+    /// The end of a prefill.
+    pub(crate) prefilled: bool,
+    /// The end of reasoning.
+    pub(crate) answering: bool,
+}
+
+impl Outbox {
+    pub(crate) fn new(reports: Reports) -> Self {
+        Self { reports, ..Self::default() }
+    }
+
+    /// Which phase changes a rule is asked about.
+    #[inline]
+    pub(crate) fn reports(&self) -> Reports {
+        self.reports
+    }
+
+    /// Reports a change of phase.
+    pub(crate) fn phase_changed(&mut self, slot: Slot, change: PhaseChange, requests: &RequestTable) {
+        self.phase_changes.push((requests[slot].seq, change, slot));
+    }
+
+    /// Has a request leave once the step in progress has ended.
+    pub(crate) fn request_departure(&mut self, slot: Slot, requests: &RequestTable) {
+        self.leaving.push((slot, requests[slot].request));
+    }
+
+    /// At the end of a step: reports the requests told to leave that still decode.
+    #[inline]
+    pub(crate) fn report_departures(&mut self, requests: &RequestTable) {
+        if !self.leaving.is_empty() {
+            self.report_each_departure(requests);
+        }
+    }
+
+    #[inline(never)]
+    fn report_each_departure(&mut self, requests: &RequestTable) {
+        for (slot, request) in self.leaving.drain(..) {
+            let state = &requests[slot];
+            if state.request == request && state.phase.decodes() {
+                self.phase_changes.push((state.seq, PhaseChange::Departure, slot));
+            }
+        }
+    }
+
+    /// Whether there is any phase change to ask about.
+    #[inline]
+    pub(crate) fn has_phase_changes(&self) -> bool {
+        !self.phase_changes.is_empty()
+    }
+
+    /// Sorts the phase changes by the order of admission.
+    pub(crate) fn sort_phase_changes(&mut self) {
+        self.phase_changes.sort_unstable_by(|one, other| other.cmp(one));
+    }
+
+    /// Removes and returns the first phase change.
+    pub(crate) fn pop_phase_change(&mut self) -> Option<(PhaseChange, Slot)> {
+        self.phase_changes.pop().map(|(_, change, slot)| (change, slot))
+    }
+
+    /// Counts a request that was dropped.
+    pub(crate) fn drop_request(&mut self) {
+        self.dropped += 1;
+    }
+
+    /// Requests dropped since the last call.
+    #[inline]
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::request::Phase;
+    use super::*;
+
+    #[test]
+    fn phase_changes_come_in_the_order_of_admission() {
+        let (mut outbox, mut requests) = (Outbox::default(), RequestTable::default());
+        for (row, seq) in [(0, 5), (1, 3), (2, 4)] {
+            let slot = requests.insert(row, 1, 1);
+            requests[slot].seq = seq;
+        }
+        outbox.phase_changed(0, PhaseChange::Prefilled, &requests);
+        outbox.phase_changed(1, PhaseChange::Answering, &requests);
+        outbox.phase_changed(1, PhaseChange::Prefilled, &requests);
+        outbox.phase_changed(2, PhaseChange::Prefilled, &requests);
+        outbox.sort_phase_changes();
+        let order: Vec<_> = std::iter::from_fn(|| outbox.pop_phase_change()).collect();
+        let (prefilled, answering) = (PhaseChange::Prefilled, PhaseChange::Answering);
+        assert_eq!(order, [(prefilled, 1), (answering, 1), (prefilled, 2), (prefilled, 0)]);
+    }
+
+    #[test]
+    fn a_request_told_to_leave_is_reported_only_while_it_decodes() {
+        let (mut outbox, mut requests) = (Outbox::default(), RequestTable::default());
+        for (row, phase) in [(0, Phase::Decoding), (1, Phase::Preempted), (2, Phase::Stalled)] {
+            let slot = requests.insert(row, 1, 1);
+            requests[slot].phase = phase;
+            outbox.request_departure(slot, &requests);
+        }
+        requests.release(0);
+        requests.insert(9, 1, 1);
+        requests[0].phase = Phase::Decoding;
+        outbox.report_departures(&requests);
+        assert_eq!(outbox.pop_phase_change(), Some((PhaseChange::Departure, 2)));
+        assert!(!outbox.has_phase_changes(), "the slot of row 0 has another request");
+    }
+}

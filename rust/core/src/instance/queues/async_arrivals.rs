@@ -1,0 +1,118 @@
+//! What a step that is decided ahead does not see yet.
+//!
+//! An engine that overlaps its scheduler with the GPU (vLLM's asynchronous
+//! scheduling) decides step `k + 1` while `k` runs. Lengths are known, so the
+//! decision knows the tokens that `k` adds. A request that arrives during `k`, and
+//! blocks of a request that ends with `k`, are seen by the decision of `k + 2`. Here
+//! the decision is taken at the end of `k`, and what it must not see is kept apart.
+
+use std::collections::VecDeque;
+
+use super::super::request::Slot;
+use super::Queued;
+use crate::time::Ticks;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct AsyncArrivals {
+    /// Requests that arrived since the latest step started, with their arrivals.
+    arrived: VecDeque<(Ticks, Queued)>,
+    /// Requests whose blocks are freed once the next step is decided.
+    deferred: Vec<Slot>,
+    /// How many of them keep their seat until then, too: those that ended with the
+    /// latest step.
+    seats: u64,
+    /// When the latest step started.
+    started: Ticks,
+}
+
+impl AsyncArrivals {
+    /// Keeps a request that arrives now.
+    pub(crate) fn push(&mut self, queued: Queued, now: Ticks) {
+        self.arrived.push_back((now, queued));
+    }
+
+    /// Notes that a step started.
+    #[inline]
+    pub(crate) fn started(&mut self, start: Ticks) {
+        self.started = start;
+    }
+
+    /// Removes and returns the first request that had arrived when the latest step
+    /// started.
+    pub(crate) fn pop_due(&mut self) -> Option<Queued> {
+        let started = self.started;
+        let due = self.arrived.front().is_some_and(|&(arrival, _)| arrival <= started);
+        if due { self.arrived.pop_front().map(|(_, queued)| queued) } else { None }
+    }
+
+    /// Number of requests that are kept.
+    #[inline]
+    pub(crate) fn arrived(&self) -> u64 {
+        self.arrived.len() as u64
+    }
+
+    /// The requests that are kept, by arrival.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Queued> + '_ {
+        self.arrived.iter().map(|&(_, queued)| queued)
+    }
+
+    /// Keeps the blocks of a request until the next step is decided, and its seat, if
+    /// it has one.
+    pub(crate) fn defer_free(&mut self, slot: Slot, seated: bool) {
+        self.deferred.push(slot);
+        self.seats += u64::from(seated);
+    }
+
+    /// Whether blocks are kept.
+    #[inline]
+    pub(crate) fn defers(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    /// Seats that are kept.
+    #[inline]
+    pub(crate) fn seats(&self) -> u64 {
+        self.seats
+    }
+
+    /// Removes and returns the requests whose blocks are to be freed now, to be given
+    /// back by [`Self::recycle`].
+    pub(crate) fn take_deferred(&mut self) -> Vec<Slot> {
+        self.seats = 0;
+        std::mem::take(&mut self.deferred)
+    }
+
+    /// Gives a list back for reuse.
+    pub(crate) fn recycle(&mut self, mut list: Vec<Slot>) {
+        list.clear();
+        self.deferred = list;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_seen_by_the_first_step_decided_after_a_start_that_follows_it() {
+        let mut ahead = AsyncArrivals::default();
+        ahead.started(5);
+        ahead.push(Queued { request: 0, slot: None }, 5);
+        ahead.push(Queued { request: 1, slot: None }, 6);
+        assert_eq!(ahead.pop_due().map(|queued| queued.request), Some(0));
+        assert_eq!((ahead.pop_due(), ahead.arrived()), (None, 1));
+    }
+
+    #[test]
+    fn seats_are_kept_with_the_blocks() {
+        let mut ahead = AsyncArrivals::default();
+        ahead.defer_free(3, true);
+        ahead.defer_free(4, false);
+        assert!(ahead.defers() && ahead.seats() == 1);
+        let deferred = ahead.take_deferred();
+        assert_eq!(deferred, [3, 4]);
+        ahead.recycle(deferred);
+        assert!(!ahead.defers() && ahead.seats() == 0);
+    }
+}

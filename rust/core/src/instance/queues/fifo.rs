@@ -1,0 +1,181 @@
+//! The queue of requests that wait for admission, where they are not ranked.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::super::request::Slot;
+use crate::config::QueueOrder;
+use crate::trace::Trace;
+
+/// A request in the waiting queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Queued {
+    /// Row in the trace.
+    pub(crate) request: u32,
+    /// Its slot, if it was scheduled before, here or on another instance.
+    pub(crate) slot: Option<Slot>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct WaitingQueue {
+    order: Order,
+    len: u64,
+}
+
+#[derive(Debug)]
+enum Order {
+    /// By arrival.
+    Fifo(VecDeque<Queued>),
+    /// By priority, then by row, which is the order of arrival.
+    Priority(BinaryHeap<Reverse<(i64, Queued)>>),
+    /// By arrival, sorted anew by another key at each step.
+    Sorted(VecDeque<Queued>),
+}
+
+impl WaitingQueue {
+    pub(crate) fn new(order: &QueueOrder) -> Self {
+        let order = match order {
+            // Ranked requests are queued in the ranking.
+            QueueOrder::Arrival | QueueOrder::Ranked(_) => Order::Fifo(VecDeque::new()),
+            QueueOrder::Priority => Order::Priority(BinaryHeap::new()),
+            QueueOrder::LongestPrefix { .. } => Order::Sorted(VecDeque::new()),
+        };
+        Self { order, len: 0 }
+    }
+
+    /// Number of requests.
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Queues a new request. Returns whether it may be the first.
+    pub(crate) fn push_arrival(&mut self, request: u32, trace: &Trace) -> bool {
+        let queued = Queued { request, slot: None };
+        self.len += 1;
+        match &mut self.order {
+            Order::Fifo(queue) => {
+                queue.push_back(queued);
+                queue.len() == 1
+            }
+            Order::Sorted(queue) => {
+                queue.push_back(queued);
+                true
+            }
+            Order::Priority(heap) => {
+                heap.push(Reverse((trace.rank(request as usize), queued)));
+                heap.peek().is_some_and(|Reverse((_, first))| *first == queued)
+            }
+        }
+    }
+
+    /// Queues a request preempted by recompute: ahead of all, or by its priority.
+    pub(crate) fn push_preempted(&mut self, request: u32, slot: Slot, trace: &Trace) {
+        let queued = Queued { request, slot: Some(slot) };
+        self.len += 1;
+        match &mut self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => queue.push_front(queued),
+            Order::Priority(heap) => heap.push(Reverse((trace.rank(request as usize), queued))),
+        }
+    }
+
+    /// Queues a request that was migrated in: behind all, or by its priority.
+    pub(crate) fn push_migrated(&mut self, request: u32, slot: Slot, trace: &Trace) {
+        let queued = Queued { request, slot: Some(slot) };
+        self.len += 1;
+        match &mut self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => queue.push_back(queued),
+            Order::Priority(heap) => heap.push(Reverse((trace.rank(request as usize), queued))),
+        }
+    }
+
+    /// The first request.
+    #[inline]
+    pub(crate) fn front(&self) -> Option<Queued> {
+        match &self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => queue.front().copied(),
+            Order::Priority(heap) => heap.peek().map(|&Reverse((_, queued))| queued),
+        }
+    }
+
+    /// Removes the first request.
+    #[inline]
+    pub(crate) fn pop(&mut self) {
+        let gone = match &mut self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => queue.pop_front(),
+            Order::Priority(heap) => heap.pop().map(|Reverse((_, queued))| queued),
+        };
+        self.len -= u64::from(gone.is_some());
+    }
+
+    /// Sorts by a key, stably, if the order is by one and at most `most` requests are
+    /// queued.
+    pub(crate) fn sort_by_key(&mut self, most: u64, key: impl FnMut(&Queued) -> u32) {
+        if let Order::Sorted(queue) = &mut self.order
+            && queue.len() as u64 <= most
+        {
+            queue.make_contiguous().sort_by_cached_key(key);
+        }
+    }
+
+    /// Whether the first request may change though none is queued or removed.
+    #[inline]
+    pub(crate) fn is_sorted_anew(&self) -> bool {
+        self.len > 1 && matches!(self.order, Order::Sorted(_))
+    }
+
+    /// All requests, in no particular order.
+    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = Queued> + '_> {
+        match &self.order {
+            Order::Fifo(queue) | Order::Sorted(queue) => Box::new(queue.iter().copied()),
+            Order::Priority(heap) => Box::new(heap.iter().map(|&Reverse((_, queued))| queued)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drain(queue: &mut WaitingQueue) -> Vec<u32> {
+        std::iter::from_fn(|| queue.front().inspect(|_| queue.pop())).map(|queued| queued.request).collect()
+    }
+
+    #[test]
+    fn a_preempted_request_goes_first_and_a_migrated_one_last() {
+        let (mut queue, trace) = (WaitingQueue::new(&QueueOrder::Arrival), Trace::default());
+        assert!(queue.push_arrival(1, &trace), "the queue was empty");
+        assert!(!queue.push_arrival(2, &trace));
+        queue.push_preempted(0, 7, &trace);
+        queue.push_migrated(5, 8, &trace);
+        queue.push_arrival(3, &trace);
+        assert_eq!((queue.len(), drain(&mut queue)), (5, vec![0, 1, 2, 5, 3]));
+    }
+
+    #[test]
+    fn priorities_order_requests_however_they_came() {
+        let trace = Trace { priority: Some(vec![2, 1, 2, 0, 1, 2]), ..Trace::default() };
+        let mut queue = WaitingQueue::new(&QueueOrder::Priority);
+        assert!(queue.push_arrival(0, &trace) && queue.push_arrival(1, &trace));
+        assert!(!queue.push_arrival(2, &trace));
+        queue.push_preempted(5, 7, &trace);
+        queue.push_migrated(3, 8, &trace);
+        assert_eq!((queue.front().map(|queued| queued.slot), queue.len()), (Some(Some(8)), 4 + 1));
+        assert_eq!(drain(&mut queue), [3, 1, 0, 2, 5]);
+    }
+
+    #[test]
+    fn a_long_queue_is_not_sorted() {
+        let (order, trace) = (QueueOrder::LongestPrefix { most: 3 }, Trace::default());
+        for (requests, sorted) in [(3, vec![2, 1, 0]), (4, vec![0, 1, 2, 3])] {
+            let mut queue = WaitingQueue::new(&order);
+            for request in 0..requests {
+                assert!(queue.push_arrival(request, &trace), "any request may be sorted to the front");
+            }
+            assert!(queue.is_sorted_anew());
+            queue.sort_by_key(3, |queued| u32::MAX - queued.request);
+            assert_eq!(drain(&mut queue), sorted);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The queues of an instance whose requests are not ranked, and what of the others
+//! is not in the ranking.
+
+mod async_arrivals;
+mod fifo;
+
+pub(crate) use async_arrivals::AsyncArrivals;
+pub(crate) use fifo::{Queued, WaitingQueue};
+
+use super::request::{RequestTable, Slot};
+use crate::config::QueueOrder;
+use crate::trace::Trace;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Queues {
+    waiting: WaitingQueue,
+    /// Swapped-out requests, in the order in which they resume.
+    swapped: Vec<Slot>,
+    /// Swapped-out requests that are in the ranking.
+    ranked_swapped: u64,
+    /// Ranked requests migrated in since the last scheduling pass.
+    migrated_in: Vec<Slot>,
+    /// Requests preempted while the present step is formed, and queued once it is.
+    requeued_after_step: Vec<Slot>,
+    ahead: AsyncArrivals,
+}
+
+impl Queues {
+    pub(crate) fn new(order: &QueueOrder) -> Self {
+        Self {
+            waiting: WaitingQueue::new(order),
+            swapped: Vec::new(),
+            ranked_swapped: 0,
+            migrated_in: Vec::new(),
+            requeued_after_step: Vec::new(),
+            ahead: AsyncArrivals::default(),
+        }
+    }
+
+    /// Queued requests, without those in the ranking.
+    #[inline]
+    pub(crate) fn len(&self) -> u64 {
+        self.waiting.len() + self.ahead.arrived() + self.swapped.len() as u64
+    }
+
+    /// Swapped-out requests, those in the ranking included.
+    #[inline]
+    pub(crate) fn swapped_out(&self) -> u64 {
+        self.swapped.len() as u64 + self.ranked_swapped
+    }
+
+    /// The waiting queue, to read.
+    #[inline]
+    pub(crate) fn waiting(&self) -> &WaitingQueue {
+        &self.waiting
+    }
+
+    /// The waiting queue.
+    #[inline]
+    pub(crate) fn waiting_mut(&mut self) -> &mut WaitingQueue {
+        &mut self.waiting
+    }
+
+    /// What arrived, and which blocks were freed, since a step was decided ahead.
+    #[inline]
+    pub(crate) fn ahead(&self) -> &AsyncArrivals {
+        &self.ahead
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub(crate) fn ahead_mut(&mut self) -> &mut AsyncArrivals {
+        &mut self.ahead
+    }
+
+    /// Swapped-out requests, in the order in which they resume.
+    #[inline]
+    pub(crate) fn swapped(&self) -> &[Slot] {
+        &self.swapped
+    }
+
+    /// Queues a request that was swapped out. `ranked`: the ranking orders it.
+    pub(crate) fn push_swapped(&mut self, slot: Slot, ranked: bool) {
+        if ranked {
+            self.ranked_swapped += 1;
+        } else {
+            self.swapped.push(slot);
+        }
+    }
+
+    /// A swapped-out request in the ranking resumes.
+    pub(crate) fn pop_ranked_swapped(&mut self) {
+        self.ranked_swapped -= 1;
+    }
+
+    /// The first `count` swapped-out requests resume.
+    pub(crate) fn pop_swapped(&mut self, count: usize) {
+        self.swapped.drain(..count);
+    }
+
+    /// Queues a preempted request: ahead of all, or by its priority; where `late`,
+    /// once the present step is formed.
+    pub(crate) fn push_preempted(&mut self, slot: Slot, late: bool, requests: &RequestTable, trace: &Trace) {
+        if late {
+            self.requeued_after_step.push(slot);
+        } else {
+            self.waiting.push_preempted(requests[slot].request, slot, trace);
+        }
+    }
+
+    /// Queues the requests that were preempted while the step was formed. The last
+    /// one goes before the one before it.
+    #[inline(never)]
+    pub(crate) fn requeue_after_step(&mut self, requests: &RequestTable, trace: &Trace) {
+        for slot in self.requeued_after_step.drain(..) {
+            self.waiting.push_preempted(requests[slot].request, slot, trace);
+        }
+    }
+
+    /// Notes that a ranked request was migrated in.
+    pub(crate) fn push_migrated(&mut self, slot: Slot) {
+        self.migrated_in.push(slot);
+    }
+
+    /// Whether ranked requests were migrated in since the last scheduling pass.
+    #[inline]
+    pub(crate) fn has_migrated_in(&self) -> bool {
+        !self.migrated_in.is_empty()
+    }
+
+    /// Removes and returns those requests, to be given back by
+    /// [`Self::recycle_migrated`].
+    pub(crate) fn take_migrated(&mut self) -> Vec<Slot> {
+        std::mem::take(&mut self.migrated_in)
+    }
+
+    /// Gives a list back for reuse.
+    pub(crate) fn recycle_migrated(&mut self, mut list: Vec<Slot>) {
+        list.clear();
+        self.migrated_in = list;
+    }
+
+    /// Queues the requests that had arrived by the start of the latest step.
+    #[inline(never)]
+    pub(crate) fn release_due(&mut self, trace: &Trace) {
+        while let Some(queued) = self.ahead.pop_due() {
+            match queued.slot {
+                None => drop(self.waiting.push_arrival(queued.request, trace)),
+                Some(slot) => self.waiting.push_migrated(queued.request, slot, trace),
+            }
+        }
+    }
+
+    /// Whether the step after the one just decided may see something that this one did
+    /// not. `freed`: blocks were freed since.
+    pub(crate) fn has_news(&self, freed: bool) -> bool {
+        self.ahead.arrived() > 0 || freed && (self.waiting.len() > 0 || !self.swapped.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queues(rows: u32) -> (Queues, RequestTable, Trace) {
+        let mut requests = RequestTable::default();
+        for row in 0..rows {
+            requests.insert(row, 1, 1);
+        }
+        let trace = Trace { arrival: vec![0; rows as usize], ..Trace::default() };
+        (Queues::new(&QueueOrder::Arrival), requests, trace)
+    }
+
+    fn drain(queues: &mut Queues) -> Vec<u32> {
+        let waiting = queues.waiting_mut();
+        std::iter::from_fn(|| waiting.front().inspect(|_| waiting.pop()))
+            .map(|queued| queued.request)
+            .collect()
+    }
+
+    #[test]
+    fn of_requests_preempted_in_one_step_the_last_is_queued_first() {
+        for late in [false, true] {
+            let (mut queues, requests, trace) = queues(4);
+            queues.waiting_mut().push_arrival(3, &trace);
+            for slot in 0..3 {
+                queues.push_preempted(slot, late, &requests, &trace);
+            }
+            assert_eq!(queues.waiting().len(), if late { 1 } else { 4 });
+            queues.requeue_after_step(&requests, &trace);
+            assert_eq!(drain(&mut queues), [2, 1, 0, 3]);
+        }
+    }
+
+    #[test]
+    fn an_arrival_is_queued_once_a_step_has_started_after_it() {
+        let (mut queues, _, trace) = queues(3);
+        queues.ahead_mut().started(10);
+        for (request, arrival) in [(0, 10), (1, 11)] {
+            queues.ahead_mut().push(Queued { request, slot: None }, arrival);
+        }
+        queues.ahead_mut().push(Queued { request: 2, slot: Some(2) }, 12);
+        queues.release_due(&trace);
+        assert_eq!((queues.waiting().len(), queues.len(), queues.has_news(false)), (1, 3, true));
+        queues.ahead_mut().started(12);
+        queues.release_due(&trace);
+        assert_eq!((drain(&mut queues), queues.has_news(true)), (vec![0, 1, 2], false));
+    }
+
+    #[test]
+    fn swapped_requests_resume_in_the_order_of_their_preemption() {
+        let (mut queues, ..) = queues(0);
+        for slot in [5, 3, 4] {
+            queues.push_swapped(slot, false);
+        }
+        queues.push_swapped(9, true);
+        queues.pop_swapped(1);
+        assert_eq!((queues.swapped(), queues.swapped_out(), queues.len()), (&[3, 4][..], 3, 2));
+    }
+}

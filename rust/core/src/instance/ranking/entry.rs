@@ -1,0 +1,111 @@
+//! What is kept of one ranked request.
+
+use super::RankKey;
+use crate::config::{MOST_KEYS, Ranking as RankingRules};
+use crate::policy::{Validity, sort_key_of};
+use crate::time::Ticks;
+
+/// Which list a ranked request is in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum List {
+    /// None: the request has left.
+    #[default]
+    Gone,
+    /// Queued for admission.
+    Queued,
+    /// Admitted.
+    Running,
+}
+
+/// A request, as the ranking knows it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RankedRequest {
+    /// Its rank, of class, keys and row.
+    pub(super) rank: RankKey,
+    pub(super) list: List,
+    pub(super) class: u32,
+    pub(super) keys: [i64; MOST_KEYS],
+    /// Whether the request has entered a class yet.
+    pub(super) has_class: bool,
+    /// Whether the request answers and is in its first quantum.
+    pub(super) in_first_quantum: bool,
+    /// When the request entered its class, and its output tokens then.
+    pub(super) entered: (Ticks, u32),
+    /// When the request entered its list, and the instance's steps then.
+    pub(super) listed: (Ticks, u64),
+    /// How long the request was admitted before.
+    pub(super) attained: Ticks,
+    /// The round in which the request last entered a list.
+    pub(super) round: u64,
+    pub(super) expires: Expires,
+}
+
+/// What is known of when the rank of a request may change.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Expires {
+    /// The decode set's step, and the moment, before which a member's class does not
+    /// change.
+    pub(super) class: (u64, Ticks),
+    /// Whether the step of the decode set is noted at which the rank may change.
+    pub(super) is_noted: bool,
+    /// Whether any expiry was noted since the request entered its list.
+    pub(super) any_noted: bool,
+    /// Steps of the decode set after which the rank and the class may change once the
+    /// request resumes, of a queued one whose rank only tokens change.
+    pub(super) on_resuming: Option<(u64, u64)>,
+}
+
+impl RankedRequest {
+    /// A request that has come to the instance.
+    pub(super) fn queued(now: Ticks, steps: u64, attained: Ticks) -> Self {
+        Self { list: List::Queued, listed: (now, steps), attained, ..Self::default() }
+    }
+
+    /// Enters a list.
+    #[inline]
+    pub(super) fn enter_list(&mut self, list: List, now: Ticks, steps: u64, round: u64) {
+        (self.list, self.listed, self.round) = (list, (now, steps), round);
+    }
+
+    /// How long the request has been admitted in all.
+    pub(super) fn attained(&self, now: Ticks) -> Ticks {
+        self.attained + if self.list == List::Running { now - self.listed.0 } else { 0 }
+    }
+
+    /// Sets those keys that count quanta. Returns whether that changed the rank.
+    #[inline]
+    pub(super) fn set_quanta(&mut self, counts: [bool; MOST_KEYS], quanta: u32) -> bool {
+        let quanta = sort_key_of(f64::from(quanta));
+        let mut changed = false;
+        for (key, counts) in self.keys.iter_mut().zip(counts) {
+            if counts && *key != quanta {
+                (*key, changed) = (quanta, true);
+            }
+        }
+        if changed {
+            self.rank = RankKey::new(self.class, self.keys, self.rank.row());
+        }
+        changed
+    }
+
+    /// Whether the request stays in its class because of the class's hold, with
+    /// `generated` output tokens by now.
+    #[inline]
+    pub(super) fn is_held(
+        &self,
+        rules: &RankingRules,
+        generated: u32,
+        decoding: bool,
+        validity: &mut Validity,
+    ) -> bool {
+        if !self.has_class {
+            return false;
+        }
+        let hold = rules.classes[self.class as usize].hold;
+        let left = hold.saturating_sub(generated - self.entered.1);
+        if left > 0 && decoding {
+            validity.within_steps(u64::from(left));
+        }
+        left > 0
+    }
+}

@@ -1,0 +1,149 @@
+//! What ranks are computed from, and what follows of it for when to compute them.
+
+use std::cell::Cell;
+
+use crate::config::{Ranking as RankingRules, Refresh};
+use crate::policy::{Expr, ReqField};
+
+/// A set of request fields.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Fields(u32);
+
+impl Fields {
+    const fn of(fields: &[ReqField]) -> Self {
+        let (mut bits, mut i) = (0, 0);
+        while i < fields.len() {
+            bits |= 1 << fields[i] as u32;
+            i += 1;
+        }
+        Self(bits)
+    }
+
+    /// The fields that any of the expressions reads.
+    fn read_by<'a>(exprs: impl Iterator<Item = &'a Expr>) -> Self {
+        let bits = Cell::new(0);
+        for expr in exprs {
+            // The test holds of no field, so every field is visited.
+            expr.looks_at_request(&|field| {
+                bits.set(bits.get() | 1 << field as u32);
+                false
+            });
+        }
+        Self(bits.get())
+    }
+
+    #[inline]
+    fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// Fields that change when a request is admitted.
+const BY_ADMISSION: Fields = Fields::of(&[
+    ReqField::WaitingS,
+    ReqField::IdleSteps,
+    ReqField::AttainedS,
+    ReqField::Running,
+    ReqField::Blocks,
+]);
+
+/// Fields of a decoding request that change by something other than its tokens.
+const BESIDE_TOKENS: Fields = Fields::of(&[
+    ReqField::AgeS,
+    ReqField::WaitingS,
+    ReqField::IdleSteps,
+    ReqField::AttainedS,
+    ReqField::Running,
+    ReqField::Blocks,
+    ReqField::Preemptions,
+    ReqField::SlackS,
+]);
+
+/// Fields of a running request that change with time.
+const BY_TIME: Fields = Fields::of(&[ReqField::AgeS, ReqField::AttainedS, ReqField::SlackS]);
+
+/// See the module.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RankInputs {
+    /// Fields that classes and keys read.
+    fields: Fields,
+    /// Fields that the conditions of classes read.
+    conditions: Fields,
+    by_admission: Fields,
+    refresh: Refresh,
+    quantum: u32,
+}
+
+impl RankInputs {
+    /// The inputs of a ranking. `caches`: whether the instance caches prefixes.
+    pub(super) fn new(rules: &RankingRules, caches: bool) -> Self {
+        let fields = Fields::read_by(rules.exprs());
+        let conditions = Fields::read_by(rules.classes.iter().filter_map(|class| class.when.as_ref()));
+        let mut by_admission = BY_ADMISSION;
+        if caches {
+            // An admission finds the KV of a cached prefix.
+            by_admission.0 |= Fields::of(&[ReqField::KvTokens]).0;
+        }
+        Self { fields, conditions, by_admission, refresh: rules.refresh, quantum: rules.quantum }
+    }
+
+    /// Whether ranks read a field.
+    #[inline]
+    pub(crate) fn read(&self, field: ReqField) -> bool {
+        self.fields.meets(Fields::of(&[field]))
+    }
+
+    /// Whether the rank of a request may change when the request is admitted.
+    #[inline]
+    pub(crate) fn change_with_admission(&self) -> bool {
+        self.refresh.is_set() || self.fields.meets(self.by_admission)
+    }
+
+    /// Whether the rank of a decoding request changes by its tokens only: not with
+    /// time, and not by its being admitted or preempted.
+    #[inline]
+    pub(crate) fn depend_on_tokens_only(&self) -> bool {
+        !self.refresh.is_set() && !self.fields.meets(BESIDE_TOKENS)
+    }
+
+    /// Whether ranks of running requests need not be current while no request is
+    /// queued and blocks suffice. Classes and first quanta can be read at any time,
+    /// and keys that are refreshed at intervals must be.
+    #[inline]
+    pub(crate) fn can_be_deferred(&self) -> bool {
+        let fresh = !self.refresh.is_set() || self.refresh.steps == 1;
+        fresh && self.quantum == 0 && !self.conditions.meets(BY_TIME)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(json: &str, caches: bool) -> RankInputs {
+        let rules: RankingRules = serde_json::from_str(json).expect("it is a ranking");
+        RankInputs::new(&rules, caches)
+    }
+
+    #[test]
+    fn what_changes_a_rank_follows_from_the_fields_that_it_reads() {
+        let by_arrival = inputs(r#"{"classes": [{"keys": [{"field": "req.arrival_s"}]}]}"#, true);
+        assert!(by_arrival.read(ReqField::ArrivalS) && !by_arrival.read(ReqField::AgeS));
+        assert!(by_arrival.depend_on_tokens_only() && by_arrival.can_be_deferred());
+        assert!(!by_arrival.change_with_admission());
+        let by_wait = inputs(r#"{"classes": [{"keys": [{"field": "req.waiting_s"}]}]}"#, false);
+        assert!(by_wait.change_with_admission() && !by_wait.depend_on_tokens_only());
+        let by_kv = r#"{"classes": [{"keys": [{"field": "req.kv_tokens"}]}]}"#;
+        assert!(inputs(by_kv, true).change_with_admission() && !inputs(by_kv, false).change_with_admission());
+    }
+
+    #[test]
+    fn a_condition_on_time_must_be_evaluated_on_time() {
+        let key = inputs(r#"{"classes": [{"keys": [{"field": "req.age_s"}]}]}"#, false);
+        assert!(key.can_be_deferred(), "a key is read only when two requests are compared");
+        let old = r#"{"classes": [{"when": {"op": "gt", "args": [{"field": "req.age_s"}, {"const": 5}]}, "keys": []}, {"keys": []}]}"#;
+        assert!(!inputs(old, false).can_be_deferred());
+        let quanta = inputs(r#"{"classes": [{"keys": [{"field": "req.quanta"}]}], "quantum": 100}"#, false);
+        assert!(!quanta.can_be_deferred());
+    }
+}

@@ -1,0 +1,177 @@
+//! The readers of an instance's requests, where a rule or the result asks for them.
+
+mod pacing;
+mod slow_steps;
+mod track;
+
+pub(crate) use track::Track;
+
+use super::request::Slot;
+use super::run::Run;
+use crate::config::Pace;
+use crate::metrics::Columns;
+use crate::time::Ticks;
+use pacing::Pacing;
+
+/// See the module. Without a pace, there are no readers and every call does nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Readers {
+    pacing: Option<Box<Pacing>>,
+    /// Whether a routing rule reads when one reader runs out.
+    reads_slack: bool,
+}
+
+impl Readers {
+    /// No readers. `asks_on_pace`: whether it is asked if all are on pace.
+    pub(crate) fn new(pace: Option<Pace>, asks_on_pace: bool, reads_slack: bool) -> Self {
+        Self { pacing: pace.map(|pace| Box::new(Pacing::new(pace, asks_on_pace))), reads_slack }
+    }
+
+    /// Whether there can be readers.
+    #[inline]
+    pub(crate) fn exist(&self) -> bool {
+        self.pacing.is_some()
+    }
+
+    /// Whether a routing rule reads when one reader runs out.
+    #[inline]
+    pub(crate) fn reads_slack(&self) -> bool {
+        self.reads_slack
+    }
+
+    /// Ticks in which a reader takes a token; 0 without readers.
+    #[inline]
+    pub(crate) fn interval(&self) -> Ticks {
+        self.pacing.as_ref().map_or(0, |pacing| pacing.interval())
+    }
+
+    /// Adds the reader of a request that arrived at `arrival`.
+    #[inline]
+    pub(crate) fn open(&mut self, slot: Slot, arrival: Ticks) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.open(slot, arrival);
+        }
+    }
+
+    /// Adds the reader of a request that was migrated in.
+    pub(crate) fn receive(&mut self, slot: Slot, track: Option<Track>) {
+        if let (Some(pacing), Some(track)) = (&mut self.pacing, track) {
+            pacing.receive(slot, track);
+        }
+    }
+
+    /// Removes a reader, and returns its track.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: Slot) -> Option<Track> {
+        self.pacing.as_mut().map(|pacing| pacing.remove(slot))
+    }
+
+    /// Removes the reader of a finished request, and writes its quality of experience.
+    #[inline]
+    pub(crate) fn close(&mut self, slot: Slot, row: usize, columns: &mut Columns) {
+        let Some(pacing) = &mut self.pacing else { return };
+        let (answering, asked) = pacing.experience(slot);
+        columns.qoe_answering[row] = answering;
+        if let Some(asked) = asked {
+            columns.qoe[row] = asked;
+        }
+        pacing.remove(slot);
+    }
+
+    /// The reasoning of a request ended at `when`.
+    #[inline]
+    pub(crate) fn begin_answer(&mut self, slot: Slot, when: Ticks) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.begin_answer(slot, when);
+        }
+    }
+
+    /// A request outside the decode set yields an answer token.
+    #[inline]
+    pub(crate) fn token(&mut self, slot: Slot, when: Ticks) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.token(slot, when);
+        }
+    }
+
+    /// A member of the decode set yields its first answer token at the set's `step`.
+    #[inline]
+    pub(crate) fn first_in_set(&mut self, slot: Slot, step: u64, when: Ticks) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.first_in_set(slot, step, when);
+        }
+    }
+
+    /// A request joins the decode set, which has taken `step` steps.
+    #[inline]
+    pub(crate) fn join(&mut self, slot: Slot, step: u64) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.join(slot, step);
+        }
+    }
+
+    /// A member leaves the decode set, which has taken `step` steps and then has
+    /// `left` members. If it stays on the instance, its deadline is to be noted.
+    #[inline]
+    pub(crate) fn leave(&mut self, slot: Slot, step: u64, left: u64) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.leave(slot, step);
+            if left == 0 {
+                pacing.clear();
+            }
+        }
+    }
+
+    /// Notes when the reader of a request outside the decode set runs out.
+    #[inline]
+    pub(crate) fn note_deadline(&mut self, slot: Slot) {
+        if let Some(pacing) = &mut self.pacing {
+            pacing.note_deadline(slot);
+        }
+    }
+
+    /// The decode set has taken `steps` steps of a run, which ended at `end`, and
+    /// `after` in all. `late`: members for which the first of them was the first with
+    /// the set.
+    #[inline]
+    pub(crate) fn advance(
+        &mut self,
+        run: &Run,
+        steps: u64,
+        end: Ticks,
+        after: u64,
+        late: impl Iterator<Item = Slot>,
+    ) {
+        let Some(pacing) = &mut self.pacing else { return };
+        pacing.advance(run, steps, end, after);
+        for slot in late {
+            pacing.first_after_joining_late(slot, after - steps + 1, run.start + run.series.first);
+        }
+    }
+
+    /// When a reader runs out of tokens, if it reads or its first token is due; the
+    /// decode set has taken `step` steps.
+    pub(crate) fn deadline(&self, slot: Slot, step: u64) -> Option<i128> {
+        self.pacing.as_ref().and_then(|pacing| pacing.deadline(slot, step))
+    }
+
+    /// Whether every reader has tokens left at `now`. The decode set took its latest
+    /// step, the `step`th, at `ended`.
+    pub(crate) fn all_on_pace(&mut self, now: Ticks, step: u64, ended: Ticks) -> bool {
+        self.pacing.as_mut().is_none_or(|pacing| pacing.all_on_pace(now, step, ended))
+    }
+
+    /// A request outside the decode set, or without tokens yet, whose reader has run
+    /// out.
+    #[inline]
+    pub(crate) fn out_of_tokens(&self, now: Ticks) -> Option<Slot> {
+        self.pacing.as_ref().and_then(|pacing| pacing.out_of_tokens(now))
+    }
+
+    /// Whether no reader runs out in a run whose steps are shorter than the interval:
+    /// each waits at least as long for its first token as for any other.
+    #[inline]
+    pub(crate) fn are_patient(&self) -> bool {
+        self.pacing.as_ref().is_none_or(|pacing| pacing.is_patient())
+    }
+}

@@ -1,0 +1,47 @@
+//! The states of a request on an instance.
+
+/// State of a request on its instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Admitted, with prompt tokens (or recomputed tokens) left to compute.
+    Prefilling,
+    /// Member of the decode set: one token at each step of the set.
+    Decoding,
+    /// Admitted and decoding, but outside the decode set: it does not run at every step.
+    Stalled,
+    /// Queued without KV: new, or preempted by recompute.
+    Preempted,
+    /// Queued with its KV in the CPU's memory.
+    Swapped {
+        /// Whether the request was decoding when it was swapped out.
+        decoding: bool,
+    },
+    /// Queued after a migration: its KV has arrived and is not on the GPU yet.
+    MigratedIn,
+    /// Migrated out; the transfer still reads its blocks.
+    MigratingOut,
+    /// Finished; its blocks are freed once the step that was decided ahead is known.
+    Deferred,
+    /// The slot is free.
+    Vacant,
+}
+
+impl Phase {
+    /// Whether the request is admitted: it has a place in the admission order.
+    #[inline]
+    pub(crate) fn is_admitted(self) -> bool {
+        matches!(self, Self::Prefilling | Self::Decoding | Self::Stalled)
+    }
+
+    /// Whether the request is admitted and past its prefill.
+    #[inline]
+    pub(crate) fn decodes(self) -> bool {
+        matches!(self, Self::Decoding | Self::Stalled)
+    }
+
+    /// Whether the request is swapped out.
+    #[inline]
+    pub(crate) fn is_swapped(self) -> bool {
+        matches!(self, Self::Swapped { .. })
+    }
+}

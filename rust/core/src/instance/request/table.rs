@@ -1,0 +1,210 @@
+//! State of each request of an instance, in slots that are reused.
+//!
+//! Reuse keeps the states in use close together in memory however long the
+//! trace is.
+
+use super::Phase;
+use crate::kv::{BlockTable, ContentOwner};
+use crate::metrics::RequestTotals;
+use crate::time::Ticks;
+
+/// Index of a request's state in [`RequestTable`].
+pub(crate) type Slot = u32;
+
+/// Position in the order of admission; no two admissions share one.
+pub(crate) type AdmissionSeq = u64;
+
+/// State of one request.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestState {
+    /// Row in the trace.
+    pub(crate) request: u32,
+    /// Prompt tokens.
+    pub(crate) prompt: u32,
+    /// Output tokens, all told.
+    pub(crate) output: u32,
+    /// Tokens whose KV exists; stale while the request is in the decode set.
+    pub(crate) computed: u32,
+    /// Output tokens so far; stale while the request is in the decode set.
+    pub(crate) generated: u32,
+    /// Preemptions so far.
+    pub(crate) preemptions: u32,
+    /// Current state.
+    pub(crate) phase: Phase,
+    /// Whether its reasoning has ended.
+    pub(crate) answering: bool,
+    /// Position in the order of admission, of the latest admission.
+    pub(crate) seq: AdmissionSeq,
+    /// Its KV blocks; stale while the request is in the decode set.
+    pub(crate) blocks: BlockTable,
+    /// What the decode set keeps of a member.
+    pub(crate) member: Member,
+    /// Moments and spans of its life.
+    pub(crate) times: Times,
+}
+
+/// What the decode set keeps of a member.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Member {
+    /// Computed tokens less the set's step counter.
+    pub(crate) offset: i64,
+    /// The set's count of gaps when the request joined.
+    pub(crate) joined: u64,
+}
+
+/// Moments and spans of a request's life on its instance.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// When the request was last preempted; `Ticks::MAX` while it is admitted.
+    pub(crate) out_since: Ticks,
+    /// When the request came to the instance; set where requests are not ranked.
+    pub(crate) came_at: Ticks,
+    /// When the request was last admitted.
+    pub(crate) admitted_at: Ticks,
+    /// How long the request was admitted before that.
+    pub(crate) attained: Ticks,
+    /// When its latest token was yielded; stale while the request is in the decode set.
+    pub(crate) last_token: Ticks,
+    /// Its longest gap between two tokens so far.
+    pub(crate) max_gap: Ticks,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self { out_since: Ticks::MAX, came_at: 0, admitted_at: 0, attained: 0, last_token: 0, max_gap: 0 }
+    }
+}
+
+impl RequestState {
+    /// A request that has not run.
+    fn new(request: u32, prompt: u32, output: u32) -> Self {
+        Self {
+            request,
+            prompt,
+            output,
+            computed: 0,
+            generated: 0,
+            preemptions: 0,
+            phase: Phase::Preempted,
+            answering: false,
+            seq: 0,
+            blocks: BlockTable::default(),
+            member: Member::default(),
+            times: Times::default(),
+        }
+    }
+
+    /// Tokens to compute before the next token is yielded.
+    #[inline]
+    pub(crate) fn target(&self) -> u32 {
+        self.prompt + self.generated
+    }
+
+    /// Tokens to compute that have no KV.
+    #[inline]
+    pub(crate) fn lacking(&self) -> u32 {
+        self.target() - self.computed
+    }
+
+    /// Its counts, to write.
+    pub(crate) fn totals(&self) -> RequestTotals {
+        RequestTotals {
+            generated: self.generated,
+            preemptions: self.preemptions,
+            max_gap: self.times.max_gap,
+        }
+    }
+
+    /// Owner of the content of its blocks.
+    #[inline]
+    pub(crate) fn owner(&self) -> ContentOwner {
+        ContentOwner { request: self.request, prompt: self.prompt }
+    }
+}
+
+/// The requests of one instance.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestTable {
+    slots: Vec<RequestState>,
+    vacant: Vec<Slot>,
+}
+
+impl RequestTable {
+    /// Adds a request that has not run and is queued. Returns its slot.
+    pub(crate) fn insert(&mut self, request: u32, prompt: u32, output: u32) -> Slot {
+        let state = RequestState::new(request, prompt, output);
+        if let Some(slot) = self.vacant.pop() {
+            self.slots[slot as usize] = state;
+            return slot;
+        }
+        self.slots.push(state);
+        (self.slots.len() - 1) as Slot
+    }
+
+    /// Frees a slot.
+    pub(crate) fn release(&mut self, slot: Slot) {
+        self.slots[slot as usize].phase = Phase::Vacant;
+        self.vacant.push(slot);
+    }
+
+    /// All requests, in slot order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RequestState> {
+        self.slots.iter().filter(|state| state.phase != Phase::Vacant)
+    }
+
+    /// Whether an entry of the admission order is current: the request is still
+    /// admitted, and was not admitted anew since.
+    #[inline]
+    pub(crate) fn is_current(&self, seq: AdmissionSeq, slot: Slot) -> bool {
+        let state = &self[slot];
+        state.seq == seq && state.phase.is_admitted()
+    }
+}
+
+impl std::ops::Index<Slot> for RequestTable {
+    type Output = RequestState;
+
+    #[inline]
+    fn index(&self, slot: Slot) -> &RequestState {
+        &self.slots[slot as usize]
+    }
+}
+
+impl std::ops::IndexMut<Slot> for RequestTable {
+    #[inline]
+    fn index_mut(&mut self, slot: Slot) -> &mut RequestState {
+        &mut self.slots[slot as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_freed_slot_is_reused_with_fresh_state() {
+        let mut table = RequestTable::default();
+        let (first, second) = (table.insert(7, 10, 5), table.insert(8, 11, 6));
+        table[first].generated = 3;
+        table.release(first);
+        assert_eq!(table.iter().map(|state| state.request).collect::<Vec<_>>(), [8]);
+        let third = table.insert(9, 12, 7);
+        assert_eq!(third, first);
+        assert_eq!((table[third].request, table[third].generated), (9, 0));
+        assert_eq!(table[second].target(), 11);
+    }
+
+    #[test]
+    fn an_entry_is_current_until_the_request_leaves_or_is_admitted_anew() {
+        let mut table = RequestTable::default();
+        let slot = table.insert(0, 1, 1);
+        table[slot].seq = 4;
+        assert!(!table.is_current(4, slot), "it is queued");
+        table[slot].phase = Phase::Prefilling;
+        assert!(table.is_current(4, slot));
+        table[slot].seq = 9;
+        assert!(!table.is_current(4, slot), "it was admitted anew");
+        table.release(slot);
+        assert!(!table.is_current(9, slot));
+    }
+}

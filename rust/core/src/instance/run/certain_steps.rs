@@ -1,0 +1,155 @@
+//! How long a formed step takes, and for how many steps it certainly repeats.
+
+use super::Run;
+use crate::config::Admission;
+use crate::cost::StepShape;
+use crate::error::Error;
+use crate::instance::Instance;
+use crate::instance::ranking::Ranking;
+use crate::instance::scheduler::StepDraft;
+use crate::policy::ReqField;
+use crate::series::Series;
+use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+use crate::trace::Trace;
+
+impl Instance {
+    /// Times the step that was formed, and the steps that it certainly repeats for.
+    /// Returns the run, and the shape of its first step. `decodes`: whether the decode set
+    /// runs.
+    ///
+    /// # Errors
+    ///
+    /// If the first step would end after the clock's range.
+    pub(in crate::instance) fn time_step(
+        &mut self,
+        draft: StepDraft,
+        decodes: bool,
+        trace: &Trace,
+    ) -> Result<(Run, StepShape), Error> {
+        let now = draft.now;
+        let shape = self.batch.shape(decodes, &self.requests);
+        // A batch computes its tokens once, in however many groups of layers.
+        if self.batch.layers().is_last() {
+            self.stats.prefill_tokens += shape.prefill_tokens;
+        }
+        // Tokens of the decode set's members are counted when the run is booked.
+        let members = if decodes { self.batch.decode_set().len() } else { 0 };
+        self.stats.decode_tokens += shape.decode_requests - members;
+        let (series, steps) = if self.settings.leap && !self.batch.runs_chunks() {
+            let most = self.certain_steps(&draft, trace);
+            let timing = self.settings.cost.run(&shape, most);
+            (Series { first: timing.first, slope: timing.slope }, timing.steps)
+        } else {
+            (Series { first: self.settings.cost.step(&shape), slope: 0 }, 1)
+        };
+        if self.log.is_kept() {
+            let record = self.record(draft, decodes);
+            self.log.begin(record);
+        }
+        let extrapolation = self.settings.cost.beyond(&shape);
+        let copying = self.kv.take_copy_ticks(series.first);
+        let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
+        if self.ranking.is_some() && run.steps > 1 {
+            run.steps = run.steps.min(self.steps_before_rank_change(&run));
+        }
+        let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);
+        if ends > u128::from(HORIZON) {
+            run.steps = self.steps_in_time(&run)?;
+        }
+        Ok((run, shape))
+    }
+
+    /// Steps of a run that end within the clock's range.
+    #[cold]
+    fn steps_in_time(&self, run: &Run) -> Result<u64, Error> {
+        let steps = run.steps_ended(HORIZON);
+        if steps == 0 {
+            let seconds = run.start / TICKS_PER_SECOND;
+            return Err(Error::ClockOverflow { seconds, instance: self.settings.index as usize });
+        }
+        Ok(steps)
+    }
+
+    /// Steps of the decode set until a member finishes, or a rule is asked about one.
+    #[inline]
+    pub(super) fn steps_to_event(&self) -> u64 {
+        let set = self.batch.decode_set();
+        let most = set.steps_to_completion();
+        if self.outbox.reports().answering { most.min(set.steps_to_reasoning_end()) } else { most }
+    }
+
+    /// For how many steps the decode-only step that was formed repeats if no request
+    /// arrives: until an event, until blocks run out, or until the next step if that may
+    /// admit what a preemption kept out of this one. A request that does not fit now fits
+    /// no later in the run, as its blocks only become fewer.
+    fn certain_steps(&mut self, draft: &StepDraft, trace: &Trace) -> u64 {
+        // A request admitted in this step, whose rank its admission changed, is not
+        // displaced in the same step, but may be in the next.
+        let joined_late = !self.batch.decode_set().late_joiners().is_empty();
+        let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
+        let spared = joined_late && self.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
+        let rules = &self.settings.scheduler;
+        let seats = rules.max_num_seqs.min(rules.max_num_batched_tokens);
+        let spare = u64::from(rules.spare_block);
+        if joined_late && self.batch.decode_set().len() > seats {
+            return 1;
+        }
+        if !self.batch.outside().is_empty()
+            || self.queues.waiting().is_sorted_anew()
+            || ((draft.has_preempted() || spared) && self.may_admit_later(draft, trace))
+        {
+            return 1;
+        }
+        let set = self.batch.decode_set();
+        match self.kv.free().checked_sub(spare) {
+            Some(free) => set.steps_covered(free + set.blocks_for_next(), self.steps_to_event()),
+            None => 1,
+        }
+    }
+
+    /// For how many of a run's steps no rank changes that could change a decision.
+    #[inline]
+    pub(in crate::instance) fn steps_before_rank_change(&self, run: &Run) -> u64 {
+        let steady = self.ranking.as_deref().is_none_or(|ranking| {
+            ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
+        });
+        if steady && self.queued() == 0 { u64::MAX } else { self.steps_to_rank_change(run) }
+    }
+
+    /// Ends the run in progress before the rank of a request changes that arrived at `now`.
+    /// Returns when the run now ends, if that changed.
+    pub(in crate::instance) fn truncate_by_rank(&mut self, now: Ticks) -> Option<Ticks> {
+        if !self.ranking.as_deref().is_some_and(Ranking::may_drift) {
+            return None;
+        }
+        let run = *self.run.current().filter(|run| run.steps > 1)?;
+        self.run.truncate_to(self.steps_to_rank_change(&run), now)
+    }
+
+    #[inline(never)]
+    fn steps_to_rank_change(&self, run: &Run) -> u64 {
+        let Some(ranking) = &self.ranking else { return u64::MAX };
+        if ranking.inputs().read(ReqField::SlackS) {
+            // No run knows when a reader runs out.
+            return 1;
+        }
+        let (reached, taken) = (self.batch.decode_set().step(), self.stats.steps);
+        let mut most = ranking.steps_to_refresh(taken);
+        let next = ranking.next_time();
+        if next != Ticks::MAX {
+            most = most.min(run.steps_to_reach(next));
+        }
+        if ranking.waiting() > 0 {
+            most = most.min(ranking.next_idle().saturating_sub(taken).max(1));
+            match self.settings.scheduler.admission {
+                // Ranks of running requests decide nothing before blocks run out.
+                Admission::Wait => {}
+                Admission::Displace { when: Some(_), .. } => return 1,
+                Admission::Displace { when: None, .. } => {
+                    most = most.min(ranking.next_step().saturating_sub(reached).max(1));
+                }
+            }
+        }
+        most
+    }
+}

@@ -1,0 +1,149 @@
+//! Runs that are known without forming a step stage by stage.
+//!
+//! A step that ends prompts is mostly followed by a run of the decode set with the
+//! requests that joined it. If no request is queued, that run is known when the step
+//! starts. It is planned then, and to the engine both are one. Once the step has ended,
+//! it is booked before the instance is read or given a request. An event before that
+//! cancels the plan.
+
+use super::Run;
+use crate::cost::StepShape;
+use crate::instance::batch::Chunk;
+use crate::instance::{Instance, Recorder};
+use crate::series::Series;
+use crate::time::{HORIZON, Ticks};
+use crate::trace::Trace;
+
+impl Instance {
+    /// Starts a run of the decode set if no request is queued and none runs outside it:
+    /// the same run that its stages would form. Returns when it ends.
+    pub(in crate::instance) fn start_decode_run(&mut self, now: Ticks, trace: &Trace) -> Option<Ticks> {
+        // Copies of an earlier attempt are charged to the step that is formed.
+        if self.queues.has_migrated_in() || self.kv.cpu().copied() != (0, 0) {
+            return None;
+        }
+        let (mut run, shape) = self.plan(now, false, trace)?;
+        run.begun = true;
+        if let Some(ranking) = &mut self.ranking {
+            ranking.begin_round(false);
+            run.steps = run.steps.min(self.steps_before_rank_change(&run));
+        }
+        self.stats.peak_running = self.stats.peak_running.max(self.batch.decode_set().len());
+        self.allocate_next_step();
+        let end = run.end();
+        self.run.start(run, shape);
+        Some(end)
+    }
+
+    /// The run after the step that starts, if it is known, and the shape of its first step.
+    pub(in crate::instance) fn plan_after(&self, head: &Run, trace: &Trace) -> Option<(Run, StepShape)> {
+        let known = self.ranking.as_deref().is_none_or(|ranking| {
+            ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
+        });
+        if self.queued() > 0 || !known {
+            return None;
+        }
+        self.plan(head.end(), head.decodes, trace)
+    }
+
+    /// The run that begins at `start` while no request is queued, if it is known: every
+    /// chunk ends its prompt before, no request finishes with it, and no rule is asked.
+    /// `ran`: whether the decode set takes a step before.
+    fn plan(&self, start: Ticks, ran: bool, trace: &Trace) -> Option<(Run, StepShape)> {
+        let (chunks, set) = (self.batch.chunks(), self.batch.decode_set());
+        if !self.settings.plans || chunks.len() != self.batch.outside().len() {
+            return None;
+        }
+        let taken = u64::from(ran && set.len() > 0);
+        let mut most = u64::MAX;
+        if set.len() > 0 {
+            most = self.steps_to_event().checked_sub(taken)?;
+        }
+        for chunk in chunks {
+            most = most.min(self.steps_after(chunk, trace)?);
+        }
+        let joining = chunks.len() as u64;
+        let all = set.len() + joining;
+        let rules = &self.settings.scheduler;
+        if most == 0 || all == 0 || all > rules.max_num_seqs || all > rules.max_num_batched_tokens {
+            return None;
+        }
+        let shape = self.batch.planned_shape(ran, &self.requests);
+        let timing = self.settings.cost.run(&shape, most);
+        let steps = self.steps_with_blocks(timing.steps, joining, taken)?;
+        let series = Series { first: timing.first, slope: timing.slope };
+        let extrapolation = self.settings.cost.beyond(&shape);
+        let run = Run { start, copying: 0, series, steps, begun: false, extrapolation, decodes: true };
+        let ends = u128::from(start) + series.total(steps);
+        (ends <= u128::from(HORIZON)).then_some((run, shape))
+    }
+
+    /// Steps that the request of a chunk takes in the decode set before an event of its
+    /// own; `None` if it does not join the set, or a rule is asked first.
+    fn steps_after(&self, chunk: &Chunk, trace: &Trace) -> Option<u64> {
+        let state = &self.requests[chunk.slot];
+        let generated = state.generated + 1;
+        let reports = self.outbox.reports();
+        let asks = reports.prefilled && generated == 1;
+        if state.computed + chunk.tokens < state.target() || generated >= state.output || asks {
+            return None;
+        }
+        let mut most = u64::from(state.output - generated);
+        if reports.answering
+            && let Some(reasoning) =
+                trace.reasoning(state.request as usize).filter(|reasoning| *reasoning >= generated)
+        {
+            most = most.min(u64::from(reasoning - generated));
+        }
+        Some(most)
+    }
+
+    /// For how many steps, up to `most`, blocks surely suffice for the decode set, after
+    /// `taken` steps whose blocks it has, and for `joining` more requests. Mostly that is
+    /// as long as they suffice.
+    fn steps_with_blocks(&self, most: u64, joining: u64, taken: u64) -> Option<u64> {
+        let set = self.batch.decode_set();
+        let spare = u64::from(self.settings.scheduler.spare_block);
+        let free = self.kv.free().checked_sub(spare)?;
+        let block = u64::from(self.settings.block_tokens);
+        // Mostly the blocks suffice even if every request needs the most it can.
+        if (most / block + 2).saturating_mul(set.len() + joining) <= free {
+            return Some(most);
+        }
+        let rest = free.checked_sub(joining.saturating_mul(most / block + 1))?;
+        let held = if taken > 0 { set.blocks_for_next() } else { 0 };
+        let steps = if set.len() > 0 {
+            set.steps_covered(rest + held, most + taken).checked_sub(taken)?
+        } else {
+            most
+        };
+        (steps > 0).then_some(steps)
+    }
+
+    /// Books the step in progress if it has ended by `now`, so that the run planned to
+    /// follow it has begun.
+    #[inline]
+    pub(in crate::instance) fn apply_head(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
+        if self.run.is_past_head(now) {
+            self.apply_planned_head(trace, recorder);
+        }
+    }
+
+    /// Books the step in progress, and starts the run planned to follow it.
+    #[inline(never)]
+    pub(in crate::instance) fn apply_planned_head(&mut self, trace: &Trace, recorder: &mut Recorder) {
+        let Some((head, next, shape)) = self.run.take_planned() else { return };
+        self.batch.end_step();
+        self.apply(&head, 1, trace, recorder);
+        self.finish_chunks(head.start, next.start, trace, recorder);
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
+        debug_assert_eq!(
+            shape,
+            self.batch.shape(true, &self.requests),
+            "Invariant: a run is what it was planned to be"
+        );
+        self.run.start(next, shape);
+    }
+}

@@ -1,0 +1,339 @@
+//! Which run an instance is in, and which is planned to follow it.
+
+use std::cell::Cell;
+
+use super::Run;
+use crate::cost::StepShape;
+use crate::time::Ticks;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct RunState {
+    state: State,
+    /// The shape of the first step in progress.
+    shape: StepShape,
+    /// The latest answer of [`Self::ended`], by its arguments: rules ask several
+    /// times at one moment.
+    ended: Cell<LatestEnded>,
+    /// Since when requests are admitted and no step can be formed.
+    standstill: Option<Ticks>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+enum State {
+    /// No step is in progress.
+    #[default]
+    Idle,
+    Running(Run),
+    /// One step is in progress, and the run that follows it is known.
+    Planned {
+        head: Run,
+        run: Run,
+        shape: StepShape,
+    },
+}
+
+/// Steps of a run, by its start and length, that have ended at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct LatestEnded {
+    now: Ticks,
+    start: Ticks,
+    steps: u64,
+    ended: u64,
+}
+
+impl RunState {
+    /// Whether no step is in progress.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle)
+    }
+
+    /// The run in progress; of a planned pair, the step before the planned run.
+    #[inline]
+    pub(crate) fn current(&self) -> Option<&Run> {
+        match &self.state {
+            State::Idle => None,
+            State::Running(run) | State::Planned { head: run, .. } => Some(run),
+        }
+    }
+
+    /// The run planned to follow the step in progress.
+    #[inline]
+    pub(crate) fn planned(&self) -> Option<&Run> {
+        match &self.state {
+            State::Planned { run, .. } => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The shape of the first step in progress.
+    #[inline]
+    pub(crate) fn shape(&self) -> &StepShape {
+        &self.shape
+    }
+
+    /// Starts a run, the first step of which has `shape`.
+    pub(crate) fn start(&mut self, run: Run, shape: StepShape) {
+        debug_assert!(self.is_idle(), "Invariant: one run at a time");
+        (self.state, self.shape) = (State::Running(run), shape);
+    }
+
+    /// Plans the run that follows the single step in progress. Returns when it ends.
+    pub(crate) fn plan(&mut self, run: Run, shape: StepShape) -> Ticks {
+        if let State::Running(head) = self.state {
+            self.state = State::Planned { head, run, shape };
+        }
+        run.end()
+    }
+
+    /// Ends the run in progress, and returns it. No run may be planned.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Run> {
+        let run = self.current().copied();
+        self.state = State::Idle;
+        run
+    }
+
+    /// Ends the run in progress if `ends` says so, and returns it.
+    #[inline]
+    pub(crate) fn take_if(&mut self, ends: impl FnOnce(&Run) -> bool) -> Option<Run> {
+        if self.current().is_some_and(ends) { self.take() } else { None }
+    }
+
+    /// Ends the step in progress if a run is planned to follow it. Returns both, and the
+    /// shape of the run's first step; the shape of the step stays at hand.
+    pub(crate) fn take_planned(&mut self) -> Option<(Run, Run, StepShape)> {
+        let State::Planned { head, run, shape } = self.state else { return None };
+        self.state = State::Idle;
+        Some((head, run, shape))
+    }
+
+    /// Puts back what is left of a run whose first `ended` steps are booked.
+    pub(crate) fn resume(&mut self, run: Run, ended: u64) {
+        debug_assert!(self.is_idle(), "Invariant: one run at a time");
+        self.shape.decode_kv += ended * self.shape.decode_requests;
+        if self.shape.decode_max_kv > 0 {
+            self.shape.decode_max_kv += ended;
+        }
+        self.state = State::Running(run);
+    }
+
+    /// Marks the first step of the run as begun, if it started before `now`. Returns
+    /// whether it was not before.
+    pub(crate) fn begin_before(&mut self, now: Ticks) -> bool {
+        match &mut self.state {
+            State::Running(run) if !run.begun && run.start < now => {
+                run.begun = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the step in progress has ended by `now`, so that the planned run has
+    /// begun.
+    #[inline]
+    pub(crate) fn is_past_head(&self, now: Ticks) -> bool {
+        self.planned().is_some_and(|run| run.start <= now)
+    }
+
+    /// Steps of the run in progress that have ended by `now`, where it has several
+    /// and the decode set runs.
+    #[inline]
+    pub(crate) fn ended(&self, now: Ticks) -> u64 {
+        match self.current() {
+            Some(run) if run.decodes && run.steps > 1 => {
+                let latest = self.ended.get();
+                if (latest.now, latest.start, latest.steps) == (now, run.start, run.steps) {
+                    return latest.ended;
+                }
+                let ended = run.steps_ended(now);
+                self.ended.set(LatestEnded { now, start: run.start, steps: run.steps, ended });
+                ended
+            }
+            _ => 0,
+        }
+    }
+
+    /// Tokens that the steps which ended by `now` have added since the step or run in
+    /// progress began: one for each of `members` and step, `head` by the chunks of
+    /// the step in progress once it has ended, and one for each of the `joining`
+    /// requests in each step after it.
+    #[inline]
+    pub(crate) fn growth(&self, now: Ticks, members: u64, head: u64, joining: u64) -> u64 {
+        let State::Planned { head: step, run, .. } = &self.state else { return self.ended(now) * members };
+        if run.start > now {
+            return self.ended(now) * members;
+        }
+        let decoded = if step.decodes { members } else { 0 };
+        decoded + head + run.steps_ended(now) * (members + joining)
+    }
+
+    /// Notes that requests are admitted and no step can be formed.
+    pub(crate) fn stand_still(&mut self, now: Ticks) {
+        self.standstill = Some(now);
+    }
+
+    /// Whether requests are admitted and no step could be formed.
+    pub(crate) fn stands_still(&self) -> bool {
+        self.standstill.is_some()
+    }
+
+    /// Ends the time in which no step could be formed. Returns when it began.
+    #[inline]
+    pub(crate) fn take_standstill(&mut self) -> Option<Ticks> {
+        self.standstill.take()
+    }
+
+    /// Whether a step of the decode set is in progress at `now`, as far as its steps
+    /// are booked.
+    #[inline]
+    pub(crate) fn is_in_step(&self, now: Ticks) -> bool {
+        self.current().is_some_and(|run| run.decodes && (run.begun || run.start < now))
+    }
+
+    /// Whether the step or run in progress ends before the decode set, which has
+    /// taken `taken` steps, has taken `step`.
+    #[inline]
+    pub(crate) fn ends_before(&self, step: u64, taken: u64) -> bool {
+        self.current().is_none_or(|run| !run.decodes || step >= taken + run.steps)
+    }
+
+    /// Tokens that the step in progress computes.
+    pub(crate) fn step_tokens(&self) -> Option<u64> {
+        self.current().map(|_| self.shape.decode_requests + self.shape.prefill_tokens)
+    }
+
+    /// Ticks that the step in progress takes.
+    pub(crate) fn step_ticks(&self) -> Option<Ticks> {
+        self.current().map(|run| run.copying + run.series.first)
+    }
+
+    /// Has the step in progress take `ticks`. Returns when it ends.
+    pub(crate) fn stretch(&mut self, ticks: Ticks) -> Option<Ticks> {
+        let State::Running(run) = &mut self.state else { return None };
+        debug_assert_eq!(run.steps, 1, "Invariant: steps in lockstep are single");
+        (run.copying, run.series.first) = (0, ticks);
+        Some(run.start.saturating_add(ticks))
+    }
+
+    /// Truncates the run in progress after the step that runs at `now`; a step that
+    /// ends at `now` is the last. Cancels the planned run. Returns when the run now
+    /// ends, if that changed.
+    pub(crate) fn truncate(&mut self, now: Ticks) -> Option<Ticks> {
+        match &mut self.state {
+            State::Idle => None,
+            State::Planned { head, run, .. } => {
+                debug_assert!(now < run.start, "Invariant: a step that has ended is booked");
+                let (head, start) = (*head, run.start);
+                self.state = State::Running(head);
+                Some(start)
+            }
+            State::Running(run) if !run.begun && run.start == now => {
+                run.steps = 0;
+                Some(now)
+            }
+            State::Running(run) => {
+                let steps = run.steps_to_reach(now);
+                shorten(run, steps)
+            }
+        }
+    }
+
+    /// Truncates the run in progress one step later than [`Self::truncate`] does: the
+    /// step after the one that runs at `now` is decided already.
+    pub(crate) fn truncate_after_next(&mut self, now: Ticks) -> Option<Ticks> {
+        match &mut self.state {
+            State::Running(run) if run.begun || run.start != now => {
+                let steps = run.steps_to_reach(now) + 1;
+                shorten(run, steps)
+            }
+            _ => self.truncate(now),
+        }
+    }
+
+    /// Truncates the run in progress to `most` steps, and not before the step that
+    /// runs at `now`. Returns when the run now ends, if that changed.
+    pub(crate) fn truncate_to(&mut self, most: u64, now: Ticks) -> Option<Ticks> {
+        let State::Running(run) = &mut self.state else { return None };
+        let steps = most.max(run.steps_to_reach(now));
+        shorten(run, steps)
+    }
+}
+
+/// Shortens a run to `steps` steps. Returns when it now ends, if it was longer.
+fn shorten(run: &mut Run, steps: u64) -> Option<Ticks> {
+    if steps >= run.steps {
+        return None;
+    }
+    run.steps = steps;
+    Some(run.end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::Extrapolation;
+    use crate::series::Series;
+
+    fn run(start: Ticks, steps: u64) -> Run {
+        let series = Series { first: 10, slope: 0 };
+        let extrapolation = Extrapolation::default();
+        Run { start, copying: 0, series, steps, begun: true, extrapolation, decodes: true }
+    }
+
+    #[test]
+    fn a_run_is_truncated_at_the_end_of_its_step() {
+        let mut state = RunState::default();
+        state.start(run(100, 5), StepShape::default());
+        assert_eq!(state.truncate(150), None, "its last step ends then");
+        assert_eq!(state.truncate(121), Some(130));
+        assert_eq!(state.truncate(130), None);
+        assert_eq!(state.truncate(120), Some(120), "a step that ends then is the last");
+        assert_eq!(state.take().map(|run| run.steps), Some(2));
+        assert!(state.is_idle() && state.truncate(125).is_none());
+    }
+
+    #[test]
+    fn a_run_decided_ahead_is_truncated_a_step_later() {
+        let mut state = RunState::default();
+        state.start(run(100, 5), StepShape::default());
+        assert_eq!(state.truncate_after_next(121), Some(140));
+    }
+
+    #[test]
+    fn truncating_cancels_the_planned_run() {
+        let mut state = RunState::default();
+        state.start(run(100, 1), StepShape::default());
+        assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);
+        assert!(!state.is_past_head(109) && state.is_past_head(110));
+        assert_eq!(state.truncate(105), Some(110));
+        assert!(state.planned().is_none() && state.current().is_some_and(|run| run.start == 100));
+    }
+
+    #[test]
+    fn the_planned_run_follows_the_step_in_progress() {
+        let mut state = RunState::default();
+        state.start(run(100, 1), StepShape::default());
+        let shape = StepShape { decode_requests: 3, ..StepShape::default() };
+        state.plan(run(110, 4), shape);
+        assert_eq!(state.growth(109, 2, 5, 1), 0);
+        assert_eq!(state.growth(130, 2, 5, 1), 2 + 5 + 2 * 3);
+        let (head, run, shape) = state.take_planned().expect("a run is planned");
+        assert_eq!(state.shape().decode_requests, 0, "it is the step's");
+        state.start(run, shape);
+        assert_eq!((head.start, state.shape().decode_requests, state.ended(130)), (100, 3, 2));
+    }
+
+    #[test]
+    fn what_is_left_of_a_run_has_the_shape_of_its_first_step() {
+        let mut state = RunState::default();
+        let shape =
+            StepShape { decode_requests: 3, decode_kv: 30, decode_max_kv: 12, ..StepShape::default() };
+        state.start(run(100, 5), shape);
+        let run = state.take_if(|run| run.steps > 2).expect("it has five steps");
+        state.resume(run, 2);
+        assert_eq!((state.shape().decode_kv, state.shape().decode_max_kv), (36, 14));
+    }
+}

@@ -1,0 +1,380 @@
+//! Admitting queued requests, in the queue's order or by rank.
+
+use super::StepDraft;
+use crate::config::{Admission, Allocation, Gather, QueueOrder};
+use crate::instance::ranking::List;
+use crate::instance::request::{Phase, Slot};
+use crate::instance::{Instance, Part, Recorder};
+use crate::kv::{Block, ContentOwner};
+use crate::trace::Trace;
+
+/// The request that is admitted next, if it fits.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// Row in the trace.
+    request: u32,
+    /// Its slot; `None` if it is new and not ranked.
+    slot: Option<Slot>,
+    phase: Phase,
+    prompt: u32,
+    /// Tokens to compute before its next token is yielded.
+    target: u32,
+    /// Tokens whose KV exists.
+    computed: u32,
+    /// Blocks of that KV, off the GPU.
+    blocks: u64,
+}
+
+impl Candidate {
+    /// Tokens that it lacks.
+    fn lacking(&self) -> u64 {
+        u64::from(self.target - self.computed)
+    }
+}
+
+/// What an admission takes.
+#[derive(Debug, Clone, Copy)]
+struct AdmissionOffer {
+    /// Tokens computed in this step.
+    tokens: u64,
+    /// Blocks that must be free.
+    blocks: u64,
+    /// Whether the budget suffices: for all tokens that are wanted, or for some if the
+    /// prompt may be cut.
+    affordable: bool,
+    part: Part,
+}
+
+impl Instance {
+    /// Whether enough requests have gathered to start a batch. If not, the step is formed
+    /// again when the first has waited long enough.
+    #[inline(never)]
+    pub(super) fn has_gathered(&self, gather: Gather, draft: &mut StepDraft, trace: &Trace) -> bool {
+        if self.admitted() > 0 {
+            return false;
+        }
+        let Some(first) = self.queues.waiting().front() else { return false };
+        let deadline = trace.arrival[first.request as usize].saturating_add(gather.wait);
+        if self.queues.waiting().len() >= gather.size || deadline <= draft.now || first.slot.is_some() {
+            return true;
+        }
+        draft.retry_at = Some(deadline);
+        false
+    }
+
+    /// Admits queued requests until one does not fit. `chunked`: a prompt may be cut to
+    /// the tokens that are left.
+    pub(super) fn admit(
+        &mut self,
+        chunked: bool,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        self.sort_by_cached_prefix(trace);
+        while draft.tokens_left > 0 {
+            let Some(candidate) = self.next_candidate(draft, trace) else { break };
+            if !chunked && candidate.lacking() > self.settings.scheduler.max_num_batched_tokens {
+                self.drop_candidate(candidate, draft, trace, recorder);
+                continue;
+            }
+            let mut hits = std::mem::take(&mut self.scratch.hits);
+            let offer = self.admission_offer(candidate, chunked, draft, &mut hits);
+            let fits = offer.affordable && self.has_room(candidate, &offer, &hits, draft, trace);
+            if fits {
+                let slot = self.take_candidate(candidate, trace);
+                let first = self.book_admission(slot, draft.now, trace, recorder);
+                if candidate.phase == Phase::Preempted {
+                    self.admit_prompt(slot, &offer, &hits, draft);
+                    if first && self.kv.gpu().caches() {
+                        recorder.columns.cached[candidate.request as usize] = self.requests[slot].computed;
+                    }
+                } else {
+                    self.admit_with_kv(slot, &offer, draft, trace);
+                }
+                self.admit_in_ranking(slot, draft, trace);
+            }
+            self.scratch.hits = hits;
+            if !fits {
+                break;
+            }
+        }
+    }
+
+    /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
+    /// in that order.
+    fn sort_by_cached_prefix(&mut self, trace: &Trace) {
+        let QueueOrder::LongestPrefix { most } = self.settings.scheduler.order else { return };
+        let gpu = self.kv.gpu();
+        self.queues.waiting_mut().sort_by_key(most, |queued| {
+            let prompt = trace.prompt_tokens[queued.request as usize];
+            u32::MAX - gpu.matched(ContentOwner { request: queued.request, prompt }, prompt)
+        });
+    }
+
+    /// The request to admit next. In the queue's order there is none without a free seat;
+    /// a ranked request may displace another, and is not admitted in the step that
+    /// preempted it.
+    #[inline]
+    fn next_candidate(&self, draft: &StepDraft, trace: &Trace) -> Option<Candidate> {
+        match &self.ranking {
+            Some(ranking) => {
+                let slot = ranking.best_waiting().filter(|&slot| !ranking.moved_in_round(slot))?;
+                Some(self.candidate_in(slot))
+            }
+            None if self.seats_taken(draft) >= self.settings.scheduler.max_num_seqs => None,
+            None => self.first_queued(trace),
+        }
+    }
+
+    /// The first request in the queue's order.
+    #[inline]
+    fn first_queued(&self, trace: &Trace) -> Option<Candidate> {
+        let queued = self.queues.waiting().front()?;
+        if let Some(slot) = queued.slot {
+            return Some(self.candidate_in(slot));
+        }
+        let prompt = trace.prompt_tokens[queued.request as usize];
+        Some(Candidate {
+            request: queued.request,
+            slot: None,
+            phase: Phase::Preempted,
+            prompt,
+            target: prompt,
+            computed: 0,
+            blocks: 0,
+        })
+    }
+
+    fn candidate_in(&self, slot: Slot) -> Candidate {
+        let state = &self.requests[slot];
+        Candidate {
+            request: state.request,
+            slot: Some(slot),
+            phase: state.phase,
+            prompt: state.prompt,
+            target: state.target(),
+            computed: state.computed,
+            blocks: state.blocks.count(),
+        }
+    }
+
+    /// What the admission of a request takes. `hits`: becomes the blocks that the prefix
+    /// cache has of it.
+    fn admission_offer(
+        &self,
+        candidate: Candidate,
+        chunked: bool,
+        draft: &StepDraft,
+        hits: &mut Vec<Block>,
+    ) -> AdmissionOffer {
+        hits.clear();
+        let Candidate { request, prompt, target, computed, .. } = candidate;
+        let limit = if chunked { draft.chunk_limit } else { u64::MAX };
+        // A ranked request resumes only if the spare block is free, too.
+        let spare = u64::from(self.settings.scheduler.spare_block && self.ranking.is_some());
+        let resume = |tokens: u64, next: u32, part: Part| {
+            let blocks = self.settings.blocks_for(computed + next).max(candidate.blocks);
+            let reserved = self.settings.watermark(self.admitted()) + spare;
+            AdmissionOffer {
+                tokens,
+                blocks: blocks + reserved,
+                affordable: tokens <= draft.tokens_left,
+                part,
+            }
+        };
+        match candidate.phase {
+            Phase::MigratedIn => resume(candidate.lacking(), 1, Part::MigratedIn),
+            Phase::Swapped { decoding: true } => resume(candidate.lacking(), 1, Part::SwappedInDecode),
+            Phase::Swapped { decoding: false } => {
+                let wanted = candidate.lacking().min(limit);
+                let tokens = if chunked { wanted.min(draft.tokens_left) } else { wanted };
+                resume(tokens, tokens as u32, Part::SwappedInChunk)
+            }
+            _ => {
+                self.kv.find(ContentOwner { request, prompt }, target, hits);
+                let hit = hits.len() as u32 * self.settings.block_tokens;
+                let wanted = u64::from(target - hit).min(limit);
+                let tokens = wanted.min(draft.tokens_left);
+                let blocks = self.prompt_blocks(target, hit, tokens as u32, self.kv.gpu().unheld(hits));
+                AdmissionOffer {
+                    tokens,
+                    blocks,
+                    affordable: chunked || tokens == wanted,
+                    part: Part::Admitted,
+                }
+            }
+        }
+    }
+
+    /// Blocks that must be free to admit a prompt: of `target` tokens, of which `hit` are
+    /// cached and `tokens` computed in this step. `unheld`: cached blocks that no request
+    /// holds.
+    fn prompt_blocks(&self, target: u32, hit: u32, tokens: u32, unheld: u64) -> u64 {
+        let reserved = match self.settings.scheduler.allocation {
+            Allocation::Chunk => hit + tokens,
+            Allocation::ChunkIfAllFits | Allocation::Sequence => target,
+        };
+        let blocks = self.settings.blocks_for(reserved) - self.settings.blocks_for(hit);
+        blocks + unheld + self.settings.watermark(self.admitted())
+    }
+
+    /// Whether a seat and the blocks for a request are free, or can be made free by
+    /// displacing others.
+    fn has_room(
+        &mut self,
+        candidate: Candidate,
+        offer: &AdmissionOffer,
+        hits: &[Block],
+        draft: &mut StepDraft,
+        trace: &Trace,
+    ) -> bool {
+        let seated = self.seats_taken(draft) < self.settings.scheduler.max_num_seqs;
+        if seated && offer.blocks <= self.kv.free() {
+            return true;
+        }
+        candidate.slot.is_some_and(|slot| self.displace_for(slot, offer.blocks, hits, draft, trace))
+    }
+
+    /// Takes a request out of its queue. Returns its slot.
+    fn take_candidate(&mut self, candidate: Candidate, trace: &Trace) -> Slot {
+        if self.ranking.is_none() {
+            self.queues.waiting_mut().pop();
+        }
+        match candidate.slot {
+            Some(slot) => slot,
+            None => self.add_request(candidate.request, trace),
+        }
+    }
+
+    /// Adds a request that has not run.
+    pub(in crate::instance) fn add_request(&mut self, request: u32, trace: &Trace) -> Slot {
+        let row = request as usize;
+        let arrival = trace.arrival[row];
+        let slot = self.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
+        self.requests[slot].times.came_at = arrival;
+        self.readers.open(slot, arrival);
+        slot
+    }
+
+    /// Admits a request without KV, with the blocks that the prefix cache has of it.
+    fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block], draft: &mut StepDraft) {
+        let state = &mut self.requests[slot];
+        let hit = hits.len() as u32 * self.settings.block_tokens;
+        self.kv.count_lookup(state.target(), hit);
+        self.kv.adopt(hits, &mut state.blocks);
+        (state.computed, state.phase) = (hit, Phase::Prefilling);
+        self.batch.admit(slot, &mut self.requests);
+        self.schedule_chunk(slot, offer.tokens as u32, offer.part, draft);
+    }
+
+    /// Admits a request whose KV was swapped out, or migrated in.
+    #[inline(never)]
+    fn admit_with_kv(&mut self, slot: Slot, offer: &AdmissionOffer, draft: &mut StepDraft, trace: &Trace) {
+        let tokens = offer.tokens as u32;
+        let state = &mut self.requests[slot];
+        let (phase, computed) = (state.phase, state.computed);
+        let blocks = self.settings.blocks_for(computed + tokens).max(state.blocks.count());
+        if phase.is_swapped() {
+            self.kv.swap_in(computed, blocks, &mut state.blocks);
+            self.queues.pop_ranked_swapped();
+        } else {
+            self.kv.load(computed, blocks, &mut state.blocks);
+        }
+        if offer.part == Part::SwappedInChunk {
+            self.requests[slot].phase = Phase::Prefilling;
+            self.batch.admit(slot, &mut self.requests);
+            self.schedule_chunk(slot, tokens, offer.part, draft);
+        } else {
+            self.resume_decode(slot, tokens, offer.part, draft, trace);
+        }
+    }
+
+    /// Resumes a decode whose KV is on the GPU: in the decode set, if that runs in this
+    /// step and has its tokens; else by itself.
+    #[inline(never)]
+    fn resume_decode(&mut self, slot: Slot, tokens: u32, part: Part, draft: &mut StepDraft, trace: &Trace) {
+        let joins = tokens == 1 && draft.decoded && draft.charged && !self.settings.scheduler.decodes_first;
+        if !joins {
+            self.requests[slot].phase = Phase::Stalled;
+            self.batch.admit(slot, &mut self.requests);
+            self.schedule_chunk(slot, tokens, part, draft);
+            return;
+        }
+        let reasoning = trace.reasoning(self.requests[slot].request as usize);
+        self.batch.admit_late(slot, part, reasoning, &mut self.requests);
+        let state = &mut self.requests[slot];
+        self.kv.register(state.owner(), state.computed + 1, &mut state.blocks);
+        draft.tokens_left -= 1;
+    }
+
+    /// Moves an admitted request to the running list of the ranking. Its rank sees the
+    /// blocks that it now holds.
+    fn admit_in_ranking(&mut self, slot: Slot, draft: &StepDraft, trace: &Trace) {
+        if self.ranking.is_none() {
+            return;
+        }
+        self.move_in_ranking(slot, List::Running, draft.now, trace);
+        let step = self.batch.decode_set().step();
+        let decodes = self.requests[slot].phase == Phase::Decoding;
+        let Some(ranking) =
+            self.ranking.as_mut().filter(|ranking| decodes && !ranking.inputs().change_with_admission())
+        else {
+            return;
+        };
+        if !ranking.resume(slot, step) {
+            self.evaluate_rank(slot, draft.now, true, trace);
+        }
+    }
+
+    /// Drops a preempted request that has grown past the budget of a step where prompts
+    /// are not cut: no step could ever admit it. (vLLM 0.6.1 ignores such a request, too.)
+    #[inline(never)]
+    fn drop_candidate(
+        &mut self,
+        candidate: Candidate,
+        draft: &StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        if self.ranking.is_none() {
+            self.queues.waiting_mut().pop();
+        }
+        let Some(slot) = candidate.slot else { return };
+        self.move_in_ranking(slot, List::Gone, draft.now, trace);
+        self.drop_request(slot, trace, recorder);
+    }
+
+    /// Whether a stage that was left out because of a preemption in this step could admit
+    /// a request at a coming step, before any request leaves.
+    #[inline(never)]
+    pub(in crate::instance) fn may_admit_later(&mut self, draft: &StepDraft, trace: &Trace) -> bool {
+        if self.seats_taken(draft) >= self.settings.scheduler.max_num_seqs && self.ranking.is_none() {
+            return false;
+        }
+        // The answer is exact only where it is often asked for: without a prefix cache, for
+        // the first request of the queue.
+        if !self.queues.swapped().is_empty() || self.kv.gpu().caches() {
+            return true;
+        }
+        let displaces = matches!(self.settings.scheduler.admission, Admission::Displace { .. });
+        let candidate = match &mut self.ranking {
+            None => self.first_queued(trace),
+            Some(ranking) => {
+                let Some(slot) = ranking.best_waiting() else { return false };
+                let worst = ranking.worst_running().filter(|_| displaces);
+                if worst.is_some_and(|worst| ranking.rank(worst) > ranking.rank(slot)) {
+                    return true;
+                }
+                Some(self.candidate_in(slot))
+            }
+        };
+        let Some(candidate) = candidate else { return false };
+        // A whole prompt that has outgrown the budget is dropped at the next step.
+        let rules = &self.settings.scheduler;
+        if !rules.cuts_prompts() && candidate.lacking() > rules.max_num_batched_tokens {
+            return true;
+        }
+        self.admission_offer(candidate, true, draft, &mut Vec::new()).blocks <= self.kv.free()
+    }
+}

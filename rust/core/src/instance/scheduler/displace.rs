@@ -1,0 +1,85 @@
+//! Preempting lower-ranked running requests to admit a higher-ranked one.
+
+use super::StepDraft;
+use crate::config::Admission;
+use crate::instance::Instance;
+use crate::instance::ranking::Ranking;
+use crate::instance::request::{Phase, Slot};
+use crate::kv::{Block, Released};
+use crate::trace::Trace;
+
+impl Instance {
+    /// Displaces running requests that rank worse than `slot`, the worst first, until a
+    /// seat and `blocks` blocks are free, beside `hits` that it found in the prefix
+    /// cache. If that is not enough, no request is displaced. Returns whether it was.
+    #[inline(never)]
+    pub(super) fn displace_for(
+        &mut self,
+        slot: Slot,
+        blocks: u64,
+        hits: &[Block],
+        draft: &mut StepDraft,
+        trace: &Trace,
+    ) -> bool {
+        let Admission::Displace { most, .. } = self.settings.scheduler.admission else { return false };
+        if !self.ranking.as_deref().is_some_and(Ranking::may_displace) {
+            return false;
+        }
+        let taken = self.seats_taken(draft);
+        let mut victims = std::mem::take(&mut self.scratch.victims);
+        let enough = self.collect_victims(slot, (blocks, hits), (most, taken), draft, &mut victims);
+        if enough {
+            draft.displaced += victims.len() as u64;
+            for &victim in &victims {
+                if draft.decoded || self.batch.has_chunk(victim) {
+                    self.preempt_ranked(victim, draft, trace);
+                } else {
+                    self.preempt(victim, draft, trace);
+                }
+            }
+        }
+        victims.clear();
+        self.scratch.victims = victims;
+        enough
+    }
+
+    /// Collects the requests to displace. Returns whether they suffice.
+    fn collect_victims(
+        &mut self,
+        slot: Slot,
+        (blocks, hits): (u64, &[Block]),
+        (most, mut seats): (u64, u64),
+        draft: &StepDraft,
+        victims: &mut Vec<Slot>,
+    ) -> bool {
+        let Self { ranking, requests, batch, kv, settings, .. } = self;
+        let Some(ranking) = ranking else { return false };
+        let rank = ranking.rank(slot);
+        let mut room = kv.free();
+        let mut released = Released::default();
+        for victim in ranking.worse_than(rank) {
+            if most > 0 && draft.displaced + victims.len() as u64 >= most {
+                return false;
+            }
+            victims.push(victim);
+            let state = &requests[victim];
+            let held = match state.phase {
+                // Once decodes are scheduled, a member holds the block of its next token.
+                Phase::Decoding => {
+                    let tokens = batch.decode_set().computed(state) + u32::from(draft.decoded);
+                    settings.blocks_for(tokens)
+                }
+                _ => state.blocks.count(),
+            };
+            room += kv.gpu().freed_by(&state.blocks, held, &mut released);
+            let runs = batch.chunks().iter().any(|chunk| chunk.slot == victim);
+            seats -= u64::from(draft.takes_seat(state.phase, runs));
+            // Blocks that the request found and a victim alone holds count as free ones.
+            let wanted = blocks + kv.gpu().unheld_after(hits, &released);
+            if room >= wanted && seats < settings.scheduler.max_num_seqs {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,60 @@
+//! A step while it is formed.
+
+use crate::instance::request::Phase;
+use crate::time::Ticks;
+
+/// See the module.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is what one stage reports to the later ones")]
+pub(crate) struct StepDraft {
+    /// When the step is formed.
+    pub(crate) now: Ticks,
+    /// Tokens left in the step's budget.
+    pub(crate) tokens_left: u64,
+    /// The most tokens of one chunk.
+    pub(crate) chunk_limit: u64,
+    /// Requests preempted so far, in order.
+    pub(crate) preempted: Vec<u32>,
+    /// How many of them were displaced.
+    pub(crate) displaced: u64,
+    /// Whether the decode set has its tokens and its blocks.
+    pub(crate) decoded: bool,
+    /// Whether decodes use up the budget.
+    pub(crate) charged: bool,
+    /// Whether the batch between two groups of layers was formed in this step.
+    pub(crate) new_batch: bool,
+    /// Whether decodes take seats.
+    pub(crate) count_decodes: bool,
+    /// When the step is to be formed again though no event occurs.
+    pub(crate) retry_at: Option<Ticks>,
+}
+
+impl StepDraft {
+    pub(crate) fn new(now: Ticks, tokens: u64, chunk_limit: u64) -> Self {
+        Self {
+            now,
+            tokens_left: tokens,
+            chunk_limit,
+            preempted: Vec::new(),
+            displaced: 0,
+            decoded: false,
+            charged: true,
+            new_batch: false,
+            count_decodes: true,
+            retry_at: None,
+        }
+    }
+
+    /// Whether a request was preempted.
+    #[inline]
+    pub(crate) fn has_preempted(&self) -> bool {
+        !self.preempted.is_empty()
+    }
+
+    /// Whether a request takes a seat: any admitted one, or only one whose prefill runs
+    /// in this step.
+    #[inline]
+    pub(crate) fn takes_seat(&self, phase: Phase, runs: bool) -> bool {
+        self.count_decodes || phase == Phase::Prefilling && runs
+    }
+}

@@ -1,0 +1,117 @@
+//! Resuming swapped-out requests, and requests that were migrated in.
+
+use super::StepDraft;
+use crate::instance::request::{Phase, Slot};
+use crate::instance::{Instance, Part, Recorder};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+impl Instance {
+    /// Swaps requests in, in order, until the blocks, tokens or seats for one are
+    /// lacking.
+    #[inline(never)]
+    pub(super) fn swap_in(&mut self, draft: &mut StepDraft, trace: &Trace, recorder: &mut Recorder) {
+        let mut resumed = 0;
+        while resumed < self.queues.swapped().len() {
+            let slot = self.queues.swapped()[resumed];
+            let state = &self.requests[slot];
+            let Phase::Swapped { decoding } = state.phase else { break };
+            let Some((tokens, blocks)) = self.swap_in_offer(slot, decoding, draft) else { break };
+            let computed = state.computed;
+            let state = &mut self.requests[slot];
+            self.kv.swap_in(computed, blocks, &mut state.blocks);
+            state.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
+            self.book_admission(slot, draft.now, trace, recorder);
+            self.batch.admit(slot, &mut self.requests);
+            let part = if decoding { Part::SwappedInDecode } else { Part::SwappedInChunk };
+            self.schedule_chunk(slot, tokens, part, draft);
+            resumed += 1;
+        }
+        self.queues.pop_swapped(resumed);
+    }
+
+    /// The tokens and blocks with which a swapped-out request resumes, if it can.
+    fn swap_in_offer(&self, slot: Slot, decoding: bool, draft: &StepDraft) -> Option<(u32, u64)> {
+        let rules = &self.settings.scheduler;
+        let state = &self.requests[slot];
+        // A prefill resumes with all that it lacks, uncut; unless it lacks more than the
+        // budget, which vLLM 0.6.1 would never resume.
+        let lacking = u64::from(state.lacking());
+        let cut = lacking > rules.max_num_batched_tokens;
+        let tokens = if cut { lacking.min(draft.tokens_left) } else { lacking };
+        let held = state.blocks.count();
+        let grown = self.settings.blocks_for(state.computed + tokens as u32).max(held);
+        // The spare block may be the one that a decode's next token fills.
+        let spare = u64::from(rules.spare_block);
+        let wanted = if decoding { grown.max(held + spare) } else { grown + spare };
+        let decodes = || {
+            draft.decoded && self.batch.decode_set().len() > 0 || self.batch.runs_lone_decodes(&self.requests)
+        };
+        let excluded = rules.exclusive_prefill && !decoding && decodes();
+        let resumes = wanted + self.settings.watermark(self.admitted()) <= self.kv.free()
+            && !excluded
+            && tokens > 0
+            && tokens <= draft.tokens_left
+            && self.admitted() < rules.max_num_seqs;
+        resumes.then_some((tokens as u32, grown))
+    }
+
+    /// Keeps the KV of ranked requests that were migrated in, and not admitted in the
+    /// step that was formed, in the swap space. Returns whether KV was dropped for lack
+    /// of room.
+    #[inline(never)]
+    pub(super) fn store_migrated(&mut self, now: Ticks, trace: &Trace) -> bool {
+        let mut dropped = false;
+        let migrated = self.queues.take_migrated();
+        for &slot in &migrated {
+            let state = &mut self.requests[slot];
+            if state.phase != Phase::MigratedIn || self.ranking.is_none() || !self.kv.cpu().is_used() {
+                continue;
+            }
+            if self.kv.store_received(state.computed, &mut state.blocks) {
+                state.phase = Phase::Swapped { decoding: true };
+                self.queues.push_swapped(slot, true);
+            } else {
+                (state.computed, state.phase) = (0, Phase::Preempted);
+                self.evaluate_rank(slot, now, true, trace);
+                dropped = true;
+            }
+        }
+        self.queues.recycle_migrated(migrated);
+        dropped
+    }
+
+    /// Books an admission: when the request was first scheduled, or how long it was
+    /// preempted. Returns whether it is the first admission.
+    pub(super) fn book_admission(
+        &mut self,
+        slot: Slot,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> bool {
+        let state = &mut self.requests[slot];
+        state.times.admitted_at = now;
+        let row = state.request as usize;
+        let columns = &mut recorder.columns;
+        // A request that has yielded a token has run before.
+        let first = state.generated == 0 && columns.scheduled[row] == Ticks::MAX;
+        if first {
+            columns.scheduled[row] = now;
+        }
+        let since = std::mem::replace(&mut state.times.out_since, Ticks::MAX);
+        if since == Ticks::MAX {
+            return first;
+        }
+        // Between the end of reasoning and the answer a request is blocked, not preempted.
+        let reasoning = trace.reasoning(row);
+        if reasoning.is_some_and(|reasoning| reasoning > 0 && state.generated == reasoning) {
+            return first;
+        }
+        columns.preempted[row] += now - since;
+        if state.generated > reasoning.unwrap_or(0) {
+            columns.preempted_answering[row] += now - since;
+        }
+        first
+    }
+}

@@ -1,0 +1,161 @@
+//! What does not change about an instance.
+
+use std::sync::Arc;
+
+use super::ObservedFields;
+use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig};
+use crate::cost::{Cost, StepShape};
+use crate::metrics::Reason;
+use crate::policy::{Expr, ReqField};
+use crate::time::Ticks;
+
+/// Batches up to this size have their costs computed beforehand.
+const MOST_PREPARED: u64 = 1024;
+
+/// See the module. Its fields are read by every part of the instance and written
+/// by none.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Index in the cluster.
+    pub(crate) index: u32,
+    /// Role of the instance.
+    pub(crate) role: u32,
+    pub(crate) block_tokens: u32,
+    pub(crate) blocks: u64,
+    pub(crate) max_model_len: u64,
+    pub(crate) kv_bytes_per_token: u64,
+    pub(crate) scheduler: SchedulerConfig,
+    pub(crate) cost: Cost,
+    /// Whether several certain steps are taken at once. If not, every step is formed
+    /// by visiting every running request.
+    pub(crate) leap: bool,
+    /// The condition on which queued requests displace running ones, if there is one.
+    pub(crate) displaces_when: Option<Arc<Expr>>,
+    /// Whether a rule reads how long a prefill takes.
+    pub(crate) predicts: bool,
+    /// Whether the run after a step with prefills is planned when the step starts.
+    pub(crate) plans: bool,
+}
+
+impl Settings {
+    pub(crate) fn new(index: usize, config: &InstanceConfig, observed: &ObservedFields) -> Self {
+        let scheduler = config.scheduler.clone();
+        let reads_prefill = |field| field == ReqField::PrefillS;
+        let ranks_read_prefill = match &scheduler.order {
+            QueueOrder::Ranked(ranking) => ranking.exprs().any(|expr| expr.looks_at_request(&reads_prefill)),
+            _ => false,
+        };
+        let displaces_when = match &scheduler.admission {
+            Admission::Displace { when, .. } => when.clone().map(Arc::new),
+            Admission::Wait => None,
+        };
+        let plans =
+            observed.leap && !scheduler.schedule_ahead && !scheduler.is_layered() && !observed.records;
+        let mut cost = config.cost.clone();
+        cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
+        Self {
+            index: index as u32,
+            role: observed.role,
+            block_tokens: config.block_tokens,
+            blocks: config.blocks,
+            max_model_len: config.max_model_len.unwrap_or(u64::MAX),
+            kv_bytes_per_token: config.kv_bytes_per_token,
+            scheduler,
+            cost,
+            leap: observed.leap,
+            displaces_when,
+            predicts: observed.prefills || ranks_read_prefill,
+            plans,
+        }
+    }
+
+    /// Why this instance can never serve such a request, if it cannot.
+    ///
+    /// The KV of the last token is never written, so a sequence of `n` tokens
+    /// needs blocks for `n - 1`, beside the watermark and the spare block where
+    /// these apply even to the only request.
+    #[inline]
+    pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
+        let sequence = u64::from(prompt) + u64::from(output);
+        if sequence > self.max_model_len {
+            return Reason::ExceedsContext;
+        }
+        let (reserved, budget) = self.lone_limits();
+        if (sequence - 1).div_ceil(u64::from(self.block_tokens)) + reserved > self.blocks {
+            return Reason::ExceedsMemory;
+        }
+        if u64::from(prompt) > budget {
+            return Reason::ExceedsBudget;
+        }
+        Reason::None
+    }
+
+    /// Blocks that a lone request must leave free, and the longest prefill.
+    #[inline]
+    fn lone_limits(&self) -> (u64, u64) {
+        let rules = &self.scheduler;
+        let watermark = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
+        let budget = if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens };
+        (watermark + u64::from(rules.spare_block), budget)
+    }
+
+    /// Whether two instances reject the same requests.
+    pub(crate) fn rejects_like(&self, other: &Self) -> bool {
+        let limits = |x: &Self| (x.max_model_len, x.block_tokens, x.blocks, x.lone_limits());
+        limits(self) == limits(other)
+    }
+
+    /// Blocks for so many tokens.
+    #[inline]
+    pub(crate) fn blocks_for(&self, tokens: u32) -> u64 {
+        u64::from(tokens.div_ceil(self.block_tokens))
+    }
+
+    /// Of the tokens of an admission, those for which it allocates blocks.
+    pub(crate) fn allocated_tokens(&self, tokens: u32) -> u32 {
+        match self.scheduler.allocation {
+            Allocation::Chunk => u64::from(tokens).min(self.scheduler.max_num_batched_tokens) as u32,
+            Allocation::ChunkIfAllFits | Allocation::Sequence => tokens,
+        }
+    }
+
+    /// Whether an admission allocates the blocks of the whole sequence.
+    #[inline]
+    pub(crate) fn allocates_sequence(&self) -> bool {
+        self.scheduler.allocation == Allocation::Sequence
+    }
+
+    /// Bytes of the KV of so many tokens.
+    pub(crate) fn kv_bytes(&self, tokens: u32) -> u64 {
+        u64::from(tokens) * self.kv_bytes_per_token
+    }
+
+    /// Blocks that admissions leave free while `admitted` requests are admitted.
+    #[inline]
+    pub(crate) fn watermark(&self, admitted: u64) -> u64 {
+        let applies = self.scheduler.watermark_when_idle || admitted > 0;
+        if applies { self.scheduler.watermark_blocks } else { 0 }
+    }
+
+    /// Ticks that the prefill of a lone prompt takes.
+    pub(crate) fn predicted_prefill(&self, prompt: u32) -> Ticks {
+        let budget = self.scheduler.max_num_batched_tokens;
+        let prompt = u64::from(prompt);
+        let (mut before, mut ticks) = (0, 0);
+        while before < prompt {
+            let tokens = (prompt - before).min(budget);
+            let after = before + tokens;
+            let shape = StepShape {
+                prefill_requests: 1,
+                prefill_tokens: tokens,
+                prefill_kv: after,
+                prefill_pairs: tokens * before + tokens * (tokens + 1) / 2,
+                sampled: u64::from(after == prompt),
+                ..StepShape::default()
+            };
+            ticks += self.cost.step(&shape);
+            before = after;
+        }
+        ticks
+    }
+}

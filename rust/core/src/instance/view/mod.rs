@@ -1,0 +1,10 @@
+//! What a policy sees of an instance and of its requests.
+
+mod instance;
+mod request;
+mod token_intervals;
+
+pub(crate) use instance::Asking;
+pub(in crate::instance) use instance::OfInstance;
+pub(crate) use request::{OfRequest, RequestView, seconds};
+pub(crate) use token_intervals::TokenIntervals;

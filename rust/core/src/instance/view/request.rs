@@ -1,0 +1,200 @@
+//! The fields of a request that a policy reads.
+
+use crate::policy::{InstField, Linear, Number, ReqField, Scope, Validity, Who};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// Ticks as the seconds that expressions count in.
+#[inline]
+pub(crate) fn seconds(ticks: Ticks) -> f64 {
+    ticks as f64 / TICKS
+}
+
+const TICKS: f64 = crate::time::TICKS_PER_SECOND as f64;
+
+const PER_TICK: f64 = 1.0 / TICKS;
+
+/// A request at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct RequestView {
+    /// Row in the trace.
+    pub(crate) row: u32,
+    /// The moment.
+    pub(crate) now: Ticks,
+    /// Prompt tokens.
+    pub(crate) prompt: u32,
+    /// Output tokens, all told.
+    pub(crate) output: u32,
+    /// Output tokens so far.
+    pub(crate) generated: u32,
+    /// Tokens whose KV exists.
+    pub(crate) computed: u32,
+    /// Whether it is in the decode set, or is evaluated as if it were.
+    pub(crate) decoding: bool,
+    /// Whether it is admitted.
+    pub(crate) running: bool,
+    /// Since when it is admitted, or is not.
+    pub(crate) since: Ticks,
+    /// Steps of its instance since then.
+    pub(crate) idle_steps: u64,
+    /// How long it was admitted before.
+    pub(crate) attained: Ticks,
+    /// When it entered its class, or came to the instance.
+    pub(crate) joined: Ticks,
+    /// Output tokens when it entered its class.
+    pub(crate) base: u32,
+    /// Tokens in a quantum; 0: there are none.
+    pub(crate) quantum: u32,
+    /// Preemptions so far.
+    pub(crate) preemptions: u32,
+    /// Blocks that it holds if it is admitted; else blocks that its admission needs.
+    pub(crate) blocks: u64,
+    /// When its reader runs out of tokens, if it has one.
+    pub(crate) deadline: Option<i128>,
+    /// Predicted ticks of its prefill alone.
+    pub(crate) prefill: Ticks,
+}
+
+impl RequestView {
+    /// A request that arrives and is on no instance yet.
+    pub(crate) fn arriving(row: u32, now: Ticks, trace: &Trace) -> Self {
+        Self {
+            row,
+            now,
+            prompt: trace.prompt_tokens[row as usize],
+            output: trace.output_tokens[row as usize],
+            since: now,
+            joined: now,
+            ..Self::default()
+        }
+    }
+
+    /// A field, as a line over steps and time, which is valid as `validity` says.
+    pub(crate) fn field(&self, field: ReqField, trace: &Trace, validity: &mut Validity) -> Linear {
+        let row = self.row as usize;
+        let step = if self.decoding { 1.0 } else { 0.0 };
+        let tokens = |value: u32, per_step: f64| Linear { value: f64::from(value), per_step, per_tick: 0.0 };
+        let clock = |value: f64, per_tick: f64| Linear { value, per_step: 0.0, per_tick };
+        match field {
+            ReqField::ArrivalS => Linear::fixed(seconds(trace.arrival[row])),
+            ReqField::AgeS => clock(seconds(self.now - trace.arrival[row]), PER_TICK),
+            ReqField::WaitingS | ReqField::IdleSteps if self.running => Linear::fixed(0.0),
+            ReqField::WaitingS => clock(seconds(self.now - self.since), PER_TICK),
+            ReqField::IdleSteps => Linear { value: self.idle_steps as f64, per_step: 1.0, per_tick: 0.0 },
+            ReqField::AttainedS if self.running => {
+                clock(seconds(self.attained + (self.now - self.since)), PER_TICK)
+            }
+            ReqField::AttainedS => Linear::fixed(seconds(self.attained)),
+            ReqField::JoinedS => Linear::fixed(seconds(self.joined)),
+            ReqField::PromptTokens => tokens(self.prompt, 0.0),
+            ReqField::GeneratedTokens => tokens(self.generated, step),
+            ReqField::ContextTokens => tokens(self.prompt + self.generated, step),
+            ReqField::KvTokens => tokens(self.computed, step),
+            ReqField::Blocks => {
+                if self.decoding {
+                    validity.within_steps(1);
+                }
+                Linear::fixed(self.blocks as f64)
+            }
+            ReqField::Phase => {
+                if let Some(left) = self.steps_to_answer(trace) {
+                    validity.within_steps(u64::from(left));
+                }
+                Linear::fixed(f64::from(self.phase(trace)))
+            }
+            ReqField::Priority => Linear::fixed(trace.rank(row) as f64),
+            ReqField::Score => Linear::fixed(trace.score.as_ref().map_or(0.0, |column| column[row])),
+            ReqField::Tenant => {
+                Linear::fixed(trace.tenant.as_ref().map_or(0.0, |column| f64::from(column[row])))
+            }
+            ReqField::Quanta => {
+                if let Some(left) = self.steps_to_quantum() {
+                    validity.within_steps(u64::from(left));
+                }
+                Linear::fixed(f64::from(self.quanta()))
+            }
+            ReqField::Preemptions => tokens(self.preemptions, 0.0),
+            ReqField::SlackS => {
+                let Some(deadline) = self.deadline else {
+                    if let Some(left) = self.steps_to_answer(trace) {
+                        validity.within_steps(u64::from(left));
+                    }
+                    return Linear::fixed(1e18);
+                };
+                if self.decoding {
+                    validity.within_steps(1);
+                }
+                clock((deadline - i128::from(self.now)) as f64 / TICKS, -PER_TICK)
+            }
+            ReqField::PrefillS => Linear::fixed(seconds(self.prefill)),
+            ReqField::Running => Linear::fixed(f64::from(u8::from(self.running))),
+            ReqField::OutputTokens => tokens(self.output, 0.0),
+            ReqField::RemainingTokens => tokens(self.output - self.generated, -step),
+            ReqField::ReasoningTokens => tokens(self.reasoning(trace).unwrap_or(0), 0.0),
+        }
+    }
+
+    fn reasoning(&self, trace: &Trace) -> Option<u32> {
+        trace.reasoning_tokens.as_ref().map(|column| column[self.row as usize])
+    }
+
+    /// Its phase: 0 prefill, 1 reasoning, 2 answering.
+    pub(crate) fn phase(&self, trace: &Trace) -> u8 {
+        if self.generated == 0 {
+            0
+        } else if self.reasoning(trace).is_some_and(|reasoning| self.generated < reasoning) {
+            1
+        } else {
+            2
+        }
+    }
+
+    /// Steps until it answers, if it is in the decode set and reasons.
+    pub(crate) fn steps_to_answer(&self, trace: &Trace) -> Option<u32> {
+        let reasoning = self.reasoning(trace).filter(|_| self.decoding)?;
+        (self.generated < reasoning).then(|| reasoning - self.generated)
+    }
+
+    /// Quanta used up in its class.
+    #[inline]
+    pub(crate) fn quanta(&self) -> u32 {
+        (self.generated - self.base).checked_div(self.quantum).unwrap_or(0)
+    }
+
+    /// Steps until its quantum ends, if it is in the decode set.
+    #[inline]
+    pub(crate) fn steps_to_quantum(&self) -> Option<u32> {
+        let counts = self.decoding && self.quantum > 0;
+        counts.then(|| self.quantum - (self.generated - self.base) % self.quantum)
+    }
+}
+
+/// The scope of an expression that reads the fields of one request only.
+pub(crate) struct OfRequest<'a> {
+    pub(crate) view: &'a RequestView,
+    pub(crate) trace: &'a Trace,
+}
+
+impl Scope for OfRequest<'_> {
+    #[inline]
+    fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear {
+        self.view.field(field, self.trace, validity)
+    }
+
+    fn instance(&mut self, _: Who, _: InstField, _: u32) -> f64 {
+        debug_assert!(false, "Invariant: ranks do not look at instances");
+        0.0
+    }
+
+    fn instances(&self) -> usize {
+        0
+    }
+
+    fn has_role(&self, _: usize, _: &[u32]) -> bool {
+        false
+    }
+
+    fn consider(&mut self, index: usize) -> usize {
+        index
+    }
+}

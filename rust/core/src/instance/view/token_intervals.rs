@@ -1,0 +1,90 @@
+//! The intervals between the latest tokens of an instance.
+
+use std::collections::VecDeque;
+
+use super::seconds;
+use crate::series::Series;
+use crate::time::Ticks;
+
+/// The latest steps that decoded, by run.
+#[derive(Debug, Default)]
+pub(crate) struct TokenIntervals {
+    /// (intervals, how many) of runs, the oldest first.
+    runs: VecDeque<(Series, u64)>,
+    steps: u64,
+    /// When the latest of them ended, unless no step could be formed since.
+    last_end: Option<Ticks>,
+}
+
+/// How many steps the mean is over.
+const LATEST: u64 = 64;
+
+impl TokenIntervals {
+    /// No step could be formed: the time until the next one is no interval.
+    pub(crate) fn rest(&mut self) {
+        self.last_end = None;
+    }
+
+    /// Books `steps` steps of a run that decoded. The first interval is from the end of
+    /// the step before that did.
+    pub(crate) fn add(&mut self, start: Ticks, series: Series, steps: u64) {
+        let first = start + series.first - self.last_end.unwrap_or(start);
+        self.runs.push_back((Series { first, slope: 0 }, 1));
+        if steps > 1 {
+            let rest = Series { first: series.at(1), slope: series.slope };
+            self.runs.push_back((rest, steps - 1));
+        }
+        self.steps += steps;
+        self.last_end = Some(start + series.total(steps) as Ticks);
+        while let Some(&(_, oldest)) = self.runs.front()
+            && self.steps - oldest >= LATEST
+        {
+            self.steps -= oldest;
+            self.runs.pop_front();
+        }
+    }
+
+    /// The mean interval over the latest steps, in seconds; 0 before the first.
+    pub(crate) fn mean_s(&self) -> f64 {
+        let counted = self.steps.min(LATEST);
+        if counted == 0 {
+            return 0.0;
+        }
+        let mut skip = self.steps - counted;
+        let mut ticks = 0;
+        for &(series, steps) in &self.runs {
+            let skipped = skip.min(steps);
+            skip -= skipped;
+            ticks += series.total(steps) - series.total(skipped);
+        }
+        seconds(ticks as Ticks) / counted as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_mean_equals_that_of_the_latest_steps_one_by_one(
+            runs in prop::collection::vec((0u64..50, 1u64..100, 0u64..4, 1u64..60), 1..12),
+        ) {
+            let (mut intervals, mut gaps, mut now, mut last) = (TokenIntervals::default(), Vec::new(), 0, None);
+            for (pause, first, slope, steps) in runs {
+                now += pause;
+                let series = Series { first, slope };
+                intervals.add(now, series, steps);
+                for step in 0..steps {
+                    let end = now + series.at(step);
+                    gaps.push(end - last.unwrap_or(now));
+                    (now, last) = (end, Some(end));
+                }
+                let latest = &gaps[gaps.len().saturating_sub(LATEST as usize)..];
+                let mean = seconds(latest.iter().sum()) / latest.len() as f64;
+                prop_assert!((intervals.mean_s() - mean).abs() <= 1e-12 * mean);
+            }
+        }
+    }
+}

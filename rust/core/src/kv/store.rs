@@ -1,0 +1,260 @@
+//! All KV of one instance: the GPU's blocks, and the CPU's memory.
+
+use std::sync::Arc;
+
+use super::cache::Block;
+use super::memory::{BlockTable, ContentOwner, Memory};
+use super::prefixes::Prefixes;
+use super::swap_space::SwapSpace;
+use crate::config::InstanceConfig;
+use crate::metrics::InstanceStats;
+use crate::time::Ticks;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(crate) struct KvStore {
+    gpu: Memory,
+    cpu: SwapSpace,
+    /// Computed tokens whose KV is not on the GPU: swapped out, or migrated in and
+    /// not admitted.
+    cpu_tokens: u64,
+    /// The most GPU blocks held at once.
+    peak_blocks: u64,
+    /// Tokens looked up in the prefix cache, once an admission, and found there.
+    lookups: (u64, u64),
+}
+
+impl KvStore {
+    pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
+        let caching = config.scheduler.prefix_cache;
+        Self {
+            gpu: Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes)),
+            cpu: SwapSpace::new(config.scheduler.preemption),
+            cpu_tokens: 0,
+            peak_blocks: 0,
+            lookups: (0, 0),
+        }
+    }
+
+    /// The GPU's blocks, to read.
+    #[inline]
+    pub(crate) fn gpu(&self) -> &Memory {
+        &self.gpu
+    }
+
+    /// The CPU's memory, to read.
+    #[inline]
+    pub(crate) fn cpu(&self) -> &SwapSpace {
+        &self.cpu
+    }
+
+    /// GPU blocks that no request holds.
+    #[inline]
+    pub(crate) fn free(&self) -> u64 {
+        self.gpu.free()
+    }
+
+    /// Computed tokens whose KV is not on the GPU.
+    #[inline]
+    pub(crate) fn cpu_tokens(&self) -> u64 {
+        self.cpu_tokens
+    }
+
+    /// Notes the blocks held now, once a step is formed or booked.
+    #[inline]
+    pub(crate) fn note_peak(&mut self) {
+        self.peak_blocks = self.peak_blocks.max(self.gpu.used());
+    }
+
+    /// Allocates blocks for the decode set.
+    ///
+    /// # Panics
+    ///
+    /// If fewer are free: the scheduler has checked.
+    #[inline]
+    pub(crate) fn allocate_unassigned(&mut self, blocks: u64) {
+        self.gpu.allocate_unassigned(blocks).expect("Invariant: the decode set's blocks are free");
+    }
+
+    /// Allocates blocks for a request until it has `count`.
+    ///
+    /// # Panics
+    ///
+    /// If fewer are free: the scheduler has checked.
+    #[inline]
+    pub(crate) fn grow(&mut self, count: u64, table: &mut BlockTable) {
+        if count > table.count() {
+            let allocated = self.gpu.allocate(count - table.count(), table);
+            allocated.expect("Invariant: the blocks of a request are free when it is scheduled");
+        }
+    }
+
+    /// Finds the blocks of the longest cached prefix of a sequence of `tokens`
+    /// tokens, without its last token.
+    #[inline]
+    pub(crate) fn find(&self, owner: ContentOwner, tokens: u32, hits: &mut Vec<Block>) {
+        hits.clear();
+        if self.gpu.caches() {
+            self.gpu.find(owner, tokens, hits);
+        }
+    }
+
+    /// Counts the lookup of an admission, of `tokens` tokens of which `hit` were cached.
+    #[inline]
+    pub(crate) fn count_lookup(&mut self, tokens: u32, hit: u32) {
+        if self.gpu.caches() {
+            self.lookups.0 += u64::from(tokens);
+            self.lookups.1 += u64::from(hit);
+        }
+    }
+
+    /// Gives a request the blocks that its lookup found.
+    #[inline]
+    pub(crate) fn adopt(&mut self, hits: &[Block], table: &mut BlockTable) {
+        self.gpu.adopt(hits, table);
+    }
+
+    /// Makes a request's full blocks known to the prefix cache, up to `tokens` tokens.
+    #[inline]
+    pub(crate) fn register(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
+        self.gpu.register(owner, tokens, table);
+    }
+
+    /// Assigns blocks to a request that has left the decode set, up to the table's
+    /// count.
+    #[inline]
+    pub(crate) fn assign(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
+        self.gpu.assign(owner, tokens, table);
+    }
+
+    /// Releases the blocks of a request with `tokens` computed tokens. `returns`: the
+    /// request will be admitted again.
+    #[inline]
+    pub(crate) fn release(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        returns: bool,
+        table: &mut BlockTable,
+    ) {
+        self.gpu.release(owner, tokens, returns, table);
+    }
+
+    /// Swaps a request with `tokens` computed tokens out, `blocks` of its blocks
+    /// copied. Returns whether there was room in the CPU's memory; if not, nothing
+    /// changes.
+    pub(crate) fn swap_out(
+        &mut self,
+        owner: ContentOwner,
+        tokens: u32,
+        blocks: u64,
+        table: &mut BlockTable,
+    ) -> bool {
+        if !self.cpu.copy_out(blocks) {
+            return false;
+        }
+        self.gpu.release(owner, tokens, false, table);
+        table.set_count(blocks);
+        self.cpu_tokens += u64::from(tokens);
+        true
+    }
+
+    /// Swaps a request with `tokens` computed tokens in, to `blocks` GPU blocks.
+    pub(crate) fn swap_in(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
+        self.cpu.copy_in(table.count());
+        self.load(tokens, blocks, table);
+    }
+
+    /// Keeps KV of `tokens` tokens that was migrated in, off the GPU.
+    pub(crate) fn receive(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
+        table.set_count(blocks);
+        self.cpu_tokens += u64::from(tokens);
+    }
+
+    /// Moves the KV of a request that was migrated in to the GPU, to `blocks` blocks.
+    pub(crate) fn load(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
+        self.cpu_tokens -= u64::from(tokens);
+        table.set_count(0);
+        self.grow(blocks, table);
+    }
+
+    /// Keeps the KV of a request that was migrated in, and not admitted, in the swap
+    /// space. Returns whether there was room; if not, the KV is dropped.
+    pub(crate) fn store_received(&mut self, tokens: u32, table: &mut BlockTable) -> bool {
+        if self.cpu.reserve(table.count()) {
+            return true;
+        }
+        self.cpu_tokens -= u64::from(tokens);
+        table.set_count(0);
+        false
+    }
+
+    /// Forgets the copies made while a step was formed, and returns what they add to
+    /// it; it takes `step` ticks without them.
+    #[inline]
+    pub(crate) fn take_copy_ticks(&mut self, step: Ticks) -> Ticks {
+        self.cpu.take_copy_ticks(step)
+    }
+
+    /// Writes the counters of a replay.
+    pub(crate) fn write_stats(&self, stats: &mut InstanceStats) {
+        (stats.swapped_out_blocks, stats.swapped_in_blocks) = self.cpu.total_copied();
+        stats.swap_overflows = self.cpu.overflows();
+        (stats.prefix_queries, stats.prefix_hits) = self.lookups;
+        stats.evictions = self.gpu.evictions();
+        stats.peak_blocks = self.peak_blocks;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Preemption, PrefixCacheConfig};
+
+    fn store(preemption: Preemption, caches: bool) -> KvStore {
+        let caching = caches.then_some(PrefixCacheConfig { unknown_first: true });
+        KvStore {
+            gpu: Memory::new(10, 4, caching, Arc::new(Prefixes::none())),
+            cpu: SwapSpace::new(preemption),
+            cpu_tokens: 0,
+            peak_blocks: 0,
+            lookups: (0, 0),
+        }
+    }
+
+    #[test]
+    fn kv_that_is_swapped_out_and_in_holds_blocks_on_one_side_at_a_time() {
+        for caches in [false, true] {
+            let mut store = store(Preemption::Swap { blocks: 4, out: 1, back: 1, overlapped: false }, caches);
+            let (owner, mut table) = (ContentOwner { request: 0, prompt: 9 }, BlockTable::default());
+            store.grow(3, &mut table);
+            assert!(store.swap_out(owner, 9, 3, &mut table));
+            assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens(), table.count()), (10, 3, 9, 3));
+            store.swap_in(9, 4, &mut table);
+            assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens(), table.count()), (6, 0, 0, 4));
+        }
+    }
+
+    #[test]
+    fn a_swap_without_room_leaves_the_blocks_where_they_are() {
+        let mut store = store(Preemption::Swap { blocks: 2, out: 1, back: 1, overlapped: false }, false);
+        let (owner, mut table) = (ContentOwner { request: 0, prompt: 9 }, BlockTable::default());
+        store.grow(3, &mut table);
+        assert!(!store.swap_out(owner, 9, 3, &mut table));
+        assert_eq!((store.free(), store.cpu_tokens(), table.count()), (7, 0, 3));
+    }
+
+    #[test]
+    fn kv_that_is_migrated_in_is_loaded_or_stored_or_dropped() {
+        let mut store = store(Preemption::Swap { blocks: 3, out: 1, back: 1, overlapped: false }, false);
+        let mut tables = [(); 3].map(|()| BlockTable::default());
+        let [loaded, stored, dropped] = &mut tables;
+        for table in [&mut *loaded, &mut *stored, &mut *dropped] {
+            store.receive(8, 2, table);
+        }
+        store.load(8, 3, loaded);
+        assert!(store.store_received(8, stored) && !store.store_received(8, dropped));
+        assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens()), (7, 2, 8));
+        assert_eq!(tables.map(|table| table.count()), [3, 2, 0]);
+    }
+}

@@ -1,0 +1,123 @@
+//! What the instances of a replay write: columns by request, and the gaps.
+
+use super::{Columns, OptionalColumns, Reason, Sketch, Status};
+use crate::time::Ticks;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    /// One entry a request.
+    pub(crate) columns: Columns,
+    /// Gaps between the tokens of a request, over all requests.
+    pub(crate) gaps: Sketch,
+}
+
+/// Counts of one request, when it finishes or the replay ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestTotals {
+    /// Tokens yielded.
+    pub(crate) generated: u32,
+    pub(crate) preemptions: u32,
+    /// The longest gap between two tokens.
+    pub(crate) max_gap: Ticks,
+}
+
+impl Recorder {
+    /// A recorder for `n` requests that have not arrived.
+    pub(crate) fn new(n: usize, optional: OptionalColumns) -> Self {
+        Self { columns: Columns::new(n, optional), gaps: Sketch::default() }
+    }
+
+    /// Writes that a request with `reasoning` reasoning tokens yielded its `generated`th
+    /// token in a step from `start` to `end`, if that ended its reasoning or began its
+    /// answer.
+    #[inline]
+    pub(crate) fn token(
+        &mut self,
+        request: u32,
+        (generated, reasoning): (u32, u32),
+        start: Ticks,
+        end: Ticks,
+    ) {
+        let row = request as usize;
+        if generated == reasoning {
+            self.columns.reasoning_end[row] = end;
+        } else if generated == reasoning + 1 {
+            self.columns.answer_started[row] = start;
+            self.columns.first_answer[row] = end;
+        }
+    }
+
+    /// Writes that a request was migrated after `transfer` ticks. `before_answer`: whether
+    /// it was between its reasoning and its answer.
+    pub(crate) fn migrated(&mut self, row: usize, transfer: Ticks, before_answer: bool) {
+        let columns = &mut self.columns;
+        columns.transfer[row] += transfer;
+        if before_answer {
+            columns.transfer_answering[row] += transfer;
+        }
+        columns.migrations[row] += 1;
+    }
+
+    /// Writes that a request was rejected on arrival.
+    pub(crate) fn reject(&mut self, row: usize, reason: Reason) {
+        self.columns.status[row] = Status::Rejected as u8;
+        self.columns.reason[row] = reason as u8;
+    }
+
+    /// Writes the final columns of a request.
+    #[inline]
+    pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
+        let row = request as usize;
+        let columns = &mut self.columns;
+        columns.status[row] = status as u8;
+        columns.generated[row] = totals.generated;
+        columns.preemptions[row] = totals.preemptions;
+        if totals.generated > 1 {
+            columns.max_itl[row] = totals.max_gap;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::NEVER;
+
+    fn recorder() -> Recorder {
+        let optional = OptionalColumns { reasons: true, moves: true, ..OptionalColumns::default() };
+        Recorder::new(1, optional)
+    }
+
+    #[test]
+    fn the_last_reasoning_token_and_the_first_answer_token_have_their_moments() {
+        let mut recorder = recorder();
+        for generated in 1..6 {
+            let end = u64::from(generated) * 10;
+            recorder.token(0, (generated, 3), end - 10, end);
+        }
+        let columns = &recorder.columns;
+        assert_eq!(
+            (columns.reasoning_end[0], columns.answer_started[0], columns.first_answer[0]),
+            (30, 30, 40)
+        );
+    }
+
+    #[test]
+    fn a_single_token_has_no_gap() {
+        for (generated, gap) in [(1, NEVER), (2, 7)] {
+            let mut recorder = recorder();
+            recorder.close(0, Status::Finished, RequestTotals { generated, preemptions: 4, max_gap: 7 });
+            assert_eq!((recorder.columns.max_itl[0], recorder.columns.preemptions[0]), (gap, 4));
+        }
+    }
+
+    #[test]
+    fn transfers_add_up() {
+        let mut recorder = recorder();
+        recorder.migrated(0, 5, false);
+        recorder.migrated(0, 6, true);
+        let columns = &recorder.columns;
+        assert_eq!((columns.transfer[0], columns.transfer_answering[0], columns.migrations[0]), (11, 6, 2));
+    }
+}

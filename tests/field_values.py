@@ -1,0 +1,62 @@
+"""The fields that expressions may name, from their one declaration, by the kind of values they have.
+
+What draws expressions (`search.draw.fields`, `differential.expressions`) draws constants by these kinds, so a
+field that is declared in `paceline.policy.expressions.namespaces` is drawn without a further list.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from paceline.policy.expressions.fields import FIELDS, Meaning
+
+Values = Literal["tokens", "blocks", "count", "few", "flag", "span", "moment", "share"]
+
+_BY_UNIT: dict[str, Values] = {
+    "tokens": "tokens",
+    "blocks": "blocks",
+    "requests": "count",
+    "steps": "count",
+    "quanta": "count",
+    "s": "span",
+}
+_BY_NAME: dict[tuple[str, str], Values] = {
+    ("req", "arrival"): "moment",
+    ("req", "joined"): "moment",
+    ("req", "priority"): "few",
+    ("req", "score"): "few",
+    ("inst", "block_tokens"): "count",
+    ("inst", "kv_usage"): "share",
+}
+
+
+def values_of(meaning: Meaning) -> Values:
+    """Return the kind of values of a field."""
+    named = _BY_NAME.get((meaning.space, meaning.name))
+    if named is not None:
+        return named
+    if meaning.kind != "number":
+        return "flag" if meaning.kind == "truth" else "few"
+    return _BY_UNIT[meaning.unit] if meaning.unit else "count"
+
+
+OF_REQUEST = {
+    f"{meaning.space}.{meaning.wire}": meaning
+    for meaning in FIELDS.values()
+    if meaning.space in ("req", "oracle")
+}
+"""Fields of a request by the engine's name of them, ``req.`` or ``oracle.`` before it."""
+
+OF_INSTANCE = {
+    meaning.wire: meaning
+    for meaning in FIELDS.values()
+    if meaning.space == "inst" and meaning.takes != "request"
+}
+"""Fields of an instance alone, by the engine's name of them."""
+
+ABOUT_A_REQUEST = {
+    meaning.wire: meaning
+    for meaning in FIELDS.values()
+    if meaning.space == "inst" and meaning.takes == "request"
+}
+"""Fields of an instance that depend on the request, likewise."""
