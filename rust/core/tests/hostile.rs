@@ -1,8 +1,6 @@
-//! Malformed configurations are refused, and never a panic: what
-//! the fuzz targets in `fuzz/` do for as long as they are let, for a moment.
+//! Malformed configurations are refused and never cause a panic: a short run of what the fuzz targets in `fuzz/` do.
 //!
-//! A document from `fuzz/seeds` gets some of its values replaced or taken out,
-//! or some of its bytes changed.
+//! Some values of a document from `fuzz/seeds` are replaced or removed, or some of its bytes changed.
 
 use paceline_core::{Config, Simulation, Trace};
 use proptest::prelude::*;
@@ -94,7 +92,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn replaced_values_are_no_panic(
+    fn replaced_values_never_panic(
         seed in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), value()), 1..5),
     ) {
@@ -107,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn changed_bytes_are_no_panic(
+    fn changed_bytes_never_panic(
         seed in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         keep in any::<prop::sample::Index>(),
@@ -121,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_no_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_bytes_ever_panic(text in prop::collection::vec(any::<u8>(), 0..200)) {
         prop_assert!(!set_up(&text));
     }
 }

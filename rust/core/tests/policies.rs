@@ -1,5 +1,5 @@
-//! Whole replays under policies that rank, displace and move, with the debug
-//! assertions on: leaping equals stepping, and nothing is lost.
+//! Whole replays under policies that rank, displace and migrate, with debug assertions: leaping equals stepping, and no
+//! request is lost.
 
 use paceline_core::{Config, Error, Outcome, Simulation, Status, Trace};
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ const KEYS: [&str; 10] = [
     r#"{"op": "floordiv", "args": [{"field": "oracle.remaining_tokens"}, {"const": 2}]}"#,
     r#"{"op": "floordiv", "args": [{"field": "req.attained_s"}, {"const": 4e-11}]}"#,
 ];
-/// Who goes before all others, if anybody does.
+/// The condition of the first class, if there are classes.
 const FIRST: [&str; 3] = [
     r#"{"when": {"op": "gt", "args": [{"field": "req.generated_tokens"}, {"const": 6}]}, "hold": 0, "keys": []}"#,
     r#"{"when": {"op": "lt", "args": [{"field": "oracle.remaining_tokens"}, {"const": 9}]}, "hold": 2, "keys": []}"#,
@@ -47,14 +47,13 @@ struct Case {
     refresh: u64,
     displaces: bool,
     space: Option<u64>,
-    /// By which requests are placed when they arrive (round robin, or one of
-    /// those), when their prompt is through (nobody is asked, or one), and when
-    /// they answer.
+    /// The rules by which requests are routed: on arrival (round robin, or one of the rules), when their prefill has
+    /// ended (no rule, or one), and when their reasoning has.
     targets: (Option<usize>, Option<usize>, usize),
     links: Option<u64>,
     live: bool,
     until: Option<u64>,
-    /// Gap to the one before, prompt, output and reasoning tokens.
+    /// By request: the gap to the one before, and the tokens of prompt, output and reasoning.
     requests: Vec<(u64, u32, u32, u32)>,
 }
 
@@ -75,10 +74,10 @@ fn cases() -> impl Strategy<Value = Case> {
             first: order.0.0,
             key: order.0.1,
             quantum: order.0.2,
-            // A key that drifts says how often it is looked at.
+            // A key that drifts needs a refresh, which says how often it is evaluated.
             refresh: if KEYS[order.0.1] == DRIFTS { order.1.max(1) } else { order.1 },
             displaces: order.2,
-            // Memory that is lost may be lost for ever, under ranks that change without a token.
+            // With recompute, ranks that change without progress may preempt each other forever.
             space: if order.0.1 >= 5 || order.0.0.is_some() { Some(1_000) } else { order.3 },
             targets: (moves.0, moves.1, moves.2),
             links: moves.3,
@@ -169,7 +168,7 @@ proptest! {
         let leaping = replay(&config(&case, true), &case.requests);
         let stepping = replay(&config(&case, false), &case.requests);
         let (Ok(leaping), Ok(stepping)) = (&leaping, &stepping) else {
-            // Whoever lives for ever does so either way.
+            // A replay that makes no progress makes none either way.
             prop_assert!(leaping.is_err() && stepping.is_err());
             return Ok(());
         };
@@ -190,7 +189,7 @@ proptest! {
     }
 }
 
-/// Nobody waits, gives way or moves, unless a test says so.
+/// A case in which no request waits, is preempted or migrates, unless a test changes that.
 fn plain() -> Case {
     Case {
         blocks: 64,
@@ -212,7 +211,7 @@ fn plain() -> Case {
 }
 
 #[test]
-fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
+fn requests_that_displace_each_other_forever_end_the_replay_with_an_error() {
     let case = Case {
         blocks: 30,
         budget: 2,
@@ -222,7 +221,7 @@ fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
         requests: vec![(0, 9, 1, 0); 4],
         ..plain()
     };
-    // Whoever has computed least goes first, and whoever gives way has computed nothing.
+    // The request with the least computed tokens is first, and a preempted request has computed none.
     let json = config(&case, true)
         .replace(KEYS[0], r#"{"op": "floordiv", "args": [{"field": "req.kv_tokens"}, {"const": 1}]}"#)
         .replace(r#"long_prefill_token_threshold": 0"#, r#"long_prefill_token_threshold": 1"#);
@@ -231,10 +230,10 @@ fn two_who_put_each_other_out_for_ever_end_the_replay_with_an_error() {
 }
 
 #[test]
-fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
-    // Steps take 10 ticks. At 25 the request has 4 tokens in the cache and its fifth under way, so three
-    // blocks of two: it is told to leave, does so at 30 with 5 tokens (5 ticks and 7 of latency), and
-    // yields what is left of its 20 tokens, 17, from 42 on.
+fn during_a_step_a_request_holds_the_block_of_the_token_in_progress() {
+    // Steps take 10 ticks. At 25 the request has 4 tokens in the cache and its fifth in progress, so it holds three
+    // blocks of two tokens. The monitor asks it to leave, and it leaves at 30 with 5 tokens (5 ticks and 7 of
+    // latency). It generates the remaining 17 of its 20 tokens from 42 on.
     let case = Case {
         block_tokens: 2,
         targets: (None, Some(0), 0),
@@ -264,10 +263,11 @@ fn in_the_middle_of_a_step_a_request_has_the_block_of_the_token_under_way() {
 }
 
 #[test]
-fn who_is_let_in_has_the_block_of_its_next_token() {
-    // Steps take 10 ticks, blocks hold one token. Row 0 prefills its 19 tokens on instance 0, moves, and is let
-    // in on instance 1 at 10, which takes its 20th block: so it never is in the class of those with 19, where
-    // it would stay for 5 tokens and row 3 would go before it. Row 3, who waits since 5, comes in when row 0 has its third token, at 30.
+fn an_admitted_request_holds_the_block_of_its_next_token() {
+    // Steps take 10 ticks, and a block has one token. Row 0 prefills its 19 tokens on instance 0, migrates, and is
+    // admitted on instance 1 at 10, which allocates its 20th block. So it is never in the class of requests with 19
+    // blocks, in which it would stay for 5 tokens while row 3 is admitted first. Row 3, which waits since 5, is
+    // admitted when row 0 has its third token, at 30.
     let case = Case {
         seqs: 2,
         displaces: true,
@@ -296,7 +296,7 @@ fn who_is_let_in_has_the_block_of_its_next_token() {
 }
 
 #[test]
-fn who_moves_is_not_chosen_by_the_role_of_an_instance() {
+fn the_choice_of_a_request_has_no_roles() {
     let chosen = r#""choose": {"min": [{"field": "req.kv_tokens"}], "where": null"#;
     let json = config(&plain(), true);
     assert!(json.contains(chosen));

@@ -1,5 +1,4 @@
-//! Whole replays of random small workloads, with the debug assertions on:
-//! leaping equals stepping, and what goes in comes out.
+//! Whole replays of random small workloads, with debug assertions: leaping equals stepping, and no request is lost.
 
 use paceline_core::{Config, Outcome, PrefixIds, Reason, Simulation, Status, Trace};
 use proptest::prelude::*;
@@ -214,10 +213,9 @@ proptest! {
         prop_assert!(leaping.stats[0].peak_blocks <= case.blocks);
     }
 
-    /// Ranks that step together serve everyone whom they would have served
-    /// alone, and do not leap.
+    /// Instances in lockstep serve every request that they would serve each on its own, and do not leap.
     #[test]
-    fn ranks_in_lockstep_serve_everyone(case in cases()) {
+    fn instances_in_lockstep_serve_every_request(case in cases()) {
         let shared = r#"{"shared": {"at": [1, 100], "ticks": [3, 40]}, "padded": 2}"#;
         let (together, stepped) = (run(&case, true, 3, shared), run(&case, false, 3, shared));
         prop_assert_eq!(format!("{:?}", together.columns), format!("{:?}", stepped.columns));

@@ -206,3 +206,63 @@ impl Simulation {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fixtures::{config, row, trace};
+
+    /// The phases, as the calls in `run_moment` name them.
+    fn phases() -> Vec<String> {
+        let source = include_str!("event_loop.rs");
+        let (_, body) = source.split_once("fn run_moment").unwrap();
+        let (body, _) = body.split_once("\n    }\n").unwrap();
+        let calls = body.lines().filter_map(|line| line.trim().strip_prefix("self."));
+        calls.map(|call| call.split('(').next().unwrap().replace('_', " ")).collect()
+    }
+
+    #[test]
+    fn the_docs_name_the_phases_in_order_and_in_the_same_words() {
+        let phases = phases();
+        assert_eq!(phases.len(), 6);
+        let names: Vec<_> = (1..).zip(&phases).map(|(i, name)| format!("{i}. **{name}**")).collect();
+        for page in [include_str!("event_loop.rs"), include_str!("../../../../docs/determinism.md")] {
+            let mut rest = page;
+            for name in &names {
+                rest = rest.split_once(name.as_str()).unwrap_or_else(|| panic!("no {name:?} in order")).1;
+            }
+        }
+        let page = include_str!("../../../../ARCHITECTURE.md").replace('\n', " ");
+        assert!(page.contains(&phases.join(", ")), "ARCHITECTURE.md: {}", phases.join(", "));
+    }
+
+    #[test]
+    fn a_step_sees_the_requests_that_arrive_as_it_starts() {
+        // The first step ends at 120, as the second request arrives: the next step runs both.
+        let rows = [row(0, 20, 2), row(120, 30, 1)];
+        let config = config(&[10], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let mut simulation = Simulation::new(&config, trace(&rows)).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        let total = simulation.progress().total;
+        assert_eq!((simulation.progress().settled, total), (2, 2));
+        let outcome = simulation.into_outcome();
+        assert_eq!(outcome.columns.scheduled, [0, 120]);
+        assert_eq!(outcome.columns.finish, [120 + 131, 120 + 131]);
+        assert_eq!(outcome.end, 251);
+    }
+
+    #[test]
+    fn a_rule_sees_a_migration_decided_at_the_same_moment() {
+        // Both prefills end at 120. The requests swap instances, and both are there before their next step.
+        let rows = [row(0, 20, 5), row(0, 20, 5)];
+        let other = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"field": "here.index"}]}]}"#;
+        let routing = format!(r#"{{"on_arrival": {{"rule": "round_robin"}}, "on_prefilled": {other}}}"#);
+        let mut simulation = Simulation::new(&config(&[10, 10], &routing), trace(&rows)).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        let columns = simulation.into_outcome().columns;
+        assert_eq!((columns.migrations, columns.last_instance), (vec![1, 1], vec![1, 0]));
+        assert_eq!(columns.transfer, [0, 0]);
+        // Four decodes of one token each.
+        assert_eq!(columns.finish, [120 + 4 * 101, 120 + 4 * 101]);
+    }
+}

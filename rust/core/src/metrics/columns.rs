@@ -49,7 +49,7 @@ pub struct OptionalColumns {
     pub asked: bool,
 }
 
-/// One entry a request.
+/// The columns of the result, each with one entry a request. One field for each column.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
     /// Start of the first step in which it was scheduled.
