@@ -39,7 +39,7 @@ GOOD_STAMP = "2023-11-16 18:17:03.9799600"
         (f"{OWN},reasoning_tokens\n0,5,6,7", "line 2: reasoning_tokens must not exceed output_tokens, was 7"),
         (f"{OWN},priority\n0,5,6,2147483648", "line 2: priority must be a whole number from -2**31"),
         (f"{OWN},priorty\n0,5,6,7", "unknown column 'priorty'"),
-        (f"{OWN},prefix\n0,5,6,7", "prefix_block_tokens must be the prompt tokens that one id"),
+        (f"{OWN},prefix\n0,5,6,7", "prefix_block_tokens must be the prompt tokens of one id"),
         (f"{OWN},prefix,prefix_block_tokens\n0,5,6,7,0", "at least 1, was 0"),
         (f"{OWN},prefix,prefix_block_tokens\n0,5,6,7 8,5", "line 2: prefix must not have more ids than"),
         (f"{OWN},prefix,prefix_block_tokens\n0,5,6,7,5\n0,5,6,7,6", "the same whole number in every row"),
