@@ -1,0 +1,173 @@
+//! Evaluating the rank of a request.
+
+use super::super::request::Slot;
+use super::super::view::{OfRequest, RequestView};
+use super::expiry::Expires;
+use super::{RankKey, Ranking};
+use crate::config::MOST_KEYS;
+use crate::policy::{Validity, sort_key};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// How a rank is evaluated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Evaluation {
+    /// Whether the class's keys are evaluated too.
+    pub(crate) keys: bool,
+    /// The step counter that applies: the decode set's for a member, the instance's
+    /// for other requests.
+    pub(crate) steps: u64,
+    pub(crate) member: Membership,
+}
+
+/// What the request was, and will be, to the decode set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Membership {
+    /// Nothing is known from an earlier evaluation.
+    New,
+    /// A member, as at the latest evaluation.
+    Continues,
+    /// Queued, and evaluated as the member that it will be once it resumes.
+    Resumes,
+}
+
+impl Ranking {
+    /// Evaluates the rank of a request. Returns whether it changed, in which case the
+    /// request has its place in its list.
+    pub(crate) fn evaluate(
+        &mut self,
+        slot: Slot,
+        view: &mut RequestView,
+        evaluation: Evaluation,
+        trace: &Trace,
+    ) -> bool {
+        let Evaluation { keys, steps, member } = evaluation;
+        let Self { rules, classes, requests, .. } = self;
+        let request = &mut requests[slot as usize];
+        let mut validity = Validity::EVER;
+        let class = if request.is_held(rules, view.generated, view.decoding, &mut validity) {
+            request.class
+        } else if member == Membership::Continues
+            && steps < request.expires.class.0
+            && view.now < request.expires.class.1
+        {
+            let (step, moment) = request.expires.class;
+            let left = |due: u64, now: u64| if due == u64::MAX { due } else { due - now };
+            validity = Validity { steps: left(step, steps), ticks: left(moment, view.now) };
+            request.class
+        } else {
+            classes.of(view, trace, &mut validity)
+        };
+        let entered = !request.has_class || class != request.class;
+        if entered {
+            classes.members[request.class as usize] -= u64::from(request.has_class);
+            classes.members[class as usize] += 1;
+            (request.class, request.has_class) = (class, true);
+            request.entered = (view.now, view.generated);
+            (view.joined, view.base) = request.entered;
+            let mut held = Validity::EVER;
+            if request.is_held(rules, view.generated, view.decoding, &mut held) {
+                validity.steps = validity.steps.min(held.steps);
+            }
+        }
+        let class_validity = validity;
+        if rules.quantum > 0 {
+            let answers = view.phase(trace) == 2;
+            let first = answers && view.quanta() == 0;
+            self.first_quantum = self.first_quantum + u64::from(first) - u64::from(request.in_first_quantum);
+            request.in_first_quantum = first;
+            let ends =
+                if answers { view.steps_to_quantum().filter(|_| first) } else { view.steps_to_answer(trace) };
+            if let Some(left) = ends {
+                validity.within_steps(u64::from(left));
+            }
+        }
+        let mut changed = entered;
+        if let Some(counts) = classes.count_quanta[class as usize].filter(|_| !entered) {
+            if let Some(left) = view.steps_to_quantum() {
+                validity.within_steps(u64::from(left));
+            }
+            changed = request.set_quanta(counts, view.quanta());
+        } else if keys || entered || !rules.refresh.is_set() {
+            let lasting = validity;
+            let mut scope = OfRequest { view, trace };
+            let mut found = [0; MOST_KEYS];
+            for (key, expr) in found.iter_mut().zip(&rules.classes[class as usize].keys) {
+                *key = sort_key(expr, &mut scope, &mut validity);
+            }
+            if rules.refresh.is_set() {
+                validity = lasting;
+            }
+            let rank = RankKey::new(class, found, view.row);
+            changed |= rank != request.rank;
+            (request.rank, request.keys) = (rank, found);
+        }
+        let (leap, resumes) = (self.leap, member == Membership::Resumes);
+        let expires = &mut request.expires;
+        if view.decoding {
+            expires.class =
+                (steps.saturating_add(class_validity.steps), view.now.saturating_add(class_validity.ticks));
+        }
+        expires.is_noted = leap && view.decoding && !resumes;
+        expires.on_resuming = (leap && resumes).then_some((validity.steps, class_validity.steps));
+        if changed {
+            self.place(slot);
+        }
+        if leap && !resumes {
+            self.note_expiry(slot, view, class_validity, validity, steps);
+        }
+        changed
+    }
+
+    /// Evaluates the rank of a member that stays in its class, where the rank changes
+    /// with quanta only. The member has yielded `generated` tokens, and answers after
+    /// `to_answer` steps if it does not yet. Returns whether that was so; if not, the
+    /// rank is to be [evaluated](Self::evaluate) in full.
+    pub(crate) fn count_quanta(
+        &mut self,
+        slot: Slot,
+        generated: u32,
+        to_answer: Option<u64>,
+        step: u64,
+        now: Ticks,
+    ) -> bool {
+        let quantum = self.rules.quantum;
+        let request = &mut self.requests[slot as usize];
+        let Some(counts) = self.classes.count_quanta[request.class as usize] else { return false };
+        let (class_step, class_moment) = request.expires.class;
+        if step >= class_step || now >= class_moment {
+            return false;
+        }
+        let spent = generated - request.entered.1;
+        let (quanta, left) = (spent / quantum, u64::from(quantum - spent % quantum));
+        let changed = request.set_quanta(counts, quanta);
+        let first = to_answer.is_none() && quanta == 0;
+        self.first_quantum = self.first_quantum + u64::from(first) - u64::from(request.in_first_quantum);
+        request.in_first_quantum = first;
+        request.expires.is_noted = true;
+        if changed {
+            self.place(slot);
+        }
+        let due = (step + left.min(to_answer.unwrap_or(left))).min(class_step);
+        self.expiry.set_step(slot, due, step);
+        true
+    }
+
+    /// Notes when the rank of a request may change.
+    fn note_expiry(&mut self, slot: Slot, view: &RequestView, class: Validity, rank: Validity, steps: u64) {
+        if rank == Validity::EVER && class.steps == u64::MAX {
+            self.forget_expiry(slot);
+            return;
+        }
+        self.requests[slot as usize].expires.any_noted = true;
+        let at = |base: u64, left: u64| Some(base.saturating_add(left)).filter(|_| left != u64::MAX);
+        let (member, other) = if view.decoding { (steps, None) } else { (0, at(steps, rank.steps)) };
+        let expires = Expires {
+            step: at(member, rank.steps).filter(|_| view.decoding),
+            class: at(member, class.steps).filter(|_| view.decoding),
+            idle: other,
+            time: at(view.now, rank.ticks),
+        };
+        self.expiry.set(slot, expires, steps);
+    }
+}

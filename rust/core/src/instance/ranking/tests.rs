@@ -1,0 +1,101 @@
+use super::*;
+use crate::trace::Trace;
+
+fn ranking(json: &str) -> Ranking {
+    Ranking::new(serde_json::from_str(json).expect("it is a ranking"), false, true)
+}
+
+fn trace(rows: usize) -> Trace {
+    Trace {
+        arrival: (0..rows as u64).collect(),
+        prompt_tokens: vec![10; rows],
+        output_tokens: vec![100; rows],
+        ..Trace::default()
+    }
+}
+
+fn evaluate(ranking: &mut Ranking, slot: Slot, generated: u32, now: Ticks, trace: &Trace) -> bool {
+    let mut view = RequestView::arriving(slot, now, trace);
+    (view.generated, view.decoding) = (generated, generated > 0);
+    ranking.describe(slot, 0, &mut view);
+    let evaluation = Evaluation { keys: true, steps: u64::from(generated), member: Membership::New };
+    ranking.evaluate(slot, &mut view, evaluation, trace)
+}
+
+const BY_TOKENS: &str = r#"{"classes": [{"keys": [{"field": "req.generated_tokens"}]}]}"#;
+
+#[test]
+fn the_best_waiting_and_the_worst_running_follow_the_keys() {
+    let (mut ranking, trace) = (ranking(BY_TOKENS), trace(4));
+    for slot in 0..4 {
+        ranking.enter(slot, 0, 0, 0);
+        evaluate(&mut ranking, slot, 10 - slot, 0, &trace);
+    }
+    assert_eq!((ranking.waiting(), ranking.best_waiting()), (4, Some(3)));
+    for slot in [0, 1, 3] {
+        ranking.admit(slot, 5, 1);
+    }
+    ranking.begin_round(true);
+    assert_eq!((ranking.waiting(), ranking.best_waiting(), ranking.worst_running()), (1, Some(2), Some(0)));
+    let rank = ranking.rank(2);
+    assert_eq!(ranking.worse_than(rank).collect::<Vec<_>>(), [0, 1]);
+}
+
+#[test]
+fn a_request_admitted_in_this_step_is_not_displaced_in_it() {
+    let (mut ranking, trace) = (ranking(BY_TOKENS), trace(2));
+    for slot in 0..2 {
+        ranking.enter(slot, 0, 0, 0);
+        evaluate(&mut ranking, slot, 9 - slot, 0, &trace);
+    }
+    ranking.begin_round(true);
+    ranking.admit(0, 5, 1);
+    let rank = ranking.rank(1);
+    assert!(ranking.moved_in_round(0) && ranking.worse_than(rank).next().is_none());
+    ranking.begin_round(true);
+    assert_eq!(ranking.worse_than(rank).next(), Some(0));
+}
+
+#[test]
+fn a_class_is_left_when_its_condition_ends_but_not_while_it_holds_its_members() {
+    let json = r#"{"classes": [
+        {"when": {"op": "lt", "args": [{"field": "req.generated_tokens"}, {"const": 5}]}, "hold": HOLD, "keys": []},
+        {"keys": []}]}"#;
+    for (hold, in_first) in [("0", 0), ("20", 1)] {
+        let (mut ranking, trace) = (ranking(&json.replace("HOLD", hold)), trace(1));
+        ranking.enter(0, 0, 0, 0);
+        assert!(evaluate(&mut ranking, 0, 1, 0, &trace));
+        assert_eq!(ranking.in_class(0), 1);
+        evaluate(&mut ranking, 0, 6, 0, &trace);
+        assert_eq!((ranking.in_class(0), ranking.in_class(1)), (in_first, 1 - in_first));
+        ranking.move_to(0, List::Gone, 0, 0);
+        assert_eq!((ranking.in_class(0), ranking.in_class(1)), (0, 0));
+    }
+}
+
+#[test]
+fn a_suspended_member_resumes_with_the_steps_that_its_rank_had_left() {
+    let json = r#"{"classes": [{"keys": [{"op": "floordiv", "args":
+        [{"field": "req.generated_tokens"}, {"const": 8}]}]}]}"#;
+    let (mut ranking, trace) = (ranking(json), trace(1));
+    ranking.enter(0, 0, 0, 0);
+    ranking.admit(0, 0, 0);
+    evaluate(&mut ranking, 0, 3, 0, &trace);
+    assert_eq!(ranking.next_step(), 8, "its eighth token changes its rank");
+    assert!(ranking.suspend(0, 4, 10, 4));
+    assert_eq!((ranking.next_step(), ranking.best_waiting()), (u64::MAX, Some(0)));
+    ranking.admit(0, 20, 30);
+    assert!(ranking.resume(0, 30));
+    assert_eq!(ranking.next_step(), 34);
+}
+
+#[test]
+fn attained_time_counts_while_a_request_is_admitted() {
+    let (mut ranking, trace) = (ranking(BY_TOKENS), trace(1));
+    ranking.enter(0, 0, 0, 7);
+    evaluate(&mut ranking, 0, 0, 0, &trace);
+    ranking.admit(0, 100, 0);
+    assert_eq!(ranking.attained(0, 130), 37);
+    ranking.move_to(0, List::Queued, 130, 0);
+    assert_eq!(ranking.attained(0, 900), 37);
+}
