@@ -18,7 +18,7 @@ use super::Instance;
 use crate::config::Ranking as RankingRules;
 use crate::error::Error;
 use crate::instance::ranking::Ranking;
-use crate::policy::{Expr, ReqField};
+use crate::policy::{Changes, Expr, ReqField};
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
 /// Steps after which the bound is computed for the first time.
@@ -74,10 +74,8 @@ impl Liveness {
 /// Twice the longest span that the rules of a ranking name: in ticks, where they read
 /// time, and in steps, where they read steps.
 fn longest_spans(ranking: &RankingRules) -> (Ticks, u64) {
-    let timely = |field: ReqField| {
-        matches!(field, ReqField::AgeS | ReqField::WaitingS | ReqField::AttainedS | ReqField::SlackS)
-    };
-    let idle = |field: ReqField| field == ReqField::IdleSteps;
+    let timely = |field: ReqField| field.changes().meets(Changes::TIME.or(Changes::QUEUED_TIME));
+    let idle = |field: ReqField| field.changes().meets(Changes::QUEUED_STEP);
     let longest = |test: &dyn Fn(ReqField) -> bool| {
         ranking.exprs().map(|expr| longest_span(expr, test)).fold(0.0, f64::max)
     };

@@ -54,25 +54,6 @@ pub enum ReqField {
     ReasoningTokens,
 }
 
-impl ReqField {
-    /// Whether it changes from step to step, or with time.
-    pub(crate) fn drifts(self) -> bool {
-        matches!(
-            self,
-            Self::AgeS
-                | Self::WaitingS
-                | Self::IdleSteps
-                | Self::AttainedS
-                | Self::GeneratedTokens
-                | Self::ContextTokens
-                | Self::KvTokens
-                | Self::Blocks
-                | Self::SlackS
-                | Self::RemainingTokens
-        )
-    }
-}
-
 /// A field of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]

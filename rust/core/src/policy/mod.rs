@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows the engine. An expression is evaluated in a `Scope`, which gives the value of each field.
 
+mod changes;
 mod condition;
 mod evaluate;
 mod expr;
@@ -12,6 +13,7 @@ mod number;
 mod routing;
 mod validity;
 
+pub(crate) use changes::Changes;
 pub(crate) use condition::Condition;
 pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of};
 pub use expr::{Aggregate, Expr, Op};

@@ -2,7 +2,7 @@
 
 use super::super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking as RankingRules};
-use crate::policy::{Condition, Expr, Field, ReqField, Validity};
+use crate::policy::{Changes, Condition, Expr, Field, ReqField, Validity};
 use crate::trace::Trace;
 
 /// See the module.
@@ -38,23 +38,18 @@ impl Classes {
 /// Which keys of a class count quanta, if its other keys do not change while a request
 /// is in it, and the class has no hold.
 fn keys_that_count_quanta(rules: &RankingRules, class: &Class) -> Option<[bool; MOST_KEYS]> {
-    let fixed = |field: ReqField| {
-        matches!(
-            field,
-            ReqField::ArrivalS
-                | ReqField::JoinedS
-                | ReqField::PromptTokens
-                | ReqField::Priority
-                | ReqField::Score
-                | ReqField::Tenant
-                | ReqField::OutputTokens
-                | ReqField::ReasoningTokens
-        )
-    };
+    const BESIDE_CLASS: Changes = Changes::TOKEN
+        .or(Changes::SOME_TOKENS)
+        .or(Changes::TIME)
+        .or(Changes::QUEUED_TIME)
+        .or(Changes::QUEUED_STEP)
+        .or(Changes::ADMISSION)
+        .or(Changes::PREEMPTION);
+    let changes = |field: ReqField| field.changes().meets(BESIDE_CLASS);
     let mut counts = [false; MOST_KEYS];
     for (counts, key) in counts.iter_mut().zip(&class.keys) {
         *counts = matches!(key, Expr::Field(Field::Req(ReqField::Quanta)));
-        if !*counts && key.looks_at_request(&|field| !fixed(field)) {
+        if !*counts && key.looks_at_request(&changes) {
             return None;
         }
     }

@@ -3,73 +3,34 @@
 use std::cell::Cell;
 
 use crate::config::{Ranking as RankingRules, Refresh};
-use crate::policy::{Expr, ReqField};
+use crate::policy::{Changes, Expr, ReqField};
 
 /// A set of request fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Fields(u32);
 
 impl Fields {
-    const fn of(fields: &[ReqField]) -> Self {
-        let (mut bits, mut i) = (0, 0);
-        while i < fields.len() {
-            bits |= 1 << fields[i] as u32;
-            i += 1;
-        }
-        Self(bits)
-    }
-
-    /// The fields that any of the expressions reads.
-    fn read_by<'a>(exprs: impl Iterator<Item = &'a Expr>) -> Self {
-        let bits = Cell::new(0);
-        for expr in exprs {
-            // The test holds of no field, so every field is visited.
-            expr.looks_at_request(&|field| {
-                bits.set(bits.get() | 1 << field as u32);
-                false
-            });
-        }
-        Self(bits.get())
+    const fn one(field: ReqField) -> Self {
+        Self(1 << field as u32)
     }
 
     #[inline]
-    fn meets(self, other: Self) -> bool {
+    const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 }
-
-/// Fields that change when a request is admitted.
-const BY_ADMISSION: Fields = Fields::of(&[
-    ReqField::WaitingS,
-    ReqField::IdleSteps,
-    ReqField::AttainedS,
-    ReqField::Running,
-    ReqField::Blocks,
-]);
-
-/// Fields of a decoding request that change by something other than its tokens.
-const BESIDE_TOKENS: Fields = Fields::of(&[
-    ReqField::AgeS,
-    ReqField::WaitingS,
-    ReqField::IdleSteps,
-    ReqField::AttainedS,
-    ReqField::Running,
-    ReqField::Blocks,
-    ReqField::Preemptions,
-    ReqField::SlackS,
-]);
-
-/// Fields of a running request that change with time.
-const BY_TIME: Fields = Fields::of(&[ReqField::AgeS, ReqField::AttainedS, ReqField::SlackS]);
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankInputs {
     /// Fields that classes and keys read.
     fields: Fields,
-    /// Fields that the conditions of classes read.
-    conditions: Fields,
-    by_admission: Fields,
+    /// When values of these change.
+    changes: Changes,
+    /// When values change that the conditions of classes read.
+    condition_changes: Changes,
+    /// Whether an admission may change a rank.
+    with_admission: bool,
     refresh: Refresh,
     quantum: u32,
 }
@@ -77,43 +38,63 @@ pub(crate) struct RankInputs {
 impl RankInputs {
     /// The inputs of a ranking. `caches`: whether the instance caches prefixes.
     pub(super) fn new(rules: &RankingRules, caches: bool) -> Self {
-        let fields = Fields::read_by(rules.exprs());
-        let conditions = Fields::read_by(rules.classes.iter().filter_map(|class| class.when.as_ref()));
-        let mut by_admission = BY_ADMISSION;
-        if caches {
-            // An admission finds the KV of a cached prefix.
-            by_admission.0 |= Fields::of(&[ReqField::KvTokens]).0;
+        let (fields, changes) = read_by(rules.exprs());
+        let (_, condition_changes) = read_by(rules.classes.iter().filter_map(|class| class.when.as_ref()));
+        // An admission finds the KV of a cached prefix.
+        let finds_kv = caches && fields.meets(Fields::one(ReqField::KvTokens));
+        let with_admission = finds_kv || rules.refresh.is_set() || changes.meets(Changes::ADMISSION);
+        Self {
+            fields,
+            changes,
+            condition_changes,
+            with_admission,
+            refresh: rules.refresh,
+            quantum: rules.quantum,
         }
-        Self { fields, conditions, by_admission, refresh: rules.refresh, quantum: rules.quantum }
     }
 
     /// Whether ranks read a field.
     #[inline]
     pub(crate) fn read(&self, field: ReqField) -> bool {
-        self.fields.meets(Fields::of(&[field]))
+        self.fields.meets(Fields::one(field))
     }
 
     /// Whether the rank of a request may change when the request is admitted.
     #[inline]
     pub(crate) fn change_with_admission(&self) -> bool {
-        self.refresh.is_set() || self.fields.meets(self.by_admission)
+        self.with_admission
     }
 
-    /// Whether the rank of a decoding request changes by its tokens only: not with
-    /// time, and not by its being admitted or preempted.
+    /// Whether the rank of a decoding request changes by its tokens only: not with time, and
+    /// not by its being admitted or preempted.
     #[inline]
     pub(crate) fn depend_on_tokens_only(&self) -> bool {
-        !self.refresh.is_set() && !self.fields.meets(BESIDE_TOKENS)
+        const OTHERWISE: Changes = Changes::TIME.or(Changes::ADMISSION).or(Changes::PREEMPTION);
+        !self.refresh.is_set() && !self.changes.meets(OTHERWISE)
     }
 
-    /// Whether ranks of running requests need not be current while no request is
-    /// queued and blocks suffice. Classes and first quanta can be read at any time,
-    /// and keys that are refreshed at intervals must be.
+    /// Whether ranks of running requests need not be current while no request is queued and
+    /// blocks suffice. Classes and first quanta can be read at any time, and keys that are
+    /// refreshed at intervals must be.
     #[inline]
     pub(crate) fn can_be_deferred(&self) -> bool {
         let fresh = !self.refresh.is_set() || self.refresh.steps == 1;
-        fresh && self.quantum == 0 && !self.conditions.meets(BY_TIME)
+        fresh && self.quantum == 0 && !self.condition_changes.meets(Changes::TIME)
     }
+}
+
+/// The fields that any of the expressions reads, and when their values change.
+fn read_by<'a>(exprs: impl Iterator<Item = &'a Expr>) -> (Fields, Changes) {
+    let (fields, changes) = (Cell::new(0), Cell::new(Changes::NEVER));
+    for expr in exprs {
+        // The test holds of no field, so every field is visited.
+        expr.looks_at_request(&|field| {
+            fields.set(fields.get() | Fields::one(field).0);
+            changes.set(changes.get().or(field.changes()));
+            false
+        });
+    }
+    (Fields(fields.get()), changes.get())
 }
 
 #[cfg(test)]
