@@ -181,7 +181,7 @@ proptest! {
             match columns.status[row] {
                 status if status == Status::Finished as u8 => prop_assert_eq!(columns.generated[row], output),
                 status if status == Status::Rejected as u8 => {}
-                _ => prop_assert!(case.until.is_some(), "without an end, everyone finishes or is rejected"),
+                _ => prop_assert!(case.until.is_some(), "without an end, every request finishes or is rejected"),
             }
         }
         let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
@@ -225,7 +225,7 @@ fn requests_that_displace_each_other_forever_end_the_replay_with_an_error() {
     let json = config(&case, true)
         .replace(KEYS[0], r#"{"op": "floordiv", "args": [{"field": "req.kv_tokens"}, {"const": 1}]}"#)
         .replace(r#"long_prefill_token_threshold": 0"#, r#"long_prefill_token_threshold": 1"#);
-    let error = replay(&json, &case.requests).expect_err("nobody ever gets a token");
+    let error = replay(&json, &case.requests).expect_err("no request ever generates a token");
     assert!(error.to_string().contains("instances[0] makes no progress"), "{error}");
 }
 

@@ -205,7 +205,7 @@ proptest! {
             } else if status == Status::Rejected as u8 {
                 prop_assert!(columns.reason[row] != Reason::None as u8);
             } else {
-                prop_assert!(case.until.is_some(), "without an end, everyone finishes or is rejected");
+                prop_assert!(case.until.is_some(), "without an end, every request finishes or is rejected");
             }
         }
         let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();

@@ -5,7 +5,7 @@
 //! whole division, the meeting point bounds how long the value holds.
 
 use super::expr::{Aggregate, Expr, Op};
-use super::fields::{Field, InstField, ReqField, Who};
+use super::fields::{Field, InstField, InstanceRef, ReqField};
 use super::linear::Linear;
 use super::number::Number;
 use super::validity::Validity;
@@ -15,7 +15,7 @@ pub(crate) trait Scope {
     /// The value of a request field; `validity` is lowered to how long it stays on the line.
     fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear;
     /// The value of an instance field.
-    fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64;
+    fn instance(&mut self, which: InstanceRef, field: InstField, class: u32) -> f64;
     /// The number of instances.
     fn instances(&self) -> usize;
     /// Whether an instance has one of the roles.
@@ -83,7 +83,7 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Vali
     match expr {
         Expr::Const(value) => N::fixed(*value),
         Expr::Field(Field::Req(field)) => N::of(scope.request(*field, validity)),
-        Expr::Field(Field::Inst(who, field, class)) => N::fixed(scope.instance(*who, *field, *class)),
+        Expr::Field(Field::Inst(which, field, class)) => N::fixed(scope.instance(*which, *field, *class)),
         Expr::Op(op, _) if op.tells() => N::truth(is_true::<S, N>(expr, scope, validity)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
@@ -209,7 +209,7 @@ mod tests {
                 _ => Linear::fixed(7.0),
             }
         }
-        fn instance(&mut self, _: Who, _: InstField, _: u32) -> f64 {
+        fn instance(&mut self, _: InstanceRef, _: InstField, _: u32) -> f64 {
             3.0
         }
         fn instances(&self) -> usize {

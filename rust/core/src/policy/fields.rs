@@ -118,7 +118,7 @@ pub enum InstField {
 
 /// The instance that a field belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum InstanceRef {
     /// The instance under consideration.
     Candidate,
     /// The instance of the request.
@@ -133,21 +133,21 @@ pub enum Field {
     /// A field of the request.
     Req(ReqField),
     /// A field of an instance; the number is the class, for [`InstField::ClassRequests`].
-    Inst(Who, InstField, u32),
+    Inst(InstanceRef, InstField, u32),
 }
 
 impl Field {
     /// The field of this name; `class` is the class if the field depends on one.
     pub(super) fn named(name: &str, class: u32) -> Option<Self> {
         let (scope, name) = name.split_once('.')?;
-        let who = match scope {
+        let which = match scope {
             "req" | "oracle" => return by_name(name).map(Self::Req),
-            "inst" => Who::Candidate,
-            "here" => Who::Here,
-            "there" => Who::There,
+            "inst" => InstanceRef::Candidate,
+            "here" => InstanceRef::Here,
+            "there" => InstanceRef::There,
             _ => return None,
         };
-        by_name(name).map(|field| Self::Inst(who, field, class))
+        by_name(name).map(|field| Self::Inst(which, field, class))
     }
 }
 

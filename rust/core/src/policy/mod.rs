@@ -17,7 +17,7 @@ pub(crate) use changes::Changes;
 pub(crate) use condition::Condition;
 pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of};
 pub use expr::{Aggregate, Expr, Op};
-pub use fields::{Field, InstField, ReqField, Who};
+pub use fields::{Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Choice, Live, Monitor};
 pub(crate) use number::Number;

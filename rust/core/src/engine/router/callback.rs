@@ -2,7 +2,7 @@
 
 use super::view::RouterView;
 use crate::error::Error;
-use crate::policy::{InstField, ReqField, Scope, Validity, Who};
+use crate::policy::{InstField, InstanceRef, ReqField, Scope, Validity};
 
 /// Picks instances in place of a rule.
 pub trait Decide: Send {
@@ -35,7 +35,9 @@ impl CallbackView {
         let instances = (0..view.len())
             .map(|index| {
                 view.set_candidate(index);
-                CALLBACK_INSTANCE_FIELDS.map(|(_, field)| view.instance(Who::Candidate, field, 0)).to_vec()
+                CALLBACK_INSTANCE_FIELDS
+                    .map(|(_, field)| view.instance(InstanceRef::Candidate, field, 0))
+                    .to_vec()
             })
             .collect();
         Self { request: request.to_vec(), instances, here: view.here(), row: view.row() }

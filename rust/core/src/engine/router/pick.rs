@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use crate::policy::{Expr, Field, InstField, Pick, Scope, Who, sort_key_now};
+use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now};
 
 /// What a pick needs to know of the instances.
 pub(in crate::engine) trait Candidates: Scope {
@@ -27,7 +27,7 @@ pub(super) fn lowest<V: Candidates>(
 ) -> Option<usize> {
     let all = uniform && pick.within.is_none();
     match pick.min.as_slice() {
-        &[Expr::Field(Field::Inst(Who::Candidate, field, class))] => {
+        &[Expr::Field(Field::Inst(InstanceRef::Candidate, field, class))] => {
             set_bounds(field, class, pick, view, all, bounds);
             lowest_by_field(field, class, pick, view, bounds)
         }
@@ -223,7 +223,7 @@ mod tests {
         fn request(&mut self, _: ReqField, _: &mut Validity) -> Linear {
             Linear::fixed(0.0)
         }
-        fn instance(&mut self, _: Who, field: InstField, class: u32) -> f64 {
+        fn instance(&mut self, _: InstanceRef, field: InstField, class: u32) -> f64 {
             self.field(self.candidate, field, class)
         }
         fn instances(&self) -> usize {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn field(field: InstField) -> Expr {
-        Expr::Field(Field::Inst(Who::Candidate, field, 0))
+        Expr::Field(Field::Inst(InstanceRef::Candidate, field, 0))
     }
 
     proptest! {

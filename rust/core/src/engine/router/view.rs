@@ -4,7 +4,9 @@ use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
 use crate::instance::Asking;
 use crate::metrics::Reason;
-use crate::policy::{Expr, Field, InstField, Linear, Number, ReqField, Scope, Validity, Who, holds_now};
+use crate::policy::{
+    Expr, Field, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now,
+};
 use crate::time::Ticks;
 
 /// See the module.
@@ -101,7 +103,7 @@ impl Candidates for RouterView<'_> {
     #[inline]
     fn holds(&mut self, condition: &Expr) -> bool {
         match *condition {
-            Expr::Field(Field::Inst(Who::Candidate, field, class)) => {
+            Expr::Field(Field::Inst(InstanceRef::Candidate, field, class)) => {
                 self.field(self.candidate, field, class) != 0.0
             }
             _ => holds_now(condition, self),
@@ -119,11 +121,11 @@ impl Scope for RouterView<'_> {
         self.request.view.field(field, self.cluster.trace(), validity)
     }
 
-    fn instance(&mut self, who: Who, field: InstField, class: u32) -> f64 {
-        let index = match who {
-            Who::Candidate => Some(self.candidate),
-            Who::Here => self.here,
-            Who::There => self.there,
+    fn instance(&mut self, which: InstanceRef, field: InstField, class: u32) -> f64 {
+        let index = match which {
+            InstanceRef::Candidate => Some(self.candidate),
+            InstanceRef::Here => self.here,
+            InstanceRef::There => self.there,
         };
         index.map_or(0.0, |index| self.field(index, field, class))
     }

@@ -9,7 +9,7 @@ use crate::instance::queues::Queued;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
-use crate::policy::{InstField, Linear, Number, ReqField, Scope, Validity, Who};
+use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -418,7 +418,7 @@ impl Scope for OfInstance<'_> {
         Linear::fixed(0.0)
     }
 
-    fn instance(&mut self, _: Who, field: InstField, class: u32) -> f64 {
+    fn instance(&mut self, _: InstanceRef, field: InstField, class: u32) -> f64 {
         self.instance.booked_field((field, class), self.now, None, self.trace)
     }
 

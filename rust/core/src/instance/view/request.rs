@@ -1,6 +1,6 @@
 //! The fields of a request that a policy reads.
 
-use crate::policy::{InstField, Linear, Number, ReqField, Scope, Validity, Who};
+use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -181,7 +181,7 @@ impl Scope for OfRequest<'_> {
         self.view.field(field, self.trace, validity)
     }
 
-    fn instance(&mut self, _: Who, _: InstField, _: u32) -> f64 {
+    fn instance(&mut self, _: InstanceRef, _: InstField, _: u32) -> f64 {
         debug_assert!(false, "Invariant: ranks do not look at instances");
         0.0
     }
