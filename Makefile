@@ -18,6 +18,9 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 # In CI Cargo.lock must be up to date; elsewhere cargo may update it.
 LOCKED := $(if $(CI),--locked)
 
+# No recipe calls make. Without this, cargo under `make --jobs` warns of a job server that it cannot reach.
+unexport MAKEFLAGS
+
 # PyO3 reads the configuration of an interpreter: the same for every command, so that nothing is built twice.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
