@@ -41,6 +41,10 @@ SOURCES = ("rust/core/src", "rust/py/src", "python/paceline", "tests/search", "t
 # Policies use what there is; and what is only true of the witness.
 USERS = ("python/paceline/policies/", "python/paceline/study/")
 BESIDE = {
+    "A stage": {
+        # Where requests are ranked, they are swapped in by their admission.
+        "rust/core/src/instance/scheduler/admit.rs",
+    },
     "A trace column": {
         # A tenant has a name, and so its own kind of expression.
         "python/paceline/policy/expressions/tree.py",
@@ -55,8 +59,8 @@ BESIDE = {
         "fuzz/fuzz_targets/configuration.rs",
         # What makes it a request field, too.
         "rust/core/src/policy/fields.rs",
-        "rust/core/src/engine/sight.rs",
-        "rust/core/src/instance/view.rs",
+        "rust/core/src/engine/router/callback.rs",
+        "rust/core/src/instance/view/request.rs",
         "python/paceline/policy/expressions/namespaces.py",
         "python/paceline/testing/reference/policy_sim/request_fields.py",
         "tests/search/draw/fields.py",
