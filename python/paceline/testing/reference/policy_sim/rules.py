@@ -33,9 +33,10 @@ class Rule:
             return view.here.index if view.here and stays else None
         if kind == "unless":
             picked = self._parts[0].pick(view, able)
-            if picked is None or holds(self._wire["when"], replace(view, there=view.replicas[picked])):
+            if picked is None:
                 return None
-            return picked
+            there = view.replicas[picked]
+            return None if holds(self._wire["when"], replace(view, inst=there, there=there)) else picked
         if kind == "pick":
             return self._pick(view, able)
         picked = min(able, key=lambda index: self._load(kind, view, index), default=None)

@@ -125,9 +125,11 @@ impl Router {
                 here.filter(|_| stays)
             }
             Rule::Unless { of, when } => {
-                let picked = self.choose(of, view)?;
-                view.set_there(picked);
-                picked.filter(|_| !view.holds(when))
+                let Some(picked) = self.choose(of, view)? else { return Ok(None) };
+                // What the condition reads of no named instance is of the picked one.
+                view.set_candidate(picked);
+                view.set_there(Some(picked));
+                (!view.holds(when)).then_some(picked)
             }
             Rule::Call { index } => self.call(*index, view)?,
         })
