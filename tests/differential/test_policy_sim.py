@@ -140,7 +140,7 @@ def test_the_cases_reach_what_they_are_for() -> None:
         ("finished", "preempted", "displaced", "copied", "overflowed", "moved", "queued", "unfinished"), 0
     )
 
-    @settings(max_examples=max(40, settings.default.max_examples))
+    @settings(max_examples=max(80, settings.default.max_examples))
     @given(case=policies())
     def look(case: WireCase) -> None:
         try:

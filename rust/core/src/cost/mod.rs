@@ -119,10 +119,10 @@ impl Cost {
 
     /// The axes on which the cost of a step is extrapolated. They are the same for all steps of a run.
     #[inline]
-    pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
+    pub fn extrapolation(&self, shape: &StepShape) -> Extrapolation {
         match self {
             Self::Affine(_) | Self::Roofline(_) => Extrapolation::default(),
-            Self::Table(cost) => cost.beyond(shape),
+            Self::Table(cost) => cost.extrapolation(shape),
         }
     }
 }

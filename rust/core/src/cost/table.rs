@@ -166,7 +166,7 @@ impl Table {
     }
 
     /// The axes on which the cost of a step is extrapolated. They are the same for all steps of a run.
-    pub fn beyond(&self, shape: &StepShape) -> Extrapolation {
+    pub fn extrapolation(&self, shape: &StepShape) -> Extrapolation {
         let (chunk, requests) = (shape.prefill_tokens, shape.decode_requests);
         let beyond = Extrapolation::default()
             .with(Axis::Tokens, self.tokens.ends_before(requests.saturating_add(chunk)))

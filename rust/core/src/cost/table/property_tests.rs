@@ -75,12 +75,12 @@ proptest! {
     fn a_run_is_exact(cost in table(), contexts in prop::collection::vec(1_u64..900, 1..40)) {
         let run = cost.run(&decode(&contexts, 0), u64::MAX);
         prop_assert!(run.steps >= 1);
-        let beyond = cost.beyond(&decode(&contexts, 0));
+        let beyond = cost.extrapolation(&decode(&contexts, 0));
         for i in (0..run.steps.min(400)).chain([run.steps - 1]) {
             if i < 1 << 40 {
                 let shape = decode(&contexts, i);
                 prop_assert_eq!(cost.step(&shape), run.first + i * run.slope);
-                prop_assert_eq!(cost.beyond(&shape), beyond);
+                prop_assert_eq!(cost.extrapolation(&shape), beyond);
             }
         }
     }
@@ -118,7 +118,7 @@ proptest! {
             ..StepShape::default()
         };
         prop_assert!(cost.step(&shape) <= HORIZON);
-        let _ = cost.beyond(&shape);
+        let _ = cost.extrapolation(&shape);
         let pure = StepShape { prefill_tokens: 0, prefill_requests: 0, prefill_pairs: 0, ..shape };
         let run = cost.run(&pure, u64::MAX);
         prop_assert_eq!(run.first, cost.step(&pure));

@@ -56,11 +56,11 @@ fn below_the_grid_the_first_point_holds_and_past_it_the_last_stretch() {
     // Nine tokens, past the five measured: 900 + 4 * 300.
     let many = decode(9, 90, 10);
     assert_eq!(cost.tokens.at(9), 900 + 4 * 300);
-    let beyond = cost.beyond(&many);
+    let beyond = cost.extrapolation(&many);
     let past: Vec<_> = Axis::ALL.into_iter().filter(|&axis| beyond.has(axis)).map(Axis::name).collect();
     assert_eq!(past, ["tokens", "rows", "n_decode"]);
-    assert!(cost.beyond(&decode(1, 40, 40)).has(Axis::Context));
-    assert!(cost.beyond(&decode(2, 30, 15)).is_none());
+    assert!(cost.extrapolation(&decode(1, 40, 40)).has(Axis::Context));
+    assert!(cost.extrapolation(&decode(2, 30, 15)).is_none());
 }
 
 #[test]

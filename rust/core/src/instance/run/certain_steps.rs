@@ -46,7 +46,7 @@ impl Instance {
             let record = self.record(draft, decodes);
             self.log.begin(record);
         }
-        let extrapolation = self.settings.cost.beyond(&shape);
+        let extrapolation = self.settings.cost.extrapolation(&shape);
         let copying = self.kv.take_copy_ticks(series.first);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if self.ranking.is_some() && run.steps > 1 {

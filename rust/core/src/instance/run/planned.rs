@@ -72,7 +72,7 @@ impl Instance {
         let timing = self.settings.cost.run(&shape, most);
         let steps = self.steps_with_blocks(timing.steps, joining, taken)?;
         let series = Series { first: timing.first, slope: timing.slope };
-        let extrapolation = self.settings.cost.beyond(&shape);
+        let extrapolation = self.settings.cost.extrapolation(&shape);
         let run = Run { start, copying: 0, series, steps, begun: false, extrapolation, decodes: true };
         let ends = u128::from(start) + series.total(steps);
         (ends <= u128::from(HORIZON)).then_some((run, shape))
