@@ -15,6 +15,7 @@ const FEW: usize = 64;
 
 impl AdmissionOrder {
     /// Puts a request at the end. `running`: how many requests are admitted.
+    #[inline]
     pub(super) fn push(&mut self, slot: Slot, running: u64, requests: &mut RequestTable) {
         // Stale entries are dropped before they outnumber the others threefold.
         if self.entries.len() > FEW && self.entries.len() as u64 > 4 * running {
@@ -26,6 +27,7 @@ impl AdmissionOrder {
     }
 
     /// Drops stale entries.
+    #[inline(never)]
     pub(crate) fn compact(&mut self, requests: &RequestTable) {
         self.entries.retain(|&(seq, slot)| requests.is_current(seq, slot));
     }

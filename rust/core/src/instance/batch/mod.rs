@@ -176,6 +176,7 @@ impl Batch {
     }
 
     /// Admits a request outside the decode set, at the end of the order.
+    #[inline]
     pub(crate) fn admit(&mut self, slot: Slot, requests: &mut RequestTable) {
         self.order.push(slot, self.running(), requests);
         self.outside_kv += u64::from(requests[slot].computed);

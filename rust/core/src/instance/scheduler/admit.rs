@@ -161,6 +161,7 @@ impl Instance {
 
     /// What the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
+    #[inline]
     fn admission_offer(
         &self,
         candidate: Candidate,
@@ -221,6 +222,7 @@ impl Instance {
 
     /// Whether a seat and the blocks for a request are free, or can be made free by
     /// displacing others.
+    #[inline]
     fn has_room(
         &mut self,
         candidate: Candidate,
@@ -237,6 +239,7 @@ impl Instance {
     }
 
     /// Takes a request out of its queue. Returns its slot.
+    #[inline]
     fn take_candidate(&mut self, candidate: Candidate, trace: &Trace) -> Slot {
         if self.ranking.is_none() {
             self.queues.waiting_mut().pop();
@@ -258,6 +261,7 @@ impl Instance {
     }
 
     /// Admits a request without KV, with the blocks that the prefix cache has of it.
+    #[inline]
     fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block], draft: &mut StepDraft) {
         let state = &mut self.requests[slot];
         let hit = hits.len() as u32 * self.settings.block_tokens;

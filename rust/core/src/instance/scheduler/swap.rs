@@ -83,6 +83,7 @@ impl Instance {
 
     /// Books an admission: when the request was first scheduled, or how long it was
     /// preempted. Returns whether it is the first admission.
+    #[inline]
     pub(super) fn book_admission(
         &mut self,
         slot: Slot,
