@@ -35,6 +35,8 @@ pub struct Simulation {
     pub(super) migrations: Migrations,
     /// What instances share that start their steps together.
     pub(super) lockstep: Option<Lockstep>,
+    /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
+    pub(super) may_migrate: bool,
     /// When the replay stops, even if requests are left.
     pub(super) until: Ticks,
     /// The moment of the latest event.
@@ -119,18 +121,12 @@ impl Simulation {
     #[inline]
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
-        if self.lockstep.is_none() && (!self.may_migrate() || self.cluster.is_alone(index, now)) {
+        if self.lockstep.is_none() && (!self.may_migrate || self.cluster.is_alone(index, now)) {
             self.cluster.start_step(index, now)?;
             return Ok(true);
         }
         self.cluster.free(index);
         Ok(false)
-    }
-
-    /// Whether a rule or a monitor may migrate requests.
-    #[inline]
-    fn may_migrate(&self) -> bool {
-        self.phase_routing.has_rules() || !self.monitors.is_empty()
     }
 
     /// Phase 1: the steps that end now end, by instance.
@@ -142,7 +138,7 @@ impl Simulation {
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
-        if self.may_migrate() {
+        if self.may_migrate {
             self.phase_routing.route(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
         }
         Ok(())
@@ -151,13 +147,15 @@ impl Simulation {
     /// Phase 3: requests and copies whose transfer ends now reach their target.
     #[inline]
     fn deliver_transfers(&mut self, now: Ticks) {
-        self.migrations.deliver(&mut self.cluster, now);
+        if self.may_migrate {
+            self.migrations.deliver(&mut self.cluster, now);
+        }
     }
 
     /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
     #[inline]
     fn run_monitors(&mut self, now: Ticks) {
-        if self.monitors.next() <= now {
+        if self.may_migrate && self.monitors.next() <= now {
             self.monitors.run(&mut self.cluster, &mut self.migrations, now);
             self.deliver_transfers(now);
         }

@@ -32,11 +32,6 @@ impl Monitors {
         Self { timers: timers.collect() }
     }
 
-    /// Whether there are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.timers.is_empty()
-    }
-
     /// When the next monitor runs.
     #[inline]
     pub(super) fn next(&self) -> Ticks {

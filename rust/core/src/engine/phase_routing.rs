@@ -23,11 +23,6 @@ impl PhaseRouting {
         Self { on_prefilled, on_answering }
     }
 
-    /// Whether there is any rule.
-    pub(super) fn has_rules(&self) -> bool {
-        self.on_prefilled.is_some() || self.on_answering.is_some()
-    }
-
     /// Routes the requests whose phase changed in a step that ended now, by instance and in order of admission.
     /// Requests that a monitor asked to leave migrate now; no rule is asked about these.
     #[inline(never)]

@@ -42,7 +42,9 @@ impl Simulation {
         let router = Router::new(&instances, turns, calls);
         let migrations = Migrations::new(config.links, instances.len());
         let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        let may_migrate = routing.may_migrate();
         Ok(Self {
+            may_migrate,
             cluster: Cluster::new(instances, trace, recorder),
             router,
             monitors: Monitors::new(&routing.every),
@@ -71,7 +73,7 @@ fn optional_columns(config: &Config, trace: &Trace) -> OptionalColumns {
     let routing = &config.routing;
     OptionalColumns {
         reasons: trace.reasoning_tokens.is_some(),
-        moves: routing.on_prefilled.is_some() || routing.on_answering.is_some() || !routing.every.is_empty(),
+        moves: routing.may_migrate(),
         paced: config.pace.is_some(),
         asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
     }

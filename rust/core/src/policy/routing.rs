@@ -129,6 +129,11 @@ impl Rule {
 }
 
 impl Routing {
+    /// Whether a rule or a monitor may migrate requests.
+    pub(crate) fn may_migrate(&self) -> bool {
+        self.on_prefilled.is_some() || self.on_answering.is_some() || !self.every.is_empty()
+    }
+
     /// Numbers the round-robin rules. Returns how many there are.
     pub(crate) fn number_turns(&mut self) -> usize {
         let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
