@@ -16,6 +16,7 @@ use crate::trace::Trace;
 pub(super) struct Cluster {
     /// The instances, by index.
     instances: Vec<Instance>,
+    /// The requests.
     trace: Trace,
     /// What the instances write: the result by request.
     recorder: Recorder,

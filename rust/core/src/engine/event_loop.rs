@@ -27,11 +27,17 @@ use crate::time::{NEVER, Ticks};
 /// A replay: a state machine that is advanced until it is done.
 #[derive(Debug)]
 pub struct Simulation {
+    /// The instances.
     pub(super) cluster: Cluster,
+    /// Picks instances by rules.
     pub(super) router: Router,
+    /// Routes requests as they arrive.
     pub(super) arrivals: Arrivals,
+    /// Routes requests whose phase has changed.
     pub(super) phase_routing: PhaseRouting,
+    /// Run periodically, and migrate requests.
     pub(super) monitors: Monitors,
+    /// Requests that migrate between instances.
     pub(super) migrations: Migrations,
     /// What instances share that start their steps together.
     pub(super) lockstep: Option<Lockstep>,

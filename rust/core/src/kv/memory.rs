@@ -45,6 +45,7 @@ impl BlockTable {
 /// How many requests release each block, while that is only considered.
 #[derive(Debug, Default)]
 pub(crate) struct Released {
+    /// By block: how many requests release it.
     times: FxHashMap<Block, u32>,
 }
 
@@ -60,9 +61,12 @@ pub(crate) struct ContentOwner {
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
+    /// The count of blocks.
     pool: BlockPool,
     block_tokens: u32,
+    /// The blocks, if prefixes are cached.
     cache: Option<Box<PrefixCache>>,
+    /// The contents that requests share.
     prefixes: Arc<Prefixes>,
     /// Blocks of the decode set that are not assigned to requests.
     unassigned: Vec<Block>,
@@ -88,6 +92,7 @@ impl Memory {
         self.pool.free()
     }
 
+    /// Blocks that a request holds.
     #[inline]
     pub(crate) fn used(&self) -> u64 {
         self.pool.used()
@@ -98,6 +103,7 @@ impl Memory {
         self.cache.as_ref().map_or(0, |cache| cache.evictions())
     }
 
+    /// Whether prefixes are cached.
     #[inline]
     pub(crate) fn caches(&self) -> bool {
         self.cache.is_some()
@@ -180,6 +186,7 @@ impl Memory {
         }
     }
 
+    /// As [`Self::adopt`], with a prefix cache.
     #[inline(never)]
     fn adopt_cached(&mut self, hits: &[Block], table: &mut BlockTable) {
         let unheld = self.unheld(hits);
@@ -202,6 +209,7 @@ impl Memory {
         }
     }
 
+    /// As [`Self::register`], with a prefix cache.
     #[inline(never)]
     fn register_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         let full = tokens / self.block_tokens;
@@ -222,6 +230,7 @@ impl Memory {
         }
     }
 
+    /// As [`Self::assign`], with a prefix cache.
     #[inline(never)]
     fn assign_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         let missing = table.count as usize - table.blocks.len();
@@ -249,6 +258,7 @@ impl Memory {
         table.count = 0;
     }
 
+    /// As [`Self::release`], with a prefix cache.
     #[inline(never)]
     fn release_cached(&mut self, owner: ContentOwner, tokens: u32, returns: bool, table: &mut BlockTable) {
         self.assign(owner, tokens, table);
@@ -275,6 +285,7 @@ impl Memory {
         }
     }
 
+    /// Checks that the count and the cache agree (INV-4).
     #[inline]
     fn check(&self) {
         if let Some(cache) = &self.cache {

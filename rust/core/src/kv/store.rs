@@ -13,7 +13,9 @@ use crate::time::Ticks;
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct KvStore {
+    /// The memory of the GPU.
     gpu: Memory,
+    /// The swap space.
     cpu: SwapSpace,
     /// Computed tokens whose KV is not on the GPU: swapped out, or migrated in and
     /// not admitted.
@@ -25,6 +27,7 @@ pub(crate) struct KvStore {
 }
 
 impl KvStore {
+    /// The memory of an instance, all blocks free.
     pub(crate) fn new(config: &InstanceConfig, prefixes: &Arc<Prefixes>) -> Self {
         let caching = config.scheduler.prefix_cache;
         Self {

@@ -9,6 +9,7 @@ use crate::time::Ticks;
 /// See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct SwapSpace {
+    /// The count of blocks.
     pool: BlockPool,
     /// How long copies take; `None` if preemption recomputes.
     timing: Option<Timing>,
@@ -20,14 +21,19 @@ pub(crate) struct SwapSpace {
     overflows: u64,
 }
 
+/// How long copies take.
 #[derive(Debug, Clone, Copy)]
 struct Timing {
+    /// Ticks to copy out a block.
     out: Ticks,
+    /// Ticks to copy in a block.
     back: Ticks,
+    /// Whether copies overlap with the step.
     overlapped: bool,
 }
 
 impl SwapSpace {
+    /// The swap space of a preemption, all blocks free.
     pub(crate) fn new(preemption: Preemption) -> Self {
         let (blocks, timing) = match preemption {
             Preemption::Recompute => (0, None),
@@ -97,6 +103,7 @@ impl SwapSpace {
         if self.copied == (0, 0) { 0 } else { self.time_copies(step) }
     }
 
+    /// As [`Self::take_copy_ticks`], if there are copies.
     #[inline(never)]
     fn time_copies(&mut self, step: Ticks) -> Ticks {
         let (outward, inward) = std::mem::take(&mut self.copied);

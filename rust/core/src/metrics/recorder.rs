@@ -17,6 +17,7 @@ pub(crate) struct Recorder {
 pub(crate) struct RequestTotals {
     /// Tokens yielded.
     pub(crate) generated: u32,
+    /// Preemptions.
     pub(crate) preemptions: u32,
     /// The longest gap between two tokens.
     pub(crate) max_gap: Ticks,

@@ -23,10 +23,15 @@ const SUB: u64 = 1 << SUB_BITS;
 pub struct Sketch {
     /// Counts by bucket, up to the last that has one.
     counts: Vec<u64>,
+    /// The number of values.
     count: u64,
+    /// Their sum.
     sum: u128,
+    /// The sum of their squares.
     sum_of_squares: u128,
+    /// The smallest value.
     min: Ticks,
+    /// The largest value.
     max: Ticks,
 }
 
@@ -34,6 +39,7 @@ pub struct Sketch {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SketchWire {
+    /// (bucket, count) of the buckets that have values.
     buckets: Vec<(u32, u64)>,
     count: u64,
     sum: String,

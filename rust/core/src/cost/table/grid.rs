@@ -12,8 +12,11 @@ pub(super) const LARGEST: i64 = 1_000_000 * 1_000_000_000_000;
 /// to the next; past the last point more than all of the last stretch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
+    /// The point at or below the coordinate.
     pub(super) lo: usize,
+    /// The numerator of the share.
     pub(super) num: i128,
+    /// The denominator of the share.
     pub(super) den: i128,
 }
 
@@ -49,7 +52,9 @@ impl Place {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Points")]
 pub struct Curve {
+    /// The points, rising.
     at: Vec<u64>,
+    /// The value at each point.
     ticks: Vec<i64>,
 }
 

@@ -51,7 +51,9 @@ impl TryFrom<Points> for Kernel {
 /// A kernel at one place on all axes but the context.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Column<'a> {
+    /// The kernel.
     kernel: &'a Kernel,
+    /// The place on each axis but the context.
     places: [Place; 3],
 }
 

@@ -23,7 +23,9 @@ const TABLE_ONE: i64 = 1 << 20;
 pub struct Skew {
     /// Prompt tokens computed; 0 for steps that only decode.
     tokens: Vec<u64>,
+    /// Decoding requests.
     requests: Vec<u64>,
+    /// The number of cells of the ratio.
     cells: u64,
     /// In units of 1 / `TABLE_ONE`, the cell running fastest.
     alpha: Vec<i64>,
