@@ -23,9 +23,10 @@ class Live(Value):
     Parameters
     ----------
     stages
-        The most stages. The request stops in the last one.
+        The most copies made while the request keeps running. What it has computed since the last one is
+        transferred once it has left the batch.
     last_blocks
-        Blocks left to copy at or below which the last stage begins.
+        Blocks left to copy at or below which the request leaves the batch.
 
     Examples
     --------

@@ -286,7 +286,7 @@ impl Cluster {
         self.instances[index].view(slot, now)
     }
 
-    /// A field of an instance, for a request, as of the instance's last finished step.
+    /// A field of an instance, for a request, at this moment.
     #[inline(never)]
     pub(super) fn field(
         &mut self,

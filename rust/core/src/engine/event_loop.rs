@@ -9,7 +9,8 @@
 //! 5. **route arrivals**: the requests that arrive now are routed, in the order of the trace;
 //! 6. **start steps**: the instances that are free start a step.
 //!
-//! So a step sees every request that arrived by its start, and a rule sees each instance as of its last finished step.
+//! So a step sees every request that arrived by its start, and a rule sees the tokens of each instance as of its
+//! last finished step.
 
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;

@@ -1,6 +1,7 @@
 //! Picks the instance for a request by a rule.
 //!
-//! A rule sees each instance as of its last finished step, and picks only instances that could serve the request.
+//! A rule sees the tokens of each instance as of its last finished step, and its batch, queues and blocks as of now. It
+//! picks only instances that could serve the request.
 
 mod callback;
 mod pick;

@@ -1,4 +1,5 @@
-//! What rules see: a request, and every instance as of its last finished step.
+//! What rules see: a request, and every instance: tokens as of its last finished step, its batch, queues and blocks as
+//! of now.
 
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
