@@ -195,6 +195,7 @@ mod tests {
         assert!(one[0].is_some() && one[0] == other[0]);
         assert!(one[1].is_some() && other[1].is_some() && one[1] != other[1], "its second half differs");
         let prefixes = Prefixes::from_ids(&[2, 5], &[1, 2, 1, 9, 3], 2, 4).expect("2 divides 4");
+        assert!(prefixes.shared(0, 4, 0).is_some());
         assert_ne!(prefixes.shared(0, 4, 0), prefixes.shared(1, 4, 0), "only the first half is equal");
         assert_eq!(prefixes.shared(1, 8, 1), None, "the trace has an id for half of it");
     }

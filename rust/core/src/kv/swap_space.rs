@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn every_swap_without_room_is_counted() {
         let mut space = space(false);
-        let taken = [2, 2, 2, 2].map(|blocks| space.reserve(blocks));
-        assert_eq!(taken, [true, true, false, false]);
-        assert_eq!((space.overflows(), space.free(), space.capacity()), (2, 1, 5));
+        let taken = [2; 5].map(|blocks| space.reserve(blocks));
+        assert_eq!(taken, [true, true, false, false, false]);
+        assert_eq!((space.overflows(), space.free(), space.capacity()), (3, 1, 5));
     }
 }
