@@ -270,4 +270,62 @@ mod tests {
         // Four decodes of one token each.
         assert_eq!(columns.finish, [120 + 4 * 101, 120 + 4 * 101]);
     }
+
+    /// The events that a replay simulates.
+    fn events(rows: &[(Ticks, u32, u32)]) -> u64 {
+        let config = config(&[70], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+        let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
+        while !simulation.advance(1).unwrap() {}
+        simulation.into_outcome().events
+    }
+
+    #[test]
+    fn a_replay_has_as_many_events_for_few_tokens_as_for_many() {
+        // The request behind finds too few of the 70 blocks free until the first has finished.
+        for behind in [&[][..], &[row(150, 600, 1)]] {
+            let [few, many] = [100, 500].map(|output| events(&[&[row(0, 600, output)], behind].concat()));
+            assert_eq!(few, many);
+        }
+        // It arrives, and finishes: the run of its decodes is known when the step of its prompt starts.
+        assert_eq!(events(&[row(0, 88, 500)]), 2);
+    }
+
+    #[test]
+    fn a_preempted_request_waits_until_the_other_has_finished() {
+        // Three blocks of 16 tokens. Both prompts run until 132. Then the first request takes the third block for its
+        // 17th token, and the second, which is preempted, needs two. The first finishes after 23 steps of 101 ticks.
+        // The second computes 17 tokens, which yields its second token, and decodes 22 times.
+        let out = 132 + 23 * 101;
+        // Before its answer begins, a request is preempted but not while answering; between the two it is blocked.
+        for (reasoning, preempted, answering) in [
+            (None, out - 132, out - 132),
+            (Some(0), out - 132, out - 132),
+            (Some(1), 0, 0),
+            (Some(2), out - 132, 0),
+        ] {
+            for leap in [true, false] {
+                let mut config = config(&[3], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+                config.leap = leap;
+                let mut trace = trace(&[row(0, 16, 24), row(0, 16, 24)]);
+                trace.reasoning_tokens = reasoning.map(|tokens| vec![tokens; 2]);
+                let mut simulation = Simulation::new(&config, trace).unwrap();
+                while !simulation.advance(10).unwrap() {}
+                let outcome = simulation.into_outcome();
+                let (columns, stats) = (&outcome.columns, &outcome.stats[0]);
+                assert_eq!(columns.scheduled, [0, 0]);
+                assert_eq!(columns.preemptions, [0, 1]);
+                assert_eq!(columns.preempted, [0, preempted]);
+                assert_eq!(columns.preempted_answering, [0, answering]);
+                assert_eq!(columns.finish, [out, out + 117 + 22 * 101]);
+                assert_eq!((stats.steps, stats.preemptions, stats.finished), (1 + 23 + 1 + 22, 1, 2));
+                assert_eq!((stats.prefill_tokens, stats.decode_tokens), (32 + 17, 23 + 22));
+                assert_eq!((stats.peak_running, stats.peak_blocks), (2, 3));
+                assert_eq!(stats.busy_ticks, outcome.end);
+                assert_eq!(stats.running_ticks, u128::from(outcome.end + 132));
+                // Tokens in the cache at the end of each step: the prompts; 17 to 39; 17; 18 to 39.
+                let sums = (17..=39).sum::<u128>() + (18..=39).sum::<u128>();
+                assert_eq!(stats.kv_token_ticks, 32 * 132 + 17 * 117 + 101 * sums);
+            }
+        }
+    }
 }

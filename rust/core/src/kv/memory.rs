@@ -348,4 +348,15 @@ mod tests {
         assert_eq!(memory.freed_by(&other, 2, &mut released), 2);
         assert_eq!(memory.unheld_after(&hits, &released), 2);
     }
+
+    #[test]
+    fn the_last_token_is_never_found() {
+        let (mut memory, mut table, mut hits) = (memory(true), BlockTable::default(), Vec::new());
+        memory.allocate(2, &mut table).expect("all blocks are free");
+        memory.release(FIRST, 8, true, &mut table);
+        for (tokens, found) in [(4, 0), (5, 1), (8, 1), (9, 2)] {
+            memory.find(FIRST, tokens, &mut hits);
+            assert_eq!((hits.len(), memory.matched(FIRST, tokens)), (found, found as u32), "{tokens} tokens");
+        }
+    }
 }

@@ -164,3 +164,76 @@ impl Prefixes {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shared contents of two requests' first `blocks` blocks.
+    fn contents(prefixes: &Prefixes, prompt: u32, blocks: u32) -> [Vec<Option<u32>>; 2] {
+        [0, 1].map(|request| (0..blocks).map(|block| prefixes.shared(request, prompt, block)).collect())
+    }
+
+    #[test]
+    fn a_block_of_the_trace_has_several_of_the_engine() {
+        let prefixes = Prefixes::from_ids(&[2, 4], &[7, 8, 7, 9], 4, 2).expect("2 divides 4");
+        assert_eq!(prefixes.contents(), 3 * 2, "three distinct blocks of 4 tokens are six of 2");
+        let [one, other] = contents(&prefixes, 8, 4);
+        assert_eq!(one[..2], other[..2], "both begin with the block 7");
+        let mut all = [&one[..], &other[2..]].concat();
+        all.sort_unstable();
+        assert_eq!(all, (0..6).map(Some).collect::<Vec<_>>(), "all others differ");
+        assert_eq!(prefixes.shared(0, 7, 2), one[2]);
+        assert_eq!(prefixes.shared(0, 7, 3), None, "a prompt of 7 tokens fills three blocks");
+        assert_eq!(prefixes.shared(0, 10, 4), None, "the trace has no id for the fifth block");
+    }
+
+    #[test]
+    fn a_block_of_the_engine_has_several_of_the_trace() {
+        let prefixes = Prefixes::from_ids(&[4, 8], &[1, 2, 3, 4, 1, 2, 3, 5], 2, 4).expect("2 divides 4");
+        let [one, other] = contents(&prefixes, 8, 2);
+        assert!(one[0].is_some() && one[0] == other[0]);
+        assert!(one[1].is_some() && other[1].is_some() && one[1] != other[1], "its second half differs");
+        let prefixes = Prefixes::from_ids(&[2, 5], &[1, 2, 1, 9, 3], 2, 4).expect("2 divides 4");
+        assert!(prefixes.shared(0, 4, 0).is_some());
+        assert_ne!(prefixes.shared(0, 4, 0), prefixes.shared(1, 4, 0), "only the first half is equal");
+        assert_eq!(prefixes.shared(1, 8, 1), None, "the trace has an id for half of it");
+    }
+
+    #[test]
+    fn blocks_that_do_not_divide_each_other_are_refused() {
+        for (theirs, ours, divides) in
+            [(4, 3, false), (3, 4, false), (0, 4, false), (8, 4, true), (4, 8, true)]
+        {
+            assert_eq!(Prefixes::from_ids(&[1], &[1], theirs, ours).is_ok(), divides, "{theirs} and {ours}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_contents_have_32_bits() {
+        // 3 * 1431655765 is the number that stands for no content.
+        for (ids, fits) in [(&[1, 2, 3][..], false), (&[1, 2], true)] {
+            assert_eq!(Prefixes::from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
+        }
+    }
+
+    #[test]
+    fn a_turn_continues_its_session_unless_its_prompt_is_shorter() {
+        let none = u32::MAX;
+        // Row 2 continues row 0, which has 4 + 2 tokens. Row 5 has exactly the tokens of row 1, and continues it.
+        // Row 4 is too short to continue row 2, and starts a conversation.
+        let trace = Trace {
+            prompt_tokens: vec![4, 3, 7, 9, 5, 4],
+            output_tokens: vec![2, 1, 3, 1, 1, 2],
+            arrival: vec![0; 6],
+            session: Some(vec![0, 1, 0, none, 0, 1]),
+            ..Trace::default()
+        };
+        let prefixes = Prefixes::new(&trace, 2).expect("there are few blocks");
+        let first: Vec<_> =
+            (0..6).map(|row| prefixes.shared(row, trace.prompt_tokens[row as usize], 0)).collect();
+        // The conversations have 10, 6 and 6 tokens: 5, 3 and 3 blocks.
+        assert_eq!(first, [Some(0), Some(5), Some(0), None, Some(8), Some(5)]);
+        assert_eq!((prefixes.shared(2, 7, 3), prefixes.contents()), (Some(3), 11));
+    }
+}

@@ -260,4 +260,50 @@ mod tests {
         assert_eq!((store.free(), store.cpu().used(), store.cpu_tokens()), (7, 2, 8));
         assert_eq!(tables.map(|table| table.count()), [3, 2, 0]);
     }
+
+    #[test]
+    fn a_request_finds_the_blocks_that_another_holds() {
+        use crate::trace::{PrefixIds, Trace};
+
+        // Two requests whose prompts begin with the same two blocks of 4 tokens.
+        let prefix = PrefixIds { ends: vec![2, 4], ids: vec![1, 2, 1, 2], block_tokens: 4 };
+        let trace = Trace { prefix: Some(prefix), ..Trace::default() };
+        let prefixes = Arc::new(Prefixes::new(&trace, 4).expect("the blocks are equally large"));
+        let caching = Some(PrefixCacheConfig { unknown_first: true });
+        let [one, other] = [0, 1].map(|request| ContentOwner { request, prompt: 9 });
+        let mut hits = Vec::new();
+        for leaves in [false, true] {
+            let mut store = KvStore {
+                gpu: Memory::new(10, 4, caching, Arc::clone(&prefixes)),
+                ..store(Preemption::Recompute, true)
+            };
+            let mut table = BlockTable::default();
+            if leaves {
+                // It fills its second block as a member of the decode set, and leaves it.
+                store.grow(1, &mut table);
+                store.allocate_unassigned(1);
+                table.set_count(2);
+                store.assign(one, 8, &mut table);
+            } else {
+                store.grow(2, &mut table);
+                store.find(other, 9, &mut hits);
+                assert!(hits.is_empty(), "the blocks are not computed");
+                store.register(one, 8, &mut table);
+            }
+            store.find(other, 9, &mut hits);
+            assert_eq!(hits.len(), 2);
+        }
+    }
+
+    #[test]
+    fn lookups_are_counted_where_prefixes_are_cached() {
+        for (caches, counted) in [(true, (20, 12)), (false, (0, 0))] {
+            let mut store = store(Preemption::Recompute, caches);
+            store.count_lookup(9, 8);
+            store.count_lookup(11, 4);
+            let mut stats = InstanceStats::default();
+            store.write_stats(&mut stats);
+            assert_eq!((stats.prefix_queries, stats.prefix_hits), counted);
+        }
+    }
 }

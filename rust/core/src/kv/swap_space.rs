@@ -156,4 +156,12 @@ mod tests {
         assert_eq!((space.used(), space.free(), space.overflows(), space.copied()), (4, 1, 1, (0, 0)));
         assert!(!SwapSpace::new(Preemption::Recompute).is_used());
     }
+
+    #[test]
+    fn every_swap_without_room_is_counted() {
+        let mut space = space(false);
+        let taken = [2; 5].map(|blocks| space.reserve(blocks));
+        assert_eq!(taken, [true, true, false, false, false]);
+        assert_eq!((space.overflows(), space.free(), space.capacity()), (3, 1, 5));
+    }
 }

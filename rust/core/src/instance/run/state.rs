@@ -336,4 +336,70 @@ mod tests {
         state.resume(run, 2);
         assert_eq!((state.shape().decode_kv, state.shape().decode_max_kv), (36, 14));
     }
+
+    #[test]
+    fn a_run_that_starts_at_a_moment_has_not_begun_then() {
+        let mut state = RunState::default();
+        assert!(!state.begin_before(101) && !state.is_in_step(101), "nothing is in progress");
+        state.start(Run { begun: false, ..run(100, 5) }, StepShape::default());
+        assert!(!state.begin_before(100) && !state.is_in_step(100));
+        assert!(state.is_in_step(101));
+        assert!(state.begin_before(101) && !state.begin_before(101), "it begins once");
+        assert!(state.is_in_step(100), "its first step has its blocks");
+        state.take();
+        state.start(Run { decodes: false, ..run(100, 1) }, StepShape::default());
+        assert!(!state.is_in_step(101), "the decode set takes no step");
+    }
+
+    #[test]
+    fn a_run_decided_ahead_that_has_not_begun_is_dropped_at_its_start() {
+        for (now, end) in [(100, 100), (105, 120)] {
+            let mut state = RunState::default();
+            state.start(Run { begun: false, ..run(100, 5) }, StepShape::default());
+            assert_eq!(state.truncate_after_next(now), Some(end));
+        }
+    }
+
+    #[test]
+    fn steps_of_a_run_of_several_end_before_it_does() {
+        let mut state = RunState::default();
+        state.start(run(100, 5), StepShape::default());
+        assert_eq!([109, 110, 139, 140].map(|now| state.ended(now)), [0, 1, 3, 4]);
+        assert!(!state.ends_before(14, 10), "the set takes its 11th to 15th step");
+        assert!(state.ends_before(15, 10));
+        state.take();
+        assert!(state.ends_before(11, 10));
+        state.start(run(100, 1), StepShape::default());
+        assert_eq!(state.ended(110), 0, "a single step is booked at its end");
+        assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);
+        assert_eq!(state.growth(110, 2, 5, 1), 2 + 5, "the step has ended, and none of the run's");
+    }
+
+    #[test]
+    fn the_step_in_progress_has_tokens_and_ticks() {
+        let mut state = RunState::default();
+        assert_eq!((state.step_tokens(), state.step_ticks()), (None, None));
+        let shape = StepShape { decode_requests: 3, prefill_tokens: 7, ..StepShape::default() };
+        state.start(Run { copying: 4, ..run(100, 1) }, shape);
+        assert_eq!((state.step_tokens(), state.step_ticks()), (Some(10), Some(14)));
+    }
+
+    #[test]
+    fn a_shape_without_decodes_grows_by_none() {
+        let mut state = RunState::default();
+        state.start(run(100, 5), StepShape::default());
+        let run = state.take().expect("it is in progress");
+        state.resume(run, 2);
+        assert_eq!((state.shape().decode_kv, state.shape().decode_max_kv), (0, 0));
+    }
+
+    #[test]
+    fn a_standstill_ends_once() {
+        let mut state = RunState::default();
+        assert!(!state.stands_still());
+        state.stand_still(40);
+        assert!(state.stands_still());
+        assert_eq!((state.take_standstill(), state.take_standstill()), (Some(40), None));
+        assert!(!state.stands_still());
+    }
 }

@@ -58,3 +58,20 @@ impl StepDraft {
         self.count_decodes || phase == Phase::Prefilling && runs
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decode_takes_a_seat_only_where_decodes_are_counted() {
+        let draft = StepDraft::new(0, 8, 8);
+        for phase in [Phase::Prefilling, Phase::Decoding, Phase::Stalled] {
+            assert!(draft.takes_seat(phase, true) && draft.takes_seat(phase, false));
+        }
+        let draft = StepDraft { count_decodes: false, ..draft };
+        assert!(draft.takes_seat(Phase::Prefilling, true));
+        assert!(!draft.takes_seat(Phase::Prefilling, false), "its prefill does not run in this step");
+        assert!(!draft.takes_seat(Phase::Decoding, true) && !draft.takes_seat(Phase::Stalled, true));
+    }
+}
