@@ -20,9 +20,6 @@ impl Instance {
             return 0;
         }
         self.apply(&run, run.steps, trace, recorder);
-        if self.settings.scheduler.schedule_ahead {
-            self.queues.ahead_mut().started(run.after(run.steps - 1));
-        }
         let before = self.stats.finished;
         self.batch.finish_layers();
         if !self.batch.chunks().is_empty() {
@@ -79,6 +76,9 @@ impl Instance {
             let held = if run.begun { set.blocks_for_next() } else { 0 };
             self.kv.allocate_unassigned(set.blocks_for(steps) - held);
             self.kv.note_peak();
+        }
+        if self.settings.scheduler.schedule_ahead {
+            self.queues.ahead_mut().started(run.after(steps - 1));
         }
         self.stats.extrapolated.add(run.extrapolation, steps);
         if let Some(traffic) = &mut self.traffic {
