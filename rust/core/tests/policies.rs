@@ -161,7 +161,7 @@ fn replay(json: &str, requests: &[(u64, u32, u32, u32)]) -> Result<Outcome, Erro
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_500))]
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
 
     #[test]
     fn leaping_equals_stepping_under_policies_and_nothing_is_lost(case in cases()) {
