@@ -1,6 +1,7 @@
 //! Admitting queued requests, in the queue's order or by rank.
 
 use super::StepDraft;
+use super::displace::Wanted;
 use crate::config::{Admission, Allocation, Gather, QueueOrder};
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
@@ -235,7 +236,8 @@ impl Instance {
         if seated && offer.blocks <= self.kv.free() {
             return true;
         }
-        candidate.slot.is_some_and(|slot| self.displace_for(slot, offer.blocks, hits, draft, trace))
+        let wanted = candidate.slot.map(|slot| Wanted { slot, blocks: offer.blocks, hits });
+        wanted.is_some_and(|wanted| self.displace_for(wanted, draft, trace))
     }
 
     /// Takes a request out of its queue. Returns its slot.

@@ -8,26 +8,27 @@ use crate::instance::request::{Phase, Slot};
 use crate::kv::{Block, Released};
 use crate::trace::Trace;
 
+/// A queued request, and what its admission takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) slot: Slot,
+    /// Blocks that must be free.
+    pub(super) blocks: u64,
+    /// Blocks that the prefix cache has of the request.
+    pub(super) hits: &'a [Block],
+}
+
 impl Instance {
-    /// Displaces running requests that rank worse than `slot`, the worst first, until a
-    /// seat and `blocks` blocks are free, beside `hits` that it found in the prefix
-    /// cache. If that is not enough, no request is displaced. Returns whether it was.
+    /// Displaces running requests that rank worse than the wanted one, the worst first,
+    /// until a seat and its blocks are free. If that is not enough, no request is
+    /// displaced. Returns whether it was.
     #[inline(never)]
-    pub(super) fn displace_for(
-        &mut self,
-        slot: Slot,
-        blocks: u64,
-        hits: &[Block],
-        draft: &mut StepDraft,
-        trace: &Trace,
-    ) -> bool {
-        let Admission::Displace { most, .. } = self.settings.scheduler.admission else { return false };
+    pub(super) fn displace_for(&mut self, wanted: Wanted, draft: &mut StepDraft, trace: &Trace) -> bool {
         if !self.ranking.as_deref().is_some_and(Ranking::may_displace) {
             return false;
         }
-        let taken = self.seats_taken(draft);
         let mut victims = std::mem::take(&mut self.scratch.victims);
-        let enough = self.collect_victims(slot, (blocks, hits), (most, taken), draft, &mut victims);
+        let enough = self.collect_victims(wanted, draft, &mut victims);
         if enough {
             draft.displaced += victims.len() as u64;
             for &victim in &victims {
@@ -44,17 +45,12 @@ impl Instance {
     }
 
     /// Collects the requests to displace. Returns whether they suffice.
-    fn collect_victims(
-        &mut self,
-        slot: Slot,
-        (blocks, hits): (u64, &[Block]),
-        (most, mut seats): (u64, u64),
-        draft: &StepDraft,
-        victims: &mut Vec<Slot>,
-    ) -> bool {
+    fn collect_victims(&mut self, wanted: Wanted, draft: &StepDraft, victims: &mut Vec<Slot>) -> bool {
+        let Admission::Displace { most, .. } = self.settings.scheduler.admission else { return false };
+        let mut seats = self.seats_taken(draft);
         let Self { ranking, requests, batch, kv, settings, .. } = self;
         let Some(ranking) = ranking else { return false };
-        let rank = ranking.rank(slot);
+        let rank = ranking.rank(wanted.slot);
         let mut room = kv.free();
         let mut released = Released::default();
         for victim in ranking.worse_than(rank) {
@@ -75,8 +71,8 @@ impl Instance {
             let runs = batch.chunks().iter().any(|chunk| chunk.slot == victim);
             seats -= u64::from(draft.takes_seat(state.phase, runs));
             // Blocks that the request found and a victim alone holds count as free ones.
-            let wanted = blocks + kv.gpu().unheld_after(hits, &released);
-            if room >= wanted && seats < settings.scheduler.max_num_seqs {
+            let blocks = wanted.blocks + kv.gpu().unheld_after(wanted.hits, &released);
+            if room >= blocks && seats < settings.scheduler.max_num_seqs {
                 return true;
             }
         }
