@@ -17,6 +17,7 @@ from paceline.policy.expressions import (
     slo,
     where,
 )
+from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
@@ -46,6 +47,7 @@ __all__ = [
     "Expr",
     "Gather",
     "Groups",
+    "Handover",
     "Layered",
     "Live",
     "Migrate",

@@ -118,7 +118,10 @@ class Result:
         blocking              from ``reasoning_end`` to ``answer_started``, less transfer; null without either
         preempted             out of the batch after the first admission, without ``blocking``
         preempted_answering   the part of it after the first answer token
-        transfer              in transfer between instances; 0 if requests do not migrate
+        transfer              from leaving one instance to being on the next; 0 if requests do not migrate
+        handover_wait         the part of it before the first byte of its KV was sent
+        received_wait         from when its KV was received to its admission; a part of ``preempted``
+        first_decode          the steps on its targets that admitted it with that KV
         qoe                   quality of experience by Andes; null without a pace with a ``ttft``
         qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt

@@ -31,6 +31,12 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     transfer_answering_ticks: Py<PyArray1<u64>>,
     #[pyo3(get)]
+    handover_wait_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    received_wait_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
+    first_decode_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
     migrations: Py<PyArray1<u32>>,
     #[pyo3(get)]
     last_instance: Py<PyArray1<u32>>,
@@ -93,6 +99,9 @@ impl Outcome {
             preempted_answering_ticks: moved(py, columns.preempted_answering),
             transfer_ticks: moved(py, columns.transfer),
             transfer_answering_ticks: moved(py, columns.transfer_answering),
+            handover_wait_ticks: moved(py, columns.handover_wait),
+            received_wait_ticks: moved(py, columns.received_wait),
+            first_decode_ticks: moved(py, columns.first_decode),
             migrations: moved(py, columns.migrations),
             last_instance: moved(py, columns.last_instance),
             qoe: moved(py, columns.qoe),

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod composition;
+mod handover;
 mod limits;
 mod nesting;
 mod ranking;
@@ -15,6 +16,7 @@ use serde::Deserialize;
 
 pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
+pub use handover::Handover;
 pub use ranking::{Class, Ranking, Refresh};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
@@ -39,6 +41,9 @@ pub struct Config {
     /// The network between instances; without it, a transfer takes no time.
     #[serde(default)]
     pub links: Option<Links>,
+    /// How a request that migrates takes memory on its target; without it, its KV waits off the GPU for its admission.
+    #[serde(default)]
+    pub handover: Option<Handover>,
     /// How fast users read; `None` if no metric and no policy needs it.
     #[serde(default)]
     pub pace: Option<Pace>,
@@ -96,10 +101,17 @@ impl Config {
         if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
             return Err(Error::config("links.bytes_per_s", "must be above 0"));
         }
+        if let Some((field, rule)) = self.handover.as_ref().and_then(Handover::broken_rule) {
+            return Err(Error::config(format!("handover.{field}"), rule));
+        }
         if let Some(pace) = self.pace
             && (pace.interval == 0 || pace.first < pace.interval)
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
+        }
+        if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
+            let rule = "must be null where decode_on_arrival picks the instances that decode";
+            return Err(Error::config("routing.on_prefilled", rule));
         }
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));

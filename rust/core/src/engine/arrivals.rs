@@ -1,6 +1,7 @@
 //! Routes requests as they arrive.
 
 use super::cluster::Cluster;
+use super::decode_targets::DecodeTargets;
 use super::router::Router;
 use crate::error::Error;
 use crate::metrics::Reason;
@@ -35,6 +36,7 @@ impl Arrivals {
         &mut self,
         cluster: &mut Cluster,
         router: &mut Router,
+        mut targets: Option<&mut DecodeTargets>,
         now: Ticks,
     ) -> Result<(), Error> {
         while self.next(cluster) == now {
@@ -51,6 +53,9 @@ impl Arrivals {
                 let rule = format!("must give an instance for every arrival, gave none for row {row}");
                 return Err(Error::config("routing.on_arrival", rule));
             };
+            if let Some(targets) = &mut targets {
+                targets.pick(row, index, router, cluster, now)?;
+            }
             cluster.send(row, index, now);
         }
         Ok(())
@@ -69,11 +74,11 @@ mod tests {
         let mut router = Router::new(cluster.instances(), 1, None);
         let mut arrivals = Arrivals::new(Rule::RoundRobin { turn: 0 });
         assert_eq!(arrivals.next(&cluster), 5);
-        arrivals.route(&mut cluster, &mut router, 5).unwrap();
+        arrivals.route(&mut cluster, &mut router, None, 5).unwrap();
         assert_eq!(arrivals.next(&cluster), 6);
         assert_eq!((cluster.outstanding(0), cluster.outstanding(1)), (1, 1));
         assert_eq!((cluster.settled(), cluster.events()), (1, 3), "one is rejected, and three arrived");
-        arrivals.route(&mut cluster, &mut router, 6).unwrap();
+        arrivals.route(&mut cluster, &mut router, None, 6).unwrap();
         assert_eq!(arrivals.next(&cluster), NEVER);
         assert_eq!((cluster.outstanding(0), cluster.outstanding(1)), (2, 1));
     }
@@ -82,7 +87,8 @@ mod tests {
     fn a_rule_that_picks_no_instance_for_an_arrival_is_an_error() {
         let mut cluster = cluster(&[10], &[row(0, 20, 2)]);
         let mut router = Router::new(cluster.instances(), 0, None);
-        let error = Arrivals::new(Rule::Stay { when: None }).route(&mut cluster, &mut router, 0).unwrap_err();
+        let error =
+            Arrivals::new(Rule::Stay { when: None }).route(&mut cluster, &mut router, None, 0).unwrap_err();
         assert!(error.to_string().contains("routing.on_arrival: must give an instance"), "{error}");
     }
 }

@@ -5,7 +5,9 @@
 
 use super::calendar::Calendar;
 use crate::error::Error;
-use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
+use crate::instance::{
+    Asking, Instance, MigratingRequest, Origin, PhaseChange, Pull, RequestView, StepRecord,
+};
 use crate::metrics::{Columns, InstanceStats, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
@@ -24,6 +26,8 @@ pub(super) struct Cluster {
     calendar: Calendar,
     /// Instances that may start a step at this moment, once its other events have been handled.
     free: Vec<usize>,
+    /// Instances that have accepted requests since the engine last asked.
+    with_pulls: Vec<usize>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Requests that finished or were rejected.
@@ -54,6 +58,7 @@ impl Cluster {
             recorder,
             calendar: Calendar::new(n),
             free: Vec::new(),
+            with_pulls: Vec::new(),
             outstanding: vec![0; n],
             settled: 0,
             events: 0,
@@ -165,6 +170,9 @@ impl Cluster {
     #[inline]
     pub(super) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
         let end = self.instances[index].begin(now, &self.trace, &mut self.recorder)?;
+        if self.instances[index].has_pulls() {
+            self.with_pulls.push(index);
+        }
         let dropped = self.instances[index].take_dropped();
         if dropped > 0 {
             self.outstanding[index] -= dropped;
@@ -183,6 +191,11 @@ impl Cluster {
         }
         self.free = free;
         Ok(())
+    }
+
+    /// Whether an instance is free to start a step at this moment.
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
     }
 
     /// Sorts the free instances by index and removes duplicates.
@@ -336,6 +349,43 @@ impl Cluster {
         let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
         self.outstanding[index] += 1;
         self.reschedule(index, end, now);
+    }
+
+    /// Offers a request, whose blocks are held at `origin`, to an instance.
+    pub(super) fn offer(&mut self, index: usize, migrating: &MigratingRequest, origin: Origin, now: Ticks) {
+        self.outstanding[index] += 1;
+        let end = self.instances[index].offer(migrating, origin, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+    }
+
+    /// An instance that has accepted requests since the last call.
+    #[inline]
+    pub(super) fn next_with_pulls(&mut self) -> Option<usize> {
+        self.with_pulls.pop()
+    }
+
+    /// Moves the requests that an instance has accepted to `pulls`, which is empty.
+    pub(super) fn take_pulls(&mut self, index: usize, pulls: &mut Vec<Pull>) {
+        self.instances[index].take_pulls(pulls);
+    }
+
+    /// Books that a request was handed over to an instance; the first byte was sent at `sent`.
+    pub(super) fn book_handover(&mut self, index: usize, pull: &Pull, sent: Ticks, now: Ticks) {
+        self.instances[index].book_handover(pull, (sent, now), &self.trace, &mut self.recorder);
+    }
+
+    /// The KV of an accepted request has been received.
+    pub(super) fn receive(&mut self, index: usize, slot: u32, now: Ticks) {
+        let end = self.instances[index].receive(slot, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+    }
+
+    /// Gives up the KV of a request that was offered to an instance, if it was not accepted. Returns where the KV is.
+    pub(super) fn expire_offer(&mut self, index: usize, request: u32, now: Ticks) -> Option<Origin> {
+        let instance = &mut self.instances[index];
+        let (origin, end) = instance.expire_offer(request, now, &self.trace, &mut self.recorder)?;
+        self.reschedule(index, end, now);
+        Some(origin)
     }
 
     /// Stops all instances at the end of the simulated time.

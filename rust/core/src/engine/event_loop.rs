@@ -14,6 +14,7 @@
 
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
+use super::decode_targets::DecodeTargets;
 use super::live_migration::Migrations;
 use super::lockstep;
 use super::monitors::Monitors;
@@ -34,6 +35,8 @@ pub struct Simulation {
     pub(super) router: Router,
     /// Routes requests as they arrive.
     pub(super) arrivals: Arrivals,
+    /// The instances on which requests are to decode, where these are picked on arrival.
+    pub(super) decode_targets: Option<DecodeTargets>,
     /// Routes requests whose phase has changed.
     pub(super) phase_routing: PhaseRouting,
     /// Run periodically, and migrate requests.
@@ -130,6 +133,9 @@ impl Simulation {
         self.cluster.end_step(index, now);
         if self.lockstep.is_none() && (!self.may_migrate || self.cluster.is_alone(index, now)) {
             self.cluster.start_step(index, now)?;
+            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+                self.start_steps(now)?;
+            }
             return Ok(true);
         }
         self.cluster.free(index);
@@ -146,7 +152,14 @@ impl Simulation {
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate {
-            self.phase_routing.route(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
+            let targets = self.decode_targets.as_ref();
+            self.phase_routing.route(
+                &mut self.cluster,
+                &mut self.router,
+                &mut self.migrations,
+                targets,
+                now,
+            )?;
         }
         Ok(())
     }
@@ -171,15 +184,21 @@ impl Simulation {
     /// Phase 5: the requests that arrive now are routed, in the order of the trace.
     #[inline]
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
-        self.arrivals.route(&mut self.cluster, &mut self.router, now)
+        let targets = self.decode_targets.as_mut();
+        self.arrivals.route(&mut self.cluster, &mut self.router, targets, now)
     }
 
-    /// Phase 6: the instances that are free start a step.
+    /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent.
     #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
-        match &self.lockstep {
-            None => self.cluster.start_steps(now),
-            Some(lockstep) => lockstep::start_together(lockstep, &mut self.cluster, now),
+        loop {
+            match &self.lockstep {
+                None => self.cluster.start_steps(now)?,
+                Some(lockstep) => lockstep::start_together(lockstep, &mut self.cluster, now)?,
+            }
+            if !self.may_migrate || !self.migrations.send_accepted(&mut self.cluster, now) {
+                return Ok(());
+            }
         }
     }
 
@@ -215,7 +234,9 @@ impl Simulation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Handover, Links};
     use crate::engine::fixtures::{config, row, trace};
+    use crate::time::TICKS_PER_SECOND;
 
     /// The phases, as the calls in `run_moment` name them.
     fn phases() -> Vec<String> {
@@ -326,6 +347,138 @@ mod tests {
                 let sums = (17..=39).sum::<u128>() + (18..=39).sum::<u128>();
                 assert_eq!(stats.kv_token_ticks, 32 * 132 + 17 * 117 + 101 * sums);
             }
+        }
+    }
+
+    /// Prefill on instance 0 and decode on the others, whose transfers take ten ticks a byte. Leaping and stepping.
+    fn handed_over(blocks: &[u64], rows: &[(Ticks, u32, u32)], handover: Handover) -> [Outcome; 2] {
+        [true, false].map(|leap| {
+            let to_decode = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [1]}"#;
+            let to_prefill = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [0]}"#;
+            let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
+            let mut config = config(blocks, &routing);
+            config.roles = (0..blocks.len()).map(|index| u32::from(index > 0)).collect();
+            config.links = Some(Links { bytes_per_s: TICKS_PER_SECOND as f64 / 10.0, latency: 0 });
+            (config.handover, config.leap) = (Some(handover), leap);
+            let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            simulation.into_outcome()
+        })
+    }
+
+    const HANDOVER: Handover = Handover { most_transfers: None, most_held: None, lease: None };
+
+    #[test]
+    fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
+        // Both prompts need three blocks of 16 tokens, which is all that the prefill instance has. The first ends at
+        // 140 and is in transfer until 540, and only then does the second start.
+        for outcome in handed_over(&[3, 9], &[row(0, 40, 3), row(0, 40, 3)], HANDOVER) {
+            let columns = &outcome.columns;
+            assert_eq!(columns.scheduled, [0, 540]);
+            assert_eq!(columns.first_token, [140, 680]);
+            assert_eq!(
+                (columns.transfer[0], columns.handover_wait[0], columns.received_wait[0]),
+                (400, 0, 0)
+            );
+            // Two decodes of 101 ticks each, from when the KV is there. The second request is offered at 680 and
+            // accepted at 742, when the step of the first ends.
+            assert_eq!(columns.handover_wait[1], 742 - 680);
+            assert_eq!(columns.finish, [540 + 202, 742 + 400 + 202]);
+            assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+        }
+    }
+
+    #[test]
+    fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
+        // The decode instance has blocks for one request. The first holds them from 140 until it finishes at 742, the
+        // second is prefilled at 280: it is accepted at 742.
+        for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], HANDOVER) {
+            let columns = &outcome.columns;
+            assert_eq!(columns.first_token, [140, 280]);
+            assert_eq!(columns.handover_wait, [0, 742 - 280]);
+            assert_eq!(columns.transfer, [400, 742 - 280 + 400]);
+            assert_eq!(columns.finish, [742, 742 + 400 + 202]);
+            assert_eq!(columns.first_decode, [101, 101]);
+            assert_eq!(outcome.stats[1].peak_blocks, 3);
+        }
+    }
+
+    #[test]
+    fn a_received_request_waits_for_a_seat_and_its_wait_is_counted() {
+        // The first request takes a step of 101 ticks from 540 on. The second is received at 541 (it is one byte
+        // longer, but the link is free only at 540: 540 + 410), in the step from 944 to 1045.
+        for outcome in handed_over(&[9, 20], &[row(0, 40, 9), row(0, 41, 2)], HANDOVER) {
+            let columns = &outcome.columns;
+            // Both prompts run in one step until 181.
+            assert_eq!(columns.first_token, [181, 181]);
+            assert_eq!(columns.handover_wait, [0, 400]);
+            assert_eq!(columns.transfer, [400, 400 + 410]);
+            // The first decodes from 581: a step ends at 581 + 5 * 101 = 1086, in which 991 falls.
+            assert_eq!(columns.received_wait, [0, 1086 - 991]);
+            assert_eq!(columns.first_decode, [101, 102]);
+            assert_eq!(columns.finish, [581 + 5 * 101 + 102 + 2 * 101, 1086 + 102]);
+        }
+    }
+
+    #[test]
+    fn kv_that_is_not_accepted_in_time_is_computed_anew() {
+        let lease = Handover { lease: Some(300), ..HANDOVER };
+        for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], lease) {
+            let columns = &outcome.columns;
+            // The second request is prefilled at 280 and given up at 580. It computes 41 tokens from 742 on.
+            assert_eq!((columns.handover_wait[1], columns.transfer[1]), (300, 300));
+            assert_eq!(columns.finish, [742, 742 + 141 + 101]);
+            assert_eq!(columns.preempted[1], 742 - 580);
+            assert_eq!(outcome.stats[1].expired_offers, 1);
+        }
+    }
+
+    #[test]
+    fn requests_that_follow_each_other_closely_are_spread_over_the_targets() {
+        // Prefills end at 120 and 241. The first is in transfer until 320, so that no decode instance runs it.
+        for field in [
+            "requests",
+            "kv_tokens",
+            "outstanding_tokens",
+            "incoming_requests",
+            "incoming_tokens",
+            "incoming_blocks",
+            "kv_usage",
+            "waiting",
+        ] {
+            let to_decode =
+                format!(r#"{{"rule": "pick", "min": [{{"field": "inst.{field}"}}], "within": [1]}}"#);
+            let to_prefill = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [0]}"#;
+            let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
+            let mut config = config(&[9, 9, 9], &routing);
+            config.roles = vec![0, 1, 1];
+            config.links = Some(Links { bytes_per_s: TICKS_PER_SECOND as f64 / 10.0, latency: 0 });
+            config.handover = Some(HANDOVER);
+            let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 5), row(1, 21, 5)])).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            assert_eq!(simulation.into_outcome().columns.last_instance, [1, 2], "{field}");
+        }
+    }
+
+    #[test]
+    fn the_decode_instance_is_picked_as_a_request_arrives() {
+        // Picked in turn by arrival: the request that arrives first has the longer prompt, and ends its prefill last.
+        let in_role = |role: u32| {
+            format!(r#"{{"rule": "pick", "min": [{{"field": "inst.requests"}}], "within": [{role}]}}"#)
+        };
+        let targets = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"field": "here.index"}]},
+            {"field": "inst.index"}], "within": [1]}"#;
+        let other = r#"{"rule": "first_of", "rules": [{"rule": "pick", "min": [{"field": "inst.index"}], "within": [1],
+            "where": {"op": "eq", "args": [{"field": "inst.index"}, {"op": "add", "args": [{"field": "here.index"}, {"const": 2}]}]}}]}"#;
+        for (rule, picked) in [(targets, [2, 2]), (other, [2, 3])] {
+            let routing = format!(r#"{{"on_arrival": {}, "decode_on_arrival": {rule}}}"#, in_role(0));
+            let mut config = config(&[9, 9, 9, 9], &routing);
+            config.roles = vec![0, 0, 1, 1];
+            config.handover = Some(HANDOVER);
+            let mut simulation = Simulation::new(&config, trace(&[row(0, 60, 5), row(1, 20, 5)])).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            let columns = simulation.into_outcome().columns;
+            assert_eq!((columns.instance, columns.last_instance), (vec![0, 1], picked.to_vec()));
         }
     }
 }

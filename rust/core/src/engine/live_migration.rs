@@ -6,10 +6,12 @@
 
 use super::cluster::Cluster;
 use super::network::{Network, Transfer};
-use crate::config::Links;
-use crate::instance::{MigratingRequest, RequestView};
+use std::collections::VecDeque;
+
+use crate::config::{Handover, Links};
+use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
 use crate::policy::Live;
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 
 /// A migration, from the moment at which it is decided.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +42,8 @@ impl Migration {
 enum Payload {
     /// A request that has left the batch; the source frees its slot.
     Request { slot: u32, migrating: MigratingRequest },
+    /// The KV of a request that its target has accepted; the first byte was sent at `sent`.
+    Kv { pull: Pull, sent: Ticks },
     /// A copy of the KV that a running request has so far.
     Copy(Stage),
 }
@@ -64,25 +68,37 @@ pub(super) struct Migrations {
     under_way: Vec<Migration>,
     /// Transfers of requests and of stages.
     network: Network<Payload>,
+    /// How requests take memory on their targets, if they do before they are transferred.
+    handover: Option<Handover>,
+    /// When the sources of offered requests give up their KV, in order: the target and the request.
+    leases: VecDeque<(Ticks, usize, u32)>,
+    /// A list that is reused.
+    pulls: Vec<Pull>,
 }
 
 impl Migrations {
     /// No migrations.
-    pub(super) fn new(links: Option<Links>, instances: usize) -> Self {
-        Self { under_way: Vec::new(), network: Network::new(links, instances) }
+    pub(super) fn new(links: Option<Links>, handover: Option<Handover>, instances: usize) -> Self {
+        Self {
+            under_way: Vec::new(),
+            network: Network::new(links, instances),
+            handover,
+            leases: VecDeque::new(),
+            pulls: Vec::new(),
+        }
     }
 
-    /// When the next transfer is delivered.
+    /// When the next transfer is delivered, or the KV of a request is given up.
     #[inline]
     pub(super) fn next_delivery(&self) -> Ticks {
-        self.network.next()
+        self.network.next().min(self.leases.front().map_or(NEVER, |lease| lease.0))
     }
 
     /// Requests that have left their source and not reached their target.
     pub(super) fn in_transfer(&self) -> impl Iterator<Item = &MigratingRequest> {
         self.network.in_transit().filter_map(|payload| match payload {
             Payload::Request { migrating, .. } => Some(migrating),
-            Payload::Copy(_) => None,
+            Payload::Kv { .. } | Payload::Copy(_) => None,
         })
     }
 
@@ -135,8 +151,9 @@ impl Migrations {
     /// Delivers all transfers that are delivered by `now`.
     #[inline]
     pub(super) fn deliver(&mut self, cluster: &mut Cluster, now: Ticks) {
-        if self.network.next() <= now {
+        if self.next_delivery() <= now {
             self.deliver_some(cluster, now);
+            self.end_leases(cluster, now);
         }
     }
 
@@ -150,9 +167,61 @@ impl Migrations {
                     cluster.free_migrated(source, slot, now);
                     cluster.migrate_in(target, &migrating, now);
                 }
+                Payload::Kv { pull, sent } => {
+                    cluster.free_migrated(source, pull.origin.slot, now);
+                    cluster.book_handover(target, &pull, sent, now);
+                    cluster.receive(target, pull.slot, now);
+                }
                 Payload::Copy(stage) => self.follow(stage, cluster, now),
             }
         }
+    }
+
+    /// Gives up the KV of the requests that were not accepted in time.
+    fn end_leases(&mut self, cluster: &mut Cluster, now: Ticks) {
+        while let Some(&(end, target, request)) = self.leases.front()
+            && end <= now
+        {
+            self.leases.pop_front();
+            if let Some(origin) = cluster.expire_offer(target, request, now) {
+                cluster.count_event();
+                cluster.free_migrated(origin.instance, origin.slot, now);
+            }
+        }
+    }
+
+    /// Sends the KV of the requests that were accepted in the steps which start now. What a target lacks none of is
+    /// there already.
+    /// Returns whether an instance may start a step because of that.
+    #[inline]
+    pub(super) fn send_accepted(&mut self, cluster: &mut Cluster, now: Ticks) -> bool {
+        let mut any = false;
+        while let Some(target) = cluster.next_with_pulls() {
+            self.send_to(target, cluster, now);
+            any = true;
+        }
+        any && cluster.has_free()
+    }
+
+    #[inline(never)]
+    fn send_to(&mut self, target: usize, cluster: &mut Cluster, now: Ticks) {
+        let mut pulls = std::mem::take(&mut self.pulls);
+        cluster.take_pulls(target, &mut pulls);
+        for pull in pulls.drain(..) {
+            let source = pull.origin.instance;
+            if self.network.is_instant() || pull.tokens == 0 {
+                cluster.free_migrated(source, pull.origin.slot, now);
+                cluster.book_handover(target, &pull, now, now);
+                continue;
+            }
+            let bytes = cluster.instance(source).kv_bytes(pull.tokens);
+            self.network.send(
+                Transfer { source, target, payload: |sent| Payload::Kv { pull, sent } },
+                bytes,
+                now,
+            );
+        }
+        self.pulls = pulls;
     }
 
     /// Continues a migration of which a stage has been delivered: with another stage, or with the request itself.
@@ -182,7 +251,7 @@ impl Migrations {
         let bytes = cluster.instance(source).kv_bytes(view.computed - copied);
         let migration = Migration { copied: view.computed, ..last.migration };
         let payload = Payload::Copy(Stage { migration, number: last.number + 1, ..last });
-        self.network.send(Transfer { source, target, payload }, bytes, now);
+        self.network.send(Transfer { source, target, payload: |_| payload }, bytes, now);
     }
 
     /// Migrates a request once the step in progress on its source has ended: now if there is none.
@@ -197,13 +266,20 @@ impl Migrations {
         }
     }
 
-    /// Removes a request from the batch of its source, and sends the KV that the target has not.
+    /// Removes a request from the batch of its source. Offers it to its target, or sends the KV that the target has not.
     fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
         let &Migration { slot, source, target, copied, .. } = migration;
         let migrating = cluster.migrate_out(source, slot, now);
+        if let Some(rules) = self.handover {
+            if let Some(lease) = rules.lease {
+                self.leases.push_back((now.saturating_add(lease), target, migrating.request));
+            }
+            cluster.offer(target, &migrating, Origin { instance: source, slot, left: now, copied }, now);
+            return;
+        }
         let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
         self.network.send(
-            Transfer { source, target, payload: Payload::Request { slot, migrating } },
+            Transfer { source, target, payload: |_| Payload::Request { slot, migrating } },
             bytes,
             now,
         );
@@ -224,7 +300,7 @@ mod tests {
         cluster.end_steps(120);
         cluster.start_steps(120).unwrap();
         let links = Links { bytes_per_s: TICKS_PER_SECOND as f64, latency: 7 };
-        (cluster, Migrations::new(Some(links), 2))
+        (cluster, Migrations::new(Some(links), None, 2))
     }
 
     fn begin(cluster: &mut Cluster, migrations: &mut Migrations, live: Option<Live>, now: Ticks) {

@@ -6,6 +6,7 @@
 //! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`] |
 //! | [`router`] | picks an instance for a request by a rule | cluster |
 //! | [`arrivals`] | routes requests as they arrive | cluster, router |
+//! | [`decode_targets`] | picks, as requests arrive, the instances on which they are to decode | cluster, router |
 //! | [`phase_routing`] | routes requests whose phase has changed | cluster, router, migrations |
 //! | [`monitors`] | runs periodic checks that migrate requests | cluster, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
@@ -14,6 +15,7 @@
 mod arrivals;
 mod calendar;
 mod cluster;
+mod decode_targets;
 mod event_loop;
 #[cfg(test)]
 mod fixtures;

@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(end, 150);
         cluster.end_steps(end);
         cluster.start_steps(end).unwrap();
-        (cluster, Migrations::new(None, 2))
+        (cluster, Migrations::new(None, None, 2))
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         cluster.send(0, 0, 0);
         cluster.send(1, 1, 0);
         cluster.start_steps(0).unwrap();
-        let mut migrations = Migrations::new(None, 2);
+        let mut migrations = Migrations::new(None, None, 2);
         Monitors::new(&[balance(None)]).run(&mut cluster, &mut migrations, 100);
         assert!(!migrations.is_under_way(0) && !migrations.is_under_way(1));
     }

@@ -57,30 +57,37 @@ impl<T> Network<T> {
         }
     }
 
+    /// Whether transfers take no time.
+    #[inline]
+    pub(super) fn is_instant(&self) -> bool {
+        self.links.is_none()
+    }
+
     /// When the next transfer is delivered; [`NEVER`] if there is none.
     #[inline]
     pub(super) fn next(&self) -> Ticks {
         self.deliveries.peek().map_or(NEVER, |&Reverse((time, _, _))| time)
     }
 
-    /// Sends a transfer of `bytes` bytes.
-    pub(super) fn send(&mut self, transfer: Transfer<T>, bytes: u64, now: Ticks) {
-        let delivered = match self.links {
-            None => now,
+    /// Sends a transfer of `bytes` bytes. `payload` makes its contents, given when the first byte is sent.
+    pub(super) fn send(&mut self, transfer: Transfer<impl FnOnce(Ticks) -> T>, bytes: u64, now: Ticks) {
+        let (first, delivered) = match self.links {
+            None => (now, now),
             Some(links) => {
                 let (out, inward) = (&mut self.out_free[transfer.source], &mut self.in_free[transfer.target]);
                 let start = now.max(*out).max(*inward);
                 let ticks = (u128::from(bytes) * u128::from(TICKS_PER_SECOND)).div_ceil(self.rate);
                 let end = start.saturating_add(u64::try_from(ticks).unwrap_or(Ticks::MAX));
                 (*out, *inward) = (end, end);
-                end.saturating_add(links.latency)
+                (start, end.saturating_add(links.latency))
             }
         };
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.in_transit.push(None);
             self.in_transit.len() - 1
         });
-        self.in_transit[place] = Some(transfer);
+        let Transfer { source, target, payload } = transfer;
+        self.in_transit[place] = Some(Transfer { source, target, payload: payload(first) });
         self.deliveries.push(Reverse((delivered, self.sent, place)));
         self.sent += 1;
     }
@@ -117,7 +124,7 @@ mod tests {
     fn delivered(links: Option<Links>, sends: &[(usize, usize, u64, Ticks)]) -> Vec<(Ticks, usize)> {
         let mut network = Network::new(links, 4);
         for (payload, &(source, target, bytes, now)) in sends.iter().enumerate() {
-            network.send(Transfer { source, target, payload }, bytes, now);
+            network.send(Transfer { source, target, payload: |_| payload }, bytes, now);
         }
         let mut found = Vec::new();
         while network.next() < NEVER {

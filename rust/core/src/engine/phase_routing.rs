@@ -1,6 +1,7 @@
 //! Asks rules about requests whose phase has changed: whose prefill or whose reasoning has ended.
 
 use super::cluster::Cluster;
+use super::decode_targets::DecodeTargets;
 use super::live_migration::{Migration, Migrations};
 use super::router::Router;
 use crate::error::Error;
@@ -31,6 +32,7 @@ impl PhaseRouting {
         cluster: &mut Cluster,
         router: &mut Router,
         migrations: &mut Migrations,
+        targets: Option<&DecodeTargets>,
         now: Ticks,
     ) -> Result<(), Error> {
         for source in cluster.with_phase_changes() {
@@ -43,10 +45,15 @@ impl PhaseRouting {
                     PhaseChange::Prefilled => &self.on_prefilled,
                     PhaseChange::Answering => &self.on_answering,
                 };
-                let Some(rule) = rule else { continue };
-                let view = cluster.view(source, slot, now);
-                let asking = Asking { view, place: Some((source, slot)) };
-                let target = router.pick(rule, &asking, cluster, now)?;
+                let target = match (rule, targets) {
+                    (None, Some(targets)) if change == PhaseChange::Prefilled => targets.of(request),
+                    (None, _) => continue,
+                    (Some(rule), _) => {
+                        let view = cluster.view(source, slot, now);
+                        let asking = Asking { view, place: Some((source, slot)) };
+                        router.pick(rule, &asking, cluster, now)?
+                    }
+                };
                 if let Some(target) = target.filter(|&target| target != source) {
                     let migration = Migration::new(request, slot, source, target);
                     migrations.leave_at_once(&migration, cluster, now);
@@ -67,13 +74,13 @@ mod tests {
     fn after_prefill(rule: Option<Rule>) -> (Cluster, Migrations) {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
         let mut router = Router::new(cluster.instances(), 1, None);
-        let mut migrations = Migrations::new(None, 2);
+        let mut migrations = Migrations::new(None, None, 2);
         cluster.send(0, 0, 0);
         cluster.start_steps(0).unwrap();
         let (end, index) = cluster.next_end();
         assert_eq!((end, index), (120, 0));
         cluster.end_steps(end);
-        PhaseRouting::new(rule, None).route(&mut cluster, &mut router, &mut migrations, end).unwrap();
+        PhaseRouting::new(rule, None).route(&mut cluster, &mut router, &mut migrations, None, end).unwrap();
         (cluster, migrations)
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
+use super::decode_targets::DecodeTargets;
 use super::event_loop::Simulation;
 use super::live_migration::Migrations;
 use super::monitors::Monitors;
@@ -40,15 +41,17 @@ impl Simulation {
         let mut routing = config.routing.clone();
         let turns = routing.number_turns();
         let router = Router::new(&instances, turns, calls);
-        let migrations = Migrations::new(config.links, instances.len());
+        let migrations = Migrations::new(config.links, config.handover, instances.len());
         let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         let may_migrate = routing.may_migrate();
+        let requests = trace.len();
         Ok(Self {
             may_migrate,
             cluster: Cluster::new(instances, trace, recorder),
             router,
             monitors: Monitors::new(&routing.every),
             arrivals: Arrivals::new(routing.on_arrival),
+            decode_targets: routing.decode_on_arrival.map(|rule| DecodeTargets::new(rule, requests)),
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             lockstep: config.lockstep.clone(),
@@ -97,9 +100,11 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),
         intervals: reads(InstField::MeanTokenIntervalS),
         prefills: reads(InstField::PrefillDelayS),
-        asks_prefilled: config.routing.on_prefilled.is_some(),
+        asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
         records: config.record_decisions,
+        handover: config.handover,
+        receives_at_once: config.links.is_none(),
     }
 }
 

@@ -153,11 +153,19 @@ impl Instance {
         self.queues.ahead_mut().recycle(deferred);
     }
 
+    /// Whether the step after the one just decided may see something that this one did not.
+    /// `freed`: blocks were freed since.
+    pub(super) fn has_news(&self, freed: bool) -> bool {
+        self.transfers.offered() + self.transfers.received() > 0 || self.queues.has_news(freed)
+    }
+
     /// Queues all arrivals and frees all blocks that a step decided ahead did not see: no
     /// step is in progress. Returns whether there were any.
     #[inline(never)]
     pub(super) fn release_all(&mut self, trace: &Trace) -> bool {
-        let any = self.queues.ahead().arrived() > 0 || self.queues.ahead().defers();
+        let unseen = self.transfers.offered() + self.transfers.received() > 0
+            && self.queues.ahead().latest_start() < Ticks::MAX;
+        let any = unseen || self.queues.ahead().arrived() > 0 || self.queues.ahead().defers();
         self.queues.ahead_mut().started(Ticks::MAX);
         self.queues.release_due(trace);
         self.free_deferred();

@@ -22,13 +22,15 @@ impl Instance {
                     kv_tokens += u64::from(computed);
                     held += self.settings.blocks_for(computed);
                 }
-                Phase::Deferred | Phase::MigratingOut => held += count,
+                Phase::Deferred | Phase::MigratingOut | Phase::Receiving | Phase::Received => held += count,
                 Phase::Prefilling | Phase::Stalled => {
                     kv_tokens += u64::from(state.computed);
                     held += count;
                 }
                 Phase::Swapped { .. } => swapped += count,
-                Phase::Preempted => assert_eq!(count, 0, "Invariant: a preempted request holds no block"),
+                Phase::Preempted | Phase::Offered => {
+                    assert_eq!(count, 0, "Invariant: a request without KV holds no block");
+                }
                 Phase::MigratedIn | Phase::Vacant => {}
             }
         }

@@ -108,6 +108,12 @@ pub enum InstField {
     WaitingBlocks,
     /// Blocks that the admission of the first queued request needs.
     HeadBlocks,
+    /// Requests that were handed over to it and whose KV it has not received.
+    IncomingRequests,
+    /// Tokens of the KV of these.
+    IncomingTokens,
+    /// Blocks that these hold or need.
+    IncomingBlocks,
     /// Its role.
     Role,
     /// Tokens of the request's prompt that its prefix cache holds.

@@ -12,6 +12,9 @@ use super::monitor::Monitor;
 pub struct Routing {
     /// When a request arrives.
     pub on_arrival: Rule,
+    /// When a request has been routed on arrival: picks the instance to which it migrates once its prefill has ended.
+    #[serde(default)]
+    pub decode_on_arrival: Option<Rule>,
     /// When the prefill of a request has ended.
     #[serde(default)]
     pub on_prefilled: Option<Rule>,
@@ -131,12 +134,23 @@ impl Rule {
 impl Routing {
     /// Whether a rule or a monitor may migrate requests.
     pub(crate) fn may_migrate(&self) -> bool {
-        self.on_prefilled.is_some() || self.on_answering.is_some() || !self.every.is_empty()
+        self.rules().count() > 1 || !self.every.is_empty()
+    }
+
+    /// All rules.
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        let later = [&self.decode_on_arrival, &self.on_prefilled, &self.on_answering];
+        std::iter::once(&self.on_arrival).chain(later.into_iter().flatten())
     }
 
     /// Numbers the round-robin rules. Returns how many there are.
     pub(crate) fn number_turns(&mut self) -> usize {
-        let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
+        let rules = [
+            Some(&mut self.on_arrival),
+            self.decode_on_arrival.as_mut(),
+            self.on_prefilled.as_mut(),
+            self.on_answering.as_mut(),
+        ];
         let mut turns = 0;
         rules.into_iter().flatten().for_each(|rule| rule.number_turns(&mut turns));
         turns
@@ -156,11 +170,10 @@ impl Routing {
     fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = false;
         let mut visit = |expr: &Expr| found |= test(expr);
-        let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
-        rules().for_each(|rule| rule.visit(&mut visit));
+        self.rules().for_each(|rule| rule.visit(&mut visit));
         for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
             action.visit(&mut visit);
         }
-        found || rules().any(Rule::calls)
+        found || self.rules().any(Rule::calls)
     }
 }

@@ -81,6 +81,22 @@ impl Router {
         self.pick(rule, &Asking { view, place: None }, cluster, now)
     }
 
+    /// The instance that a rule picks for a request that arrives, whose prompt an instance is to compute: (row, that
+    /// instance, which is `here`).
+    pub(super) fn pick_with_prefill(
+        &mut self,
+        rule: &Rule,
+        (row, prefill): (usize, usize),
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Result<Option<usize>, Error> {
+        let view = RequestView::arriving(row as u32, now, cluster.trace());
+        let asking = Asking { view, place: None };
+        let mut view = RouterView::of_request(cluster, &asking, now);
+        view.set_here(prefill);
+        self.choose(rule, &mut view)
+    }
+
     /// The instance that a rule picks for a request.
     #[inline(never)]
     pub(super) fn pick(

@@ -73,6 +73,11 @@ impl<'a> RouterView<'a> {
         self.here
     }
 
+    /// Sets the instance of the request.
+    pub(super) fn set_here(&mut self, here: usize) {
+        self.here = Some(here);
+    }
+
     /// Sets the instance that was picked.
     pub(super) fn set_there(&mut self, there: Option<usize>) {
         self.there = there;
