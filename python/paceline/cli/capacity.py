@@ -160,8 +160,8 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         rows.append(
             (
                 "noise",
-                f"not monotone: above {document['fails_at']:,.5g} requests/s the curve passes again {again} "
-                f"{'time' if again == 1 else 'times'}, up to {document['highest_pass']:,.5g}",
+                f"not monotone: passes again {again} {'time' if again == 1 else 'times'} above it, up to "
+                f"{document['highest_pass']:,.5g} requests/s",
             )
         )
     if document["samples"] is not None:

@@ -9,7 +9,6 @@ import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed
-from paceline._cores import threads
 from paceline.deployment import Cluster, Instance, Links
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
@@ -17,7 +16,7 @@ from paceline.planning.asking import Asked, Search
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
 from paceline.planning.measured import Criterion, Measured, Rule
 from paceline.planning.planned import Plan
-from paceline.planning.replays import replayed
+from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
 from paceline.policy import Policy
@@ -123,7 +122,7 @@ def plan(
         result = replayed(load, cluster, layouts.policy(counts), frontend_s, heed)
         return criterion.judge([criterion.sample(result)])
 
-    rounds = Rounds[_Key, Measured](answer, workers=threads(workers), report=progress)
+    rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
     found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(options)])
     rows: list[dict[str, Any]] = []
     for index, counts in rounds.asked():
@@ -184,8 +183,8 @@ def _table(
         passing = own.filter("passes")
         if passing.height:
             own = passing.filter(pl.col("instances") == pl.col("instances").min())
-        # Of equal margins the first evaluated, which is nearest to the division that did best before.
-        best = own.sort("margin", descending=True, maintain_order=True).head(1)
+        # Of equal margins the most instances; of these the first evaluated, next to the best division before.
+        best = own.sort("margin", "instances", descending=True, maintain_order=True).head(1)
         rows.append(best.with_columns(monotone=pl.lit(smallest.monotone)))
     by = ["price_per_hour", "gpus"] if priced else ["gpus"]
     return pl.concat(rows).sort(

@@ -15,7 +15,6 @@ import polars as pl
 
 from paceline import _check
 from paceline._arguments import typed
-from paceline._cores import threads
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
@@ -23,7 +22,7 @@ from paceline.planning.asking import Asked, Search
 from paceline.planning.edge import Edge, highest_passing
 from paceline.planning.found import Capacity
 from paceline.planning.measured import Criterion, Measured, Rule
-from paceline.planning.replays import gpus_of, replayed
+from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy
@@ -93,7 +92,8 @@ def capacity(
     frontend_s
         As of `replay`.
     workers
-        Replays at a time; None: one on each core. The result does not depend on it.
+        Replays at a time; None: one on each core. The result does not depend on it. A policy with rules that
+        are Python functions is replayed by one at a time, as these may keep state.
     progress
         Called about ten times a second with the number of replays done, those under way counted by their
         share, and the number that is likely needed.
@@ -147,7 +147,7 @@ def capacity(
             outcomes.append(criterion.sample(replayed(load, cluster, policy, frontend_s, heard)))
         return criterion.judge(outcomes)
 
-    rounds = Rounds[_Key, Measured](answer, workers=threads(workers), report=progress)
+    rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
     start = min(max(own, low), high)
     cases = [whole, *samples]
     edges = rounds.run([_keyed(case, highest_passing(start, low, high, tolerance)) for case in cases])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paceline._cores import threads
 from paceline.deployment import Cluster
 from paceline.planning.rounds import Heed
 from paceline.policy import Policy
@@ -14,7 +15,7 @@ from paceline.trace import Trace
 if TYPE_CHECKING:
     from paceline._core import Progress
 
-__all__ = ["gpus_of", "replayed"]
+__all__ = ["concurrent", "gpus_of", "replayed"]
 
 
 def replayed(trace: Trace, cluster: Cluster, policy: Policy, frontend_s: float, heed: Heed) -> Result:
@@ -32,3 +33,12 @@ def replayed(trace: Trace, cluster: Cluster, policy: Policy, frontend_s: float, 
 def gpus_of(cluster: Cluster) -> int:
     """Return the number of GPUs of a cluster."""
     return sum(each.tensor_parallel * each.pipeline_parallel for each in cluster.instances)
+
+
+def concurrent(policy: object, workers: int | None) -> int:
+    """Return how many replays run at a time: one if a policy has rules that are Python functions.
+
+    Such functions may keep state, on which the order of concurrent replays would then have an influence.
+    """
+    number = threads(workers)
+    return 1 if isinstance(policy, Policy) and policy.calls else number

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import paceline
@@ -38,6 +38,7 @@ def random_trace(seed: int, requests: int = 150) -> Trace:
     )
 
 
+@settings(max_examples=settings.default.max_examples // 2)
 @given(
     requests=st.integers(20, 200),
     bound=st.floats(0.6, 20.0),
@@ -48,8 +49,8 @@ def test_one_server_with_regular_arrivals_has_the_capacity_of_the_closed_form(
     requests: int, bound: float, share: float, rule: str
 ) -> None:
     # Request i of 0, 1, … arrives at i / r and leaves at (i + 1) s while the server is busy: its latency is
-    # s + i (s - 1 / r). It grows with i, so the request at the target decides: the last of the smallest share of
-    # all, or a percentile between two requests. It meets the bound up to r = 1 / (s - (bound - s) / i).
+    # s + i (s - 1 / r). It grows with i, so the request at the target decides (for a percentile, a place
+    # between two requests). It meets the bound up to r = 1 / (s - (bound - s) / i).
     decisive = math.ceil(share * requests - 1e-9) - 1 if rule == "joint" else share * (requests - 1)
     rest = SERVICE - (bound - SERVICE) / decisive
     found = paceline.capacity(
@@ -69,22 +70,31 @@ def test_one_server_with_regular_arrivals_has_the_capacity_of_the_closed_form(
     assert found.scale == pytest.approx(found.rate)
 
 
-def test_the_two_rules_differ_where_one_bound_or_the_other_is_missed() -> None:
-    # Alternately a request that waits and one whose tokens are slow would each miss one bound. Here: one in ten
-    # has a prompt too long for the TTFT, another one in ten an output that is slowed by it; P90 of each is met.
-    trace = random_trace(3)
-    cluster = Cluster([SERVER])
-    slo = SLO(ttft=3.0, tpot=0.501)
-    joint = paceline.capacity(trace, cluster, None, slo)
-    marginal = paceline.capacity(trace, cluster, None, slo, rule="marginal")
-    for row in marginal.curve.rows(named=True):
-        assert row["passes"] == (row["p90_ttft"] < 3.0 and row["p90_tpot"] < 0.501)
-        # Nine in ten within both bounds imply that the percentile of each is within it.
-        if row["attainment"] > 0.91:
-            assert row["p90_ttft"] <= 3.0
-            assert row["p90_tpot"] <= 0.501
-    for row in joint.curve.rows(named=True):
-        assert row["passes"] == (row["attainment"] >= 0.9)
+def test_the_marginal_rule_passes_where_different_requests_miss_different_bounds() -> None:
+    # Alone on the server, 8 requests of 100 take 2 s to their first token, and 8 others 1.5 s a token. So 84%
+    # are within both bounds, and 92% within each.
+    cost = Affine(step_s=1.0, token_s=0.001, kv_token_s=0.001)
+    server = Instance(cost=cost, num_blocks=1001)
+    long_prompts = [1000 if index % 12 == 0 and index < 96 else 1 for index in range(100)]
+    long_outputs = [1001 if index % 12 == 6 and index < 96 else 1 for index in range(100)]
+    trace = regular(100, prompt_tokens=long_prompts, output_tokens=long_outputs)
+    slo, slow = SLO(ttft=1.5, tpot=1.25), {"lowest": 1e-4, "highest": 2e-4}
+    joint = paceline.capacity(trace, Cluster([server]), None, slo, **slow)
+    marginal = paceline.capacity(trace, Cluster([server]), None, slo, rule="marginal", **slow)
+    assert set(joint.curve["attainment"]) == set(marginal.curve["attainment"]) == {0.84}
+    assert (joint.bound, marginal.bound) == ("below", "above")
+    assert joint.curve["margin"].to_list() == pytest.approx([0.84 - 0.9] * joint.curve.height)
+    strict = paceline.capacity(trace, Cluster([server]), None, slo, 0.93, rule="marginal", **slow)
+    assert strict.bound == "below"
+
+
+def test_the_marginal_rule_is_strict_and_the_joint_rule_is_not() -> None:
+    # Every latency is exactly the bound.
+    slo, slow = SLO(ttft=SERVICE), {"lowest": 0.1, "highest": 1.0}
+    joint = paceline.capacity(regular(20), Cluster([SERVER]), None, slo, **slow)
+    marginal = paceline.capacity(regular(20), Cluster([SERVER]), None, slo, rule="marginal", **slow)
+    assert (joint.bound, marginal.bound) == ("above", "below")
+    assert set(marginal.curve["margin"]) == {0.0}
 
 
 def test_every_row_of_the_curve_is_a_replay_at_that_rate() -> None:
@@ -120,16 +130,20 @@ def test_rejected_requests_are_missed_under_both_rules() -> None:
         assert (met.rate, met.bound) == (4.0, "above")
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5])
-def test_the_result_does_not_depend_on_the_number_of_threads(workers: int) -> None:
-    arguments = (random_trace(2), Cluster([SERVER]), None, SLO(ttft=2.0), 0.9)
-    found = paceline.capacity(*arguments, windows=3, workers=workers)
-    assert found == paceline.capacity(*arguments, windows=3, workers=3)
-    assert found.to_json() == paceline.capacity(*arguments, windows=3, workers=3).to_json()
+def test_the_result_does_not_depend_on_the_number_of_threads() -> None:
+    def found(workers: int) -> Capacity:
+        return paceline.capacity(
+            random_trace(2, 60), Cluster([SERVER]), None, SLO(ttft=2.0), windows=2, workers=workers
+        )
+
+    one = found(1)
+    for workers in (2, 5):
+        assert found(workers) == one
+        assert found(workers).to_json() == one.to_json()
 
 
 def test_several_traces_are_judged_together_and_each_by_itself() -> None:
-    traces = [random_trace(seed) for seed in range(4)]
+    traces = [random_trace(seed, 80) for seed in range(3)]
     cluster, slo = Cluster([SERVER]), SLO(ttft=2.0)
     found = paceline.capacity(traces, cluster, None, slo)
     own = sum(len(trace) - 1 for trace in traces) / sum(trace.span_s for trace in traces)
@@ -138,15 +152,14 @@ def test_several_traces_are_judged_together_and_each_by_itself() -> None:
         met = sum(
             int(paceline.replay(trace.scaled(own / row["rate"]), cluster).met(slo).sum()) for trace in traces
         )
-        assert row["attainment"] == met / 600
+        assert row["attainment"] == met / 240
     assert found.samples is not None
-    alone = [paceline.capacity(trace, cluster, None, slo) for trace in traces]
-    # A trace alone starts its search at its own rate, so that it evaluates other rates.
-    for row, each in zip(found.samples.rows(named=True), alone, strict=True):
-        assert each.scale is not None
-        assert row["scale"] * traces[row["sample"]].rate_per_s / own == pytest.approx(
-            each.scale * traces[row["sample"]].rate_per_s / own, rel=0.5
-        )
+    for row, trace in zip(found.samples.rows(named=True), traces, strict=True):
+        # Of one trace alone other rates are evaluated; where the curve is monotone the tolerance bounds both.
+        alone = paceline.capacity(trace, cluster, None, slo)
+        assert alone.rate is not None
+        if row["monotone"] and alone.monotone:
+            assert row["scale"] == pytest.approx(alone.rate / trace.rate_per_s, rel=0.011)
     assert found.band == (found.samples["rate"].min(), found.samples["rate"].max())
 
 
@@ -237,3 +250,20 @@ def test_results_are_frozen_and_compare_by_content() -> None:
     with pytest.raises(AttributeError):
         found.rate = 2.0  # type: ignore[misc]
     assert found != 2.0
+
+
+def test_python_rules_are_called_by_one_replay_at_a_time() -> None:
+    inside, most = 0, 0
+
+    def router(request: object, instances: list[object]) -> int:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        inside -= 1
+        return 0
+
+    policy = paceline.Policy(name="mine", on_arrival=router)
+    found = paceline.capacity(regular(20), Cluster([SERVER]), policy, SLO(ttft=1.0), highest=4.0, workers=4)
+    assert most == 1
+    plain = paceline.capacity(regular(20), Cluster([SERVER]), None, SLO(ttft=1.0), highest=4.0)
+    assert found.curve.equals(plain.curve)
