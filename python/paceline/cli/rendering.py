@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paceline.objectives import SLO
     from paceline.result import Result
 
-__all__ = ["as_document", "print_result"]
+__all__ = ["as_document", "cluster_words", "print_result"]
 
 _TITLES: Final = {
     "ttft": "TTFT",
@@ -64,7 +64,8 @@ def print_result(document: dict[str, Any]) -> None:
     screen = console()
     requests = document["trace"]["requests"]
     policy = tomllib.loads(document["policy"])["name"]
-    title = f"{document['trace']['name']}: {requests:,} requests on {_cluster(document['cluster'])}, {policy}"
+    cluster = cluster_words(document["cluster"])
+    title = f"{document['trace']['name']}: {requests:,} requests on {cluster}, {policy}"
     screen.print(Text(title, style="bold"))
     screen.print()
     rows = [_latency(name, row) for name, row in document["summary"].items() if row["count"]]
@@ -185,7 +186,7 @@ def _objectives(slo: dict[str, Any] | None) -> list[tuple[str, str]]:
     ]
 
 
-def _cluster(toml: str) -> str:
+def cluster_words(toml: str) -> str:
     """Name the instances: how many, of which model, on how many of which GPU."""
     return ", ".join(_instances(table) for table in tomllib.loads(toml)["instances"])
 

@@ -13,7 +13,7 @@ from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.result.attainment import attainment, met
-from paceline.result.columns import RequestColumns
+from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.save import save_parts
@@ -143,6 +143,19 @@ class Result:
         its simulator and splitwise-sim divide by ``output_tokens``.
         """
         return self._columns.frame()
+
+    @typed(ResultError)
+    def column(self, name: str) -> pl.Series:
+        """Return one column of :attr:`requests`, without computing the others.
+
+        Raises
+        ------
+        ResultError
+            If there is no such column.
+        """
+        if name not in COLUMNS:
+            raise ResultError(f"a column of requests must be one of {', '.join(COLUMNS)}, was {name!r}")
+        return self._columns[name]
 
     @cached_property
     def stats(self) -> ReplayStats:
