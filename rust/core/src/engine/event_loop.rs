@@ -22,7 +22,7 @@ use super::router::Router;
 use crate::config::Lockstep;
 use crate::error::Error;
 use crate::instance::StepRecord;
-use crate::metrics::{Columns, InstanceStats, Sketch};
+use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 
 /// A replay: a state machine that is advanced until it is done.
@@ -72,6 +72,8 @@ pub struct Outcome {
     pub gaps: Sketch,
     /// One entry an instance.
     pub stats: Vec<InstanceStats>,
+    /// What the network between instances carried.
+    pub network: NetworkStats,
     /// The simulated time at the end.
     pub end: Ticks,
     /// Events that were simulated: the work of the replay.
@@ -200,11 +202,13 @@ impl Simulation {
     /// The result.
     pub fn into_outcome(self) -> Outcome {
         let (end, events) = (self.clock, self.cluster.events());
+        let network = self.migrations.network_stats(end);
         let recorded = self.cluster.into_recorded();
         Outcome {
             columns: recorded.columns,
             gaps: recorded.gaps,
             stats: recorded.stats,
+            network,
             end,
             events,
             decisions: recorded.decisions,

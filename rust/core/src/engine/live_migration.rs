@@ -8,6 +8,7 @@ use super::cluster::Cluster;
 use super::network::{Network, Transfer};
 use crate::config::Links;
 use crate::instance::{MigratingRequest, RequestView};
+use crate::metrics::NetworkStats;
 use crate::policy::Live;
 use crate::time::Ticks;
 
@@ -68,7 +69,7 @@ pub(super) struct Migrations {
 
 impl Migrations {
     /// No migrations.
-    pub(super) fn new(links: Option<Links>, instances: usize) -> Self {
+    pub(super) fn new(links: Option<&Links>, instances: usize) -> Self {
         Self { under_way: Vec::new(), network: Network::new(links, instances) }
     }
 
@@ -84,6 +85,11 @@ impl Migrations {
             Payload::Request { migrating, .. } => Some(migrating),
             Payload::Copy(_) => None,
         })
+    }
+
+    /// What the network has carried by `end`.
+    pub(super) fn network_stats(&self, end: Ticks) -> NetworkStats {
+        self.network.stats(end)
     }
 
     /// Whether a request is about to leave its instance.
@@ -223,8 +229,8 @@ mod tests {
         cluster.start_steps(0).unwrap();
         cluster.end_steps(120);
         cluster.start_steps(120).unwrap();
-        let links = Links { bytes_per_s: TICKS_PER_SECOND as f64, latency: 7 };
-        (cluster, Migrations::new(Some(links), 2))
+        let links = Links::ports(TICKS_PER_SECOND as f64, 7);
+        (cluster, Migrations::new(Some(&links), 2))
     }
 
     fn begin(cluster: &mut Cluster, migrations: &mut Migrations, live: Option<Live>, now: Ticks) {

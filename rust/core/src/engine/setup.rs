@@ -40,7 +40,7 @@ impl Simulation {
         let mut routing = config.routing.clone();
         let turns = routing.number_turns();
         let router = Router::new(&instances, turns, calls);
-        let migrations = Migrations::new(config.links, instances.len());
+        let migrations = Migrations::new(config.links.as_ref(), instances.len());
         let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         let may_migrate = routing.may_migrate();
         Ok(Self {
