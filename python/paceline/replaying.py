@@ -120,7 +120,7 @@ def replay(
             [distinct[instance] for instance in cluster.instances],
             columns,
             **rules,
-            links=None if cluster.links is None else cluster.links.to_wire(),
+            links=None if cluster.links is None else cluster.links.to_wire(instances=len(cluster.instances)),
             lockstep=lockstep,
             calls=policy.calls,
             until_ticks=_ticks("until", until),

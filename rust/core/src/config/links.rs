@@ -172,11 +172,10 @@ fn check_speed(field: &str, bytes_per_s: f64, latency: Ticks, curve: &[(u64, Tic
     for &(_, ticks) in curve {
         on_clock(|| format!("{field}.curve"), ticks)?;
     }
-    if let Some(pair) = curve.windows(2).find(|pair| pair[1].0 <= pair[0].0 || pair[1].1 < pair[0].1) {
-        let rule = format!(
-            "must have sizes that rise and times that do not fall, had {:?} then {:?}",
-            pair[0], pair[1]
-        );
+    let falls = |pair: &&[(u64, Ticks)]| pair[1].0 <= pair[0].0 || pair[1].1 < pair[0].1;
+    if let Some([one, other]) = curve.windows(2).find(falls) {
+        let rule =
+            format!("must have sizes that rise and times that do not fall, had {one:?} then {other:?}");
         return Err(Error::config(format!("{field}.curve"), rule));
     }
     Ok(())

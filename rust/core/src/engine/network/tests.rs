@@ -162,7 +162,7 @@ proptest! {
             let latency = path.media().iter().map(|&medium| media[medium].latency).max().unwrap();
             let wanted = |start: Ticks| start as usize..(start + duration) as usize;
             let free = |start: &Ticks| path.media().iter().all(|&of| !busy[of][wanted(*start)].contains(&true));
-            let start = (now..).find(free).unwrap();
+            let start = (now..8_000).find(free).unwrap();
             for &medium in path.media() {
                 busy[medium][wanted(start)].fill(true);
             }
