@@ -253,9 +253,9 @@ def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
         on_answering=draw(later_rules()) if moves else None,
         every=draw(st.lists(monitors(), max_size=2)) if moves and count > 1 else [],
         roles=draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)),
-        links=draw(st.none() | networks(count)),
         pace=draw(st.none() | PACES),
         until=None,
     )
+    config["links"] = draw(st.none() | networks(count))
     least = draw(st.sampled_from([1, 6 * count, 6 * count]))
     return WireCase(requests=draw(requests(least=least, most=8 * count)), config=config)

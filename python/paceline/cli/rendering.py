@@ -120,8 +120,8 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
         found = f"{totals['prefix_hit_rate']:.1%} of {totals['prefix_queries']:,} tokens found"
         facts.append(("prefix cache", f"{found}, {totals['evictions']:,} blocks evicted"))
     if totals["kv_transfers"]:
-        sent = f"{totals['kv_transfers']:,} transfers of {_si(totals['kv_transfer_bytes'])}B between instances"
-        facts.append(("KV moved", sent))
+        sent = f"{_si(totals['kv_transfer_bytes'])}B between instances"
+        facts.append(("KV moved", f"{sent} in {totals['kv_transfers']:,} transfers"))
     if totals["uses_oracle"]:
         facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
     facts += [("borrowed fit", f"{fit}: its times are a guess") for fit in totals["borrowed_fits"]]

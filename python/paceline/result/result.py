@@ -169,8 +169,8 @@ class Result:
         once.
 
         ========== ==================================================================================
-        medium     ``port 0 out`` and ``port 0 in`` of instance 0, ``inner port 0 out``, ``uplink 0 out`` of node 0,
-                   ``fabric``, ``pair 0 to 1``, as far as the links have them
+        medium     ``port 0 out`` and ``port 0 in`` of instance 0, ``inner port 0 out``, ``uplink 0 out`` of
+                   node 0, ``fabric``, ``pair 0 to 1``, as far as the links have them
         transfers  transfers sent over it by the end of the replay, each stage of a live migration among them
         bytes      their bytes
         busy_s     seconds in which transfers occupied it, up to the end of the replay

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -119,7 +119,7 @@ class ReplayStats:
     steps: int
     events: int
     instances: tuple[InstanceStats, ...]
-    network: NetworkStats = NetworkStats()
+    network: NetworkStats = field(default_factory=NetworkStats)
 
     @classmethod
     @typed(ResultError)
