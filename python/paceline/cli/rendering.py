@@ -120,6 +120,9 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
     if totals["prefix_queries"]:
         found = f"{totals['prefix_hit_rate']:.1%} of {totals['prefix_queries']:,} tokens found"
         facts.append(("prefix cache", f"{found}, {totals['evictions']:,} blocks evicted"))
+    if totals["kv_transfers"]:
+        sent = f"{_si(totals['kv_transfer_bytes'])}B between instances"
+        facts.append(("KV moved", f"{sent} in {totals['kv_transfers']:,} transfers"))
     if totals["uses_oracle"]:
         facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
     facts += [("borrowed fit", f"{fit}: its times are a guess") for fit in totals["borrowed_fits"]]
@@ -137,7 +140,7 @@ def _traffic(totals: dict[str, Any]) -> list[tuple[str, str]]:
     }
     whole = totals["hbm_bytes"] or 1
     shares = ", ".join(f"{part / whole:.0%} {name}" for name, part in parts.items() if part)
-    links = f", {_si(totals['link_bytes'])}B between GPUs" if totals["link_bytes"] else ""
+    links = f", {_si(totals['link_bytes'])}B between GPUs of an instance" if totals["link_bytes"] else ""
     facts = [
         ("traffic", f"{_si(totals['hbm_bytes'])}B of memory" + (f": {shares}" if shares else "")),
         ("arithmetic", f"{_si(totals['flops'])}FLOP{links}"),

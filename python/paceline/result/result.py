@@ -178,6 +178,24 @@ class Result:
         return self.stats.frame()
 
     @cached_property
+    def links(self) -> pl.DataFrame:
+        """One row per medium between instances: transfers, bytes, and the time in which it was busy.
+
+        No rows if the cluster has no links. A byte counts in each medium that it crosses; `Totals` counts it
+        once.
+
+        ========== ==================================================================================
+        medium     ``port 0 out`` and ``port 0 in`` of instance 0, ``inner port 0 out``, ``uplink 0 out`` of
+                   node 0, ``fabric``, ``pair 0 to 1``, as far as the links have them
+        transfers  transfers sent over it by the end of the replay, each stage of a live migration among them
+        bytes      their bytes
+        busy_s     seconds in which transfers occupied it, up to the end of the replay
+        busy_share the same over the time of the replay
+        ========== ==================================================================================
+        """
+        return self.stats.network.frame(self.stats.end_ticks)
+
+    @cached_property
     def _summary(self) -> pl.DataFrame:
         return summarize(self._columns, self.itl)
 

@@ -54,8 +54,8 @@ mod time;
 mod trace;
 
 pub use config::{
-    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Links, Lockstep, Pace,
-    Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Stage, Victim,
+    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Links, Lockstep, Pace, Pair,
+    Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Speed, Stage, Victim,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
@@ -64,7 +64,7 @@ pub use engine::{
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
-pub use metrics::{Columns, InstanceStats, NO_INSTANCE, Reason, Sketch, Status};
+pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use trace::{PrefixIds, Trace};

@@ -73,6 +73,7 @@ struct Stats<'a> {
     steps: u64,
     events: u64,
     instances: &'a [paceline_core::InstanceStats],
+    network: &'a paceline_core::NetworkStats,
 }
 
 fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
@@ -86,6 +87,7 @@ impl Outcome {
             steps: outcome.stats.iter().map(|stats| stats.steps).sum(),
             events: outcome.events,
             instances: &outcome.stats,
+            network: &outcome.network,
         };
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let columns = outcome.columns;

@@ -25,7 +25,7 @@ fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> 
 }
 
 /// Checks that a duration or a moment is within the range of the clock.
-fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
+pub(super) fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
     if ticks <= HORIZON {
         return Ok(());
     }
@@ -47,9 +47,6 @@ impl Config {
         }
         if let Some(until) = self.until {
             on_clock(|| "until".into(), until)?;
-        }
-        if let Some(links) = self.links {
-            on_clock(|| "links.latency".into(), links.latency)?;
         }
         if let Some(pace) = self.pace {
             on_clock(|| "pace.interval".into(), pace.interval)?;

@@ -8,15 +8,17 @@ mod cluster;
 mod composition;
 mod handover;
 mod limits;
+mod links;
 mod nesting;
 mod ranking;
 mod scheduler;
 
 use serde::Deserialize;
 
-pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
+pub use cluster::{InstanceConfig, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
 pub use handover::Handover;
+pub use links::{Links, Pair, Port, Speed};
 pub use ranking::{Class, Ranking, Refresh};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
@@ -98,9 +100,7 @@ impl Config {
             );
             return Err(Error::config("roles", rule));
         }
-        if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
-            return Err(Error::config("links.bytes_per_s", "must be above 0"));
-        }
+        self.links.as_ref().map_or(Ok(()), |links| links.check(self.instances.len()))?;
         if let Some((field, rule)) = self.handover.as_ref().and_then(Handover::broken_rule) {
             return Err(Error::config(format!("handover.{field}"), rule));
         }

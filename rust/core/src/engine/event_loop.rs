@@ -23,7 +23,7 @@ use super::router::Router;
 use crate::config::Lockstep;
 use crate::error::Error;
 use crate::instance::StepRecord;
-use crate::metrics::{Columns, InstanceStats, Sketch};
+use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 
 /// A replay: a state machine that is advanced until it is done.
@@ -75,6 +75,8 @@ pub struct Outcome {
     pub gaps: Sketch,
     /// One entry an instance.
     pub stats: Vec<InstanceStats>,
+    /// What the network between instances carried.
+    pub network: NetworkStats,
     /// The simulated time at the end.
     pub end: Ticks,
     /// Events that were simulated: the work of the replay.
@@ -219,11 +221,13 @@ impl Simulation {
     /// The result.
     pub fn into_outcome(self) -> Outcome {
         let (end, events) = (self.clock, self.cluster.events());
+        let network = self.migrations.network_stats(end);
         let recorded = self.cluster.into_recorded();
         Outcome {
             columns: recorded.columns,
             gaps: recorded.gaps,
             stats: recorded.stats,
+            network,
             end,
             events,
             decisions: recorded.decisions,
@@ -358,7 +362,7 @@ mod tests {
             let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
             let mut config = config(blocks, &routing);
             config.roles = (0..blocks.len()).map(|index| u32::from(index > 0)).collect();
-            config.links = Some(Links { bytes_per_s: TICKS_PER_SECOND as f64 / 10.0, latency: 0 });
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
             (config.handover, config.leap) = (Some(handover), leap);
             let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
             while !simulation.advance(5).unwrap() {}
@@ -452,7 +456,7 @@ mod tests {
             let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
             let mut config = config(&[9, 9, 9], &routing);
             config.roles = vec![0, 1, 1];
-            config.links = Some(Links { bytes_per_s: TICKS_PER_SECOND as f64 / 10.0, latency: 0 });
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
             config.handover = Some(HANDOVER);
             let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 5), row(1, 21, 5)])).unwrap();
             while !simulation.advance(5).unwrap() {}

@@ -41,7 +41,7 @@ impl Simulation {
         let mut routing = config.routing.clone();
         let turns = routing.number_turns();
         let router = Router::new(&instances, turns, calls);
-        let migrations = Migrations::new(config.links, config.handover, instances.len());
+        let migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
         let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         let may_migrate = routing.may_migrate();
         let requests = trace.len();
