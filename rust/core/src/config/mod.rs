@@ -8,6 +8,7 @@ mod cluster;
 mod composition;
 mod limits;
 mod nesting;
+mod pools;
 mod ranking;
 mod scheduler;
 
@@ -15,6 +16,7 @@ use serde::Deserialize;
 
 pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
+pub use pools::Leaving;
 pub use ranking::{Class, Ranking, Refresh};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
@@ -33,9 +35,12 @@ pub struct Config {
     pub instances: Vec<InstanceConfig>,
     /// The rules that route requests.
     pub routing: Routing,
-    /// The role of each instance; if empty, every instance has role 0.
+    /// The role of each instance at the start; if empty, every instance has role 0.
     #[serde(default)]
     pub roles: Vec<u32>,
+    /// The pools of instances that have been told to change their pool.
+    #[serde(default)]
+    pub leaving: Vec<Leaving>,
     /// The network between instances; without it, a transfer takes no time.
     #[serde(default)]
     pub links: Option<Links>,
@@ -93,6 +98,7 @@ impl Config {
             );
             return Err(Error::config("roles", rule));
         }
+        self.check_pools()?;
         if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
             return Err(Error::config("links.bytes_per_s", "must be above 0"));
         }
@@ -105,7 +111,7 @@ impl Config {
             return Err(Error::config("routing.every.period", "must be above 0"));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
-        if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {
+        if actions.any(|action| matches!(action, Action::Migrate { choose, .. } if choose.within.is_some())) {
             let rule = "must be null: the choice is among requests of the source";
             return Err(Error::config("routing.every.actions.choose.within", rule));
         }

@@ -9,7 +9,7 @@ use crate::instance::queues::Queued;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
-use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity};
+use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -229,6 +229,18 @@ impl Instance {
         }
     }
 
+    /// Whether a condition holds that reads the fields of this instance alone.
+    pub(crate) fn meets(
+        &mut self,
+        condition: &Expr,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> bool {
+        self.apply_head(now, trace, recorder);
+        holds_now(condition, &mut OfInstance { instance: self, now, trace })
+    }
+
     #[inline]
     fn in_class(&self, class: u32) -> u64 {
         self.ranking.as_ref().map_or(0, |ranking| ranking.in_class(class))
@@ -261,6 +273,8 @@ impl Instance {
             InstField::Waiting => whole(self.queued() - self.queues.swapped_out()),
             InstField::Swapped => whole(self.queues.swapped_out()),
             InstField::Requests => whole(self.batch.running() + self.queued()),
+            InstField::PrefillingRequests => whole(self.load.prefilling()),
+            InstField::DecodingRequests => whole(self.load.decoding()),
             InstField::ReasoningRequests => {
                 whole(self.batch.running() + self.queued() - self.load.answering())
             }
@@ -280,7 +294,10 @@ impl Instance {
             }
             InstField::WaitingBlocks => whole(self.waiting_blocks(now, trace)),
             InstField::HeadBlocks => whole(self.head_blocks(now, trace)),
-            InstField::Role => f64::from(self.settings.role),
+            InstField::Role => {
+                debug_assert!(false, "Invariant: an instance does not know its role");
+                0.0
+            }
             InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(&asking.view))),
             InstField::Index => f64::from(self.settings.index),
         }
