@@ -54,12 +54,14 @@ mod time;
 mod trace;
 
 pub use config::{
-    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Links, Lockstep, Pace, Pair,
-    Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Speed, Stage, Victim,
+    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
+    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Speed, Stage,
+    Victim,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
-    CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide, Outcome, Progress, Simulation,
+    CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
+    Progress, Simulation,
 };
 pub use error::Error;
 pub use instance::{Part, StepRecord};

@@ -64,6 +64,9 @@ pub(crate) struct Outcome {
     itl: Py<Sketch>,
     #[pyo3(get)]
     stats: Py<PyBytes>,
+    /// The changes of roles, as JSON: rows of ticks, instance, role before, role after, cause and request.
+    #[pyo3(get)]
+    flips: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
 }
 
@@ -80,6 +83,11 @@ fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
     PyArray1::from_vec(py, column).unbind()
 }
 
+/// A change of a role as a row.
+fn flip_row(flip: &paceline_core::FlipRecord) -> (u64, u32, u32, u32, &'static str, Option<u32>) {
+    (flip.time, flip.instance, flip.from, flip.to, flip.cause.name(), flip.cause.request())
+}
+
 impl Outcome {
     pub(crate) fn new(py: Python<'_>, outcome: paceline_core::Outcome) -> PyResult<Self> {
         let stats = Stats {
@@ -90,6 +98,8 @@ impl Outcome {
             network: &outcome.network,
         };
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let flips: Vec<_> = outcome.flips.iter().map(flip_row).collect();
+        let flips = serde_json::to_vec(&flips).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let columns = outcome.columns;
         Ok(Self {
             scheduled_ticks: moved(py, columns.scheduled),
@@ -118,6 +128,7 @@ impl Outcome {
             reason: moved(py, columns.reason),
             itl: Py::new(py, Sketch { inner: outcome.gaps })?,
             stats: PyBytes::new(py, &stats).unbind(),
+            flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
         })
     }

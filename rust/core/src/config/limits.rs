@@ -53,9 +53,13 @@ impl Config {
             on_clock(|| "pace.first".into(), pace.first)?;
             on_clock(|| "pace.ttft".into(), pace.ttft.unwrap_or(0))?;
         }
+        for leaving in &self.leaving {
+            on_clock(|| "leaving.delay".into(), leaving.delay.unwrap_or(0))?;
+        }
         for monitor in &self.routing.every {
             on_clock(|| "routing.every.period".into(), monitor.period)?;
-            for Action::Migrate { live, .. } in &monitor.actions {
+            for action in &monitor.actions {
+                let Action::Migrate { live, .. } = action else { continue };
                 let last = live.map_or(0, |live| live.last_blocks);
                 within(|| "routing.every.actions.live.last_blocks".into(), 0, MOST, last)?;
             }

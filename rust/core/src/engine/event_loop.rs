@@ -2,7 +2,7 @@
 //!
 //! The order of events is total. At one moment ([`Simulation::run_moment`]):
 //!
-//! 1. **end steps**: the steps that end now end, by instance;
+//! 1. **end steps**: the steps that end now end, by instance; then instances whose delay ends now join their pool;
 //! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
 //! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
 //! 4. **run monitors**: the monitors that are due run;
@@ -19,6 +19,7 @@ use super::live_migration::Migrations;
 use super::lockstep;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
+use super::roles::FlipRecord;
 use super::router::Router;
 use crate::config::Lockstep;
 use crate::error::Error;
@@ -83,6 +84,8 @@ pub struct Outcome {
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<Vec<StepRecord>>,
+    /// The changes of instances' roles, in order.
+    pub flips: Vec<FlipRecord>,
 }
 
 impl Simulation {
@@ -104,7 +107,7 @@ impl Simulation {
             if end.min(comes) == NEVER {
                 return Err(self.cluster.no_progress(self.clock));
             }
-            let others = comes.min(self.monitors.next());
+            let others = comes.min(self.monitors.next()).min(self.cluster.next_role());
             let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
@@ -123,7 +126,7 @@ impl Simulation {
         self.end_steps(now);
         self.route_phase_changes(now)?;
         self.deliver_transfers(now);
-        self.run_monitors(now);
+        self.run_monitors(now)?;
         self.route_arrivals(now)?;
         self.start_steps(now)
     }
@@ -144,7 +147,7 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Phase 1: the steps that end now end, by instance.
+    /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool.
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
@@ -176,11 +179,12 @@ impl Simulation {
 
     /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
     #[inline]
-    fn run_monitors(&mut self, now: Ticks) {
+    fn run_monitors(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate && self.monitors.next() <= now {
-            self.monitors.run(&mut self.cluster, &mut self.migrations, now);
+            self.monitors.run(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
             self.deliver_transfers(now);
         }
+        Ok(())
     }
 
     /// Phase 5: the requests that arrive now are routed, in the order of the trace.
@@ -231,6 +235,7 @@ impl Simulation {
             end,
             events,
             decisions: recorded.decisions,
+            flips: recorded.flips,
         }
     }
 }
