@@ -62,6 +62,7 @@ impl Instance {
         let generated = state.generated;
         if generated == 1 {
             recorder.columns.first_token[row] = now;
+            recorder.changes += 1;
             if self.settings.predicts {
                 self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
             }
