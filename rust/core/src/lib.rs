@@ -55,8 +55,8 @@ mod trace;
 
 pub use config::{
     Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
-    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Speed, Stage,
-    Victim,
+    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, Routers, SchedulerConfig, Speed,
+    Stage, Victim,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{

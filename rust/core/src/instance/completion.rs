@@ -63,6 +63,7 @@ impl Instance {
         if generated == 1 {
             recorder.columns.first_token[row] = now;
             self.load.end_prefill();
+            recorder.changes += 1;
             if self.settings.predicts {
                 self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
             }

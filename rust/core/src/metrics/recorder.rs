@@ -10,6 +10,10 @@ pub(crate) struct Recorder {
     pub(crate) columns: Columns,
     /// Gaps between the tokens of a request, over all requests.
     pub(crate) gaps: Sketch,
+    /// First tokens, and requests that left their instance for good, so far.
+    pub(crate) changes: u64,
+    /// Requests that left their instance for good since the list was last emptied, by row; `None`: not listed.
+    pub(crate) closed: Option<Vec<u32>>,
 }
 
 /// Counts of one request, when it finishes or the replay ends.
@@ -26,7 +30,7 @@ pub(crate) struct RequestTotals {
 impl Recorder {
     /// A recorder for `n` requests that have not arrived.
     pub(crate) fn new(n: usize, optional: OptionalColumns) -> Self {
-        Self { columns: Columns::new(n, optional), gaps: Sketch::default() }
+        Self { columns: Columns::new(n, optional), gaps: Sketch::default(), changes: 0, closed: None }
     }
 
     /// Writes that a request with `reasoning` reasoning tokens yielded its `generated`th
@@ -66,11 +70,25 @@ impl Recorder {
         self.columns.reason[row] = reason as u8;
     }
 
+    /// Writes that the router held a request for `ticks`, and then sent it to an instance or gave it up.
+    pub(crate) fn held(&mut self, row: usize, ticks: Ticks) {
+        self.columns.held[row] = ticks;
+    }
+
+    /// Writes the status of a request that the router still holds, or that gave up.
+    pub(crate) fn not_routed(&mut self, row: usize, status: Status) {
+        self.columns.status[row] = status as u8;
+    }
+
     /// Writes the final columns of a request.
     #[inline]
     pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
         let row = request as usize;
         let columns = &mut self.columns;
+        self.changes += 1;
+        if let Some(closed) = &mut self.closed {
+            closed.push(request);
+        }
         columns.status[row] = status as u8;
         columns.generated[row] = totals.generated;
         columns.preemptions[row] = totals.preemptions;
