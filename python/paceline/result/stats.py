@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -18,6 +18,7 @@ from paceline._arguments import typed, typed_fields
 from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
+from paceline.result.roles import Flip, flips_from_json
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]
@@ -110,17 +111,34 @@ class ReplayStats:
         Steps run by all instances, and events handled.
     instances
         Counters of each instance, by index.
+    roles
+        The pool of each instance at the start; empty without pools.
+    flips
+        The changes of pools, in order.
     """
 
     end_ticks: int
     steps: int
     events: int
     instances: tuple[InstanceStats, ...]
+    roles: tuple[str, ...] = ()
+    flips: tuple[Flip, ...] = ()
 
     @classmethod
     @typed(ResultError)
-    def from_json(cls, text: bytes) -> ReplayStats:
+    def from_json(
+        cls, text: bytes, *, roles: tuple[str, ...] = (), flips: bytes = b"[]", pools: tuple[str, ...] = ()
+    ) -> ReplayStats:
         """Read the engine's counters.
+
+        Parameters
+        ----------
+        text
+            The counters.
+        roles
+            The pool of each instance at the start; empty without pools.
+        flips, pools
+            The changes of pools, and the names of pools by code.
 
         Raises
         ------
@@ -128,7 +146,8 @@ class ReplayStats:
             If the text is not JSON, or a counter is missing.
         """
         try:
-            return cls.from_dict(json.loads(text))
+            stats = cls.from_dict(json.loads(text))
+            return replace(stats, roles=roles, flips=flips_from_json(flips, pools))
         except ValueError as error:
             raise ResultError(f"the counters of a replay must be JSON: {error}") from error
 
@@ -142,12 +161,14 @@ class ReplayStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields)
+        _check_all(cls, fields, but=("roles", "flips"))
         return cls(
             end_ticks=fields["end_ticks"],
             steps=fields["steps"],
             events=fields["events"],
             instances=tuple(InstanceStats.from_dict(instance) for instance in fields["instances"]),
+            roles=tuple(fields.get("roles", ())),
+            flips=tuple(Flip.from_dict(flip) for flip in fields.get("flips", ())),
         )
 
     @property
