@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.roles import Change
 from paceline.testing.reference.refusal import Reason
 
 Status = Literal["finished", "running", "waiting", "not arrived", "rejected"]
@@ -25,12 +26,15 @@ class Outcome:
     replicas : list of Replica
     end : int
         Time of the last event, or the end of the simulated time.
+    flips : list of Change
+        The changes of instances' pools, in order.
     """
 
     requests: list[Request]
     instance: list[int | None]
     replicas: list[Replica]
     end: int = 0
+    flips: list[Change] = field(default_factory=list)
 
     @property
     def rejected(self) -> list[Reason | None]:
