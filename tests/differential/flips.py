@@ -28,7 +28,7 @@ def _ways(draw: st.DrawFn) -> list[Wire]:
         if draw(st.booleans()):
             counted = {"field": f"inst.{draw(st.sampled_from(COUNTS))}"}
             op = draw(st.sampled_from(["le", "eq", "ge"]))
-            way["done"] = _compared(counted, op, draw(st.integers(0, 3)))
+            way["done"] = _compared(counted, op, draw(st.sampled_from([0, 0, 1, 3])))
         else:
             way["delay"] = draw(st.sampled_from([0, 1, 30, 200]))
         ways.append(way)
@@ -40,14 +40,19 @@ _SOME = st.lists(st.sampled_from(ALL), min_size=1, max_size=4, unique=True)
 
 @st.composite
 def _flip(draw: st.DrawFn) -> Wire:
-    within = draw(st.none() | _SOME)
+    within = draw(st.one_of(st.none(), st.none(), _SOME))
     if draw(st.booleans()):
         of: Wire = {"rule": draw(st.sampled_from(["round_robin", "fewest_requests", "fewest_tokens"]))}
         of["within"] = within
     else:
         key = {"field": f"inst.{draw(st.sampled_from(KEYS))}"}
         of = {"rule": "pick", "min": [key], "where": None, "accept": None, "within": within}
-    rule = {"rule": "flip", "of": of, "to": draw(st.sampled_from(POOLS)), "keep": draw(st.integers(0, 2))}
+    rule = {
+        "rule": "flip",
+        "of": of,
+        "to": draw(st.sampled_from(POOLS)),
+        "keep": draw(st.sampled_from([0, 0, 1, 2])),
+    }
     if draw(st.booleans()):
         return rule
     over = {"over": "sum", "of": {"field": f"inst.{draw(st.sampled_from(KEYS))}"}, "within": draw(_SOME)}

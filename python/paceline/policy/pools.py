@@ -148,12 +148,14 @@ class Pools:
         A pool that has an instance at the start, and that each flip leaves one in,
         has one in it or on its way to it.
         """
+        if not pools <= set(self.names):
+            return True  # an unknown name is refused elsewhere
         several = tuple(flips)
         for pool, size in self._sizes:
-            arriving = {name for name in self._leaving if self.ends(name)[1] == pool}
-            reached = any(flip.to == pool for flip in several)
-            emptied = any(flip.keep == 0 and pool in self.left_by(flip) for flip in several)
-            if size > 0 and not emptied and {pool, *(arriving if reached else ())} <= pools:
+            left = [flip for flip in several if pool in self.left_by(flip)]
+            # The instance that stays may have joined since, or be on its way.
+            arriving = {name for name in self._leaving if left and self.ends(name)[1] == pool}
+            if size > 0 and all(flip.keep > 0 for flip in left) and {pool, *arriving} <= pools:
                 return True
         return False
 
