@@ -30,6 +30,7 @@ def run(
     *,
     routing: str | Mapping[str, Any],
     roles: Sequence[int] | None = None,
+    leaving: Sequence[Mapping[str, Any]] = (),
     links: Mapping[str, Any] | None = None,
     handover: Mapping[str, Any] | None = None,
     lockstep: Mapping[str, Any] | None = None,
@@ -52,7 +53,9 @@ def run(
     routing
         The rules, as `Policy.to_wire` returns them, or the name of a rule for arrivals.
     roles
-        The code of each instance's pool; None: all are in one pool.
+        The code of each instance's pool at the start; None: all are in one pool.
+    leaving
+        The pools of instances on their way from one pool to another.
     links, pace
         The network between the instances, and how fast users read; None: transfers
         take no time, and pacing is not measured.
@@ -85,6 +88,7 @@ def run(
         "instances": [{"kv_bytes_per_token": 0, **instance} for instance in instances],
         "routing": routing,
         "roles": [0] * len(instances) if roles is None else list(roles),
+        "leaving": list(leaving),
         "links": links,
         "handover": handover,
         "lockstep": lockstep,
@@ -126,7 +130,7 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
     given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
     if "reasoning_tokens" in trace.frame.columns:
         given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
-    order = "arrival" if policy.scheduler.ranks else policy.scheduler.order
+    order = _order(policy)
     seen = set(policy.columns)
     if policy.calls:  # a Python function may read every column
         seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
@@ -148,7 +152,7 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         names = _column(trace, "tenant", "req.tenant", whole=False)
         coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
         given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
-    if policy.scheduler.prefix_cache is not None:
+    if any(scheduler.prefix_cache is not None for scheduler in policy.schedulers):
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     return given
 
@@ -172,6 +176,18 @@ def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl
         row = int(values.is_null().arg_true()[0])
         raise PolicyError(f"{reader} needs a {column} in every row; row {row} of {trace.name} has none")
     return values
+
+
+def _order(policy: Policy) -> object:
+    """Return the queue order that needs a column of the trace, if a scheduler has one."""
+    named = {"arrival" if scheduler.ranks else scheduler.order for scheduler in policy.schedulers}
+    ordered = sorted(map(str, named & {"priority", "score", "longest_output"}))
+    if len(ordered) > 1:
+        raise PolicyError(
+            f"schedulers of pools must not have the orders {' and '.join(ordered)} at once, as a request "
+            "has one rank"
+        )
+    return ordered[0] if ordered else "arrival"
 
 
 def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:

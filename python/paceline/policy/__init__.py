@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import (
     Expr,
     cluster,
@@ -17,6 +18,7 @@ from paceline.policy.expressions import (
     slo,
     where,
 )
+from paceline.policy.flips import Flip, flip
 from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
@@ -45,6 +47,7 @@ __all__ = [
     "Decodes",
     "Displace",
     "Expr",
+    "Flip",
     "Gather",
     "Groups",
     "Handover",
@@ -66,7 +69,10 @@ __all__ = [
     "Swap",
     "SwapIn",
     "cluster",
+    "fewest_requests",
+    "fewest_tokens",
     "first_of",
+    "flip",
     "ilog2",
     "inst",
     "maximum",
@@ -75,6 +81,7 @@ __all__ = [
     "oracle",
     "pick",
     "req",
+    "round_robin",
     "slo",
     "stay",
     "where",

@@ -15,17 +15,22 @@ from paceline.objectives import SLO
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
+from paceline.policy.flips import Flip, check_action, check_flips
 from paceline.policy.handover import Handover
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import Routing, Rule, check, each, is_rule
+from paceline.policy.rules import FirstOf, Routing, Rule, When, check, each, is_rule
 from paceline.policy.scheduler import Scheduler
+from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
-from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire
+from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire, rules_in
 
-__all__ = ["Policy", "Routing"]
+__all__ = ["Action", "Policy", "Routing"]
+
+Action = Migrate | Flip | When | FirstOf
+"""What a monitor does: a `migrate`, or a `flip` and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -52,10 +57,11 @@ class Policy(Value):
     name
         What results and reports call it.
     scheduler
-        How each instance forms its steps.
+        How each instance forms its steps: a `Scheduler`, or one for each pool by
+        its name. It belongs to the pool that an instance is in at the start.
     on_arrival
         The instance that an arrival is routed to: a name (see `Routing`), a rule
-        made by `pick` and `first_of`, or a Python function.
+        made by `pick`, `first_of` and `flip`, or a Python function.
     decode_on_arrival
         The instance that it migrates to after its first token, where that is picked
         as it arrives; `inst.here` is the one that `on_arrival` picked. None: it
@@ -67,10 +73,10 @@ class Policy(Value):
         The instance that it migrates to after its last reasoning token; None: it
         stays.
     every
-        Monitors: a dictionary of periods in seconds and lists of `migrate`. Kept
-        as pairs.
+        Monitors: a dictionary of periods in seconds and lists of `migrate` and
+        `flip`. Kept as pairs.
     pools
-        The pool of each instance; None: all instances are alike.
+        The pool of each instance at the start; None: all instances are alike.
     handover
         How requests that migrate take memory; None: the KV of such a request waits in
         the target's CPU memory for its admission, and takes none of its blocks.
@@ -83,7 +89,8 @@ class Policy(Value):
     ------
     PolicyError
         If a rule reads a field that it cannot see, may leave an arrival without an
-        instance, or names an unknown pool, class or objective.
+        instance, or names an unknown pool, class or objective; if a flip connects
+        pools with different schedulers.
 
     Examples
     --------
@@ -97,12 +104,12 @@ class Policy(Value):
     """
 
     name: str
-    scheduler: Scheduler = field(default_factory=Scheduler)
+    scheduler: Scheduler | Mapping[str, Scheduler] = field(default_factory=Scheduler)
     on_arrival: Rule = "fewest_requests"
     decode_on_arrival: Rule | None = None
     on_prefilled: Rule | None = None
     on_answering: Rule | None = None
-    every: Mapping[float, Sequence[Migrate]] | tuple[tuple[float, tuple[Migrate, ...]], ...] = ()
+    every: Mapping[float, Sequence[Action]] | tuple[tuple[float, tuple[Action, ...]], ...] = ()
     pools: Pools | None = None
     handover: Handover | None = field(default_factory=Handover)
     pace: Pace | None = None
@@ -110,7 +117,10 @@ class Policy(Value):
 
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
-        check(self.on_arrival, "on_arrival", arrival=True)
+        object.__setattr__(self, "every", _monitors(self.every))
+        if self.pools is not None and not isinstance(self.pools, Pools):
+            raise PolicyError(f"pools must be a Pools, was {said(self.pools)}")
+        check(self.on_arrival, "on_arrival", arrival=True, steady=self._steady)
         for moment in MOMENTS[1:]:
             if (rule := getattr(self, moment)) is not None:
                 check(rule, moment, arrival=False)
@@ -119,21 +129,23 @@ class Policy(Value):
                 "on_prefilled must be None where decode_on_arrival picks the instances that decode, was "
                 f"{shown(self.on_prefilled)}"
             )
-        object.__setattr__(self, "every", _monitors(self.every))
-        for name, kind in (
-            ("scheduler", Scheduler),
-            ("pools", Pools),
-            ("handover", Handover),
-            ("pace", Pace),
-            ("slo", SLO),
-        ):
+        for moment, rule in self.rules.items():
+            check_flips(rule, moment)
+        for name, kind in (("handover", Handover), ("pace", Pace), ("slo", SLO)):
             value = getattr(self, name)
-            if not isinstance(value, kind) and (value is not None or name == "scheduler"):
+            if not isinstance(value, kind) and value is not None:
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
+        if isinstance(self.scheduler, Mapping):
+            object.__setattr__(self, "scheduler", dict(self.scheduler))
+        schedulers = Schedulers.of(self.scheduler, self.pools)
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
+        schedulers.check_classes(self.rules, self.monitors)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
+        if self.pools is not None:
+            schedulers.check_flips(self.pools, self.flips)
+            self.pools.check_flips(self.flips)
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)
@@ -145,7 +157,7 @@ class Policy(Value):
         return {moment: getattr(self, moment) for moment in MOMENTS}
 
     @property
-    def monitors(self) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
+    def monitors(self) -> tuple[tuple[float, tuple[Action, ...]], ...]:
         """Pairs of a period in seconds and the actions taken at each end of it."""
         assert isinstance(self.every, tuple)
         return self.every
@@ -155,9 +167,29 @@ class Policy(Value):
         """Whether a rule or a monitor may have requests migrate."""
         return bool(self.monitors) or any(self.rules[moment] is not None for moment in MOMENTS[1:])
 
+    @property
+    def flips(self) -> tuple[Flip, ...]:
+        """The flips in its rules and monitors, each as often as it is used."""
+        return tuple(rule for rule in rules_in(self.rules, self.monitors) if isinstance(rule, Flip))
+
+    @property
+    def schedulers(self) -> tuple[Scheduler, ...]:
+        """The scheduler, or those of the pools, in the order of the pools."""
+        return Schedulers.of(self.scheduler, self.pools).several
+
+    @typed(PolicyError)
+    def scheduler_of(self, instance: int) -> Scheduler:
+        """Return the scheduler of an instance, by its index in the cluster."""
+        return Schedulers.of(self.scheduler, self.pools).of_instance(instance)
+
+    def _steady(self, pools: frozenset[str]) -> bool:
+        """Whether there is an instance in one of some pools at every moment."""
+        return self.pools is None or self.pools.never_empty(pools, self.flips)
+
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the policy, its scheduler's first."""
-        yield from self.scheduler.expressions()
+        for scheduler in self.schedulers:
+            yield from scheduler.expressions()
         yield from expressions_in(self.rules, self.monitors)
 
     def _fields(self) -> Iterator[Field]:
@@ -167,7 +199,8 @@ class Policy(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether the policy reads what no real scheduler knows, such as the length of an output."""
-        return self.scheduler.uses_oracle or any(part.space == "oracle" for part in self._fields())
+        ranked = any(scheduler.uses_oracle for scheduler in self.schedulers)
+        return ranked or any(part.space == "oracle" for part in self._fields())
 
     @property
     def columns(self) -> frozenset[str]:
@@ -188,7 +221,7 @@ class Policy(Value):
         return Names(
             tenants=tenants,
             pools=() if self.pools is None else self.pools.names,
-            classes=tuple(each.name for each in self.scheduler.classes),
+            classes=tuple(each.name for each in self.schedulers[0].classes),
             bounds={} if self.slo is None else self.slo.bounds(),
         )
 
@@ -215,7 +248,7 @@ class Policy(Value):
         Returns
         -------
         dict
-            ``routing``, ``roles``, ``handover`` and ``pace``.
+            ``routing``, ``roles``, ``leaving``, ``handover`` and ``pace``.
 
         Raises
         ------
@@ -226,6 +259,7 @@ class Policy(Value):
         return {
             "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
+            "leaving": [] if self.pools is None else self.pools.leaving_to_wire(ticks_per_s),
             "handover": self.handover.to_wire(ticks_per_s) if self.migrates and self.handover else None,
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
         }
@@ -273,7 +307,7 @@ class Policy(Value):
             raise PolicyError(str(error)) from error
 
 
-def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
+def _monitors(every: object) -> tuple[tuple[float, tuple[Action, ...]], ...]:
     pairs = every.items() if isinstance(every, Mapping) else every
     try:
         checked = tuple((float(seconds), tuple(actions)) for seconds, actions in pairs)  # type: ignore[attr-defined]
@@ -286,5 +320,5 @@ def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
             )
         for action in actions:
             if not isinstance(action, Migrate):
-                raise PolicyError(f"every must have lists of migrate(), was {said(action)}")
+                check_action(action, "every")
     return checked

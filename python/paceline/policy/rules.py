@@ -12,10 +12,28 @@ from paceline.errors import PolicyError
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
+from paceline.policy.expressions.wire import spelled
 from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
 from paceline.policy.value import Value, shown
 
-__all__ = ["FirstOf", "Pick", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "stay"]
+__all__ = [
+    "Chain",
+    "FirstOf",
+    "Pick",
+    "Router",
+    "Routing",
+    "Rule",
+    "Stay",
+    "Unless",
+    "When",
+    "always",
+    "check",
+    "each",
+    "first_of",
+    "is_rule",
+    "pick",
+    "stay",
+]
 
 Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 """Which instance an arrival joins; ties go to the lowest index.
@@ -30,9 +48,30 @@ Router = Callable[..., Any]
 
 
 class Chain(Value):
-    """A rule that `unless` can put a condition on."""
+    """A rule that `unless` and `when` can put a condition on."""
 
     __slots__ = ()
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rules of which it is made."""
+        return ()
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may pick none even if there are instances in the pools that it names."""
+        return True
+
+    def when(self, condition: Operand) -> When:
+        """Return a rule that asks this one only if a condition holds, and picks no instance otherwise.
+
+        Parameters
+        ----------
+        condition
+            A condition on `cluster`, on the request, and on `inst.here`, its
+            present instance, if it has one.
+        """
+        return When(self, lift(condition))
 
     def unless(self, when: Operand) -> Unless:
         """Return a rule that picks no instance if a condition holds for the one that this rule picks.
@@ -43,7 +82,7 @@ class Chain(Value):
             A condition on `inst.here`, the present instance, and `inst.there`,
             the one picked.
         """
-        return Unless(self, lift(when))  # type: ignore[arg-type]  # each Chain is a Rule
+        return Unless(self, lift(when))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -75,6 +114,11 @@ class Pick(Chain):
                 condition(getattr(self, name), f"{name} of {what}", scope)
 
     @property
+    def conditional(self) -> bool:
+        """Whether it may pick none even if there are instances in the pools that it names."""
+        return self.where is not None or self.accept is not None
+
+    @property
     def keys(self) -> tuple[Expr, ...]:
         """The keys of which the picked instance has the smallest values."""
         return self.min or tuple(-key for key in self.max)
@@ -87,7 +131,12 @@ class FirstOf(Chain):
     rules: tuple[Rule, ...]
 
     def __post_init__(self) -> None:
-        _bounded(self)
+        bounded(self)
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rules of which it is made."""
+        return self.rules
 
     def __repr__(self) -> str:
         return f"first_of({', '.join(shown(rule) for rule in self.rules)})"
@@ -98,26 +147,55 @@ class Unless(Chain):
     """Pick no instance if a condition holds. Made by the ``unless`` of another rule."""
 
     of: Rule
-    when: Expr
+    condition: Expr
 
     def __post_init__(self) -> None:
-        _bounded(self)
+        bounded(self)
 
     def __repr__(self) -> str:
-        return f"{shown(self.of)}.unless({self.when!r})"
+        return f"{shown(self.of)}.unless({self.condition!r})"
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rule that it may overrule."""
+        return (self.of,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class When(Chain):
+    """Ask a rule only if a condition holds. Made by the ``when`` of another rule."""
+
+    of: Rule
+    condition: Expr
+
+    def __post_init__(self) -> None:
+        bounded(self)
+
+    def __repr__(self) -> str:
+        return f"{shown(self.of)}.when({self.condition!r})"
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rule that it asks."""
+        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Stay(Chain):
     """Keep the request where it is. Made by `stay`."""
 
-    when: Expr | None = None
+    condition: Expr | None = None
 
     def __repr__(self) -> str:
-        return "stay()" if self.when is None else f"stay(when={self.when!r})"
+        return "stay()" if self.condition is None else f"stay(when={self.condition!r})"
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may pick none."""
+        return self.condition is not None
 
 
-Rule = Pick | FirstOf | Unless | Stay | Routing | Router
+Rule = Chain | Routing | Router
 """Anything that picks an instance, or none."""
 
 
@@ -225,7 +303,7 @@ def stay(*, when: Operand | None = None) -> Stay:
     expression = lift(when)
     if expression.kind != "truth":
         raise PolicyError(f"when of stay() must be a condition, was {expression!r}")
-    return Stay(when=expression)
+    return Stay(condition=expression)
 
 
 def is_rule(rule: object, what: str) -> None:
@@ -248,12 +326,10 @@ def each(rule: object) -> Iterator[object]:
 
 
 def _inner(rule: object) -> tuple[object, ...]:
-    if isinstance(rule, FirstOf):
-        return rule.rules
-    return (rule.of,) if isinstance(rule, Unless) else ()
+    return rule.inner if isinstance(rule, Chain) else ()
 
 
-def _bounded(rule: object) -> None:
+def bounded(rule: object) -> None:
     """Refuse a rule of too many rules, or nested too deeply; its inner rules are checked already."""
     many = sum(1 for _ in each(rule))
     if many > MOST_RULES:
@@ -269,8 +345,18 @@ def _levels(rule: object) -> int:
     return 1 + max(map(_levels, _inner(rule)), default=0)
 
 
-def check(rule: object, what: str, *, arrival: bool) -> None:
+def check(rule: object, what: str, *, arrival: bool, steady: Steady | None = None) -> None:
     """Check a rule for its moment: on arrival, or when a request may migrate.
+
+    Parameters
+    ----------
+    rule, what
+        The rule, and its name in errors.
+    arrival
+        Whether it is asked about arrivals, each of which needs an instance.
+    steady
+        Whether there is an instance in one of some pools at every moment; None:
+        pools are never empty.
 
     Raises
     ------
@@ -284,18 +370,26 @@ def check(rule: object, what: str, *, arrival: bool) -> None:
             part.checked(f"pick() in {what}", Scope.ARRIVAL if arrival else Scope.MOVE)
         elif isinstance(part, Unless):
             scope = Scope.PICKED_ON_ARRIVAL if arrival else Scope.PICKED
-            condition(part.when, f"unless() in {what}", scope)
+            condition(part.condition, f"unless() in {what}", scope)
+        elif isinstance(part, When):
+            condition(part.condition, f"when() in {what}", Scope.ASKED if arrival else Scope.ASKED_ON_MOVE)
         elif isinstance(part, Stay):
             if arrival:
                 raise PolicyError(
                     f"{what} must not have stay(): a request that arrives is on no instance yet"
                 )
-            if part.when is not None:
-                condition(part.when, f"stay() in {what}", Scope.STAY)
+            if part.condition is not None:
+                condition(part.condition, f"stay() in {what}", Scope.STAY)
         elif isinstance(part, FirstOf):
             _reached(part, what)
-    if arrival and not always(rule):
+    if arrival and not always(rule, steady):
         last = rule.rules[-1] if isinstance(rule, FirstOf) else rule
+        if always(rule):
+            raise PolicyError(
+                f"{what} must always pick an instance, but its pools may be empty, as instances change "
+                f"theirs; end with an alternative without within, or with one that also names the pools of "
+                f"instances on their way: first_of({shown(rule)}, pick(min=inst.requests))"
+            )
         raise PolicyError(
             f"{what} must always pick an instance, but {shown(last)} may pick none; end with an "
             f"alternative without where and accept: first_of({shown(rule)}, pick(min=inst.requests))"
@@ -304,18 +398,33 @@ def check(rule: object, what: str, *, arrival: bool) -> None:
 
 def _reached(rule: FirstOf, what: str) -> None:
     for number_, part in enumerate(rule.rules[:-1], start=1):
-        if always(part) and getattr(part, "within", None) is None and not callable(part):
+        if _certain(part) == _EVERYWHERE and not callable(part):
             raise PolicyError(
                 f"{what} never reaches rule {number_ + 1} of {shown(rule)}: {shown(part)} always picks one"
             )
 
 
-def always(rule: object) -> bool:
-    """Whether a rule picks an instance in every state of the cluster."""
-    if isinstance(rule, Pick):
-        return rule.where is None and rule.accept is None
+Steady = Callable[[frozenset[str]], bool]
+"""Whether there is an instance in one of some pools at every moment."""
+
+_EVERYWHERE = frozenset({""})
+"""Stands for all instances; no pool has an empty name."""
+
+
+def always(rule: object, steady: Steady | None = None) -> bool:
+    """Whether a rule picks an instance in every state of the cluster; `steady` as in `check`."""
+    pools_ = _certain(rule)
+    return bool(pools_) and (pools_ == _EVERYWHERE or steady is None or steady(pools_))
+
+
+def _certain(rule: object) -> frozenset[str]:
+    """Return the pools in which a rule picks an instance if there is one; empty if it may pick none."""
     if isinstance(rule, FirstOf):
-        return any(always(part) for part in rule.rules)
-    if isinstance(rule, Unless):
-        return False
-    return rule.when is None if isinstance(rule, Stay) else True
+        several = [_certain(part) for part in rule.rules]
+        return _EVERYWHERE if _EVERYWHERE in several else frozenset().union(*several)
+    if isinstance(rule, Chain):
+        if rule.conditional:
+            return frozenset()
+        within = getattr(rule, "within", None)
+        return _EVERYWHERE if within is None else frozenset(map(spelled, within))
+    return _EVERYWHERE

@@ -205,3 +205,8 @@ class Outcome(Protocol):
     def stats(self) -> bytes:
         """Counters of the replay and of each instance, as JSON."""
         ...
+
+    @property
+    def flips(self) -> bytes:
+        """The changes of pools as JSON: ticks, instance, pools before and after, cause, request."""
+        ...

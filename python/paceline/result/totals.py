@@ -15,6 +15,7 @@ from paceline.errors import ResultError
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import REASONS, STATUSES
 from paceline.result.provenance import Provenance
+from paceline.result.roles import seconds_by_role
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
 
 __all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
@@ -88,6 +89,8 @@ class Totals:
         Share of KV tokens held, averaged over time and the cluster's capacity.
     peak_kv_use
         The largest share of KV blocks in use on an instance.
+    instance_s
+        Seconds that instances spent in each pool, in all; empty without pools.
     weight_bytes, expert_bytes
         Weights that the steps read: routed experts, those of a layer once for all
         tokens of its batch, and all others. These and the following are of all
@@ -147,6 +150,7 @@ class Totals:
     mean_batch_busy: float
     mean_kv_use: float
     peak_kv_use: float
+    instance_s: dict[str, float]
     weight_bytes: int | None = None
     expert_bytes: int | None = None
     kv_read_bytes: int | None = None
@@ -217,6 +221,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         mean_batch_busy=ratio(running, sum(instance.busy_ticks for instance in of)),
         mean_kv_use=ratio(sum(instance.kv_token_ticks for instance in of), end * capacity),
         peak_kv_use=max((ratio(instance.peak_blocks, instance.blocks) for instance in of), default=0.0),
+        instance_s=seconds_by_role(stats),
         **moved,
         energy_per_token_j=_each(energy, served),
         energy_per_request_j=_each(energy, finished),

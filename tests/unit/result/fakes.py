@@ -189,6 +189,7 @@ def outcome_of(
         reason=numbers("reason", np.uint8),
         itl=ListSketch(ticks(gap) for gap in gaps),
         stats=json.dumps(stats).encode(),
+        flips=b"[]",
     )
 
 

@@ -231,6 +231,12 @@ class Instance(Namespace):
     waiting = _Plain("Requests queued: new or preempted, not swapped out.", unit="requests")
     swapped = _Plain("Requests swapped out.", unit="requests")
     requests = _Plain("Unfinished requests.", unit="requests")
+    prefilling_requests = _Plain(
+        "Unfinished requests of which the prefill has not ended, queued ones included.", unit="requests"
+    )
+    decoding_requests = _Plain(
+        "Unfinished requests of which the prefill has ended, queued ones included.", unit="requests"
+    )
     reasoning_requests = _Plain("Unfinished requests in prefill or reasoning.", unit="requests")
     answering_requests = _Plain("Unfinished requests that answer.", unit="requests")
     fresh_answering_requests = _Plain(

@@ -19,7 +19,8 @@ from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
-from paceline.testing.reference.policy_sim.rules import Rule
+from paceline.testing.reference.policy_sim.roles import Roles
+from paceline.testing.reference.policy_sim.rules import Flip, Rule
 from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
@@ -49,20 +50,37 @@ class Cluster:
                 contents = Contents(requests, size, prefix_block_tokens or size)
             replicas.append(Replica(index, instance, role, scope, contents))
         routing = config["routing"]
+        self.roles = Roles(replicas, config.get("leaving", []))
+
+        def flips(cause: str) -> Flip:
+            def flip(index: int, rule: dict[str, Any], view: View) -> bool:
+                row = None if view.request is None else view.request.index
+                return self.roles.flip(index, rule["to"], rule["keep"], (cause, row), view.now)
+
+            return flip
+
         self.rules = {
-            name: Rule(routing[name])
+            name: Rule(routing[name], flips(name))
             for name in ("on_arrival", "on_prefilled", "on_answering")
             if routing[name]
         }
         self.monitors: list[dict[str, Any]] = routing["every"]
+        self.flips = {
+            (number, place): Rule(action["rule"], flips("every"))
+            for number, monitor in enumerate(self.monitors)
+            for place, action in enumerate(monitor["actions"])
+            if action["action"] == "flip"
+        }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
         self.traffic = Traffic(replicas, links, pace)
+        self.traffic.changed = self.roles.settle
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
+        self.outcome.flips = self.roles.history
 
     @property
     def unfinished(self) -> bool:
@@ -78,6 +96,7 @@ class Cluster:
             raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
+        times += self.roles.due.values()
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -86,11 +105,10 @@ class Cluster:
             raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
         self.traffic.deliver(now)
+        for number, monitor in enumerate(self.monitors):
+            if now > 0 and now % monitor["period"] == 0:
+                self._watch(number, now)
         if self.unfinished:
-            for monitor in self.monitors:
-                if now > 0 and now % monitor["period"] == 0:
-                    for action in monitor["actions"]:
-                        self.traffic.act(action, now)
             self.traffic.deliver(now)
         while self.to_come and self.to_come[0].spec.arrival == now:
             self._arrive(self.to_come.pop(0), now)
@@ -109,6 +127,8 @@ class Cluster:
     def _end_steps(self, now: int) -> None:
         ended = [replica for replica in self.replicas if replica.ends == now]
         yielded = {request for replica in ended for request in replica.end(now)}
+        self.roles.settle(now)
+        self.roles.end_delays(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
                 if request in replica.leaving:
@@ -116,6 +136,15 @@ class Cluster:
                     self.traffic.leave(request, target, now, already)
                 elif request in yielded:
                     self._decide(request, replica, now)
+
+    def _watch(self, number: int, now: int) -> None:
+        """Take the actions of a monitor."""
+        for place, action in enumerate(self.monitors[number]["actions"]):
+            if action["action"] == "flip":
+                able = [one.index for one in self.replicas if one.refusal(TraceRequest(0, 1, 0)) is None]
+                self.flips[number, place].pick(View(now, self.replicas, self.pace), able)
+            elif self.unfinished:
+                self.traffic.act(action, now)
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
@@ -143,15 +172,18 @@ class Cluster:
         assert picked is not None, "the last of the rules on arrival picks an instance"
         self.outcome.instance[request.index] = picked
         self.replicas[picked].arrive(request, now)
+        self.roles.settle(now)
 
     def _start_steps(self, now: int) -> None:
         if self.lockstep is None:
             for replica in self.replicas:
                 replica.form(now)
+                self.roles.settle(now)
                 replica.begin(now)
         elif not any(replica.step for replica in self.replicas):
             for replica in self.replicas:
                 replica.form(now)
+                self.roles.settle(now)
             ticks = ticks_together(self.lockstep, self.replicas)
             for replica in self.replicas:
                 replica.begin(now, ticks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -62,6 +63,8 @@ class Traffic:
     pace: Pace | None
     moves: list[Move] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
+    changed: Callable[[int], None] = lambda now: None
+    """Called when a request has left an instance or joined one."""
 
     @property
     def ends(self) -> list[int]:
@@ -73,6 +76,7 @@ class Traffic:
         assert request.where is not None
         source = request.where
         blocks = self.replicas[source].leave(request, now)
+        self.changed(now)
         ends = self._send(source, target, request.computed - already, now)
         self.moves.append(Move(request, source, target, blocks, ends))
         request.transfers.append(Transfer(now, ends))
@@ -87,6 +91,7 @@ class Traffic:
             self.moves.remove(move)
             self.replicas[move.source].free_sent(move.blocks)
             self.replicas[move.target].arrive(move.request, now)
+            self.changed(now)
 
     def act(self, action: dict[str, Any], now: int) -> None:
         """Run an action of a monitor: pair instances, and migrate a request of each pair."""
