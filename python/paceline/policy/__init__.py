@@ -22,7 +22,8 @@ from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Routing, Rule, first_of, pick, stay
+from paceline.policy.routers import Reports
+from paceline.policy.rules import Routing, Rule, Ties, affinity, first_of, hold, pick, reject, stay
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -57,14 +58,18 @@ __all__ = [
     "Quantum",
     "Recompute",
     "Refresh",
+    "Reports",
     "Routing",
     "Rule",
     "Running",
     "Scheduler",
     "Swap",
     "SwapIn",
+    "Ties",
+    "affinity",
     "cluster",
     "first_of",
+    "hold",
     "ilog2",
     "inst",
     "maximum",
@@ -72,6 +77,7 @@ __all__ = [
     "minimum",
     "oracle",
     "pick",
+    "reject",
     "req",
     "slo",
     "stay",

@@ -18,7 +18,8 @@ from paceline.policy.expressions.wire import Names
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import Routing, Rule, check, each, is_rule
+from paceline.policy.routers import Reports, check_routers, routers_to_wire
+from paceline.policy.rules import Affinity, AffinityKey, Hold, Routing, Rule, check, each, is_rule
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.serialize import monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
@@ -30,7 +31,20 @@ __all__ = ["Policy", "Routing"]
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(
     PolicyError,
-    but=("every", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo"),
+    but=(
+        "every",
+        "give_up_after",
+        "on_answering",
+        "on_arrival",
+        "on_prefilled",
+        "pace",
+        "pools",
+        "reports",
+        "routers",
+        "scheduler",
+        "seed",
+        "slo",
+    ),
 )
 class Policy(Value):
     """Route requests to instances, and say how instances form steps.
@@ -59,6 +73,18 @@ class Policy(Value):
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
         The objectives that `slo.ttft` and the other fields of `slo` stand for.
+    reports
+        How often instances report to the routers; None: routers see them as they
+        are.
+    routers
+        How many routers there are, which all follow these rules, each with turns,
+        random numbers and counts (`inst.routed_requests` and its like) of its own.
+        Row i of the trace is routed by router i modulo this number.
+    give_up_after
+        Seconds from its arrival after which a request leaves that `hold` keeps at
+        the router; None: it waits without limit.
+    seed
+        What the random choices of rules begin with (``ties="random"``, ``among``).
 
     Raises
     ------
@@ -86,6 +112,10 @@ class Policy(Value):
     pools: Pools | None = None
     pace: Pace | None = None
     slo: SLO | None = None
+    reports: Reports | None = None
+    routers: int = 1
+    give_up_after: float | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
@@ -94,10 +124,17 @@ class Policy(Value):
             if (rule := getattr(self, moment)) is not None:
                 check(rule, moment, arrival=False)
         object.__setattr__(self, "every", _monitors(self.every))
-        for name, kind in (("scheduler", Scheduler), ("pools", Pools), ("pace", Pace), ("slo", SLO)):
+        for name, kind in (
+            ("scheduler", Scheduler),
+            ("pools", Pools),
+            ("pace", Pace),
+            ("slo", SLO),
+            ("reports", Reports),
+        ):
             value = getattr(self, name)
             if not isinstance(value, kind) and (value is not None or name == "scheduler"):
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
+        check_routers(self.routers, self.seed, self.give_up_after, holds=self.holds)
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
@@ -142,6 +179,17 @@ class Policy(Value):
         )
 
     @property
+    def affinities(self) -> frozenset[AffinityKey]:
+        """What its rules hash: of ``session``, ``tenant`` and ``prefix``."""
+        rules = (part for rule in self.rules.values() for part in each(rule))
+        return frozenset(rule.key for rule in rules if isinstance(rule, Affinity))
+
+    @property
+    def holds(self) -> bool:
+        """Whether routers may hold requests."""
+        return any(isinstance(part, Hold) for part in each(self.on_arrival))
+
+    @property
     def calls(self) -> list[Callable[..., Any]]:
         """The Python functions among its rules, in the order in which the engine numbers them."""
         found = [part for rule in self.rules.values() for part in each(rule)]
@@ -178,7 +226,7 @@ class Policy(Value):
         Returns
         -------
         dict
-            ``routing``, ``roles`` and ``pace``.
+            ``routing``, ``roles``, ``pace`` and ``routers``.
 
         Raises
         ------
@@ -190,6 +238,9 @@ class Policy(Value):
             "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
+            "routers": routers_to_wire(
+                self.routers, self.reports, self.give_up_after, self.seed, ticks_per_s
+            ),
         }
 
     def to_toml(self) -> str:

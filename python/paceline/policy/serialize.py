@@ -16,7 +16,8 @@ from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, stay
+from paceline.policy.routers import Reports
+from paceline.policy.rules import Chain, Rule, affinity, first_of, hold, is_rule, pick, reject, stay
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -42,6 +43,9 @@ _NAMES: dict[str, Any] = {
     "pick": pick,
     "first_of": first_of,
     "stay": stay,
+    "affinity": affinity,
+    "hold": hold,
+    "reject": reject,
     "migrate": migrate,
     "Live": Live,
     "Quantum": Quantum,
@@ -70,7 +74,7 @@ def policy_fields(source: str) -> dict[str, Any]:
         content["every"] = _monitors(content["every"])
     if "pools" in content:
         content["pools"] = Pools(**_table(content["pools"], "pools"))
-    for name, cls in (("pace", Pace), ("slo", SLO)):
+    for name, cls in (("pace", Pace), ("slo", SLO), ("reports", Reports)):
         if name in content:
             content[name] = build(cls, content[name], name)
     return content
@@ -148,7 +152,7 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
     return value
 
 
-_LEFT_OUT = ("classes", "admission", "every", "hold")
+_LEFT_OUT = ("classes", "admission", "every", "hold", "routers", "seed")
 
 
 def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:

@@ -9,7 +9,7 @@ from typing import Any
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.monitors import Migrate
-from paceline.policy.rules import FirstOf, Pick, Stay, Unless, each
+from paceline.policy.rules import Affinity, FirstOf, Hold, Pick, Reject, Stay, Unless, each
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire"]
 
@@ -29,7 +29,7 @@ def expressions_in(rules: Rules, monitors: Monitors) -> Iterator[Expr]:
         for rule in each(rules[moment]):
             if isinstance(rule, Pick):
                 yield from _of_pick(rule)
-            elif isinstance(rule, Unless | Stay) and rule.when is not None:
+            elif isinstance(rule, Unless | Stay | Reject) and rule.when is not None:
                 yield rule.when
     for _, actions in monitors:
         for action in actions:
@@ -56,7 +56,7 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
         to_wire(_without_tenants(expression), names)
     for moment in MOMENTS:
         for rule in each(rules[moment]):
-            if isinstance(rule, Pick):
+            if isinstance(rule, Pick | Affinity):
                 names.pool_codes(rule.within)
     for _, actions in monitors:
         for action in actions:
@@ -92,7 +92,19 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case str():
             return {"rule": rule}
         case Pick():
-            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names)}
+            return {
+                "rule": "pick",
+                **_side(rule, names),
+                "accept": _maybe(rule.accept, names),
+                **_choice(rule),
+            }
+        case Affinity():
+            key = rule.key if rule.blocks is None else {rule.key: rule.blocks}
+            return {"rule": "affinity", "key": key, "within": names.pool_codes(rule.within)}
+        case Hold():
+            return {"rule": "hold"}
+        case Reject():
+            return {"rule": "reject", "when": _maybe(rule.when, names)}
         case FirstOf():
             return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
         case Unless():
@@ -100,6 +112,12 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case Stay():
             return {"rule": "stay", "when": _maybe(rule.when, names)}
     return {"rule": "call", "index": call()}
+
+
+def _choice(rule: Pick) -> dict[str, Any]:
+    """Return how a pick breaks ties and draws, as far as that is not the default."""
+    ties = {} if rule.ties == "first" else {"ties": rule.ties}
+    return ties if rule.among is None else {**ties, "among": rule.among}
 
 
 def _side(rule: Pick, names: Names) -> dict[str, Any]:

@@ -119,6 +119,7 @@ class Result:
         preempted             out of the batch after the first admission, without ``blocking``
         preempted_answering   the part of it after the first answer token
         transfer              in transfer between instances; 0 if requests do not migrate
+        held                  held by the router before an instance, a part of ``queueing``; 0 if not
         qoe                   quality of experience by Andes; null without a pace with a ``ttft``
         qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt
@@ -129,7 +130,7 @@ class Result:
         migrations            times it migrated to another instance
         instance              index of the instance it was routed to; null if it was not
         last_instance         index of its last instance; likewise
-        status                finished, running, waiting, not_arrived or rejected
+        status                finished, running, waiting, not_arrived, rejected, held or gave_up
         reason                why it was rejected; null otherwise
         ===================== ========================================================================
 

@@ -48,6 +48,7 @@ def test_a_finished_request_has_every_latency() -> None:
         "preempted": 0.0,
         "preempted_answering": 0.0,
         "transfer": 0.0,
+        "held": 0.0,
         "qoe": None,
         "qoe_answering": None,
         "prompt_tokens": 600,

@@ -56,6 +56,11 @@ class Scope(Enum):
         "inst.there",
         there="the choice is made, and there is no present instance: use inst.there, the one picked",
     )
+    REJECT = _visible(
+        "req",
+        "oracle",
+        there="no instance is under consideration: use req, or cluster.min(...) and its like over inst",
+    )
     MONITOR = _visible("inst", there="a monitor reads instances alone: use inst, the candidate")
     MONITOR_PAIR = _visible(
         "inst.here",
@@ -95,6 +100,8 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             inside.update(id(field) for field in part.walk())
         if not isinstance(part, Field):
             continue
+        if scope is Scope.DISPLACE and meaning_of(part.space, part.name).source == "kept":
+            raise PolicyError(f"{what} must not read {part!r}: a router keeps it, and no instance has it")
         request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space
         for space in (part.space, request):
             # The argument of cluster.mean(...) is computed for each instance, which is inst there.
