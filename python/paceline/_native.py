@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from paceline import _core
 from paceline._build import warn_of_debug_build
@@ -35,6 +36,7 @@ def run(
     handover: Mapping[str, Any] | None = None,
     lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
+    routers: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
     leap: bool = True,
@@ -61,6 +63,8 @@ def run(
         take no time, and pacing is not measured.
     handover
         How requests that migrate take memory; None: their KV waits off the GPU.
+    routers
+        The settings of the routers; None: one, which sees instances as they are.
     lockstep
         What instances share that start their steps together; None: each instance
         steps by itself.
@@ -93,6 +97,7 @@ def run(
         "handover": handover,
         "lockstep": lockstep,
         "pace": pace,
+        **({} if routers is None else {"routers": routers}),
         "until": until_ticks,
         "leap": leap,
         "record_decisions": record_decisions,
@@ -147,13 +152,20 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         given["priority"] = -output.astype(np.int64)
     if "score" in seen:
         given["score"] = _column(trace, "score", "req.score").to_numpy()
+    seen |= policy.affinities & {"tenant"}
     if "tenant" in seen:
         codes = {name: code for code, name in enumerate(tenants(trace))}
-        names = _column(trace, "tenant", "req.tenant", whole=False)
+        reader = "affinity('tenant')" if "tenant" in policy.affinities else "req.tenant"
+        names = _column(trace, "tenant", reader, whole=False)
         coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
         given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
     if any(scheduler.prefix_cache is not None for scheduler in policy.schedulers):
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
+    if "prefix" in policy.affinities:
+        _column(trace, "prefix", "affinity('prefix')", whole=False)
+        given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
+    if "session" in policy.affinities:
+        given["session"] = _sessions(_column(trace, "session", "affinity('session')", whole=False))
     return given
 
 
@@ -199,7 +211,10 @@ def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
             "prefix_block_tokens": block_tokens,
         }
     if "session" in frame.columns:
-        sessions = frame.get_column("session")
-        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE))
-        return {"session": codes.to_numpy()}
+        return {"session": _sessions(frame.get_column("session"))}
     return {}
+
+
+def _sessions(sessions: pl.Series) -> NDArray[np.uint32]:
+    """Return sessions as whole numbers from 0."""
+    return (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE)).to_numpy()

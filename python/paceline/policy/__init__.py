@@ -25,7 +25,8 @@ from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Routing, Rule, first_of, pick, stay
+from paceline.policy.routers import Reports
+from paceline.policy.rules import Routing, Rule, Ties, affinity, first_of, hold, pick, reject, stay
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -62,17 +63,21 @@ __all__ = [
     "Quantum",
     "Recompute",
     "Refresh",
+    "Reports",
     "Routing",
     "Rule",
     "Running",
     "Scheduler",
     "Swap",
     "SwapIn",
+    "Ties",
+    "affinity",
     "cluster",
     "fewest_requests",
     "fewest_tokens",
     "first_of",
     "flip",
+    "hold",
     "ilog2",
     "inst",
     "maximum",
@@ -80,6 +85,7 @@ __all__ = [
     "minimum",
     "oracle",
     "pick",
+    "reject",
     "req",
     "round_robin",
     "slo",

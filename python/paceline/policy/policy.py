@@ -20,7 +20,19 @@ from paceline.policy.handover import Handover
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import FirstOf, Routing, Rule, When, check, each, is_rule
+from paceline.policy.routers import Reports, check_routers, routers_to_wire
+from paceline.policy.rules import (
+    Affinity,
+    AffinityKey,
+    FirstOf,
+    Hold,
+    Routing,
+    Rule,
+    When,
+    check,
+    each,
+    is_rule,
+)
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
@@ -39,13 +51,17 @@ Action = Migrate | Flip | When | FirstOf
     but=(
         "decode_on_arrival",
         "every",
+        "give_up_after",
         "handover",
         "on_answering",
         "on_arrival",
         "on_prefilled",
         "pace",
         "pools",
+        "reports",
+        "routers",
         "scheduler",
+        "seed",
         "slo",
     ),
 )
@@ -84,6 +100,18 @@ class Policy(Value):
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
         The objectives that `slo.ttft` and the other fields of `slo` stand for.
+    reports
+        How often instances report to the routers; None: routers see them as they
+        are.
+    routers
+        How many routers there are, which all follow these rules, each with turns,
+        random numbers and counts (`inst.routed_requests` and its like) of its own.
+        Row i of the trace is routed by router i modulo this number.
+    give_up_after
+        Seconds from its arrival after which a request leaves that `hold` keeps at
+        the router; None: it waits without limit.
+    seed
+        What the random choices of rules begin with (``ties="random"``, ``among``).
 
     Raises
     ------
@@ -114,6 +142,10 @@ class Policy(Value):
     handover: Handover | None = field(default_factory=Handover)
     pace: Pace | None = None
     slo: SLO | None = None
+    reports: Reports | None = None
+    routers: int = 1
+    give_up_after: float | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
@@ -131,13 +163,19 @@ class Policy(Value):
             )
         for moment, rule in self.rules.items():
             check_flips(rule, moment)
-        for name, kind in (("handover", Handover), ("pace", Pace), ("slo", SLO)):
+        for name, kind in (
+            ("handover", Handover),
+            ("pace", Pace),
+            ("slo", SLO),
+            ("reports", Reports),
+        ):
             value = getattr(self, name)
             if not isinstance(value, kind) and value is not None:
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
         if isinstance(self.scheduler, Mapping):
             object.__setattr__(self, "scheduler", dict(self.scheduler))
         schedulers = Schedulers.of(self.scheduler, self.pools)
+        check_routers(self.routers, self.seed, self.give_up_after, holds=self.holds)
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
@@ -212,6 +250,17 @@ class Policy(Value):
         )
 
     @property
+    def affinities(self) -> frozenset[AffinityKey]:
+        """What its rules hash: of ``session``, ``tenant`` and ``prefix``."""
+        rules = (part for rule in self.rules.values() for part in each(rule))
+        return frozenset(rule.key for rule in rules if isinstance(rule, Affinity))
+
+    @property
+    def holds(self) -> bool:
+        """Whether routers may hold requests."""
+        return any(isinstance(part, Hold) for part in each(self.on_arrival))
+
+    @property
     def calls(self) -> list[Callable[..., Any]]:
         """The Python functions among its rules, in the order in which the engine numbers them."""
         found = [part for rule in self.rules.values() for part in each(rule)]
@@ -248,7 +297,7 @@ class Policy(Value):
         Returns
         -------
         dict
-            ``routing``, ``roles``, ``leaving``, ``handover`` and ``pace``.
+            ``routing``, ``roles``, ``leaving``, ``handover``, ``pace`` and ``routers``.
 
         Raises
         ------
@@ -262,6 +311,9 @@ class Policy(Value):
             "leaving": [] if self.pools is None else self.pools.leaving_to_wire(ticks_per_s),
             "handover": self.handover.to_wire(ticks_per_s) if self.migrates and self.handover else None,
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
+            "routers": routers_to_wire(
+                self.routers, self.reports, self.give_up_after, self.seed, ticks_per_s
+            ),
         }
 
     def to_toml(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import PolicyError
+from paceline.policy.checks import whole
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
@@ -17,21 +18,29 @@ from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
 from paceline.policy.value import Value, shown
 
 __all__ = [
+    "Affinity",
+    "AffinityKey",
     "Chain",
     "FirstOf",
+    "Hold",
     "Pick",
+    "Reject",
     "Router",
     "Routing",
     "Rule",
     "Stay",
+    "Ties",
     "Unless",
     "When",
+    "affinity",
     "always",
     "check",
     "each",
     "first_of",
+    "hold",
     "is_rule",
     "pick",
+    "reject",
     "stay",
 ]
 
@@ -42,6 +51,19 @@ Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 unfinished requests. ``fewest_tokens``: the instance with the fewest tokens of
 prompt and of output so far, over its unfinished requests.
 """
+
+Ties = Literal["first", "last", "next", "rotate", "spread", "random"]
+"""Which of several instances a `pick` picks that have equal keys.
+
+``first``, ``last``: the lowest or the highest index. ``next``: the first from the
+one after the instance that the rule picked last, around. ``spread``: the first from
+an instance on, around, that differs by router: of n instances, router r of m begins
+at ``n * r // m``. ``rotate``: the same, and the beginning moves by one with each
+choice. ``random``: any of them, by the policy's seed.
+"""
+
+AffinityKey = Literal["session", "tenant", "prefix"]
+"""What requests have in common that `affinity` sends to the same instance."""
 
 Router = Callable[..., Any]
 """A Python function that picks an instance; the guide on policies says what it is called with."""
@@ -94,6 +116,8 @@ class Pick(Chain):
     where: Expr | None = None
     accept: Expr | None = None
     within: tuple[str, ...] | None = None
+    ties: Ties = "first"
+    among: int | None = None
 
     def __repr__(self) -> str:
         named = []
@@ -102,6 +126,10 @@ class Pick(Chain):
             if value is not None and not (isinstance(value, tuple) and not value):
                 single = isinstance(value, tuple) and len(value) == 1
                 named.append(f"{name}={shown(value[0] if single else value)}")
+        if self.ties != "first":
+            named.append(f"ties={self.ties!r}")
+        if self.among is not None:
+            named.append(f"among={self.among}")
         return f"pick({', '.join(named)})"
 
     def checked(self, what: str, scope: Scope) -> None:
@@ -195,6 +223,49 @@ class Stay(Chain):
         return self.condition is not None
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Affinity(Chain):
+    """Pick the instance to which the hash of a key assigns the request. Made by `affinity`."""
+
+    key: AffinityKey
+    blocks: int | None = None
+    within: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        named = "" if self.blocks is None else f", blocks={self.blocks}"
+        if self.within is not None:
+            named += f", within={shown(self.within[0] if len(self.within) == 1 else self.within)}"
+        return f"affinity({self.key!r}{named})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Hold(Chain):
+    """Keep an arriving request at the router. Made by `hold`."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may leave a request undecided."""
+        return False
+
+    def __repr__(self) -> str:
+        return "hold()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Reject(Chain):
+    """Reject an arriving request. Made by `reject`."""
+
+    condition: Expr | None = None
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may leave a request undecided."""
+        return self.condition is not None
+
+    def __repr__(self) -> str:
+        return "reject()" if self.condition is None else f"reject(when={self.condition!r})"
+
+
 Rule = Chain | Routing | Router
 """Anything that picks an instance, or none."""
 
@@ -207,6 +278,8 @@ def pick(
     where: Operand | None = None,
     accept: Operand | None = None,
     within: str | Sequence[str] | None = None,
+    ties: Ties = "first",
+    among: int | None = None,
 ) -> Pick:
     """Pick the instance with the least, or the most, of something.
 
@@ -214,7 +287,7 @@ def pick(
     ----------
     min, max
         The key, or several keys in order, by which instances are compared; one of
-        the two. Ties go to the lowest index.
+        the two.
     where
         Only instances for which this condition holds.
     accept
@@ -222,6 +295,12 @@ def pick(
         none.
     within
         Only instances of this pool, or of these pools.
+    ties
+        Which of several instances is picked whose keys are equal (see `Ties`).
+    among
+        How many instances are drawn at random, by the policy's seed, from those of
+        `within` that can serve the request; only these are compared. None: all are.
+        With ties the ``first`` is the one drawn first.
 
     Raises
     ------
@@ -234,6 +313,8 @@ def pick(
     >>> from paceline import inst
     >>> pick(min=inst.kv_tokens, where=inst.answering_on_pace)
     pick(min=inst.kv_tokens, where=inst.answering_on_pace)
+    >>> pick(min=inst.routed_requests, among=2)  # power of two choices
+    pick(min=inst.routed_requests, among=2)
     """
     if (min is None) == (max is None):
         raise PolicyError(f"pick() must have one of min and max, was min={min!r}, max={max!r}")
@@ -243,7 +324,11 @@ def pick(
         where=None if where is None else lift(where),
         accept=None if accept is None else lift(accept),
         within=pools(within),
+        ties=ties,
+        among=among,
     )
+    if among is not None:
+        whole("among of pick()", among)
     for name in ("min", "max"):
         for key in getattr(rule, name):
             if key.kind != "number":
@@ -304,6 +389,88 @@ def stay(*, when: Operand | None = None) -> Stay:
     if expression.kind != "truth":
         raise PolicyError(f"when of stay() must be a condition, was {expression!r}")
     return Stay(condition=expression)
+
+
+@typed(PolicyError)
+def affinity(
+    key: AffinityKey, *, blocks: int | None = None, within: str | Sequence[str] | None = None
+) -> Affinity:
+    """Pick the instance to which the hash of a key assigns the request.
+
+    Requests with the same key have the same instance. If an instance cannot serve
+    a request or is in no pool of `within`, only the keys that were its own go
+    elsewhere (rendezvous hashing). For a request without the key, the rule picks
+    none.
+
+    Parameters
+    ----------
+    key
+        What the requests have in common: the trace's ``session`` or ``tenant``, or
+        the ``prefix``, which is the first blocks of the prompt.
+    blocks
+        For a prefix, how many blocks of the trace count; a shorter prompt counts
+        with all of its blocks.
+    within
+        Only instances of this pool, or of these pools.
+
+    Raises
+    ------
+    PolicyError
+        If a prefix has no `blocks`, or another key has.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(affinity("session").unless(inst.there.waiting > 8), pick(min=inst.requests))
+    first_of(affinity('session').unless(inst.there.waiting > 8), pick(min=inst.requests))
+    """
+    if (key == "prefix") is not (blocks is not None):
+        wanted = "must be how many blocks count" if key == "prefix" else f"must be left out for {key!r}"
+        raise PolicyError(f"blocks of affinity() {wanted}, was {said(blocks)}")
+    if blocks is not None:
+        whole("blocks of affinity()", blocks)
+    return Affinity(key=key, blocks=blocks, within=pools(within))
+
+
+def hold() -> Hold:
+    """Keep an arriving request at the router, first come, first served.
+
+    The rule is asked again about the request that came first whenever a request
+    gets its first token, finishes or is dropped on any instance, and at each
+    report. Later arrivals at the router wait behind it without being asked about.
+    `Policy(give_up_after=...)` bounds the wait.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
+    first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
+    """
+    return Hold()
+
+
+@typed(PolicyError)
+def reject(*, when: Operand | None = None) -> Reject:
+    """Reject an arriving request; its status is ``rejected``, for a reason of the policy.
+
+    Parameters
+    ----------
+    when
+        Only if this holds; None: always. It may read the request, and instances
+        by aggregates such as ``cluster.min(inst.waiting)``.
+
+    Examples
+    --------
+    >>> from paceline import cluster, inst
+    >>> reject(when=cluster.min(inst.waiting) > 20)
+    reject(when=cluster.min(inst.waiting) > 20)
+    """
+    if when is None:
+        return Reject()
+    expression = lift(when)
+    if expression.kind != "truth":
+        raise PolicyError(f"when of reject() must be a condition, was {expression!r}")
+    return Reject(condition=expression)
 
 
 def is_rule(rule: object, what: str) -> None:
@@ -368,7 +535,14 @@ def check(rule: object, what: str, *, arrival: bool, steady: Steady | None = Non
         is_rule(part, what)
         if isinstance(part, Pick):
             part.checked(f"pick() in {what}", Scope.ARRIVAL if arrival else Scope.MOVE)
+        elif isinstance(part, Hold | Reject):
+            if not arrival:
+                raise PolicyError(f"{what} must not have {shown(part)}: only a request that arrives can be")
+            if isinstance(part, Reject) and part.condition is not None:
+                condition(part.condition, f"reject() in {what}", Scope.REJECT)
         elif isinstance(part, Unless):
+            if isinstance(part.of, Hold | Reject):
+                raise PolicyError(f"{what} must not have {part!r}: {shown(part.of)} picks no instance")
             scope = Scope.PICKED_ON_ARRIVAL if arrival else Scope.PICKED
             condition(part.condition, f"unless() in {what}", scope)
         elif isinstance(part, When):

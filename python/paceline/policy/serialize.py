@@ -20,7 +20,8 @@ from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, stay
+from paceline.policy.routers import Reports
+from paceline.policy.rules import Chain, Rule, affinity, first_of, hold, is_rule, pick, reject, stay
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -57,6 +58,9 @@ _NAMES: dict[str, Any] = {
     "round_robin": round_robin,
     "fewest_requests": fewest_requests,
     "fewest_tokens": fewest_tokens,
+    "affinity": affinity,
+    "hold": hold,
+    "reject": reject,
     "migrate": migrate,
     "Live": Live,
     "Quantum": Quantum,
@@ -87,7 +91,7 @@ def policy_fields(source: str) -> dict[str, Any]:
         content["every"] = _monitors(content["every"])
     if "handover" in content:
         content["handover"] = _handover(content["handover"])
-    for name, cls in (("pace", Pace), ("slo", SLO)):
+    for name, cls in (("pace", Pace), ("slo", SLO), ("reports", Reports)):
         if name in content:
             content[name] = build(cls, content[name], name)
     return content
@@ -204,7 +208,7 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
     return value
 
 
-_LEFT_OUT = ("classes", "admission", "every", "hold")
+_LEFT_OUT = ("classes", "admission", "every", "hold", "routers", "seed")
 
 
 def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:

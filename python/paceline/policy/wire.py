@@ -12,7 +12,7 @@ from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.flips import Flip
 from paceline.policy.monitors import Migrate
-from paceline.policy.rules import FirstOf, Pick, Stay, Unless, When, each
+from paceline.policy.rules import Affinity, FirstOf, Hold, Pick, Reject, Stay, Unless, When, each
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire", "rules_in"]
 
@@ -31,7 +31,7 @@ def expressions_in(rules: Rules, monitors: Monitors) -> Iterator[Expr]:
     for rule in rules_in(rules, monitors):
         if isinstance(rule, Pick):
             yield from _of_pick(rule)
-        elif isinstance(rule, Unless | When | Stay) and rule.condition is not None:
+        elif isinstance(rule, Unless | When | Stay | Reject) and rule.condition is not None:
             yield rule.condition
     for _, actions in monitors:
         for action in actions:
@@ -69,7 +69,7 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
     for expression in expressions:
         to_wire(_without_tenants(expression), names)
     for rule in rules_in(rules, monitors):
-        if isinstance(rule, Pick | Counting):
+        if isinstance(rule, Pick | Counting | Affinity):
             names.pool_codes(rule.within)
         elif isinstance(rule, Flip):
             if "→" in rule.to and rule.to in names.pools:
@@ -112,7 +112,19 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case str():
             return {"rule": rule}
         case Pick():
-            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names)}
+            return {
+                "rule": "pick",
+                **_side(rule, names),
+                "accept": _maybe(rule.accept, names),
+                **_choice(rule),
+            }
+        case Affinity():
+            key = rule.key if rule.blocks is None else {rule.key: rule.blocks}
+            return {"rule": "affinity", "key": key, "within": names.pool_codes(rule.within)}
+        case Hold():
+            return {"rule": "hold"}
+        case Reject():
+            return {"rule": "reject", "when": _maybe(rule.condition, names)}
         case FirstOf():
             return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
         case Unless():
@@ -129,6 +141,12 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case Stay():
             return {"rule": "stay", "when": _maybe(rule.condition, names)}
     return {"rule": "call", "index": call()}
+
+
+def _choice(rule: Pick) -> dict[str, Any]:
+    """Return how a pick breaks ties and draws, as far as that is not the default."""
+    ties = {} if rule.ties == "first" else {"ties": rule.ties}
+    return ties if rule.among is None else {**ties, "among": rule.among}
 
 
 def _side(rule: Pick, names: Names) -> dict[str, Any]:

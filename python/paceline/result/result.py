@@ -124,6 +124,7 @@ class Result:
         handover_wait         the part of it before the first byte of its KV was sent
         received_wait         from when its KV was received to its admission; a part of ``preempted``
         first_decode          the steps on its targets that admitted it with that KV
+        held                  held by the router before an instance, a part of ``queueing``; 0 if not
         qoe                   quality of experience by Andes; null without a pace with a ``ttft``
         qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt
@@ -134,7 +135,7 @@ class Result:
         migrations            times it migrated to another instance
         instance              index of the instance it was routed to; null if it was not
         last_instance         index of its last instance; likewise
-        status                finished, running, waiting, not_arrived or rejected
+        status                finished, running, waiting, not_arrived, rejected, held or gave_up
         reason                why it was rejected; null otherwise
         ===================== ========================================================================
 

@@ -39,10 +39,11 @@ class Totals:
     Attributes
     ----------
     requests
-        Requests in the trace. The next five add up to it.
-    finished, running, waiting, not_arrived, rejected
-        Requests by status when the replay stopped; `running`, `waiting` and
-        `not_arrived` are zero unless `until` cut it short.
+        Requests in the trace. The next seven add up to it.
+    finished, running, waiting, not_arrived, rejected, held, gave_up
+        Requests by status when the replay stopped; `running`, `waiting`,
+        `not_arrived` and `held` are zero unless `until` cut it short. `held` and
+        `gave_up` are requests that a router held, and those that left it.
     rejected_by_reason
         Rejected requests by reason.
     dropped_rows
@@ -126,6 +127,8 @@ class Totals:
     waiting: int
     not_arrived: int
     rejected: int
+    held: int
+    gave_up: int
     rejected_by_reason: dict[str, int]
     dropped_rows: dict[str, int]
     simulated_s: float
@@ -181,7 +184,7 @@ def count_statuses(columns: RequestColumns) -> dict[str, int]:
 def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
     """Return the window of rates, in seconds: see `Totals.makespan_s`."""
     counts = count_statuses(columns)
-    if counts["running"] or counts["waiting"] or counts["not_arrived"]:
+    if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
         return stats.end_ticks / TICKS_PER_SECOND
     last: Any = columns["finish"].max()
     return 0.0 if last is None else float(last)

@@ -22,6 +22,12 @@ __all__ = ["KINDS", "Kind", "kind_of"]
 
 KINDS: Final[dict[str, str]] = {
     "sglang_round_robin": "sglang_round_robin",
+    "sglang_power_of_two": "sglang_power_of_two",
+    "vllm-0.11.0/DPLBAsyncMPClient": "vllm_balancer_0_11",
+    "vllm-0.33.0/DPLBAsyncMPClient": "vllm_balancer_0_33",
+    "llumnix/*": "llumnix",
+    "vllm-nixl-toy-proxy": "vllm_proxies",
+    "vllm-p2p-nccl-xpyd-proxy": "vllm_proxies",
 }
 """Names of routers, and the modules of their kinds; ``name*`` stands for all names that begin so."""
 

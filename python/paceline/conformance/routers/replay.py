@@ -75,13 +75,33 @@ def columns(requests: Sequence[Request]) -> dict[str, Any]:
 
 
 def run(
-    instances: Sequence[dict[str, Any]], columns: Mapping[str, Any], policy: Policy, *, leap: bool
+    instances: Sequence[dict[str, Any]],
+    columns: Mapping[str, Any],
+    policy: Policy,
+    *,
+    leap: bool,
+    follow: Sequence[int] | None = None,
 ) -> _core.Outcome:
-    """Replay requests under the rules of a policy; its scheduler is not used."""
+    """Replay requests under the rules of a policy; its scheduler is not used.
+
+    Random ties of the rule for arrivals go to ``follow``, an instance for each
+    request, where it is among the equals.
+    """
+    wire = policy.to_wire(instances=len(instances), ticks_per_s=TICKS_PER_S)
+    if follow is not None:
+        _follow(wire["routing"]["on_arrival"], follow)
     return _native.run(
         instances,
         columns,
-        **policy.to_wire(instances=len(instances), ticks_per_s=TICKS_PER_S),
+        **wire,
         calls=policy.calls,
         leap=leap,
     )
+
+
+def _follow(rule: dict[str, Any], follow: Sequence[int]) -> None:
+    """Have random ties of a rule, and of those within it, go to the given instances."""
+    if rule.get("ties") == "random":
+        rule["ties"] = {"given": list(follow)}
+    for part in (*rule.get("rules", ()), *filter(None, [rule.get("of")])):
+        _follow(part, follow)

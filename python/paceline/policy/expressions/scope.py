@@ -69,6 +69,11 @@ class Scope(Enum):
     LEAVING = _visible(
         "inst", cluster=False, there="an instance leaves its pool by its own state: use inst, the instance"
     )
+    REJECT = _visible(
+        "req",
+        "oracle",
+        there="no instance is under consideration: use req, or cluster.min(...) and its like over inst",
+    )
     MONITOR = _visible("inst", there="a monitor reads instances alone: use inst, the candidate")
     MONITOR_PAIR = _visible(
         "inst.here",
@@ -108,6 +113,8 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             inside.update(id(field) for field in part.walk())
         if not isinstance(part, Field):
             continue
+        if scope is Scope.DISPLACE and meaning_of(part.space, part.name).source == "kept":
+            raise PolicyError(f"{what} must not read {part!r}: a router keeps it, and no instance has it")
         request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space
         for space in (part.space, request):
             if scope is Scope.DISPLACE and part.name == "role":
