@@ -59,6 +59,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     stats: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
+    #[pyo3(get)]
+    watched: Py<PyArray1<f64>>,
 }
 
 #[derive(Serialize)]
@@ -108,6 +110,7 @@ impl Outcome {
             itl: Py::new(py, Sketch { inner: outcome.gaps })?,
             stats: PyBytes::new(py, &stats).unbind(),
             decisions: outcome.decisions,
+            watched: moved(py, outcome.watched),
         })
     }
 }

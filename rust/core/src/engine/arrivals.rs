@@ -52,6 +52,7 @@ impl Arrivals {
                 return Err(Error::config("routing.on_arrival", rule));
             };
             cluster.send(row, index, now);
+            router.book(row as u32, index, cluster);
         }
         Ok(())
     }

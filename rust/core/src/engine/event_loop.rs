@@ -78,6 +78,8 @@ pub struct Outcome {
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<Vec<StepRecord>>,
+    /// What was watched of each instance as requests arrived, one request after another.
+    pub watched: Vec<f64>,
 }
 
 impl Simulation {
@@ -128,6 +130,7 @@ impl Simulation {
     #[inline]
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
+        self.router.hear(&mut self.cluster, now);
         if self.lockstep.is_none() && (!self.may_migrate || self.cluster.is_alone(index, now)) {
             self.cluster.start_step(index, now)?;
             return Ok(true);
@@ -140,6 +143,7 @@ impl Simulation {
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
+        self.router.hear(&mut self.cluster, now);
     }
 
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
@@ -208,6 +212,7 @@ impl Simulation {
             end,
             events,
             decisions: recorded.decisions,
+            watched: self.router.into_watched(),
         }
     }
 }

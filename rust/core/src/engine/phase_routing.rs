@@ -50,6 +50,7 @@ impl PhaseRouting {
                 if let Some(target) = target.filter(|&target| target != source) {
                     let migration = Migration::new(request, slot, source, target);
                     migrations.leave_at_once(&migration, cluster, now);
+                    router.book(request, target, cluster);
                 }
             }
         }
@@ -81,7 +82,7 @@ mod tests {
         let condition =
             format!(r#"{{"op": "eq", "args": [{{"field": "inst.index"}}, {{"const": {index}}}]}}"#);
         let r#where: Expr = serde_json::from_str(&condition).unwrap();
-        Rule::Pick(Pick { min: vec![], r#where: Some(r#where), accept: None, within: None })
+        Rule::Pick(Pick { min: vec![], r#where: Some(r#where), accept: None, within: None, softmax: None })
     }
 
     #[test]

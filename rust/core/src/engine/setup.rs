@@ -39,9 +39,11 @@ impl Simulation {
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
         let turns = routing.number_turns();
-        let router = Router::new(&instances, turns, calls);
+        let mut router = Router::new(&instances, turns, calls);
+        router.keep_books(&mut routing, instances.len(), &trace)?;
         let migrations = Migrations::new(config.links, instances.len());
-        let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
         Ok(Self {
             may_migrate,
@@ -99,6 +101,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         prefills: reads(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
+        notices: config.routing.books.exist(),
         records: config.record_decisions,
     }
 }

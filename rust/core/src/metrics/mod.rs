@@ -9,6 +9,6 @@ mod traffic_counter;
 pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
-pub(crate) use recorder::{Recorder, RequestTotals};
+pub(crate) use recorder::{Notice, Recorder, RequestTotals};
 pub use sketch::Sketch;
 pub(crate) use traffic_counter::TrafficCounter;

@@ -48,6 +48,12 @@ pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
     sort_key_of(evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone()))
 }
 
+/// The present value of an expression.
+#[inline]
+pub(crate) fn value_now<S: Scope>(expr: &Expr, scope: &mut S) -> f64 {
+    evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone())
+}
+
 /// The sort key of a value: a whole number that orders as the value does, the same on any machine. NaN is the largest.
 #[inline]
 pub(crate) fn sort_key_of(value: f64) -> i64 {

@@ -114,6 +114,31 @@ pub enum InstField {
     PrefixTokens,
     /// Its index in the cluster.
     Index,
+    /// Leading blocks of the request's prompt that the router's prefix index believes it to hold.
+    IndexBlocks,
+    /// The tokens of these.
+    IndexTokens,
+    /// Distinct blocks of its unfinished requests, by weight, as the router has booked them.
+    ActiveBlocks,
+    /// Full blocks of the request's prompt that are not among these.
+    ActiveNewBlocks,
+    /// Prompt tokens of its unfinished requests whose prefill has not ended, as the router has booked them.
+    ActivePrefillTokens,
+}
+
+impl InstField {
+    /// Whether the books of a router have it.
+    #[inline]
+    pub(crate) const fn is_booked(self) -> bool {
+        matches!(
+            self,
+            Self::IndexBlocks
+                | Self::IndexTokens
+                | Self::ActiveBlocks
+                | Self::ActiveNewBlocks
+                | Self::ActivePrefillTokens
+        )
+    }
 }
 
 /// The instance that a field belongs to.

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::books::BooksConfig;
 use super::expr::Expr;
 use super::fields::{InstField, ReqField};
 use super::monitor::Monitor;
@@ -21,6 +22,12 @@ pub struct Routing {
     /// Checks that run every so often.
     #[serde(default)]
     pub every: Vec<Monitor>,
+    /// What routers keep of the requests that they route.
+    #[serde(default)]
+    pub books: BooksConfig,
+    /// A number of each instance that is recorded for each request as it is routed on arrival.
+    #[serde(default)]
+    pub watch: Option<Expr>,
 }
 
 /// A rule: it picks an instance, or none.
@@ -62,6 +69,11 @@ pub enum Rule {
         /// The number of the callback.
         index: usize,
     },
+    /// The owner, in the router's tree of prompts, of the last node that the request's prompt touches.
+    Owner {
+        /// The share of the prompt that the tree must have; if it has as much or less, no instance is picked.
+        above: f64,
+    },
 }
 
 /// Picks the instance with the lowest keys. Ties go to the lowest index.
@@ -79,6 +91,22 @@ pub struct Pick {
     /// The roles that the picked instance may have; `None`: any.
     #[serde(default)]
     pub within: Option<Vec<u32>>,
+    /// Draws the instance instead, the lower its first key the likelier.
+    #[serde(default)]
+    pub softmax: Option<Softmax>,
+}
+
+/// A random choice by a key. An instance with key `x` has the weight `exp(-(x - min) / ((max - min) temperature))`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Softmax {
+    /// How much the key matters: the lower, the more.
+    pub temperature: f64,
+    /// The seed of the draws.
+    pub seed: u64,
+    /// The number of this pick among all that draw.
+    #[serde(skip)]
+    pub number: usize,
 }
 
 impl Rule {
@@ -91,7 +119,11 @@ impl Rule {
     /// Calls `f` with each expression.
     fn visit(&self, f: &mut dyn FnMut(&Expr)) {
         match self {
-            Self::RoundRobin { .. } | Self::FewestRequests | Self::FewestTokens | Self::Call { .. } => {}
+            Self::RoundRobin { .. }
+            | Self::FewestRequests
+            | Self::FewestTokens
+            | Self::Call { .. }
+            | Self::Owner { .. } => {}
             Self::Pick(pick) => {
                 pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(f);
             }
@@ -113,6 +145,19 @@ impl Rule {
             }
             Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_turns(turns)),
             Self::Unless { of, .. } => of.number_turns(turns),
+            _ => {}
+        }
+    }
+
+    /// Numbers the picks in it that draw, and adds their seeds to `seeds`.
+    fn number_draws(&mut self, seeds: &mut Vec<u64>) {
+        match self {
+            Self::Pick(Pick { softmax: Some(softmax), .. }) => {
+                softmax.number = seeds.len();
+                seeds.push(softmax.seed);
+            }
+            Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_draws(seeds)),
+            Self::Unless { of, .. } => of.number_draws(seeds),
             _ => {}
         }
     }
@@ -140,6 +185,14 @@ impl Routing {
         let mut turns = 0;
         rules.into_iter().flatten().for_each(|rule| rule.number_turns(&mut turns));
         turns
+    }
+
+    /// Numbers the picks that draw. Returns their seeds.
+    pub(crate) fn number_draws(&mut self) -> Vec<u64> {
+        let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
+        let mut seeds = Vec::new();
+        rules.into_iter().flatten().for_each(|rule| rule.number_draws(&mut seeds));
+        seeds
     }
 
     /// Whether a rule or monitor reads a request field for which `test` holds.

@@ -3,22 +3,28 @@
 //! A rule sees the tokens of each instance as of its last finished step, and its batch, queues and blocks as of now. It
 //! picks only instances that could serve the request.
 
+mod books;
 mod callback;
 mod pick;
+mod random;
+mod softmax;
 mod view;
 
 pub use callback::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
 pub(super) use pick::{Best, Candidates};
 pub(super) use view::RouterView;
 
+use books::Books;
 use pick::LowerBound;
+use random::WyRand;
 
 use super::cluster::Cluster;
 use crate::error::Error;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{Pick, Rule};
+use crate::policy::{Expr, Pick, Routing, Rule, value_now};
 use crate::time::Ticks;
+use crate::trace::Trace;
 
 /// What rules remember between two requests, and what they share.
 pub(super) struct Router {
@@ -30,6 +36,14 @@ pub(super) struct Router {
     bounds: Vec<LowerBound>,
     /// The callbacks of the policy.
     callbacks: Option<Box<dyn Decide>>,
+    /// What it keeps of the requests that it routed, if the policy reads that.
+    books: Option<Box<Books>>,
+    /// The random numbers of each pick that draws.
+    random: Vec<WyRand>,
+    /// A number of each instance that is recorded as requests arrive.
+    watch: Option<Expr>,
+    /// Its values, of all instances for one request after another.
+    watched: Vec<f64>,
 }
 
 impl std::fmt::Debug for Router {
@@ -46,6 +60,43 @@ impl Router {
             uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
             bounds: vec![LowerBound::EXCLUDED; instances.len()],
             callbacks,
+            books: None,
+            random: Vec::new(),
+            watch: None,
+            watched: Vec::new(),
+        }
+    }
+
+    /// Keeps the books that the rules read, and seeds the generators of those that draw.
+    pub(super) fn keep_books(
+        &mut self,
+        routing: &mut Routing,
+        instances: usize,
+        trace: &Trace,
+    ) -> Result<(), Error> {
+        if routing.books.exist() {
+            self.books = Some(Box::new(Books::new(&routing.books, instances, trace)?));
+        }
+        self.watch = routing.watch.clone();
+        self.random = routing.number_draws().into_iter().map(WyRand::new).collect();
+        Ok(())
+    }
+
+    /// Books a request that was routed to an instance.
+    #[inline]
+    pub(super) fn book(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        if let Some(books) = &mut self.books {
+            books.route(row, instance, cluster.trace());
+        }
+    }
+
+    /// Books what happened to requests in steps that have ended.
+    #[inline]
+    pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
+        if cluster.has_notices()
+            && let Some(books) = &mut self.books
+        {
+            books.hear(cluster, now);
         }
     }
 
@@ -73,7 +124,7 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        if rule.counts() {
+        if rule.counts() && self.watch.is_none() {
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
             return Ok(self.fewest(rule, prompt, output, cluster, now));
         }
@@ -90,7 +141,34 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        self.choose(rule, &mut RouterView::of_request(cluster, request, now))
+        let Some(mut books) = self.books.take() else {
+            return self.choose_and_record(rule, &mut RouterView::of_request(cluster, request, now));
+        };
+        books.hear(cluster, now);
+        books.catch_up(cluster, now);
+        books.look_up(request.view.row, cluster.trace());
+        let mut view = RouterView::of_request(cluster, request, now).with_books(&books);
+        let picked = self.choose_and_record(rule, &mut view);
+        self.books = Some(books);
+        picked
+    }
+
+    /// The instance that a rule picks in a view. Records what is watched as the request arrives.
+    fn choose_and_record(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Option<usize>, Error> {
+        if let Some(watch) = &self.watch
+            && view.here().is_none()
+        {
+            for index in 0..view.len() {
+                view.set_candidate(index);
+                self.watched.push(value_now(watch, view));
+            }
+        }
+        self.choose(rule, view)
+    }
+
+    /// The values that were watched, of all instances for one request after another.
+    pub(super) fn into_watched(self) -> Vec<f64> {
+        self.watched
     }
 
     /// The instance that a rule picks in a view.
@@ -133,6 +211,7 @@ impl Router {
                 (!view.holds(when)).then_some(picked)
             }
             Rule::Call { index } => self.call(*index, view)?,
+            &Rule::Owner { above } => view.prompt_owner(above).filter(|&owner| uniform || view.serves(owner)),
         })
     }
 
@@ -151,7 +230,12 @@ impl Router {
 
     /// The lowest instance of a pick, if it is accepted.
     fn best(&mut self, pick: &Pick, view: &mut RouterView) -> Option<usize> {
-        let picked = pick::lowest(pick, view, self.uniform, &mut self.bounds)?;
+        let picked = match &pick.softmax {
+            Some(softmax) => {
+                softmax::drawn(pick, softmax.temperature, view, &mut self.random[softmax.number])?
+            }
+            None => pick::lowest(pick, view, self.uniform, &mut self.bounds)?,
+        };
         view.set_candidate(picked);
         let accepted = pick.accept.as_ref().is_none_or(|accept| view.holds(accept));
         accepted.then_some(picked)

@@ -37,13 +37,13 @@ pub(super) fn lowest<V: Candidates>(
 
 /// Whether `pick` may pick an instance at all.
 #[inline(never)]
-fn may_pick<V: Candidates>(pick: &Pick, index: usize, view: &V) -> bool {
+pub(super) fn may_pick<V: Candidates>(pick: &Pick, index: usize, view: &V) -> bool {
     pick.within.as_ref().is_none_or(|roles| view.has_role(index, roles)) && view.serves(index)
 }
 
 /// Whether the condition of `pick` holds of an instance.
 #[inline]
-fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bool {
+pub(super) fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bool {
     view.consider(index);
     pick.r#where.as_ref().is_none_or(|condition| view.holds(condition))
 }
@@ -283,6 +283,7 @@ mod tests {
                 r#where: conditional.then(|| field(InstField::Fits)),
                 accept: None,
                 within: within.map(|role| vec![role]),
+                softmax: None,
             };
             let may = |fake: &Fake| {
                 fake.serves && (!conditional || fake.fits) && within.is_none_or(|role| fake.role == role)

@@ -1,6 +1,7 @@
 //! What rules see: a request, and every instance: tokens as of its last finished step, its batch, queues and blocks as
 //! of now.
 
+use super::books::Books;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
 use crate::instance::Asking;
@@ -24,13 +25,15 @@ pub(in crate::engine) struct RouterView<'a> {
     here: Option<usize>,
     /// The instance that was picked, or the target of a pair.
     there: Option<usize>,
+    /// What the router keeps of the requests that it routed.
+    books: Option<&'a Books>,
 }
 
 impl<'a> RouterView<'a> {
     /// The view of a rule that picks an instance for `request`.
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
-        Self { cluster, now, request, candidate: 0, here, there: None }
+        Self { cluster, now, request, candidate: 0, here, there: None, books: None }
     }
 
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
@@ -40,7 +43,19 @@ impl<'a> RouterView<'a> {
         (here, there): (usize, usize),
         now: Ticks,
     ) -> Self {
-        Self { cluster, now, request, candidate: here, here: Some(here), there: Some(there) }
+        Self { cluster, now, request, candidate: here, here: Some(here), there: Some(there), books: None }
+    }
+
+    /// The same view, with what the router keeps.
+    pub(super) fn with_books(self, books: &'a Books) -> Self {
+        Self { books: Some(books), ..self }
+    }
+
+    /// The owner of the last node that the request's prompt touches in the router's tree, if the tree has more than the
+    /// share `above` of the prompt.
+    pub(super) fn prompt_owner(&self, above: f64) -> Option<usize> {
+        let matched = self.books?.matched(self.request.view.row, self.cluster.trace())?;
+        (matched.share > above).then_some(matched.owner)
     }
 
     /// The number of instances.
@@ -98,6 +113,9 @@ impl Candidates for RouterView<'_> {
 
     #[inline]
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
+        if field.is_booked() {
+            return self.books.map_or(0.0, |books| books.field(index, field, self.request.view.prompt));
+        }
         self.cluster.field(index, field, class, self.request, self.now)
     }
 

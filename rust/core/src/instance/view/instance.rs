@@ -283,7 +283,24 @@ impl Instance {
             InstField::Role => f64::from(self.settings.role),
             InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(&asking.view))),
             InstField::Index => f64::from(self.settings.index),
+            // Routers keep these, and a scheduler does not read them.
+            InstField::IndexBlocks
+            | InstField::IndexTokens
+            | InstField::ActiveBlocks
+            | InstField::ActiveNewBlocks
+            | InstField::ActivePrefillTokens => 0.0,
         }
+    }
+
+    /// The row and the output tokens of each request on it. The finished steps are booked.
+    pub(crate) fn output_tokens(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.requests.iter().map(|state| {
+            let generated = match state.phase {
+                Phase::Decoding => self.batch.decode_set().computed(state) + 1 - state.prompt,
+                _ => state.generated,
+            };
+            (state.request, generated)
+        })
     }
 
     /// Prompt tokens of a request that the prefix cache holds.
