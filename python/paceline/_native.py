@@ -144,7 +144,7 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         names = _column(trace, "tenant", "req.tenant", whole=False)
         coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
         given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
-    if policy.scheduler.prefix_cache is not None:
+    if policy.reads_prefixes:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     return given
 

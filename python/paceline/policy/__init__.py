@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.expressions import (
     Expr,
     cluster,
@@ -22,7 +23,7 @@ from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Routing, Rule, first_of, pick, stay
+from paceline.policy.rules import Routing, Rule, first_of, pick, prompt_owner, stay
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -39,6 +40,7 @@ from paceline.policy.stages import (
 )
 
 __all__ = [
+    "ActiveBlocks",
     "Admit",
     "Class",
     "Decodes",
@@ -54,6 +56,8 @@ __all__ = [
     "Pools",
     "Prefills",
     "PrefixCache",
+    "PrefixIndex",
+    "PromptTree",
     "Quantum",
     "Recompute",
     "Refresh",
@@ -72,6 +76,7 @@ __all__ = [
     "minimum",
     "oracle",
     "pick",
+    "prompt_owner",
     "req",
     "slo",
     "stay",

@@ -12,13 +12,14 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.books import BOOKED, ActiveBlocks, PrefixIndex, PromptTree, books_to_wire
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import Routing, Rule, check, each, is_rule
+from paceline.policy.rules import PromptOwner, Routing, Rule, check, each, is_rule
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.serialize import monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
@@ -30,7 +31,7 @@ __all__ = ["Policy", "Routing"]
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(
     PolicyError,
-    but=("every", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo"),
+    but=("active", "every", "index", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo", "tree"),
 )
 class Policy(Value):
     """Route requests to instances, and say how instances form steps.
@@ -59,6 +60,13 @@ class Policy(Value):
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
         The objectives that `slo.ttft` and the other fields of `slo` stand for.
+    index
+        An index of prefixes that the router keeps, for ``inst.index_blocks(req)``.
+    active
+        Books of the blocks of unfinished requests that the router keeps, for
+        ``inst.active_blocks`` and its like.
+    tree
+        A tree of prompts that the router keeps, for `prompt_owner`.
 
     Raises
     ------
@@ -86,6 +94,9 @@ class Policy(Value):
     pools: Pools | None = None
     pace: Pace | None = None
     slo: SLO | None = None
+    index: PrefixIndex | None = None
+    active: ActiveBlocks | None = None
+    tree: PromptTree | None = None
 
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
@@ -94,13 +105,14 @@ class Policy(Value):
             if (rule := getattr(self, moment)) is not None:
                 check(rule, moment, arrival=False)
         object.__setattr__(self, "every", _monitors(self.every))
-        for name, kind in (("scheduler", Scheduler), ("pools", Pools), ("pace", Pace), ("slo", SLO)):
+        for name, kind in _PARTS.items():
             value = getattr(self, name)
             if not isinstance(value, kind) and (value is not None or name == "scheduler"):
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
+        check_books(self)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
 
     def __repr__(self) -> str:
@@ -130,7 +142,15 @@ class Policy(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether the policy reads what no real scheduler knows, such as the length of an output."""
+        if self.active is not None and self.active.outputs == "decaying":
+            return True
         return self.scheduler.uses_oracle or any(part.space == "oracle" for part in self._fields())
+
+    @property
+    def reads_prefixes(self) -> bool:
+        """Whether it depends on what prompts share: by a prefix cache, or by what the router keeps."""
+        kept = (self.scheduler.prefix_cache, self.index, self.active, self.tree)
+        return any(part is not None for part in kept)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -186,8 +206,11 @@ class Policy(Value):
             If a rule names a tenant that the trace does not have, or the sizes of
             the pools do not add up to the number of instances.
         """
+        routing = routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s)
+        if (self.index, self.active, self.tree) != (None, None, None):
+            routing["books"] = books_to_wire(self.index, self.active, self.tree)
         return {
-            "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
+            "routing": routing,
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
         }
@@ -228,6 +251,45 @@ class Policy(Value):
             return build(cls, policy_fields(text), "a policy")
         except ConfigError as error:
             raise PolicyError(str(error)) from error
+
+
+_PARTS: dict[str, type] = {
+    "scheduler": Scheduler,
+    "pools": Pools,
+    "pace": Pace,
+    "slo": SLO,
+    "index": PrefixIndex,
+    "active": ActiveBlocks,
+    "tree": PromptTree,
+}
+"""What parts of a policy are of; all but the scheduler may be None."""
+
+
+def check_books(policy: Policy) -> None:
+    """Refuse a policy that reads what its router does not keep, or that reads it where no request is routed.
+
+    Raises
+    ------
+    PolicyError
+        Names the field or the rule, and what would be right.
+    """
+    for expression in policy.expressions():
+        for part in expression.walk():
+            if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
+                name, example = BOOKED[part.name]
+                if getattr(policy, name) is None:
+                    raise PolicyError(f"{part!r} needs a policy with {name}={example}, which the router keeps")
+    elsewhere = [*policy.scheduler.expressions(), *expressions_in(dict.fromkeys(MOMENTS), policy.monitors)]
+    for expression in elsewhere:
+        for part in expression.walk():
+            if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
+                raise PolicyError(
+                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: the router keeps it, "
+                    "which a scheduler and a monitor do not see"
+                )
+    rules = [part for rule in policy.rules.values() for part in each(rule)]
+    if policy.tree is None and (owner := next((r for r in rules if isinstance(r, PromptOwner)), None)):
+        raise PolicyError(f"{owner!r} needs a policy with tree=PromptTree(), which the router keeps")
 
 
 def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -9,13 +10,14 @@ from typing import Any, Literal, get_args
 from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import PolicyError
+from paceline.policy.checks import share
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
 from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
 from paceline.policy.value import Value, shown
 
-__all__ = ["FirstOf", "Pick", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "stay"]
+__all__ = ["FirstOf", "Pick", "PromptOwner", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "prompt_owner", "stay"]
 
 Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 """Which instance an arrival joins; ties go to the lowest index.
@@ -55,10 +57,12 @@ class Pick(Chain):
     where: Expr | None = None
     accept: Expr | None = None
     within: tuple[str, ...] | None = None
+    temperature: float | None = None
+    seed: int | None = None
 
     def __repr__(self) -> str:
         named = []
-        for name in ("min", "max", "within", "where", "accept"):
+        for name in ("min", "max", "within", "where", "accept", "temperature", "seed"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple) and not value):
                 single = isinstance(value, tuple) and len(value) == 1
@@ -117,7 +121,17 @@ class Stay(Chain):
         return "stay()" if self.when is None else f"stay(when={self.when!r})"
 
 
-Rule = Pick | FirstOf | Unless | Stay | Routing | Router
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class PromptOwner(Chain):
+    """Pick the owner of a prompt in the router's tree. Made by `prompt_owner`."""
+
+    above: float
+
+    def __repr__(self) -> str:
+        return f"prompt_owner(above={self.above!r})"
+
+
+Rule = Pick | FirstOf | Unless | Stay | PromptOwner | Routing | Router
 """Anything that picks an instance, or none."""
 
 
@@ -129,6 +143,8 @@ def pick(
     where: Operand | None = None,
     accept: Operand | None = None,
     within: str | Sequence[str] | None = None,
+    temperature: float | None = None,
+    seed: int | None = None,
 ) -> Pick:
     """Pick the instance with the least, or the most, of something.
 
@@ -144,6 +160,13 @@ def pick(
         none.
     within
         Only instances of this pool, or of these pools.
+    temperature
+        Draw the instance at random, with weights
+        ``exp(-(key - least) / ((most - least) * temperature))``: the higher, the
+        more even. 0: one of those with the least key, each as likely. Takes a
+        single key. None: nothing is random.
+    seed
+        Where the sequence of draws begins, 0 if it is None; each rule has its own.
 
     Raises
     ------
@@ -165,7 +188,10 @@ def pick(
         where=None if where is None else lift(where),
         accept=None if accept is None else lift(accept),
         within=pools(within),
+        temperature=temperature,
+        seed=seed,
     )
+    _check_draws(rule)
     for name in ("min", "max"):
         for key in getattr(rule, name):
             if key.kind != "number":
@@ -175,6 +201,42 @@ def pick(
         if part is not None and part.kind != "truth":
             raise PolicyError(f"{name} of pick() must be a condition, was {part!r}")
     return rule
+
+
+def _check_draws(rule: Pick) -> None:
+    """Refuse a temperature or a seed that no draw can have."""
+    if rule.temperature is None:
+        if rule.seed is not None:
+            raise PolicyError(f"seed of pick() needs a temperature, without which nothing is drawn, was {rule!r}")
+        return
+    if not 0 <= rule.temperature < math.inf:
+        raise PolicyError(f"temperature of pick() must be a finite number, 0 or more, was {rule.temperature}")
+    if len(rule.keys) != 1:
+        raise PolicyError(f"temperature of pick() takes a single key, was {rule!r}")
+    if rule.seed is not None and not 0 <= rule.seed < 2**64:
+        raise PolicyError(f"seed of pick() must be a whole number from 0 to 2**64 - 1, was {rule.seed}")
+
+
+@typed(PolicyError)
+def prompt_owner(*, above: float) -> PromptOwner:
+    """Pick the owner of the request's prompt in the router's tree of prompts.
+
+    It is the owner of the last node that the prompt touches; see `PromptTree`.
+
+    Parameters
+    ----------
+    above
+        The tree must have more than this share of the prompt, 0 to 1; else the rule
+        picks none.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(prompt_owner(above=0.5), pick(min=inst.requests))
+    first_of(prompt_owner(above=0.5), pick(min=inst.requests))
+    """
+    share("above of prompt_owner()", above)
+    return PromptOwner(above=float(above))
 
 
 def _keys(given: Operand | Sequence[Operand]) -> tuple[Expr, ...]:
@@ -316,6 +378,6 @@ def always(rule: object) -> bool:
         return rule.where is None and rule.accept is None
     if isinstance(rule, FirstOf):
         return any(always(part) for part in rule.rules)
-    if isinstance(rule, Unless):
+    if isinstance(rule, Unless | PromptOwner):
         return False
     return rule.when is None if isinstance(rule, Stay) else True

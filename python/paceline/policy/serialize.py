@@ -10,13 +10,14 @@ from paceline._check import said
 from paceline._toml import build, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, stay
+from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, prompt_owner, stay
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -42,10 +43,20 @@ _NAMES: dict[str, Any] = {
     "pick": pick,
     "first_of": first_of,
     "stay": stay,
+    "prompt_owner": prompt_owner,
     "migrate": migrate,
     "Live": Live,
     "Quantum": Quantum,
     "Displace": Displace,
+}
+
+
+_TABLES: dict[str, type] = {
+    "pace": Pace,
+    "slo": SLO,
+    "index": PrefixIndex,
+    "active": ActiveBlocks,
+    "tree": PromptTree,
 }
 
 
@@ -70,7 +81,7 @@ def policy_fields(source: str) -> dict[str, Any]:
         content["every"] = _monitors(content["every"])
     if "pools" in content:
         content["pools"] = Pools(**_table(content["pools"], "pools"))
-    for name, cls in (("pace", Pace), ("slo", SLO)):
+    for name, cls in _TABLES.items():
         if name in content:
             content[name] = build(cls, content[name], name)
     return content

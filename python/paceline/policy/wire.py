@@ -9,7 +9,7 @@ from typing import Any
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.monitors import Migrate
-from paceline.policy.rules import FirstOf, Pick, Stay, Unless, each
+from paceline.policy.rules import FirstOf, Pick, PromptOwner, Stay, Unless, each
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire"]
 
@@ -92,14 +92,23 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case str():
             return {"rule": rule}
         case Pick():
-            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names)}
+            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names), **_drawn(rule)}
         case FirstOf():
             return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
         case Unless():
             return {"rule": "unless", "of": _rule(rule.of, names, call), "when": to_wire(rule.when, names)}
         case Stay():
             return {"rule": "stay", "when": _maybe(rule.when, names)}
+        case PromptOwner():
+            return {"rule": "owner", "above": rule.above}
     return {"rule": "call", "index": call()}
+
+
+def _drawn(rule: Pick) -> dict[str, Any]:
+    """Return how a rule draws, if it does."""
+    if rule.temperature is None:
+        return {}
+    return {"softmax": {"temperature": float(rule.temperature), "seed": rule.seed or 0}}
 
 
 def _side(rule: Pick, names: Names) -> dict[str, Any]:

@@ -32,7 +32,7 @@ Instances = Annotated[int, msgspec.Meta(ge=1, le=2**12)]
 # Blocks are counted, and a replay adds as many again that no limit reaches.
 Blocks = Annotated[int, msgspec.Meta(ge=1, le=2**24)]
 Block = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
-Seed = Annotated[int, msgspec.Meta(ge=0, le=2**64 - 1)]
+Seed = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Request(msgspec.Struct):

@@ -21,6 +21,8 @@ from paceline.conformance.routers.decided import Decided
 __all__ = ["KINDS", "Kind", "kind_of"]
 
 KINDS: Final[dict[str, str]] = {
+    "dynamo_kv": "dynamo_kv",
+    "sglang_cache_aware": "sglang_cache_aware",
     "sglang_round_robin": "sglang_round_robin",
 }
 """Names of routers, and the modules of their kinds; ``name*`` stands for all names that begin so."""
