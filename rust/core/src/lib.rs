@@ -55,7 +55,7 @@ mod trace;
 
 pub use config::{
     Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Links, Lockstep, Pace,
-    Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Stage, Victim,
+    Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, Routers, SchedulerConfig, Stage, Victim,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{

@@ -53,6 +53,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     status: Py<PyArray1<u8>>,
     #[pyo3(get)]
+    held_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
     reason: Py<PyArray1<u8>>,
     #[pyo3(get)]
     itl: Py<Sketch>,
@@ -99,6 +101,7 @@ impl Outcome {
             last_instance: moved(py, columns.last_instance),
             qoe: moved(py, columns.qoe),
             qoe_answering: moved(py, columns.qoe_answering),
+            held_ticks: moved(py, columns.held),
             finish_ticks: moved(py, columns.finish),
             max_itl_ticks: moved(py, columns.max_itl),
             preemptions: moved(py, columns.preemptions),

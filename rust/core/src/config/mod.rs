@@ -9,6 +9,7 @@ mod composition;
 mod limits;
 mod nesting;
 mod ranking;
+mod routers;
 mod scheduler;
 
 use serde::Deserialize;
@@ -16,6 +17,7 @@ use serde::Deserialize;
 pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
 pub use ranking::{Class, Ranking, Refresh};
+pub use routers::Routers;
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
     Stage, Victim,
@@ -36,6 +38,9 @@ pub struct Config {
     /// The role of each instance; if empty, every instance has role 0.
     #[serde(default)]
     pub roles: Vec<u32>,
+    /// The routers; by default one, which sees the instances as they are.
+    #[serde(default)]
+    pub routers: Routers,
     /// The network between instances; without it, a transfer takes no time.
     #[serde(default)]
     pub links: Option<Links>,
@@ -103,6 +108,11 @@ impl Config {
         }
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));
+        }
+        let later = self.routing.on_prefilled.iter().chain(&self.routing.on_answering);
+        if later.clone().any(|rule| rule.holds() || rule.rejects()) {
+            let rule = "must not hold or reject a request: only one that arrives can be";
+            return Err(Error::config("routing.on_prefilled, routing.on_answering", rule));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
         if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {

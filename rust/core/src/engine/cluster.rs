@@ -4,6 +4,7 @@
 //! requests up to date.
 
 use super::calendar::Calendar;
+use super::router::Known;
 use crate::error::Error;
 use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
 use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
@@ -26,10 +27,12 @@ pub(super) struct Cluster {
     free: Vec<usize>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
-    /// Requests that finished or were rejected.
+    /// Requests that finished, were rejected or gave up.
     settled: u64,
     /// Events so far.
     events: u64,
+    /// What routers know of the instances.
+    known: Known,
 }
 
 /// What the instances of a replay did.
@@ -46,8 +49,9 @@ pub(super) struct Recorded {
 
 impl Cluster {
     /// A cluster whose instances are idle.
-    pub(super) fn new(instances: Vec<Instance>, trace: Trace, recorder: Recorder) -> Self {
+    pub(super) fn new(instances: Vec<Instance>, trace: Trace, mut recorder: Recorder, known: Known) -> Self {
         let n = instances.len();
+        recorder.closed = known.keeps().then(Vec::new);
         Self {
             instances,
             trace,
@@ -57,6 +61,7 @@ impl Cluster {
             outstanding: vec![0; n],
             settled: 0,
             events: 0,
+            known,
         }
     }
 
@@ -90,12 +95,24 @@ impl Cluster {
         self.outstanding[index]
     }
 
-    /// Requests that finished or were rejected.
+    /// What routers know of the instances.
+    #[inline]
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// First tokens, and requests that left their instance for good, so far.
+    #[inline]
+    pub(super) fn changes(&self) -> u64 {
+        self.recorder.changes
+    }
+
+    /// Requests that finished, were rejected or gave up.
     pub(super) fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// Whether every request of the trace finished or was rejected.
+    /// Whether every request of the trace finished, was rejected or gave up.
     #[inline]
     pub(super) fn all_settled(&self) -> bool {
         self.settled == self.trace.len() as u64
@@ -230,30 +247,86 @@ impl Cluster {
         }
     }
 
-    /// The error of a replay in which nothing can happen any more although requests are left.
+    /// The error of a replay in which nothing can happen any more although requests are left, `held` of them at routers.
     #[cold]
-    pub(super) fn no_progress(&self, now: Ticks) -> Error {
+    pub(super) fn no_progress(&self, held: usize, now: Ticks) -> Error {
         let left = self.trace.len() as u64 - self.settled;
         let blocked = self.instances.iter().find_map(|instance| instance.blockage(now));
-        blocked.unwrap_or_else(|| Error::NoProgress {
-            instance: 0,
-            at: now,
-            rule: format!("{left} requests are on no instance and not in transfer"),
-        })
+        let rule = if held > 0 {
+            format!(
+                "the router holds {held} requests, and every instance is idle; routing.on_arrival must let a \
+                request go once no other is left"
+            )
+        } else {
+            format!("{left} requests are on no instance and not in transfer")
+        };
+        blocked.unwrap_or(Error::NoProgress { instance: 0, at: now, rule })
+    }
+}
+
+/// What routers know.
+impl Cluster {
+    /// No longer counts, for the router of each, requests that left their instance for good.
+    #[inline]
+    pub(super) fn forget_closed(&mut self) {
+        if let Some(closed) = &mut self.recorder.closed {
+            self.known.end(closed, &self.trace);
+            closed.clear();
+        }
+    }
+
+    /// Counts a request on the instance that a rule picked for it.
+    #[inline]
+    pub(super) fn count_routed(&mut self, row: usize, index: usize) {
+        self.known.route(row, index, &self.trace);
+    }
+
+    /// Has the instances report their fields to the routers.
+    pub(super) fn report(&mut self, now: Ticks) {
+        let Self { instances, known, trace, recorder, events, .. } = self;
+        if trace.is_empty() {
+            return;
+        }
+        *events += 1;
+        let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
+        known.report(*events, |index, (field, class)| {
+            let instance = &mut instances[index];
+            let value = instance.try_field(field, class, now);
+            value.unwrap_or_else(|| instance.field((field, class), now, &no_request, trace, recorder))
+        });
     }
 }
 
 /// Requests.
 impl Cluster {
-    /// Rejects a request that no instance could ever serve.
+    /// Rejects a request.
     pub(super) fn reject(&mut self, row: usize, reason: Reason) {
         self.recorder.reject(row, reason);
         self.settled += 1;
     }
 
+    /// Writes for how long a router held a request.
+    pub(super) fn note_held(&mut self, row: usize, now: Ticks) {
+        self.recorder.held(row, now - self.trace.arrival[row]);
+    }
+
+    /// Ends a request that gave up waiting at its router.
+    pub(super) fn give_up(&mut self, row: usize, now: Ticks) {
+        self.note_held(row, now);
+        self.recorder.not_routed(row, Status::GaveUp);
+        self.settled += 1;
+    }
+
+    /// Writes that a router holds a request as the replay stops.
+    pub(super) fn halt_held(&mut self, row: usize, now: Ticks) {
+        self.note_held(row, now);
+        self.recorder.not_routed(row, Status::Held);
+    }
+
     /// Sends an arriving request to an instance.
     pub(super) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
+        self.count_routed(row, index);
         let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
     }

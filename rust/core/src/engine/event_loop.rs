@@ -2,11 +2,12 @@
 //!
 //! The order of events is total. At one moment ([`Simulation::run_moment`]):
 //!
-//! 1. **end steps**: the steps that end now end, by instance;
+//! 1. **end steps**: the steps that end now end, by instance; then instances report to the routers, if a report is due;
 //! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
 //! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
 //! 4. **run monitors**: the monitors that are due run;
-//! 5. **route arrivals**: the requests that arrive now are routed, in the order of the trace;
+//! 5. **route arrivals**: requests that routers hold are routed if they may go, then the requests that arrive now, in
+//!    the order of the trace;
 //! 6. **start steps**: the instances that are free start a step.
 //!
 //! So a step sees every request that arrived by its start, and a rule sees the tokens of each instance as of its
@@ -48,6 +49,8 @@ pub struct Simulation {
     pub(super) until: Ticks,
     /// The moment of the latest event.
     pub(super) clock: Ticks,
+    /// Whether instances reported at the present moment.
+    pub(super) reported: bool,
     /// Whether the replay has ended.
     pub(super) done: bool,
 }
@@ -98,10 +101,15 @@ impl Simulation {
             }
             let (end, index) = self.cluster.next_end();
             let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
-            if end.min(comes) == NEVER {
-                return Err(self.cluster.no_progress(self.clock));
+            if end.min(comes).min(self.next_news()) == NEVER {
+                if self.arrivals.has_news(&self.cluster) {
+                    // An instance dropped a request as it formed a step, and a request that is held may go.
+                    self.run_moment(self.clock)?;
+                    continue;
+                }
+                return Err(self.cluster.no_progress(self.arrivals.held(), self.clock));
             }
-            let others = comes.min(self.monitors.next());
+            let others = comes.min(self.monitors.next()).min(self.cluster.known().next_report());
             let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
@@ -113,6 +121,12 @@ impl Simulation {
             }
         }
         Ok(self.done)
+    }
+
+    /// When a report is taken that may let a request go that is held; [`NEVER`] if none will.
+    #[inline]
+    fn next_news(&self) -> Ticks {
+        if self.arrivals.held() == 0 { NEVER } else { self.cluster.known().next_news(self.cluster.events()) }
     }
 
     /// Handles everything that happens at one moment.
@@ -131,7 +145,10 @@ impl Simulation {
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
-        if self.lockstep.is_none() && (!self.may_migrate || self.cluster.is_alone(index, now)) {
+        let asks = self.may_migrate || self.arrivals.held() > 0;
+        if self.lockstep.is_none()
+            && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
+        {
             self.cluster.start_step(index, now)?;
             return Ok(true);
         }
@@ -139,11 +156,16 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Phase 1: the steps that end now end, by instance.
+    /// Phase 1: the steps that end now end, by instance; then instances report to the routers, if a report is due.
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
         self.router.hear(&mut self.cluster, now);
+        self.cluster.forget_closed();
+        self.reported = self.cluster.known().next_report() <= now;
+        if self.reported {
+            self.cluster.report(now);
+        }
     }
 
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
@@ -172,10 +194,11 @@ impl Simulation {
         }
     }
 
-    /// Phase 5: the requests that arrive now are routed, in the order of the trace.
+    /// Phase 5: requests that routers hold are routed if they may go, then the requests that arrive now, in the order
+    /// of the trace.
     #[inline]
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
-        self.arrivals.route(&mut self.cluster, &mut self.router, now)
+        self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)
     }
 
     /// Phase 6: the instances that are free start a step.
@@ -192,6 +215,7 @@ impl Simulation {
     fn halt(&mut self, now: Ticks) {
         self.clock = now;
         self.cluster.halt(self.migrations.in_transfer(), now);
+        self.arrivals.halt(&mut self.cluster, now);
         self.done = true;
     }
 

@@ -201,6 +201,7 @@ impl Migrations {
     fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
         let &Migration { slot, source, target, copied, .. } = migration;
         let migrating = cluster.migrate_out(source, slot, now);
+        cluster.count_routed(migration.request as usize, target);
         let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
         self.network.send(
             Transfer { source, target, payload: Payload::Request { slot, migrating } },

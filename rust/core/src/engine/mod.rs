@@ -5,7 +5,8 @@
 //! | [`event_loop`] | takes the next moment, and calls its six phases in order | all others |
 //! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`] |
 //! | [`router`] | picks an instance for a request by a rule | cluster |
-//! | [`arrivals`] | routes requests as they arrive | cluster, router |
+//! | [`arrivals`] | routes requests as they arrive | cluster, router, [`held`] |
+//! | [`held`] | requests that routers hold | cluster, router |
 //! | [`phase_routing`] | routes requests whose phase has changed | cluster, router, migrations |
 //! | [`monitors`] | runs periodic checks that migrate requests | cluster, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
@@ -17,6 +18,7 @@ mod cluster;
 mod event_loop;
 #[cfg(test)]
 mod fixtures;
+mod held;
 mod live_migration;
 mod lockstep;
 mod monitors;

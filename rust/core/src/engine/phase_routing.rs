@@ -61,13 +61,13 @@ impl PhaseRouting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixtures::{cluster, row};
+    use crate::engine::fixtures::{cluster, router, row};
     use crate::policy::{Expr, Pick};
 
     /// Runs the prefill of one request on instance 0 and asks `rule` about it.
     fn after_prefill(rule: Option<Rule>) -> (Cluster, Migrations) {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
-        let mut router = Router::new(cluster.instances(), 1, None);
+        let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, 2);
         cluster.send(0, 0, 0);
         cluster.start_steps(0).unwrap();
@@ -82,7 +82,7 @@ mod tests {
         let condition =
             format!(r#"{{"op": "eq", "args": [{{"field": "inst.index"}}, {{"const": {index}}}]}}"#);
         let r#where: Expr = serde_json::from_str(&condition).unwrap();
-        Rule::Pick(Pick { min: vec![], r#where: Some(r#where), accept: None, within: None, softmax: None })
+        Rule::Pick(Pick { r#where: Some(r#where), ..Pick::default() })
     }
 
     #[test]

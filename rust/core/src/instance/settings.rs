@@ -53,7 +53,7 @@ impl Settings {
             && !scheduler.schedule_ahead
             && !scheduler.is_layered()
             && !observed.records
-            && !observed.notices;
+            && !observed.asked_again;
         let mut cost = config.cost.clone();
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {

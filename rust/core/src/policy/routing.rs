@@ -69,6 +69,23 @@ pub enum Rule {
         /// The number of the callback.
         index: usize,
     },
+    /// The instance to which the hash of a key assigns the request, by rendezvous hashing; none for a request without
+    /// the key.
+    Affinity {
+        /// What requests with the same instance have in common.
+        key: AffinityKey,
+        /// The roles that the picked instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
+    /// Keeps an arriving request at the router.
+    Hold,
+    /// Rejects an arriving request.
+    Reject {
+        /// A condition on it; if it does not hold, the request is not rejected, and no instance is picked.
+        #[serde(default)]
+        when: Option<Expr>,
+    },
     /// The owner, in the router's tree of prompts, of the last node that the request's prompt touches.
     Owner {
         /// The share of the prompt that the tree must have; if it has as much or less, no instance is picked.
@@ -76,8 +93,41 @@ pub enum Rule {
     },
 }
 
-/// Picks the instance with the lowest keys. Ties go to the lowest index.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// What requests that are routed by affinity have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AffinityKey {
+    /// The conversation.
+    Session,
+    /// The tenant.
+    Tenant,
+    /// The first so many blocks of the prompt, or all where it has fewer.
+    Prefix(u32),
+}
+
+/// Which of several instances is picked whose keys are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ties {
+    /// The first: the lowest index, or the first that was drawn.
+    #[default]
+    First,
+    /// The last.
+    Last,
+    /// The first from the one after the instance that this rule picked last, around.
+    Next,
+    /// The first from an instance on that moves by one with each choice, around. It begins as for `Spread`.
+    Rotate,
+    /// The first from an instance on, around: of n instances, router r of m begins at n r / m.
+    Spread,
+    /// One of them at random.
+    Random,
+    /// The instance that is given for the request, by row, if it is among them; else the first.
+    Given(Vec<u32>),
+}
+
+/// Picks the instance with the lowest keys.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pick {
     /// The keys: instances are compared by the first one in which they differ.
@@ -94,6 +144,15 @@ pub struct Pick {
     /// Draws the instance instead, the lower its first key the likelier.
     #[serde(default)]
     pub softmax: Option<Softmax>,
+    /// Which of several instances is picked whose keys are equal.
+    #[serde(default)]
+    pub ties: Ties,
+    /// How many instances are drawn at random, of which one is picked; `None`: all are compared.
+    #[serde(default)]
+    pub among: Option<u32>,
+    /// The number of this rule among all rules that remember an instance.
+    #[serde(skip)]
+    pub turn: usize,
 }
 
 /// A random choice by a key. An instance with key `x` has the weight `exp(-(x - min) / ((max - min) temperature))`.
@@ -107,6 +166,14 @@ pub struct Softmax {
     /// The number of this pick among all that draw.
     #[serde(skip)]
     pub number: usize,
+}
+
+impl Pick {
+    /// Whether all instances are compared and the lowest index wins ties.
+    #[inline]
+    pub(crate) fn scans(&self) -> bool {
+        self.among.is_none() && self.ties == Ties::First
+    }
 }
 
 impl Rule {
@@ -123,12 +190,14 @@ impl Rule {
             | Self::FewestRequests
             | Self::FewestTokens
             | Self::Call { .. }
-            | Self::Owner { .. } => {}
+            | Self::Affinity { .. }
+            | Self::Owner { .. }
+            | Self::Hold => {}
             Self::Pick(pick) => {
                 pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(f);
             }
             Self::FirstOf { rules } => rules.iter().for_each(|rule| rule.visit(f)),
-            Self::Stay { when } => when.iter().for_each(f),
+            Self::Stay { when } | Self::Reject { when } => when.iter().for_each(f),
             Self::Unless { of, when } => {
                 of.visit(f);
                 f(when);
@@ -136,11 +205,26 @@ impl Rule {
         }
     }
 
-    /// Numbers the round-robin rules in it, from `turns` on.
+    /// Calls `f` with the number of each rule in it that remembers an instance, and where its ties go.
+    fn visit_turns(&self, f: &mut dyn FnMut(usize, Option<&Ties>)) {
+        match self {
+            Self::RoundRobin { turn } => f(*turn, None),
+            Self::Pick(pick) => f(pick.turn, Some(&pick.ties)),
+            Self::FirstOf { rules } => rules.iter().for_each(|rule| rule.visit_turns(f)),
+            Self::Unless { of, .. } => of.visit_turns(f),
+            _ => {}
+        }
+    }
+
+    /// Numbers the rules in it that remember an instance, from `turns` on.
     fn number_turns(&mut self, turns: &mut usize) {
         match self {
             Self::RoundRobin { turn } => {
                 *turn = *turns;
+                *turns += 1;
+            }
+            Self::Pick(pick) => {
+                pick.turn = *turns;
                 *turns += 1;
             }
             Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_turns(turns)),
@@ -162,14 +246,29 @@ impl Rule {
         }
     }
 
+    /// Whether `test` holds of it or of a rule in it.
+    fn has(&self, test: &dyn Fn(&Self) -> bool) -> bool {
+        test(self)
+            || match self {
+                Self::FirstOf { rules } => rules.iter().any(|rule| rule.has(test)),
+                Self::Unless { of, .. } => of.has(test),
+                _ => false,
+            }
+    }
+
     /// Whether a callback may decide, which may read any field.
     fn calls(&self) -> bool {
-        match self {
-            Self::Call { .. } => true,
-            Self::FirstOf { rules } => rules.iter().any(Self::calls),
-            Self::Unless { of, .. } => of.calls(),
-            _ => false,
-        }
+        self.has(&|rule| matches!(rule, Self::Call { .. }))
+    }
+
+    /// Whether it may keep a request at the router.
+    pub(crate) fn holds(&self) -> bool {
+        self.has(&|rule| matches!(rule, Self::Hold))
+    }
+
+    /// Whether it may reject a request.
+    pub(crate) fn rejects(&self) -> bool {
+        self.has(&|rule| matches!(rule, Self::Reject { .. }))
     }
 }
 
@@ -179,12 +278,44 @@ impl Routing {
         self.on_prefilled.is_some() || self.on_answering.is_some() || !self.every.is_empty()
     }
 
-    /// Numbers the round-robin rules. Returns how many there are.
-    pub(crate) fn number_turns(&mut self) -> usize {
+    /// Whether a rule is asked again about requests, for which steps must show when prefills end.
+    pub(crate) fn holds(&self) -> bool {
+        self.on_arrival.holds()
+    }
+
+    /// Calls `f` with each instance field that a rule or monitor reads, and the class; callbacks read `shown`.
+    pub(crate) fn visit_instance_fields(&self, shown: &[InstField], f: &mut dyn FnMut(InstField, u32)) {
+        let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
+        for rule in rules() {
+            rule.visit(&mut |expr| expr.visit_instance_fields(f));
+            if rule.has(&|rule| matches!(rule, Rule::FewestRequests)) {
+                f(InstField::Requests, 0);
+            }
+            if rule.has(&|rule| matches!(rule, Rule::FewestTokens)) {
+                f(InstField::OutstandingTokens, 0);
+            }
+            if rule.calls() {
+                for &field in shown {
+                    f(field, 0);
+                }
+            }
+        }
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            action.visit(&mut |expr| expr.visit_instance_fields(f));
+        }
+    }
+
+    /// Numbers the rules that remember an instance.
+    pub(crate) fn number_turns(&mut self) {
         let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
         let mut turns = 0;
         rules.into_iter().flatten().for_each(|rule| rule.number_turns(&mut turns));
-        turns
+    }
+
+    /// Calls `f` with the number of each rule that remembers an instance, and where its ties go.
+    pub(crate) fn visit_turns(&self, f: &mut dyn FnMut(usize, Option<&Ties>)) {
+        let rules = std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
+        rules.for_each(|rule| rule.visit_turns(f));
     }
 
     /// Numbers the picks that draw. Returns their seeds.

@@ -197,6 +197,8 @@ impl<T> Best<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::draws::Draws;
+    use super::super::equals::{self, Memory};
     use super::*;
     use crate::policy::{Linear, Number, ReqField, Validity, holds_now};
     use proptest::prelude::*;
@@ -283,7 +285,7 @@ mod tests {
                 r#where: conditional.then(|| field(InstField::Fits)),
                 accept: None,
                 within: within.map(|role| vec![role]),
-                softmax: None,
+                ..Pick::default()
             };
             let may = |fake: &Fake| {
                 fake.serves && (!conditional || fake.fits) && within.is_none_or(|role| fake.role == role)
@@ -295,6 +297,14 @@ mod tests {
             let mut bounds = vec![LowerBound::EXCLUDED; instances.len()];
             let mut view = Fakes { instances, candidate: 0 };
             prop_assert_eq!(lowest(&pick, &mut view, uniform, &mut bounds), expected);
+            // As the first of those that are equal, and with all instances drawn.
+            let (mut turn, mut draws) = (0, Draws::new(1, 0));
+            let mut memory = Memory { turn: &mut turn, draws: &mut draws, row: 0 };
+            prop_assert_eq!(equals::lowest(&pick, &mut view, uniform, &mut memory), expected);
+            let drawn = Pick { among: Some(100), ..pick.clone() };
+            let picked = equals::lowest(&drawn, &mut view, uniform, &mut memory);
+            let key_of = |picked: Option<usize>| picked.map(|i| key(&view.instances[i]));
+            prop_assert_eq!(key_of(picked), key_of(expected));
         }
     }
 }

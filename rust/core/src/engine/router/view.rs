@@ -1,7 +1,8 @@
 //! What rules see: a request, and every instance: tokens as of its last finished step, its batch, queues and blocks as
-//! of now.
+//! of now. If instances report, rules see them as of the latest report.
 
 use super::books::Books;
+use super::known::Knowledge;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
 use crate::instance::Asking;
@@ -25,6 +26,8 @@ pub(in crate::engine) struct RouterView<'a> {
     here: Option<usize>,
     /// The instance that was picked, or the target of a pair.
     there: Option<usize>,
+    /// The router that is asked; `None`: a monitor, which sees what all routers keep.
+    router: Option<usize>,
     /// What the router keeps of the requests that it routed.
     books: Option<&'a Books>,
 }
@@ -33,7 +36,8 @@ impl<'a> RouterView<'a> {
     /// The view of a rule that picks an instance for `request`.
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
-        Self { cluster, now, request, candidate: 0, here, there: None, books: None }
+        let router = Some(cluster.known().router_of(request.view.row as usize));
+        Self { cluster, now, request, candidate: 0, here, there: None, router, books: None }
     }
 
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
@@ -43,7 +47,8 @@ impl<'a> RouterView<'a> {
         (here, there): (usize, usize),
         now: Ticks,
     ) -> Self {
-        Self { cluster, now, request, candidate: here, here: Some(here), there: Some(there), books: None }
+        let (here, there) = (Some(here), Some(there));
+        Self { cluster, now, request, candidate: here.unwrap_or(0), here, there, router: None, books: None }
     }
 
     /// The same view, with what the router keeps.
@@ -78,6 +83,16 @@ impl<'a> RouterView<'a> {
         (self.request.view.prompt, self.request.view.output)
     }
 
+    /// The router that is asked.
+    pub(super) fn router(&self) -> usize {
+        self.router.unwrap_or(0)
+    }
+
+    /// Whether routers see reports, and not the instances as they are.
+    pub(super) fn is_reported(&self) -> bool {
+        self.cluster.known().is_reported()
+    }
+
     /// The row of the request in the trace.
     pub(super) fn row(&self) -> usize {
         self.request.view.row as usize
@@ -108,7 +123,7 @@ impl Candidates for RouterView<'_> {
 
     #[inline]
     fn lower_bound(&self, index: usize, field: InstField) -> Option<f64> {
-        self.cluster.instance(index).at_least(field)
+        if self.cluster.known().is_reported() { None } else { self.cluster.instance(index).at_least(field) }
     }
 
     #[inline]
@@ -116,7 +131,15 @@ impl Candidates for RouterView<'_> {
         if field.is_booked() {
             return self.books.map_or(0.0, |books| books.field(index, field, self.request.view.prompt));
         }
-        self.cluster.field(index, field, class, self.request, self.now)
+        let known = self.cluster.known().field(index, (field, class), self.router);
+        match known {
+            Knowledge::AsIs => self.cluster.field(index, field, class, self.request, self.now),
+            Knowledge::Value(value) => value,
+            Knowledge::FreeBlocks(free) => {
+                let lacking = self.cluster.instance(index).lacking_blocks(self.request);
+                f64::from(u8::from(lacking == 0 || lacking as f64 <= free))
+            }
+        }
     }
 
     #[inline]

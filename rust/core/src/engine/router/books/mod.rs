@@ -245,10 +245,8 @@ impl Books {
 impl Books {
     /// Books what happened to requests in steps that ended by now: by instance, and then by request.
     #[inline(never)]
-    pub(in crate::engine) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
-        let notices = cluster.take_notices();
-        let placed =
-            notices.into_iter().filter_map(|notice| Some((*self.places.get(&notice.row())?, notice)));
+    pub(in crate::engine) fn hear(&mut self, notices: &[Notice], cluster: &mut Cluster, now: Ticks) {
+        let placed = notices.iter().filter_map(|&notice| Some((*self.places.get(&notice.row())?, notice)));
         let mut placed: Vec<_> = placed.collect();
         placed.sort_unstable_by_key(|&(instance, notice)| (instance, notice.row(), notice));
         for notices in placed.chunk_by(|one, other| one.0 == other.0) {
