@@ -2,6 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::config::MOST_BLOCK_TOKENS;
+use crate::error::Error;
+
 /// What each router keeps. What is `None` is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +21,29 @@ pub struct BooksConfig {
 }
 
 impl BooksConfig {
+    /// Refuses block sizes and limits that are out of range.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let sizes = [
+            ("index", self.index.as_ref().map(|index| index.block_tokens)),
+            ("active", self.active.as_ref().map(|active| active.block_tokens)),
+            ("tree", self.tree.as_ref().map(|tree| tree.block_tokens)),
+        ];
+        for (name, size) in sizes {
+            if let Some(size) = size.filter(|size| !(1..=MOST_BLOCK_TOKENS).contains(size)) {
+                let rule = format!("must be 1 to {MOST_BLOCK_TOKENS}, was {size}");
+                return Err(Error::config(format!("routing.books.{name}.block_tokens"), rule));
+            }
+        }
+        let most = u64::from(u32::MAX) - 1;
+        if let Some(index) = &self.index
+            && let Some(capacity) = index.capacity.filter(|capacity| !(1..=most).contains(capacity))
+        {
+            let rule = format!("must be 1 to {most}, was {capacity}");
+            return Err(Error::config("routing.books.index.capacity", rule));
+        }
+        Ok(())
+    }
+
     /// Whether anything is kept.
     pub(crate) fn exist(&self) -> bool {
         self.index.is_some() || self.active.is_some() || self.tree.is_some()

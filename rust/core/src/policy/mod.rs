@@ -4,6 +4,7 @@
 
 mod books;
 mod changes;
+mod columns;
 mod condition;
 mod evaluate;
 mod expr;
@@ -16,6 +17,7 @@ mod validity;
 
 pub use books::{ActiveConfig, BooksConfig, IndexConfig, Learns, PromptText, TrackedOutputs, TreeConfig};
 pub(crate) use changes::Changes;
+pub(crate) use columns::{Columns, column_now, is_columnar};
 pub(crate) use condition::Condition;
 pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of, value_now};
 pub use expr::{Aggregate, Expr, Op};

@@ -6,6 +6,7 @@ use super::books::BooksConfig;
 use super::expr::Expr;
 use super::fields::{InstField, ReqField};
 use super::monitor::Monitor;
+use crate::error::Error;
 
 /// The rules that route requests, by the occasion on which each is asked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -324,6 +325,56 @@ impl Routing {
         let mut seeds = Vec::new();
         rules.into_iter().flatten().for_each(|rule| rule.number_draws(&mut seeds));
         seeds
+    }
+
+    /// Refuses rules that read what routers do not keep, monitors that read what routers keep, and books and picks with
+    /// numbers out of range.
+    pub(crate) fn check_books(&self) -> Result<(), Error> {
+        let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
+        let mut read: Vec<InstField> = Vec::new();
+        rules().for_each(|rule| {
+            rule.visit(&mut |expr| expr.visit_instance_fields(&mut |field, _| read.push(field)));
+        });
+        let missing = read.into_iter().find(|field| match field {
+            InstField::IndexBlocks | InstField::IndexTokens => self.books.index.is_none(),
+            InstField::ActiveBlocks | InstField::ActiveNewBlocks | InstField::ActivePrefillTokens => {
+                self.books.active.is_none()
+            }
+            _ => false,
+        });
+        if let Some(field) = missing {
+            return Err(Error::config(
+                "routing.books",
+                format!("must have what rules read, lacked {field:?}"),
+            ));
+        }
+        if self.books.tree.is_none()
+            && rules().any(|rule| rule.has(&|rule| matches!(rule, Rule::Owner { .. })))
+        {
+            return Err(Error::config(
+                "routing.books.tree",
+                "must be given for a rule that asks for an owner",
+            ));
+        }
+        let mut monitored = false;
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            action.visit(&mut |expr| monitored |= expr.looks_at(&InstField::is_booked));
+        }
+        if monitored {
+            return Err(Error::config("routing.every", "must not read what routers keep in books"));
+        }
+        let mut error = self.books.check();
+        rules().for_each(|rule| {
+            rule.has(&|rule| {
+                let Rule::Pick(Pick { softmax: Some(softmax), min, .. }) = rule else { return false };
+                !(softmax.temperature >= 0.0 && softmax.temperature.is_finite()) || min.len() != 1
+            })
+            .then(|| {
+                let rule = "must have a temperature of 0 or more that is finite, and a single key";
+                error = Err(Error::config("routing.softmax", rule));
+            });
+        });
+        error
     }
 
     /// Whether a rule or monitor reads a request field for which `test` holds.

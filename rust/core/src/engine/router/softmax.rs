@@ -15,10 +15,15 @@ pub(super) fn drawn<V: Candidates>(
     random: &mut WyRand,
 ) -> Option<usize> {
     let key = pick.min.first()?;
+    let values = view.values(key);
     let mut keys = Vec::new();
     for index in 0..view.instances() {
         if may_pick(pick, index, view) && meets_condition(pick, index, view) {
-            keys.push((index, value_now(key, view)));
+            let value = match &values {
+                Some(values) => values[index],
+                None => value_now(key, view),
+            };
+            keys.push((index, value));
         }
     }
     if temperature == 0.0 { lowest(&keys, random) } else { weighted(&keys, temperature, random) }

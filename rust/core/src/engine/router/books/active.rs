@@ -102,6 +102,9 @@ impl ActiveBlocks {
     /// The distinct blocks of an instance's unfinished requests, by weight, rounded.
     pub(super) fn blocks(&self, instance: usize) -> f64 {
         let books = &self.instances[instance];
+        if books.outputs.is_empty() {
+            return (books.weight + 0.5).floor();
+        }
         let outputs: f64 = books.outputs.values().map(|&(blocks, weight)| f64::from(blocks) * weight).sum();
         (books.weight + outputs + 0.5).floor()
     }

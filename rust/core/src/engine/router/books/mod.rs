@@ -173,6 +173,18 @@ impl Books {
         }
     }
 
+    /// Writes such a field of all instances to `column`.
+    pub(super) fn column(&self, field: InstField, prompt: u32, instances: usize, column: &mut Vec<f64>) {
+        let all = 0..instances;
+        match (field, &self.index, &self.active) {
+            (InstField::IndexBlocks, Some(_), _) => {
+                column.extend(self.indexed.iter().map(|&at| f64::from(at)))
+            }
+            (InstField::ActiveBlocks, _, Some(active)) => column.extend(all.map(|i| active.blocks.blocks(i))),
+            _ => column.extend(all.map(|instance| self.field(instance, field, prompt))),
+        }
+    }
+
     /// What the tree of prompts has of a request's prompt.
     pub(super) fn matched(&self, row: u32, trace: &Trace) -> Option<Matched> {
         self.tree.as_ref()?.matched(row, trace)
@@ -206,7 +218,7 @@ impl Books {
             }
         }
         if let Some(Index { index, learns: Learns::Routed, most, path }) = &mut self.index {
-            index.learn(path.of_prompt(row, trace).take(*most as usize), instance);
+            index.learn(row, path.of_prompt(row, trace).take(*most as usize), instance);
         }
         if let Some(tree) = &mut self.tree {
             tree.insert(row, instance, trace);
@@ -224,7 +236,7 @@ impl Books {
         if let Some(Index { index, learns: Learns::Prefilled | Learns::Finished, most, path }) =
             &mut self.index
         {
-            index.learn(path.of_prompt(row, trace).take(*most as usize), instance as usize);
+            index.learn(row, path.of_prompt(row, trace).take(*most as usize), instance as usize);
         }
     }
 
@@ -236,7 +248,7 @@ impl Books {
         }
         let Some(instance) = self.places.remove(&row) else { return };
         if let Some(Index { index, learns: Learns::Finished, most, path }) = &mut self.index {
-            index.learn(path.of_all(row, trace).take(*most as usize), instance as usize);
+            index.learn(row, path.of_all(row, trace).take(*most as usize), instance as usize);
         }
     }
 }

@@ -14,15 +14,13 @@ pub(super) struct PrefixIndex {
     holders: Holders,
     /// By instance, with a capacity: its blocks in the order in which they were learned.
     recent: Vec<Recent>,
-    /// The key of the next block that only one request has.
-    next_own: u64,
 }
 
 impl PrefixIndex {
     /// An empty index of `instances` instances, of `capacity` blocks each if there is a capacity.
     pub(super) fn new(instances: usize, capacity: Option<u64>) -> Self {
         let recent = capacity.map_or_else(Vec::new, |most| vec![Recent::new(most); instances]);
-        Self { holders: Holders::new(instances), recent, next_own: 1 << 32 }
+        Self { holders: Holders::new(instances), recent }
     }
 
     /// Writes to `leading`, for each instance, how many leading blocks of a path it is believed to hold.
@@ -30,22 +28,17 @@ impl PrefixIndex {
         self.holders.count_leading(path, leading);
     }
 
-    /// Notes that an instance holds the blocks of a path, the first one learned first. `None` is a block that no other
-    /// request has: it takes room, and is never found again.
-    pub(super) fn learn(&mut self, path: impl Iterator<Item = Option<u32>>, instance: usize) {
-        for block in path {
+    /// Notes that an instance holds the blocks of a path of a request, the first one learned first. `None` is a block
+    /// that no other request has: it takes room.
+    pub(super) fn learn(&mut self, row: u32, path: impl Iterator<Item = Option<u32>>, instance: usize) {
+        for (position, block) in (0_u64..).zip(path) {
             if let Some(block) = block {
                 self.holders.insert(block, instance);
             }
             let Some(recent) = self.recent.get_mut(instance) else { continue };
-            let key = block.map_or_else(
-                || {
-                    self.next_own += 1;
-                    self.next_own
-                },
-                u64::from,
-            );
-            if let Some(forgotten) = recent.touch(key)
+            // Rows have at most 31 bits, positions fewer than 32, so this is no block's number.
+            let own = || 1 << 63 | u64::from(row) << 32 | position;
+            if let Some(forgotten) = recent.touch(block.map_or_else(own, u64::from))
                 && let Ok(block) = u32::try_from(forgotten)
             {
                 self.holders.remove(block, instance);
@@ -140,8 +133,8 @@ mod tests {
             let mut index = PrefixIndex::new(3, capacity);
             // By instance: the blocks from the one learned first to the one learned last.
             let mut naive: Vec<Vec<Option<u32>>> = vec![Vec::new(); 3];
-            for (path, instance) in learned {
-                index.learn(path.iter().copied(), instance);
+            for (row, (path, instance)) in (0..).zip(learned) {
+                index.learn(row, path.iter().copied(), instance);
                 for block in path {
                     let blocks = &mut naive[instance];
                     blocks.retain(|other| block.is_none() || *other != block);
@@ -164,9 +157,9 @@ mod tests {
     fn the_least_recently_learned_blocks_are_forgotten() {
         let path = |blocks: &[u32]| blocks.iter().map(|&block| Some(block)).collect::<Vec<_>>();
         let mut index = PrefixIndex::new(1, Some(3));
-        index.learn(path(&[1, 2, 3]).into_iter(), 0);
-        index.learn(path(&[1]).into_iter(), 0);
-        index.learn(path(&[4]).into_iter(), 0);
+        index.learn(0, path(&[1, 2, 3]).into_iter(), 0);
+        index.learn(1, path(&[1]).into_iter(), 0);
+        index.learn(2, path(&[4]).into_iter(), 0);
         // Block 2 is the oldest: learning block 1 again made that the newest.
         let mut leading = Vec::new();
         for (asked, held) in [(&[1, 2, 3][..], 1), (&[3, 1, 4], 3), (&[2], 0)] {
