@@ -19,6 +19,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+SHARED = ROOT.parent / "shared"
 PLAIN = "8 instances, below saturation"
 LIBRARY = {"darwin": "lib_core.dylib", "win32": "_core.dll"}.get(sys.platform, "lib_core.so")
 MODULE = "_core.pyd" if sys.platform == "win32" else "_core.abi3.so"
@@ -57,6 +58,8 @@ def main() -> None:
         other = Path(folder) / "other"
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", str(other), chosen.commit], check=True)
+        if SHARED.exists():
+            (Path(folder) / SHARED.name).symlink_to(SHARED)
         try:
             build(other)
             pairs = [

@@ -31,6 +31,7 @@ def run(
     routing: str | Mapping[str, Any],
     roles: Sequence[int] | None = None,
     links: Mapping[str, Any] | None = None,
+    handover: Mapping[str, Any] | None = None,
     lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
@@ -55,6 +56,8 @@ def run(
     links, pace
         The network between the instances, and how fast users read; None: transfers
         take no time, and pacing is not measured.
+    handover
+        How requests that migrate take memory; None: their KV waits off the GPU.
     lockstep
         What instances share that start their steps together; None: each instance
         steps by itself.
@@ -83,6 +86,7 @@ def run(
         "routing": routing,
         "roles": [0] * len(instances) if roles is None else list(roles),
         "links": links,
+        "handover": handover,
         "lockstep": lockstep,
         "pace": pace,
         "until": until_ticks,

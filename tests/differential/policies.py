@@ -24,6 +24,7 @@ from differential.expressions import (
     numbers,
     prefixed,
 )
+from differential.networks import networks
 from differential.strategies import BUDGETS, CAPACITY, OUTPUTS, PROMPTS
 from differential.wire import Wire, const, field, op
 from paceline.testing.reference.policy_sim import TraceRequest
@@ -232,11 +233,6 @@ def requests(draw: st.DrawFn, least: int, most: int) -> list[TraceRequest]:
     ]
 
 
-LINKS = st.one_of(
-    st.none(),
-    # Ticks a byte: 1, 4 and 1/2.
-    st.tuples(st.sampled_from([1e12, 2.5e11, 2e12]), st.sampled_from([0, 3, 20])),
-)
 PACES = st.integers(1, 40).flatmap(
     lambda interval: st.tuples(st.just(interval), st.integers(interval, 60), st.none() | st.integers(0, 100))
 )
@@ -257,9 +253,9 @@ def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
         on_answering=draw(later_rules()) if moves else None,
         every=draw(st.lists(monitors(), max_size=2)) if moves and count > 1 else [],
         roles=draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)),
-        links=draw(LINKS),
         pace=draw(st.none() | PACES),
         until=None,
     )
+    config["links"] = draw(st.none() | networks(count))
     least = draw(st.sampled_from([1, 6 * count, 6 * count]))
     return WireCase(requests=draw(requests(least=least, most=8 * count)), config=config)

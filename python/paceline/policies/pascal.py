@@ -166,5 +166,6 @@ def pascal(
         ),
         on_arrival=first_of(pick(min=memory, where=paced), pick(min=memory)),
         on_answering=moves[migration],
+        handover=None,
         pace=Pace(tpot=tpot, first=ttfat),
     )

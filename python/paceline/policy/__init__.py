@@ -18,6 +18,7 @@ from paceline.policy.expressions import (
     slo,
     where,
 )
+from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
@@ -48,6 +49,7 @@ __all__ = [
     "Expr",
     "Gather",
     "Groups",
+    "Handover",
     "Layered",
     "Live",
     "Migrate",

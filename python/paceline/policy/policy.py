@@ -16,12 +16,13 @@ from paceline.policy.books import BOOKED, ActiveBlocks, PrefixIndex, PromptTree,
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
+from paceline.policy.handover import Handover
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.rules import PromptOwner, Routing, Rule, check, each, is_rule
 from paceline.policy.scheduler import Scheduler
-from paceline.policy.serialize import monitors_to_tables, policy_fields, to_table
+from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
 from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire
 
@@ -31,7 +32,21 @@ __all__ = ["Policy", "Routing"]
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(
     PolicyError,
-    but=("active", "every", "index", "on_answering", "on_arrival", "on_prefilled", "pace", "pools", "scheduler", "slo", "tree"),
+    but=(
+        "active",
+        "decode_on_arrival",
+        "every",
+        "handover",
+        "index",
+        "on_answering",
+        "on_arrival",
+        "on_prefilled",
+        "pace",
+        "pools",
+        "scheduler",
+        "slo",
+        "tree",
+    ),
 )
 class Policy(Value):
     """Route requests to instances, and say how instances form steps.
@@ -45,6 +60,10 @@ class Policy(Value):
     on_arrival
         The instance that an arrival is routed to: a name (see `Routing`), a rule
         made by `pick` and `first_of`, or a Python function.
+    decode_on_arrival
+        The instance that it migrates to after its first token, where that is picked
+        as it arrives; `inst.here` is the one that `on_arrival` picked. None: it
+        stays, or `on_prefilled` picks.
     on_prefilled
         The instance that a request migrates to after its first token; None: it
         stays.
@@ -56,6 +75,9 @@ class Policy(Value):
         as pairs.
     pools
         The pool of each instance; None: all instances are alike.
+    handover
+        How requests that migrate take memory; None: the KV of such a request waits in
+        the target's CPU memory for its admission, and takes none of its blocks.
     pace
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
@@ -88,10 +110,12 @@ class Policy(Value):
     name: str
     scheduler: Scheduler = field(default_factory=Scheduler)
     on_arrival: Rule = "fewest_requests"
+    decode_on_arrival: Rule | None = None
     on_prefilled: Rule | None = None
     on_answering: Rule | None = None
     every: Mapping[float, Sequence[Migrate]] | tuple[tuple[float, tuple[Migrate, ...]], ...] = ()
     pools: Pools | None = None
+    handover: Handover | None = field(default_factory=Handover)
     pace: Pace | None = None
     slo: SLO | None = None
     index: PrefixIndex | None = None
@@ -101,9 +125,14 @@ class Policy(Value):
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
         check(self.on_arrival, "on_arrival", arrival=True)
-        for moment in ("on_prefilled", "on_answering"):
+        for moment in MOMENTS[1:]:
             if (rule := getattr(self, moment)) is not None:
                 check(rule, moment, arrival=False)
+        if self.decode_on_arrival is not None and self.on_prefilled is not None:
+            raise PolicyError(
+                "on_prefilled must be None where decode_on_arrival picks the instances that decode, was "
+                f"{shown(self.on_prefilled)}"
+            )
         object.__setattr__(self, "every", _monitors(self.every))
         for name, kind in _PARTS.items():
             value = getattr(self, name)
@@ -121,7 +150,7 @@ class Policy(Value):
 
     @property
     def rules(self) -> dict[str, Rule | None]:
-        """The rules by the names of their moments: `on_arrival`, `on_prefilled` and `on_answering`."""
+        """The rules by the names of their moments, such as `on_arrival`."""
         return {moment: getattr(self, moment) for moment in MOMENTS}
 
     @property
@@ -129,6 +158,11 @@ class Policy(Value):
         """Pairs of a period in seconds and the actions taken at each end of it."""
         assert isinstance(self.every, tuple)
         return self.every
+
+    @property
+    def migrates(self) -> bool:
+        """Whether a rule or a monitor may have requests migrate."""
+        return bool(self.monitors) or any(self.rules[moment] is not None for moment in MOMENTS[1:])
 
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the policy, its scheduler's first."""
@@ -198,7 +232,7 @@ class Policy(Value):
         Returns
         -------
         dict
-            ``routing``, ``roles`` and ``pace``.
+            ``routing``, ``roles``, ``handover`` and ``pace``.
 
         Raises
         ------
@@ -212,6 +246,7 @@ class Policy(Value):
         return {
             "routing": routing,
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
+            "handover": self.handover.to_wire(ticks_per_s) if self.migrates and self.handover else None,
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
         }
 
@@ -232,6 +267,11 @@ class Policy(Value):
         content["scheduler"] = to_table(self.scheduler)
         if self.monitors:
             content["every"] = monitors_to_tables(self.monitors)
+        content.pop("handover", None)
+        if self.handover is None:
+            content["handover"] = "none"
+        elif self.handover != Handover():
+            content["handover"] = handover_to_table(self.handover)
         if self.slo is not None:
             content["slo"] = self.slo.bounds()
         return dump(content)
@@ -256,6 +296,7 @@ class Policy(Value):
 _PARTS: dict[str, type] = {
     "scheduler": Scheduler,
     "pools": Pools,
+    "handover": Handover,
     "pace": Pace,
     "slo": SLO,
     "index": PrefixIndex,

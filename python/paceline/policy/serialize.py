@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, get_args
 
@@ -13,6 +14,7 @@ from paceline.objectives import SLO
 from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
@@ -33,7 +35,14 @@ from paceline.policy.stages import (
 from paceline.policy.value import structure
 from paceline.policy.wire import MOMENTS, Monitors
 
-__all__ = ["monitors_to_tables", "policy_fields", "rule_from_text", "scheduler_from_table", "to_table"]
+__all__ = [
+    "handover_to_table",
+    "monitors_to_tables",
+    "policy_fields",
+    "rule_from_text",
+    "scheduler_from_table",
+    "to_table",
+]
 
 _STAGES: dict[str, type] = {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(Stage)}
 _PREEMPTIONS: dict[str, type] = {"recompute": Recompute, "swap": Swap, "swap_over_pcie": PcieSwap}
@@ -81,10 +90,30 @@ def policy_fields(source: str) -> dict[str, Any]:
         content["every"] = _monitors(content["every"])
     if "pools" in content:
         content["pools"] = Pools(**_table(content["pools"], "pools"))
+    if "handover" in content:
+        content["handover"] = _handover(content["handover"])
     for name, cls in _TABLES.items():
         if name in content:
             content[name] = build(cls, content[name], name)
     return content
+
+
+def handover_to_table(handover: Handover) -> dict[str, Any]:
+    """Return the rules of a hand-over, without limits that are not set; no lease is infinite."""
+    table = {"most_transfers": handover.most_transfers, "most_held": handover.most_held}
+    lease = math.inf if handover.lease is None else handover.lease
+    return {**{name: value for name, value in table.items() if value is not None}, "lease": lease}
+
+
+def _handover(content: object) -> Handover | None:
+    if content == "none":
+        return None
+    if not isinstance(content, Mapping):
+        raise PolicyError(f'handover must be a table or "none", was {said(content)}')
+    fields = dict(content)
+    if fields.get("lease") == math.inf:
+        fields["lease"] = None
+    return build(Handover, fields, "handover")
 
 
 def monitors_to_tables(monitors: Monitors) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from paceline.policy.rules import FirstOf, Pick, PromptOwner, Stay, Unless, each
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire"]
 
-MOMENTS = ("on_arrival", "on_prefilled", "on_answering")
+MOMENTS = ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
 """The moments at which a request is routed, by the names of a policy's rules."""
 
 Rules = Mapping[str, object]

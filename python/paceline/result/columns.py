@@ -45,6 +45,9 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "preempted": pl.Float64(),
     "preempted_answering": pl.Float64(),
     "transfer": pl.Float64(),
+    "handover_wait": pl.Float64(),
+    "received_wait": pl.Float64(),
+    "first_decode": pl.Float64(),
     "qoe": pl.Float64(),
     "qoe_answering": pl.Float64(),
     "prompt_tokens": pl.UInt32(),
@@ -73,7 +76,14 @@ _MOMENTS: Final = (
     "max_itl",
 )
 
-_PARTS: Final = ("preempted", "preempted_answering", "transfer")
+_PARTS: Final = (
+    "preempted",
+    "preempted_answering",
+    "transfer",
+    "handover_wait",
+    "received_wait",
+    "first_decode",
+)
 """Parts of a latency, 0 ticks if there was none."""
 
 _SPANS: Final = {
@@ -152,6 +162,9 @@ class RequestColumns:
             "preempted_answering": outcome.preempted_answering_ticks,
             "transfer": outcome.transfer_ticks,
             "transfer_answering": outcome.transfer_answering_ticks,
+            "handover_wait": outcome.handover_wait_ticks,
+            "received_wait": outcome.received_wait_ticks,
+            "first_decode": outcome.first_decode_ticks,
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }

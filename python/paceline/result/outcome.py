@@ -113,12 +113,27 @@ class Outcome(Protocol):
 
     @property
     def transfer_ticks(self) -> NDArray[np.uint64]:
-        """Time in transfer between instances; empty if requests cannot migrate, as the next three."""
+        """Time in transfer between instances; empty if requests cannot migrate, as the next six."""
         ...
 
     @property
     def transfer_answering_ticks(self) -> NDArray[np.uint64]:
         """The part of it between reasoning and the answer."""
+        ...
+
+    @property
+    def handover_wait_ticks(self) -> NDArray[np.uint64]:
+        """The part of it before the first byte was sent."""
+        ...
+
+    @property
+    def received_wait_ticks(self) -> NDArray[np.uint64]:
+        """From when its KV had been received until it was admitted."""
+        ...
+
+    @property
+    def first_decode_ticks(self) -> NDArray[np.uint64]:
+        """The steps that admitted it with such KV."""
         ...
 
     @property

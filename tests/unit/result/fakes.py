@@ -115,6 +115,9 @@ class FakeOutcome:
     preempted_answering_ticks: NDArray[np.uint64]
     transfer_ticks: NDArray[np.uint64]
     transfer_answering_ticks: NDArray[np.uint64]
+    handover_wait_ticks: NDArray[np.uint64]
+    received_wait_ticks: NDArray[np.uint64]
+    first_decode_ticks: NDArray[np.uint64]
     migrations: NDArray[np.uint32]
     last_instance: NDArray[np.uint32]
     qoe: NDArray[np.float64]
@@ -169,6 +172,9 @@ def outcome_of(
         preempted_answering_ticks=np.zeros(len(requests), dtype=np.uint64),
         transfer_ticks=np.empty(0, dtype=np.uint64),
         transfer_answering_ticks=np.empty(0, dtype=np.uint64),
+        handover_wait_ticks=np.empty(0, dtype=np.uint64),
+        received_wait_ticks=np.empty(0, dtype=np.uint64),
+        first_decode_ticks=np.empty(0, dtype=np.uint64),
         migrations=np.empty(0, dtype=np.uint32),
         last_instance=np.empty(0, dtype=np.uint32),
         qoe=np.empty(0),

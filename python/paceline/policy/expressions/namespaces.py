@@ -216,6 +216,9 @@ class Instance(Namespace):
     space = "inst"
 
     kv_tokens = _Plain("Tokens of KV it keeps, on GPU and CPU.", unit="tokens")
+    incoming_requests = _Plain("Requests handed over to it whose KV it has not received.")
+    incoming_tokens = _Plain("Tokens of KV of these.", unit="tokens")
+    incoming_blocks = _Plain("KV blocks that these hold or need on it.", unit="blocks")
     gpu_kv_tokens = _Plain("Tokens of KV on the GPU.", unit="tokens")
     cpu_kv_tokens = _Plain("Tokens of KV swapped out to the CPU.", unit="tokens")
     free_blocks = _Plain("Free KV blocks.", unit="blocks")

@@ -6,17 +6,23 @@
 
 mod cluster;
 mod composition;
+mod handover;
 mod limits;
+mod links;
 mod nesting;
+mod pools;
 mod ranking;
 mod routers;
 mod scheduler;
 
 use serde::Deserialize;
 
-pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
+pub use cluster::{InstanceConfig, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
+pub use handover::Handover;
 pub(crate) use limits::MOST_BLOCK_TOKENS;
+pub use links::{Links, Pair, Port, Speed};
+pub use pools::Leaving;
 pub use ranking::{Class, Ranking, Refresh};
 pub use routers::Routers;
 pub use scheduler::{
@@ -36,15 +42,21 @@ pub struct Config {
     pub instances: Vec<InstanceConfig>,
     /// The rules that route requests.
     pub routing: Routing,
-    /// The role of each instance; if empty, every instance has role 0.
+    /// The role of each instance at the start; if empty, every instance has role 0.
     #[serde(default)]
     pub roles: Vec<u32>,
+    /// The pools of instances that have been told to change their pool.
+    #[serde(default)]
+    pub leaving: Vec<Leaving>,
     /// The routers; by default one, which sees the instances as they are.
     #[serde(default)]
     pub routers: Routers,
     /// The network between instances; without it, a transfer takes no time.
     #[serde(default)]
     pub links: Option<Links>,
+    /// How a request that migrates takes memory on its target; without it, its KV waits off the GPU for its admission.
+    #[serde(default)]
+    pub handover: Option<Handover>,
     /// How fast users read; `None` if no metric and no policy needs it.
     #[serde(default)]
     pub pace: Option<Pace>,
@@ -99,13 +111,19 @@ impl Config {
             );
             return Err(Error::config("roles", rule));
         }
-        if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
-            return Err(Error::config("links.bytes_per_s", "must be above 0"));
+        self.links.as_ref().map_or(Ok(()), |links| links.check(self.instances.len()))?;
+        if let Some((field, rule)) = self.handover.as_ref().and_then(Handover::broken_rule) {
+            return Err(Error::config(format!("handover.{field}"), rule));
         }
+        self.check_pools()?;
         if let Some(pace) = self.pace
             && (pace.interval == 0 || pace.first < pace.interval)
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
+        }
+        if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
+            let rule = "must be null where decode_on_arrival picks the instances that decode";
+            return Err(Error::config("routing.on_prefilled", rule));
         }
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));
@@ -117,7 +135,7 @@ impl Config {
             return Err(Error::config("routing.on_prefilled, routing.on_answering", rule));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
-        if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {
+        if actions.any(|action| matches!(action, Action::Migrate { choose, .. } if choose.within.is_some())) {
             let rule = "must be null: the choice is among requests of the source";
             return Err(Error::config("routing.every.actions.choose.within", rule));
         }

@@ -1,18 +1,18 @@
 //! Routes requests as they arrive.
 
+use super::arrival_rules::ArrivalRules;
 use super::cluster::Cluster;
 use super::held::Held;
 use super::router::{Decision, Router};
 use crate::error::Error;
 use crate::metrics::Reason;
-use crate::policy::Rule;
 use crate::time::{NEVER, Ticks};
 
 /// The requests of the trace that have not arrived, those that are held, and the rule that routes them.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// The rule that picks their instances.
-    rule: Rule,
+    /// The rules that pick their instances.
+    rules: ArrivalRules,
     /// The row of the next request.
     next: usize,
     /// Requests that arrived and are on no instance yet.
@@ -20,9 +20,9 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// All requests, routed by `rule`.
-    pub(super) fn new(rule: Rule, held: Held) -> Self {
-        Self { rule, next: 0, held }
+    /// All requests, routed by `rules`.
+    pub(super) fn new(rules: ArrivalRules, held: Held) -> Self {
+        Self { rules, next: 0, held }
     }
 
     /// When the next request arrives, or gives up; [`NEVER`] if none will.
@@ -60,7 +60,7 @@ impl Arrivals {
         now: Ticks,
     ) -> Result<(), Error> {
         if self.held.len() > 0 {
-            self.held.ask(&self.rule, reported, cluster, router, now)?;
+            self.held.ask(&mut self.rules, reported, cluster, router, now)?;
         }
         while self.next_arrival(cluster) == now {
             let row = self.next;
@@ -76,7 +76,7 @@ impl Arrivals {
                 self.held.push(row, cluster);
                 continue;
             }
-            match router.decide_on_arrival(&self.rule, row, cluster, now)? {
+            match self.rules.decide(row, router, cluster, now)? {
                 Decision::Send(index) => {
                     cluster.send(row, index, now);
                     router.book(row as u32, index, cluster);
@@ -87,6 +87,11 @@ impl Arrivals {
             }
         }
         Ok(())
+    }
+
+    /// The instance on which a request is to decode, if that was picked as it arrived.
+    pub(super) fn decode_target(&self, request: u32) -> Option<usize> {
+        self.rules.target(request)
     }
 
     /// Writes what became of the requests that are held as the replay stops.
@@ -106,13 +111,18 @@ pub(super) fn no_instance(row: usize) -> Error {
 mod tests {
     use super::*;
     use crate::engine::fixtures::{cluster, router, row};
+    use crate::policy::Rule;
+
+    fn routed_by(rule: Rule) -> Arrivals {
+        Arrivals::new(ArrivalRules::new(rule, None, 0), Held::new(1, None))
+    }
 
     #[test]
     fn requests_that_arrive_together_are_routed_in_order_and_hopeless_ones_rejected() {
         let rows = [row(5, 20, 2), row(5, 9_999, 2), row(5, 30, 2), row(6, 20, 2)];
         let mut cluster = cluster(&[10, 10], &rows);
         let mut router = router(&cluster);
-        let mut arrivals = Arrivals::new(Rule::RoundRobin { turn: 0 }, Held::new(1, None));
+        let mut arrivals = routed_by(Rule::RoundRobin { turn: 0, within: None });
         assert_eq!(arrivals.next(&cluster), 5);
         arrivals.route(false, &mut cluster, &mut router, 5).unwrap();
         assert_eq!(arrivals.next(&cluster), 6);
@@ -127,7 +137,7 @@ mod tests {
     fn a_rule_that_picks_no_instance_for_an_arrival_is_an_error() {
         let mut cluster = cluster(&[10], &[row(0, 20, 2)]);
         let mut router = router(&cluster);
-        let mut arrivals = Arrivals::new(Rule::Stay { when: None }, Held::new(1, None));
+        let mut arrivals = routed_by(Rule::Stay { when: None });
         let error = arrivals.route(false, &mut cluster, &mut router, 0).unwrap_err();
         assert!(error.to_string().contains("routing.on_arrival: must give an instance"), "{error}");
     }

@@ -2,7 +2,8 @@
 //!
 //! The order of events is total. At one moment ([`Simulation::run_moment`]):
 //!
-//! 1. **end steps**: the steps that end now end, by instance; then instances report to the routers, if a report is due;
+//! 1. **end steps**: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
+//!    instances report to the routers, if a report is due;
 //! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
 //! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
 //! 4. **run monitors**: the monitors that are due run;
@@ -19,11 +20,12 @@ use super::live_migration::Migrations;
 use super::lockstep;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
+use super::roles::FlipRecord;
 use super::router::Router;
 use crate::config::Lockstep;
 use crate::error::Error;
 use crate::instance::StepRecord;
-use crate::metrics::{Columns, InstanceStats, Sketch};
+use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 
 /// A replay: a state machine that is advanced until it is done.
@@ -75,6 +77,8 @@ pub struct Outcome {
     pub gaps: Sketch,
     /// One entry an instance.
     pub stats: Vec<InstanceStats>,
+    /// What the network between instances carried.
+    pub network: NetworkStats,
     /// The simulated time at the end.
     pub end: Ticks,
     /// Events that were simulated: the work of the replay.
@@ -83,6 +87,8 @@ pub struct Outcome {
     pub decisions: Vec<Vec<StepRecord>>,
     /// What was watched of each instance as requests arrived, one request after another.
     pub watched: Vec<f64>,
+    /// The changes of instances' roles, in order.
+    pub flips: Vec<FlipRecord>,
 }
 
 impl Simulation {
@@ -109,7 +115,8 @@ impl Simulation {
                 }
                 return Err(self.cluster.no_progress(self.arrivals.held(), self.clock));
             }
-            let others = comes.min(self.monitors.next()).min(self.cluster.known().next_report());
+            let others = comes.min(self.monitors.next()).min(self.cluster.next_role());
+            let others = others.min(self.cluster.known().next_report());
             let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
@@ -134,7 +141,7 @@ impl Simulation {
         self.end_steps(now);
         self.route_phase_changes(now)?;
         self.deliver_transfers(now);
-        self.run_monitors(now);
+        self.run_monitors(now)?;
         self.route_arrivals(now)?;
         self.start_steps(now)
     }
@@ -150,13 +157,17 @@ impl Simulation {
             && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
         {
             self.cluster.start_step(index, now)?;
+            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+                self.start_steps(now)?;
+            }
             return Ok(true);
         }
         self.cluster.free(index);
         Ok(false)
     }
 
-    /// Phase 1: the steps that end now end, by instance; then instances report to the routers, if a report is due.
+    /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
+    /// instances report to the routers, if a report is due.
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
@@ -172,7 +183,13 @@ impl Simulation {
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate {
-            self.phase_routing.route(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
+            self.phase_routing.route(
+                &mut self.cluster,
+                &mut self.router,
+                &mut self.migrations,
+                &self.arrivals,
+                now,
+            )?;
         }
         Ok(())
     }
@@ -187,11 +204,12 @@ impl Simulation {
 
     /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
     #[inline]
-    fn run_monitors(&mut self, now: Ticks) {
+    fn run_monitors(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate && self.monitors.next() <= now {
-            self.monitors.run(&mut self.cluster, &mut self.migrations, now);
+            self.monitors.run(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
             self.deliver_transfers(now);
         }
+        Ok(())
     }
 
     /// Phase 5: requests that routers hold are routed if they may go, then the requests that arrive now, in the order
@@ -201,12 +219,17 @@ impl Simulation {
         self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)
     }
 
-    /// Phase 6: the instances that are free start a step.
+    /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent.
     #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
-        match &self.lockstep {
-            None => self.cluster.start_steps(now),
-            Some(lockstep) => lockstep::start_together(lockstep, &mut self.cluster, now),
+        loop {
+            match &self.lockstep {
+                None => self.cluster.start_steps(now)?,
+                Some(lockstep) => lockstep::start_together(lockstep, &mut self.cluster, now)?,
+            }
+            if !self.may_migrate || !self.migrations.send_accepted(&mut self.cluster, now) {
+                return Ok(());
+            }
         }
     }
 
@@ -228,15 +251,18 @@ impl Simulation {
     /// The result.
     pub fn into_outcome(self) -> Outcome {
         let (end, events) = (self.clock, self.cluster.events());
+        let network = self.migrations.network_stats(end);
         let recorded = self.cluster.into_recorded();
         Outcome {
             columns: recorded.columns,
             gaps: recorded.gaps,
             stats: recorded.stats,
+            network,
             end,
             events,
             decisions: recorded.decisions,
             watched: self.router.into_watched(),
+            flips: recorded.flips,
         }
     }
 }
@@ -244,7 +270,9 @@ impl Simulation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Handover, Links};
     use crate::engine::fixtures::{config, row, trace};
+    use crate::time::TICKS_PER_SECOND;
 
     /// The phases, as the calls in `run_moment` name them.
     fn phases() -> Vec<String> {
@@ -355,6 +383,138 @@ mod tests {
                 let sums = (17..=39).sum::<u128>() + (18..=39).sum::<u128>();
                 assert_eq!(stats.kv_token_ticks, 32 * 132 + 17 * 117 + 101 * sums);
             }
+        }
+    }
+
+    /// Prefill on instance 0 and decode on the others, whose transfers take ten ticks a byte. Leaping and stepping.
+    fn handed_over(blocks: &[u64], rows: &[(Ticks, u32, u32)], handover: Handover) -> [Outcome; 2] {
+        [true, false].map(|leap| {
+            let to_decode = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [1]}"#;
+            let to_prefill = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [0]}"#;
+            let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
+            let mut config = config(blocks, &routing);
+            config.roles = (0..blocks.len()).map(|index| u32::from(index > 0)).collect();
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+            (config.handover, config.leap) = (Some(handover), leap);
+            let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            simulation.into_outcome()
+        })
+    }
+
+    const HANDOVER: Handover = Handover { most_transfers: None, most_held: None, lease: None };
+
+    #[test]
+    fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
+        // Both prompts need three blocks of 16 tokens, which is all that the prefill instance has. The first ends at
+        // 140 and is in transfer until 540, and only then does the second start.
+        for outcome in handed_over(&[3, 9], &[row(0, 40, 3), row(0, 40, 3)], HANDOVER) {
+            let columns = &outcome.columns;
+            assert_eq!(columns.scheduled, [0, 540]);
+            assert_eq!(columns.first_token, [140, 680]);
+            assert_eq!(
+                (columns.transfer[0], columns.handover_wait[0], columns.received_wait[0]),
+                (400, 0, 0)
+            );
+            // Two decodes of 101 ticks each, from when the KV is there. The second request is offered at 680 and
+            // accepted at 742, when the step of the first ends.
+            assert_eq!(columns.handover_wait[1], 742 - 680);
+            assert_eq!(columns.finish, [540 + 202, 742 + 400 + 202]);
+            assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+        }
+    }
+
+    #[test]
+    fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
+        // The decode instance has blocks for one request. The first holds them from 140 until it finishes at 742, the
+        // second is prefilled at 280: it is accepted at 742.
+        for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], HANDOVER) {
+            let columns = &outcome.columns;
+            assert_eq!(columns.first_token, [140, 280]);
+            assert_eq!(columns.handover_wait, [0, 742 - 280]);
+            assert_eq!(columns.transfer, [400, 742 - 280 + 400]);
+            assert_eq!(columns.finish, [742, 742 + 400 + 202]);
+            assert_eq!(columns.first_decode, [101, 101]);
+            assert_eq!(outcome.stats[1].peak_blocks, 3);
+        }
+    }
+
+    #[test]
+    fn a_received_request_waits_for_a_seat_and_its_wait_is_counted() {
+        // The first request takes a step of 101 ticks from 540 on. The second is received at 541 (it is one byte
+        // longer, but the link is free only at 540: 540 + 410), in the step from 944 to 1045.
+        for outcome in handed_over(&[9, 20], &[row(0, 40, 9), row(0, 41, 2)], HANDOVER) {
+            let columns = &outcome.columns;
+            // Both prompts run in one step until 181.
+            assert_eq!(columns.first_token, [181, 181]);
+            assert_eq!(columns.handover_wait, [0, 400]);
+            assert_eq!(columns.transfer, [400, 400 + 410]);
+            // The first decodes from 581: a step ends at 581 + 5 * 101 = 1086, in which 991 falls.
+            assert_eq!(columns.received_wait, [0, 1086 - 991]);
+            assert_eq!(columns.first_decode, [101, 102]);
+            assert_eq!(columns.finish, [581 + 5 * 101 + 102 + 2 * 101, 1086 + 102]);
+        }
+    }
+
+    #[test]
+    fn kv_that_is_not_accepted_in_time_is_computed_anew() {
+        let lease = Handover { lease: Some(300), ..HANDOVER };
+        for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], lease) {
+            let columns = &outcome.columns;
+            // The second request is prefilled at 280 and given up at 580. It computes 41 tokens from 742 on.
+            assert_eq!((columns.handover_wait[1], columns.transfer[1]), (300, 300));
+            assert_eq!(columns.finish, [742, 742 + 141 + 101]);
+            assert_eq!(columns.preempted[1], 742 - 580);
+            assert_eq!(outcome.stats[1].expired_offers, 1);
+        }
+    }
+
+    #[test]
+    fn requests_that_follow_each_other_closely_are_spread_over_the_targets() {
+        // Prefills end at 120 and 241. The first is in transfer until 320, so that no decode instance runs it.
+        for field in [
+            "requests",
+            "kv_tokens",
+            "outstanding_tokens",
+            "incoming_requests",
+            "incoming_tokens",
+            "incoming_blocks",
+            "kv_usage",
+            "waiting",
+        ] {
+            let to_decode =
+                format!(r#"{{"rule": "pick", "min": [{{"field": "inst.{field}"}}], "within": [1]}}"#);
+            let to_prefill = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [0]}"#;
+            let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
+            let mut config = config(&[9, 9, 9], &routing);
+            config.roles = vec![0, 1, 1];
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+            config.handover = Some(HANDOVER);
+            let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 5), row(1, 21, 5)])).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            assert_eq!(simulation.into_outcome().columns.last_instance, [1, 2], "{field}");
+        }
+    }
+
+    #[test]
+    fn the_decode_instance_is_picked_as_a_request_arrives() {
+        // Picked in turn by arrival: the request that arrives first has the longer prompt, and ends its prefill last.
+        let in_role = |role: u32| {
+            format!(r#"{{"rule": "pick", "min": [{{"field": "inst.requests"}}], "within": [{role}]}}"#)
+        };
+        let targets = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"field": "here.index"}]},
+            {"field": "inst.index"}], "within": [1]}"#;
+        let other = r#"{"rule": "first_of", "rules": [{"rule": "pick", "min": [{"field": "inst.index"}], "within": [1],
+            "where": {"op": "eq", "args": [{"field": "inst.index"}, {"op": "add", "args": [{"field": "here.index"}, {"const": 2}]}]}}]}"#;
+        for (rule, picked) in [(targets, [2, 2]), (other, [2, 3])] {
+            let routing = format!(r#"{{"on_arrival": {}, "decode_on_arrival": {rule}}}"#, in_role(0));
+            let mut config = config(&[9, 9, 9, 9], &routing);
+            config.roles = vec![0, 0, 1, 1];
+            config.handover = Some(HANDOVER);
+            let mut simulation = Simulation::new(&config, trace(&[row(0, 60, 5), row(1, 20, 5)])).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            let columns = simulation.into_outcome().columns;
+            assert_eq!((columns.instance, columns.last_instance), (vec![0, 1], picked.to_vec()));
         }
     }
 }

@@ -70,13 +70,13 @@ pub(super) fn with_config(config: &Config, rows: &[(Ticks, u32, u32)]) -> Cluste
     let optional = OptionalColumns { moves: true, holds: true, ..OptionalColumns::default() };
     let recorder = Recorder::new(trace.len(), optional);
     let known = Known::new(config, &trace);
-    Cluster::new(instances, trace, recorder, known)
+    Cluster::new(instances, setup::roles(config), trace, recorder, known)
 }
 
 /// A router whose rules may have up to two round-robin rules among them.
 pub(super) fn router(cluster: &Cluster) -> Router {
     let text = r#"{"on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "round_robin"}}"#;
     let mut routing: Routing = serde_json::from_str(text).unwrap();
-    routing.number_turns();
+    routing.prepare();
     Router::new(cluster.instances(), &routing, Routers::default(), None)
 }

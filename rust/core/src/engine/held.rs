@@ -6,11 +6,11 @@
 
 use std::collections::VecDeque;
 
+use super::arrival_rules::ArrivalRules;
 use super::cluster::Cluster;
 use super::router::{Decision, Router};
 use crate::error::Error;
 use crate::metrics::Reason;
-use crate::policy::Rule;
 use crate::time::{NEVER, Ticks};
 
 /// See the module.
@@ -67,18 +67,18 @@ impl Held {
         first.map_or(NEVER, |arrival| arrival.saturating_add(after))
     }
 
-    /// Asks `rule` about the requests, if anything has changed that may let one go, or if instances `reported`; then
+    /// Asks the rules about the requests, if anything has changed that may let one go, or if instances `reported`; then
     /// those give up that have waited for too long.
     pub(super) fn ask(
         &mut self,
-        rule: &Rule,
+        rules: &mut ArrivalRules,
         reported: bool,
         cluster: &mut Cluster,
         router: &mut Router,
         now: Ticks,
     ) -> Result<(), Error> {
         if reported || cluster.changes() != self.asked_at {
-            self.ask_each(rule, cluster, router, now)?;
+            self.ask_each(rules, cluster, router, now)?;
             self.asked_at = cluster.changes();
         }
         while self.next_give_up(cluster) <= now {
@@ -99,7 +99,7 @@ impl Held {
     /// Asks about the first request of each router, in order of arrival, until each router holds its first.
     fn ask_each(
         &mut self,
-        rule: &Rule,
+        rules: &mut ArrivalRules,
         cluster: &mut Cluster,
         router: &mut Router,
         now: Ticks,
@@ -110,7 +110,7 @@ impl Held {
             let first = heads.filter_map(|(i, queue)| Some((*queue.front()?, i))).min();
             let Some((row, i)) = first else { return Ok(()) };
             let row = row as usize;
-            match router.decide_on_arrival(rule, row, cluster, now)? {
+            match rules.decide(row, router, cluster, now)? {
                 Decision::Hold => {
                     blocked[i] = true;
                     continue;

@@ -5,11 +5,14 @@
 //! batch. The first stage copies all KV, each later one what the request has generated since.
 
 use super::cluster::Cluster;
-use super::network::{Network, Transfer};
-use crate::config::Links;
-use crate::instance::{MigratingRequest, RequestView};
+use super::network::{Delivered, Network, Transfer};
+use std::collections::VecDeque;
+
+use crate::config::{Handover, Links};
+use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
+use crate::metrics::NetworkStats;
 use crate::policy::Live;
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 
 /// A migration, from the moment at which it is decided.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +43,8 @@ impl Migration {
 enum Payload {
     /// A request that has left the batch; the source frees its slot.
     Request { slot: u32, migrating: MigratingRequest },
+    /// The KV of a request that its target has accepted.
+    Kv(Pull),
     /// A copy of the KV that a running request has so far.
     Copy(Stage),
 }
@@ -64,26 +69,43 @@ pub(super) struct Migrations {
     under_way: Vec<Migration>,
     /// Transfers of requests and of stages.
     network: Network<Payload>,
+    /// How requests take memory on their targets, if they do before they are transferred.
+    handover: Option<Handover>,
+    /// When the sources of offered requests give up their KV, in order: the target and the request.
+    leases: VecDeque<(Ticks, usize, u32)>,
+    /// A list that is reused.
+    pulls: Vec<Pull>,
 }
 
 impl Migrations {
     /// No migrations.
-    pub(super) fn new(links: Option<Links>, instances: usize) -> Self {
-        Self { under_way: Vec::new(), network: Network::new(links, instances) }
+    pub(super) fn new(links: Option<&Links>, handover: Option<Handover>, instances: usize) -> Self {
+        Self {
+            under_way: Vec::new(),
+            network: Network::new(links, instances),
+            handover,
+            leases: VecDeque::new(),
+            pulls: Vec::new(),
+        }
     }
 
-    /// When the next transfer is delivered.
+    /// When the next transfer is delivered, or the KV of a request is given up.
     #[inline]
     pub(super) fn next_delivery(&self) -> Ticks {
-        self.network.next()
+        self.network.next().min(self.leases.front().map_or(NEVER, |lease| lease.0))
     }
 
     /// Requests that have left their source and not reached their target.
     pub(super) fn in_transfer(&self) -> impl Iterator<Item = &MigratingRequest> {
         self.network.in_transit().filter_map(|payload| match payload {
             Payload::Request { migrating, .. } => Some(migrating),
-            Payload::Copy(_) => None,
+            Payload::Kv(_) | Payload::Copy(_) => None,
         })
+    }
+
+    /// What the network has carried by `end`.
+    pub(super) fn network_stats(&self, end: Ticks) -> NetworkStats {
+        self.network.stats(end)
     }
 
     /// Whether a request is about to leave its instance.
@@ -135,24 +157,73 @@ impl Migrations {
     /// Delivers all transfers that are delivered by `now`.
     #[inline]
     pub(super) fn deliver(&mut self, cluster: &mut Cluster, now: Ticks) {
-        if self.network.next() <= now {
+        if self.next_delivery() <= now {
             self.deliver_some(cluster, now);
+            self.end_leases(cluster, now);
         }
     }
 
     /// As [`Self::deliver`], if there is one.
     #[inline(never)]
     fn deliver_some(&mut self, cluster: &mut Cluster, now: Ticks) {
-        while let Some(Transfer { source, target, payload }) = self.network.deliver(now) {
+        while let Some(Delivered { source, target, payload, first_byte }) = self.network.deliver(now) {
             cluster.count_event();
             match payload {
                 Payload::Request { slot, migrating } => {
                     cluster.free_migrated(source, slot, now);
                     cluster.migrate_in(target, &migrating, now);
                 }
+                Payload::Kv(pull) => {
+                    cluster.free_migrated(source, pull.origin.slot, now);
+                    cluster.book_handover(target, &pull, first_byte, now);
+                    cluster.receive(target, pull.slot, now);
+                }
                 Payload::Copy(stage) => self.follow(stage, cluster, now),
             }
         }
+    }
+
+    /// Gives up the KV of the requests that were not accepted in time.
+    fn end_leases(&mut self, cluster: &mut Cluster, now: Ticks) {
+        while let Some(&(end, target, request)) = self.leases.front()
+            && end <= now
+        {
+            self.leases.pop_front();
+            if let Some(origin) = cluster.expire_offer(target, request, now) {
+                cluster.count_event();
+                cluster.free_migrated(origin.instance, origin.slot, now);
+            }
+        }
+    }
+
+    /// Sends the KV of the requests that were accepted in the steps which start now. What a target lacks none of is
+    /// there already.
+    /// Returns whether an instance may start a step because of that.
+    #[inline]
+    pub(super) fn send_accepted(&mut self, cluster: &mut Cluster, now: Ticks) -> bool {
+        let mut any = false;
+        while let Some(target) = cluster.next_with_pulls() {
+            self.send_to(target, cluster, now);
+            any = true;
+        }
+        any && cluster.has_free()
+    }
+
+    #[inline(never)]
+    fn send_to(&mut self, target: usize, cluster: &mut Cluster, now: Ticks) {
+        let mut pulls = std::mem::take(&mut self.pulls);
+        cluster.take_pulls(target, &mut pulls);
+        for pull in pulls.drain(..) {
+            let source = pull.origin.instance;
+            if self.network.is_instant() || pull.tokens == 0 {
+                cluster.free_migrated(source, pull.origin.slot, now);
+                cluster.book_handover(target, &pull, now, now);
+                continue;
+            }
+            let bytes = cluster.instance(source).kv_bytes(pull.tokens);
+            self.network.send(Transfer { source, target, payload: Payload::Kv(pull) }, bytes, now);
+        }
+        self.pulls = pulls;
     }
 
     /// Continues a migration of which a stage has been delivered: with another stage, or with the request itself.
@@ -197,11 +268,18 @@ impl Migrations {
         }
     }
 
-    /// Removes a request from the batch of its source, and sends the KV that the target has not.
+    /// Removes a request from the batch of its source. Offers it to its target, or sends the KV that the target has not.
     fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
         let &Migration { slot, source, target, copied, .. } = migration;
         let migrating = cluster.migrate_out(source, slot, now);
         cluster.count_routed(migration.request as usize, target);
+        if let Some(rules) = self.handover {
+            if let Some(lease) = rules.lease {
+                self.leases.push_back((now.saturating_add(lease), target, migrating.request));
+            }
+            cluster.offer(target, &migrating, Origin { instance: source, slot, left: now, copied }, now);
+            return;
+        }
         let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
         self.network.send(
             Transfer { source, target, payload: Payload::Request { slot, migrating } },
@@ -224,8 +302,8 @@ mod tests {
         cluster.start_steps(0).unwrap();
         cluster.end_steps(120);
         cluster.start_steps(120).unwrap();
-        let links = Links { bytes_per_s: TICKS_PER_SECOND as f64, latency: 7 };
-        (cluster, Migrations::new(Some(links), 2))
+        let links = Links::ports(TICKS_PER_SECOND as f64, 7);
+        (cluster, Migrations::new(Some(&links), None, 2))
     }
 
     fn begin(cluster: &mut Cluster, migrations: &mut Migrations, live: Option<Live>, now: Ticks) {

@@ -3,15 +3,18 @@
 //! | part | does | needs |
 //! |---|---|---|
 //! | [`event_loop`] | takes the next moment, and calls its six phases in order | all others |
-//! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`] |
+//! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`], [`roles`] |
+//! | [`roles`] | knows the pool of each instance, and how it changes | |
 //! | [`router`] | picks an instance for a request by a rule | cluster |
-//! | [`arrivals`] | routes requests as they arrive | cluster, router, [`held`] |
-//! | [`held`] | requests that routers hold | cluster, router |
+//! | [`arrival_rules`] | decides where a request is sent, and where it is to decode | cluster, router |
+//! | [`arrivals`] | routes requests as they arrive | cluster, arrival rules, [`held`] |
+//! | [`held`] | requests that routers hold | cluster, arrival rules |
 //! | [`phase_routing`] | routes requests whose phase has changed | cluster, router, migrations |
-//! | [`monitors`] | runs periodic checks that migrate requests | cluster, migrations |
+//! | [`monitors`] | runs periodic checks that migrate requests or flip instances | cluster, router, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 
+mod arrival_rules;
 mod arrivals;
 mod calendar;
 mod cluster;
@@ -24,8 +27,10 @@ mod lockstep;
 mod monitors;
 mod network;
 mod phase_routing;
+mod roles;
 mod router;
 mod setup;
 
 pub use event_loop::{Outcome, Progress, Simulation};
+pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::arrival_rules::ArrivalRules;
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
 use super::event_loop::Simulation;
@@ -9,6 +10,7 @@ use super::held::Held;
 use super::live_migration::Migrations;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
+use super::roles::Roles;
 use super::router::{Decide, Known, Router};
 use crate::config::{Admission, Config};
 use crate::error::Error;
@@ -39,22 +41,26 @@ impl Simulation {
         trace.validate()?;
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
-        routing.number_turns();
+        routing.prepare();
         let routers = config.routers;
         let mut router = Router::new(&instances, &routing, routers, calls);
         router.keep_books(&mut routing, instances.len(), &trace)?;
         let held = Held::new(routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace);
-        let migrations = Migrations::new(config.links, instances.len());
+        let migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
+        let requests = trace.len();
         Ok(Self {
             may_migrate,
-            cluster: Cluster::new(instances, trace, recorder, known),
+            cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
-            arrivals: Arrivals::new(routing.on_arrival, held),
+            arrivals: Arrivals::new(
+                ArrivalRules::new(routing.on_arrival, routing.decode_on_arrival, requests),
+                held,
+            ),
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             lockstep: config.lockstep.clone(),
@@ -64,6 +70,12 @@ impl Simulation {
             done: false,
         })
     }
+}
+
+/// The roles of a configuration's instances.
+pub(super) fn roles(config: &Config) -> Roles {
+    let present = (0..config.instances.len()).map(|index| config.roles.get(index).copied().unwrap_or(0));
+    Roles::new(present.collect(), config.leaving.clone())
 }
 
 /// The instances of a configuration, idle.
@@ -99,16 +111,17 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
     };
     ObservedFields {
         leap: config.leap && config.lockstep.is_none(),
-        role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: reads(InstField::AnsweringOnPace),
         slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),
         intervals: reads(InstField::MeanTokenIntervalS),
         prefills: reads(InstField::PrefillDelayS),
-        asks_prefilled: config.routing.on_prefilled.is_some(),
+        asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
         asked_again: config.routing.holds() || config.routing.books.exist(),
         records: config.record_decisions,
+        handover: config.handover,
+        receives_at_once: config.links.is_none(),
     }
 }
 

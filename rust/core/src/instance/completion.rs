@@ -62,6 +62,7 @@ impl Instance {
         let generated = state.generated;
         if generated == 1 {
             recorder.first_token(row, now);
+            self.load.end_prefill();
             if self.settings.predicts {
                 self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
             }
@@ -116,8 +117,11 @@ impl Instance {
         recorder.columns.reason[state.request as usize] = Reason::ExceedsBudget as u8;
         recorder.close(state.request, Status::Rejected, state.totals());
         self.load.remove(u64::from(state.target()), answers);
-        if self.settings.predicts && state.generated == 0 {
-            self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
+        if state.generated == 0 {
+            self.load.end_prefill();
+            if self.settings.predicts {
+                self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
+            }
         }
         self.readers.remove(slot);
         self.outbox.drop_request();
@@ -153,11 +157,19 @@ impl Instance {
         self.queues.ahead_mut().recycle(deferred);
     }
 
+    /// Whether the step after the one just decided may see something that this one did not.
+    /// `freed`: blocks were freed since.
+    pub(super) fn has_news(&self, freed: bool) -> bool {
+        self.transfers.offered() + self.transfers.received() > 0 || self.queues.has_news(freed)
+    }
+
     /// Queues all arrivals and frees all blocks that a step decided ahead did not see: no
     /// step is in progress. Returns whether there were any.
     #[inline(never)]
     pub(super) fn release_all(&mut self, trace: &Trace) -> bool {
-        let any = self.queues.ahead().arrived() > 0 || self.queues.ahead().defers();
+        let unseen = self.transfers.offered() + self.transfers.received() > 0
+            && self.queues.ahead().latest_start() < Ticks::MAX;
+        let any = unseen || self.queues.ahead().arrived() > 0 || self.queues.ahead().defers();
         self.queues.ahead_mut().started(Ticks::MAX);
         self.queues.release_due(trace);
         self.free_deferred();

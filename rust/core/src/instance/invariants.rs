@@ -13,8 +13,11 @@ impl Instance {
         let set = self.batch.decode_set();
         let (mut members, mut kv_tokens) = (0, 0);
         let (mut held, mut swapped) = (0, 0);
+        let mut decoding = 0;
         for state in self.requests.iter() {
             let count = state.blocks.count();
+            let gone = matches!(state.phase, Phase::Deferred | Phase::MigratingOut | Phase::Vacant);
+            decoding += u64::from(!gone && (state.phase == Phase::Decoding || state.generated > 0));
             match state.phase {
                 Phase::Decoding => {
                     let computed = set.computed(state);
@@ -22,19 +25,22 @@ impl Instance {
                     kv_tokens += u64::from(computed);
                     held += self.settings.blocks_for(computed);
                 }
-                Phase::Deferred | Phase::MigratingOut => held += count,
+                Phase::Deferred | Phase::MigratingOut | Phase::Receiving | Phase::Received => held += count,
                 Phase::Prefilling | Phase::Stalled => {
                     kv_tokens += u64::from(state.computed);
                     held += count;
                 }
                 Phase::Swapped { .. } => swapped += count,
-                Phase::Preempted => assert_eq!(count, 0, "Invariant: a preempted request holds no block"),
+                Phase::Preempted | Phase::Offered => {
+                    assert_eq!(count, 0, "Invariant: a request without KV holds no block");
+                }
                 Phase::MigratedIn | Phase::Vacant => {}
             }
         }
         // The chunks of a batch between two groups of layers are counted with the batch.
         let scheduled = self.batch.scheduled().filter(|chunk| chunk.part != Part::Decode);
         kv_tokens += scheduled.map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
+        assert_eq!(decoding, self.load.decoding(), "Invariant: the load counts the requests that decode");
         assert_eq!(members, set.len(), "Invariant: the decode set counts its members");
         assert_eq!(kv_tokens, self.batch.kv_tokens(), "Invariant: the batch counts its tokens");
         assert_eq!(swapped, self.kv.cpu().used(), "Invariant: the swap space counts its blocks");

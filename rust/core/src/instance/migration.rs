@@ -103,6 +103,9 @@ impl Instance {
         self.load
             .remove(u64::from(state.target()), trace.is_answering(state.request as usize, state.generated));
         self.stats.sent += 1;
+        if self.settings.handover.is_some() {
+            self.transfers.send(state.computed);
+        }
         MigratingRequest {
             request: state.request,
             left: now,
@@ -126,6 +129,9 @@ impl Instance {
     ) -> Option<Ticks> {
         // The peak of the blocks may have been held until now.
         self.apply_until(now, trace, recorder);
+        if self.settings.handover.is_some() {
+            self.transfers.sent(self.requests[slot].computed);
+        }
         self.free_or_defer(slot, false);
         // Decision logs have the free blocks of each step.
         let seen = self.queued() > 0 || self.log.is_kept() || self.settings.scheduler.schedule_ahead;
@@ -144,22 +150,13 @@ impl Instance {
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
         self.stats.book_waiting(self.queued(), now);
+        let slot = self.insert_migrated(migrated, Phase::MigratedIn, now, trace);
         let row = migrated.request as usize;
-        let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
-        let slot = self.requests.insert(migrated.request, trace.prompt_tokens[row], trace.output_tokens[row]);
-        let answers = trace.is_answering(row, generated);
         let state = &mut self.requests[slot];
-        state.phase = Phase::MigratedIn;
-        (state.computed, state.generated, state.preemptions) = (migrated.kv_tokens, generated, preemptions);
-        state.answering = answers;
-        let times = &mut state.times;
-        (times.last_token, times.max_gap) = (migrated.last_token, max_gap);
-        (times.came_at, times.attained, times.out_since) = (now, migrated.attained, now);
         let blocks = self.settings.blocks_for(migrated.kv_tokens);
         self.kv.receive(migrated.kv_tokens, blocks, &mut state.blocks);
-        self.load.add(u64::from(state.target()), answers);
+        let generated = state.generated;
         self.stats.landed += 1;
-        self.readers.receive(slot, migrated.track);
         recorder.migrated(row, now - migrated.left, trace.reasoning(row) == Some(generated));
         recorder.columns.last_instance[row] = self.settings.index;
         let queued = Queued { request: migrated.request, slot: Some(slot) };
@@ -174,5 +171,29 @@ impl Instance {
         self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
         // The cost of its admission depends on the step that admits it.
         self.run.truncate(now)
+    }
+
+    /// Adds a request that comes from another instance, with its load and its reader.
+    pub(super) fn insert_migrated(
+        &mut self,
+        migrated: &MigratingRequest,
+        phase: Phase,
+        now: Ticks,
+        trace: &Trace,
+    ) -> Slot {
+        let row = migrated.request as usize;
+        let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
+        let slot = self.requests.insert(migrated.request, trace.prompt_tokens[row], trace.output_tokens[row]);
+        let answers = trace.is_answering(row, generated);
+        let state = &mut self.requests[slot];
+        state.phase = phase;
+        (state.computed, state.generated, state.preemptions) = (migrated.kv_tokens, generated, preemptions);
+        state.answering = answers;
+        let times = &mut state.times;
+        (times.last_token, times.max_gap) = (migrated.last_token, max_gap);
+        (times.came_at, times.attained, times.out_since) = (now, migrated.attained, now);
+        self.load.add(u64::from(state.target()), answers);
+        self.readers.receive(slot, migrated.track);
+        slot
     }
 }

@@ -12,6 +12,7 @@
 mod batch;
 mod completion;
 mod decision_log;
+mod handover;
 mod invariants;
 mod liveness;
 mod load;
@@ -27,6 +28,7 @@ mod settings;
 mod view;
 
 pub use decision_log::{Part, StepRecord};
+pub(crate) use handover::{Origin, Pull};
 pub(crate) use migration::MigratingRequest;
 pub(crate) use outbox::PhaseChange;
 pub(crate) use view::{Asking, RequestView, seconds};
@@ -35,6 +37,7 @@ use std::sync::Arc;
 
 use batch::Batch;
 use decision_log::DecisionLog;
+use handover::Transfers;
 use liveness::Liveness;
 use load::Load;
 use outbox::{Outbox, Reports};
@@ -45,7 +48,7 @@ use request::{AdmissionSeq, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
 
-use crate::config::{InstanceConfig, Pace, QueueOrder};
+use crate::config::{Handover, InstanceConfig, Pace, QueueOrder};
 use crate::cost::Cost;
 use crate::kv::{Block, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
@@ -67,6 +70,7 @@ pub(crate) struct Instance {
     load: Load,
     readers: Readers,
     outbox: Outbox,
+    transfers: Transfers,
     liveness: Liveness,
     stats: InstanceStats,
     /// Counts what steps move and compute, where the configuration says how.
@@ -90,7 +94,6 @@ struct Scratch {
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that can be read")]
 pub(crate) struct ObservedFields {
-    pub(crate) role: u32,
     /// Whether several certain steps are taken at once.
     pub(crate) leap: bool,
     /// How fast readers read, if there are any.
@@ -111,6 +114,10 @@ pub(crate) struct ObservedFields {
     pub(crate) asked_again: bool,
     /// Whether decisions are kept.
     pub(crate) records: bool,
+    /// How requests that are handed over are accepted.
+    pub(crate) handover: Option<Handover>,
+    /// Whether transfers take no time.
+    pub(crate) receives_at_once: bool,
 }
 
 impl Instance {
@@ -138,6 +145,7 @@ impl Instance {
             load: Load::new(observed.intervals),
             readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
             outbox: Outbox::new(reports),
+            transfers: Transfers::default(),
             liveness: Liveness::new(rules),
             stats: InstanceStats::new(config.blocks, config.block_tokens),
             traffic: config.traffic.clone().map(|traffic| {
@@ -177,6 +185,7 @@ impl Instance {
             self.load.add_prefill(self.settings.predicted_prefill(prompt));
         }
         self.load.add(u64::from(prompt), false);
+        self.load.begin_prefill();
         let ahead = self.settings.scheduler.schedule_ahead;
         let first = if ahead {
             self.queues.ahead_mut().push(Queued { request, slot: None }, now);
@@ -229,10 +238,18 @@ impl Instance {
         self.run.stretch(ticks)
     }
 
-    /// Queued requests: new, preempted, swapped out or migrated in.
+    /// Queued requests: new, preempted, swapped out, handed over or migrated in. Those whose KV is on its way are not
+    /// among them.
     #[inline]
     fn queued(&self) -> u64 {
-        self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting)
+        let handed = self.transfers.offered() + self.received_in_order();
+        self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
+    }
+
+    /// Requests whose KV has been received and that wait in the order of that.
+    #[inline]
+    fn received_in_order(&self) -> u64 {
+        if self.ranking.is_some() { 0 } else { self.transfers.received() }
     }
 
     /// Requests that take a seat, as far as the step that is formed sees.
@@ -256,10 +273,9 @@ impl Instance {
         self.settings.predicted_prefill(prompt)
     }
 
-    /// Role of the instance.
-    #[inline]
-    pub(crate) fn role(&self) -> u32 {
-        self.settings.role
+    /// Sets whether the end of each prefill is to end the step or run in progress, as something waits for it.
+    pub(crate) fn await_prefills(&mut self, awaited: bool) {
+        self.outbox.await_prefills(awaited);
     }
 
     /// Requests dropped since the last call.

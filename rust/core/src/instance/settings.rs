@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::ObservedFields;
-use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig};
+use crate::config::{Admission, Allocation, Handover, InstanceConfig, QueueOrder, SchedulerConfig};
 use crate::cost::{Cost, StepShape};
 use crate::metrics::Reason;
 use crate::policy::{Expr, ReqField};
@@ -18,8 +18,6 @@ const MOST_PREPARED: u64 = 1024;
 pub(crate) struct Settings {
     /// Index in the cluster.
     pub(crate) index: u32,
-    /// Role of the instance.
-    pub(crate) role: u32,
     pub(crate) block_tokens: u32,
     pub(crate) blocks: u64,
     pub(crate) max_model_len: u64,
@@ -29,6 +27,10 @@ pub(crate) struct Settings {
     /// Whether several certain steps are taken at once. If not, every step is formed
     /// by visiting every running request.
     pub(crate) leap: bool,
+    /// How requests that are handed over are accepted; `None`: their KV waits off the GPU.
+    pub(crate) handover: Option<Handover>,
+    /// Whether transfers take no time.
+    pub(crate) receives_at_once: bool,
     /// The condition on which queued requests displace running ones, if there is one.
     pub(crate) displaces_when: Option<Arc<Expr>>,
     /// Whether a rule reads how long a prefill takes.
@@ -58,7 +60,6 @@ impl Settings {
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {
             index: index as u32,
-            role: observed.role,
             block_tokens: config.block_tokens,
             blocks: config.blocks,
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
@@ -66,6 +67,8 @@ impl Settings {
             scheduler,
             cost,
             leap: observed.leap,
+            handover: observed.handover,
+            receives_at_once: observed.receives_at_once,
             displaces_when,
             predicts: observed.prefills || ranks_read_prefill,
             plans,

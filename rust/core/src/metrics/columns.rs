@@ -86,6 +86,13 @@ pub struct Columns {
     /// The part of `transfer` between the end of its reasoning and its first answer token; empty if requests never
     /// migrate.
     pub transfer_answering: Vec<Ticks>,
+    /// The part of `transfer` before the first byte was sent; empty if requests never migrate.
+    pub handover_wait: Vec<Ticks>,
+    /// The part of `preempted` from when its KV had been received until it was admitted; empty if requests never
+    /// migrate.
+    pub received_wait: Vec<Ticks>,
+    /// The steps on its targets that admitted it with KV that had been received; empty if requests never migrate.
+    pub first_decode: Vec<Ticks>,
     /// How often it migrated; empty if requests never migrate.
     pub migrations: Vec<u32>,
     /// The last instance that it was on; empty if requests never migrate.
@@ -120,6 +127,9 @@ impl Columns {
             preempted_answering: vec![0; n],
             transfer: vec![0; moves],
             transfer_answering: vec![0; moves],
+            handover_wait: vec![0; moves],
+            received_wait: vec![0; moves],
+            first_decode: vec![0; moves],
             migrations: vec![0; moves],
             last_instance: vec![NO_INSTANCE; moves],
             qoe_answering: vec![f64::NAN; given(optional.paced)],

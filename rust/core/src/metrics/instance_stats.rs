@@ -34,6 +34,8 @@ pub struct InstanceStats {
     pub sent: u64,
     /// Requests that migrated from another instance.
     pub landed: u64,
+    /// Requests whose KV was given up, as they were not accepted in time after they were handed over.
+    pub expired_offers: u64,
     /// Tokens looked up in the prefix cache, once an admission.
     pub prefix_queries: u64,
     /// Tokens of those that were found.

@@ -84,6 +84,10 @@ pub enum InstField {
     Swapped,
     /// Unfinished requests.
     Requests,
+    /// Unfinished requests whose prefill has not ended.
+    PrefillingRequests,
+    /// Unfinished requests whose prefill has ended.
+    DecodingRequests,
     /// Unfinished requests whose reasoning has not ended.
     ReasoningRequests,
     /// Unfinished requests whose reasoning has ended.
@@ -110,6 +114,12 @@ pub enum InstField {
     WaitingBlocks,
     /// Blocks that the admission of the first queued request needs.
     HeadBlocks,
+    /// Requests that were handed over to it and whose KV it has not received.
+    IncomingRequests,
+    /// Tokens of the KV of these.
+    IncomingTokens,
+    /// Blocks that these hold or need.
+    IncomingBlocks,
     /// Its role.
     Role,
     /// Tokens of the request's prompt that its prefix cache holds.

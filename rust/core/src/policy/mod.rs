@@ -26,5 +26,5 @@ pub use fields::{Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Choice, Live, Monitor};
 pub(crate) use number::Number;
-pub use routing::{AffinityKey, Pick, Routing, Rule, Softmax, Ties};
+pub use routing::{AffinityKey, Flip, Moment, Pick, Routing, Rule, Softmax, Ties};
 pub(crate) use validity::Validity;

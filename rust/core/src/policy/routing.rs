@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::books::BooksConfig;
 use super::expr::Expr;
 use super::fields::{InstField, ReqField};
-use super::monitor::Monitor;
+use super::monitor::{Action, Monitor};
 use crate::error::Error;
 
 /// The rules that route requests, by the occasion on which each is asked.
@@ -14,6 +14,9 @@ use crate::error::Error;
 pub struct Routing {
     /// When a request arrives.
     pub on_arrival: Rule,
+    /// When a request has been routed on arrival: picks the instance to which it migrates once its prefill has ended.
+    #[serde(default)]
+    pub decode_on_arrival: Option<Rule>,
     /// When the prefill of a request has ended.
     #[serde(default)]
     pub on_prefilled: Option<Rule>,
@@ -40,11 +43,22 @@ pub enum Rule {
         /// The number of this rule among all rules of this kind.
         #[serde(skip)]
         turn: usize,
+        /// The roles that the instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
     },
     /// The instance with the fewest unfinished requests.
-    FewestRequests,
+    FewestRequests {
+        /// The roles that the instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
     /// The instance with the fewest tokens of prompts and of outputs so far, over its unfinished requests.
-    FewestTokens,
+    FewestTokens {
+        /// The roles that the instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
     /// The instance with the lowest keys among those that may be picked.
     Pick(Pick),
     /// What the first rule picks that picks an instance.
@@ -65,6 +79,15 @@ pub enum Rule {
         /// The condition, on `here`, the request's instance, and `there`, the picked one.
         when: Expr,
     },
+    /// What another rule picks, if a condition holds; if not, the other rule is not asked.
+    When {
+        /// The other rule.
+        of: Box<Rule>,
+        /// The condition, on the cluster and, where there is one, the request.
+        when: Expr,
+    },
+    /// What another rule picks, after the role of that instance has changed.
+    Flip(Flip),
     /// What a callback picks.
     Call {
         /// The number of the callback.
@@ -177,84 +200,136 @@ impl Pick {
     }
 }
 
+/// Changes the role of the instance that a rule picks.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flip {
+    /// The rule that picks the instance.
+    pub of: Box<Rule>,
+    /// The pool that the instance is to join.
+    pub to: u32,
+    /// If fewer instances than this would stay in the pool that the instance leaves, or on the way there, no instance is
+    /// picked.
+    pub keep: u64,
+    /// The moment at which the rule is asked.
+    #[serde(skip)]
+    pub moment: Moment,
+}
+
+/// A moment at which a rule is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Moment {
+    /// A request arrives.
+    #[default]
+    Arrival,
+    /// The prefill of a request has ended.
+    Prefilled,
+    /// The reasoning of a request has ended.
+    Answering,
+    /// A monitor runs.
+    Monitor,
+}
+
 impl Rule {
     /// Whether it compares counts that every instance keeps, and evaluates no field.
     #[inline]
     pub(crate) fn counts(&self) -> bool {
-        matches!(self, Self::FewestRequests | Self::FewestTokens)
+        matches!(self, Self::FewestRequests { .. } | Self::FewestTokens { .. })
+    }
+
+    /// The roles that the picked instance may have, if a rule that counts or takes turns names them.
+    #[inline]
+    pub(crate) fn within(&self) -> Option<&[u32]> {
+        match self {
+            Self::RoundRobin { within, .. }
+            | Self::FewestRequests { within }
+            | Self::FewestTokens { within } => within.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether each instance that it picks has been flipped.
+    pub(crate) fn flips(&self) -> bool {
+        match self {
+            Self::Flip(_) => true,
+            Self::When { of, .. } => of.flips(),
+            Self::FirstOf { rules } => rules.iter().all(Self::flips),
+            _ => false,
+        }
+    }
+
+    /// The rules of which it is made.
+    fn parts(&self) -> &[Rule] {
+        match self {
+            Self::FirstOf { rules } => rules,
+            Self::Unless { of, .. } | Self::When { of, .. } | Self::Flip(Flip { of, .. }) => {
+                std::slice::from_ref(of)
+            }
+            _ => &[],
+        }
+    }
+
+    /// The rules of which it is made.
+    fn parts_mut(&mut self) -> &mut [Rule] {
+        match self {
+            Self::FirstOf { rules } => rules,
+            Self::Unless { of, .. } | Self::When { of, .. } | Self::Flip(Flip { of, .. }) => {
+                std::slice::from_mut(of)
+            }
+            _ => &mut [],
+        }
+    }
+
+    /// Calls `f` with it and each rule in it.
+    fn each(&self, f: &mut dyn FnMut(&Rule)) {
+        f(self);
+        self.parts().iter().for_each(|rule| rule.each(f));
     }
 
     /// Calls `f` with each expression.
-    fn visit(&self, f: &mut dyn FnMut(&Expr)) {
+    pub(super) fn visit(&self, f: &mut dyn FnMut(&Expr)) {
         match self {
-            Self::RoundRobin { .. }
-            | Self::FewestRequests
-            | Self::FewestTokens
-            | Self::Call { .. }
-            | Self::Affinity { .. }
-            | Self::Owner { .. }
-            | Self::Hold => {}
             Self::Pick(pick) => {
-                pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(f);
+                pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(&mut *f);
             }
-            Self::FirstOf { rules } => rules.iter().for_each(|rule| rule.visit(f)),
-            Self::Stay { when } | Self::Reject { when } => when.iter().for_each(f),
-            Self::Unless { of, when } => {
-                of.visit(f);
-                f(when);
-            }
-        }
-    }
-
-    /// Calls `f` with the number of each rule in it that remembers an instance, and where its ties go.
-    fn visit_turns(&self, f: &mut dyn FnMut(usize, Option<&Ties>)) {
-        match self {
-            Self::RoundRobin { turn } => f(*turn, None),
-            Self::Pick(pick) => f(pick.turn, Some(&pick.ties)),
-            Self::FirstOf { rules } => rules.iter().for_each(|rule| rule.visit_turns(f)),
-            Self::Unless { of, .. } => of.visit_turns(f),
+            Self::Stay { when } | Self::Reject { when } => when.iter().for_each(&mut *f),
+            Self::Unless { when, .. } | Self::When { when, .. } => f(when),
             _ => {}
         }
+        self.parts().iter().for_each(|rule| rule.visit(f));
     }
 
-    /// Numbers the rules in it that remember an instance, from `turns` on.
-    fn number_turns(&mut self, turns: &mut usize) {
+    /// Numbers the rules in it that remember an instance, from `turns` on, and tells its flips the moment at which they
+    /// are asked.
+    fn prepare(&mut self, turns: &mut usize, asked: Moment) {
         match self {
-            Self::RoundRobin { turn } => {
+            Self::RoundRobin { turn, .. } => {
                 *turn = *turns;
                 *turns += 1;
             }
+            Self::Flip(flip) => flip.moment = asked,
             Self::Pick(pick) => {
                 pick.turn = *turns;
                 *turns += 1;
             }
-            Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_turns(turns)),
-            Self::Unless { of, .. } => of.number_turns(turns),
             _ => {}
         }
+        self.parts_mut().iter_mut().for_each(|rule| rule.prepare(turns, asked));
     }
 
     /// Numbers the picks in it that draw, and adds their seeds to `seeds`.
     fn number_draws(&mut self, seeds: &mut Vec<u64>) {
-        match self {
-            Self::Pick(Pick { softmax: Some(softmax), .. }) => {
-                softmax.number = seeds.len();
-                seeds.push(softmax.seed);
-            }
-            Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_draws(seeds)),
-            Self::Unless { of, .. } => of.number_draws(seeds),
-            _ => {}
+        if let Self::Pick(Pick { softmax: Some(softmax), .. }) = self {
+            softmax.number = seeds.len();
+            seeds.push(softmax.seed);
         }
+        self.parts_mut().iter_mut().for_each(|rule| rule.number_draws(seeds));
     }
 
     /// Whether `test` holds of it or of a rule in it.
     fn has(&self, test: &dyn Fn(&Self) -> bool) -> bool {
-        test(self)
-            || match self {
-                Self::FirstOf { rules } => rules.iter().any(|rule| rule.has(test)),
-                Self::Unless { of, .. } => of.has(test),
-                _ => false,
-            }
+        test(self) || self.parts().iter().any(|rule| rule.has(test))
     }
 
     /// Whether a callback may decide, which may read any field.
@@ -276,7 +351,33 @@ impl Rule {
 impl Routing {
     /// Whether a rule or a monitor may migrate requests.
     pub(crate) fn may_migrate(&self) -> bool {
-        self.on_prefilled.is_some() || self.on_answering.is_some() || !self.every.is_empty()
+        self.rules().count() > 1 || !self.every.is_empty()
+    }
+
+    /// All rules.
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        let later = [&self.decode_on_arrival, &self.on_prefilled, &self.on_answering];
+        std::iter::once(&self.on_arrival).chain(later.into_iter().flatten())
+    }
+
+    /// Numbers the rules that remember an instance, and tells flips their moments.
+    pub(crate) fn prepare(&mut self) {
+        let mut turns = 0;
+        self.on_arrival.prepare(&mut turns, Moment::Arrival);
+        for (rule, asked) in [
+            (&mut self.decode_on_arrival, Moment::Arrival),
+            (&mut self.on_prefilled, Moment::Prefilled),
+            (&mut self.on_answering, Moment::Answering),
+        ] {
+            if let Some(rule) = rule {
+                rule.prepare(&mut turns, asked);
+            }
+        }
+        for action in self.every.iter_mut().flat_map(|monitor| &mut monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.prepare(&mut turns, Moment::Monitor);
+            }
+        }
     }
 
     /// Whether a rule is asked again about requests, for which steps must show when prefills end.
@@ -286,13 +387,12 @@ impl Routing {
 
     /// Calls `f` with each instance field that a rule or monitor reads, and the class; callbacks read `shown`.
     pub(crate) fn visit_instance_fields(&self, shown: &[InstField], f: &mut dyn FnMut(InstField, u32)) {
-        let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
-        for rule in rules() {
+        for rule in self.rules() {
             rule.visit(&mut |expr| expr.visit_instance_fields(f));
-            if rule.has(&|rule| matches!(rule, Rule::FewestRequests)) {
+            if rule.has(&|rule| matches!(rule, Rule::FewestRequests { .. })) {
                 f(InstField::Requests, 0);
             }
-            if rule.has(&|rule| matches!(rule, Rule::FewestTokens)) {
+            if rule.has(&|rule| matches!(rule, Rule::FewestTokens { .. })) {
                 f(InstField::OutstandingTokens, 0);
             }
             if rule.calls() {
@@ -306,31 +406,43 @@ impl Routing {
         }
     }
 
-    /// Numbers the rules that remember an instance.
-    pub(crate) fn number_turns(&mut self) {
-        let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
-        let mut turns = 0;
-        rules.into_iter().flatten().for_each(|rule| rule.number_turns(&mut turns));
-    }
-
     /// Calls `f` with the number of each rule that remembers an instance, and where its ties go.
     pub(crate) fn visit_turns(&self, f: &mut dyn FnMut(usize, Option<&Ties>)) {
-        let rules = std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
-        rules.for_each(|rule| rule.visit_turns(f));
+        self.each_rule(&mut |rule| match rule {
+            Rule::RoundRobin { turn, .. } => f(*turn, None),
+            Rule::Pick(pick) => f(pick.turn, Some(&pick.ties)),
+            _ => {}
+        });
+    }
+
+    /// Calls `f` with each rule and each rule in it, those of monitors included.
+    pub(crate) fn each_rule(&self, f: &mut dyn FnMut(&Rule)) {
+        self.rules().for_each(|rule| rule.each(f));
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.each(f);
+            }
+        }
     }
 
     /// Numbers the picks that draw. Returns their seeds.
     pub(crate) fn number_draws(&mut self) -> Vec<u64> {
-        let rules = [Some(&mut self.on_arrival), self.on_prefilled.as_mut(), self.on_answering.as_mut()];
         let mut seeds = Vec::new();
-        rules.into_iter().flatten().for_each(|rule| rule.number_draws(&mut seeds));
+        self.on_arrival.number_draws(&mut seeds);
+        let later = [&mut self.decode_on_arrival, &mut self.on_prefilled, &mut self.on_answering];
+        later.into_iter().flatten().for_each(|rule| rule.number_draws(&mut seeds));
+        for action in self.every.iter_mut().flat_map(|monitor| &mut monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.number_draws(&mut seeds);
+            }
+        }
         seeds
     }
 
     /// Refuses rules that read what routers do not keep, monitors that read what routers keep, and books and picks with
     /// numbers out of range.
     pub(crate) fn check_books(&self) -> Result<(), Error> {
-        let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
+        let rules = || self.rules();
         let mut read: Vec<InstField> = Vec::new();
         rules().for_each(|rule| {
             rule.visit(&mut |expr| expr.visit_instance_fields(&mut |field, _| read.push(field)));
@@ -391,11 +503,10 @@ impl Routing {
     fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = false;
         let mut visit = |expr: &Expr| found |= test(expr);
-        let rules = || std::iter::once(&self.on_arrival).chain(&self.on_prefilled).chain(&self.on_answering);
-        rules().for_each(|rule| rule.visit(&mut visit));
+        self.rules().for_each(|rule| rule.visit(&mut visit));
         for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
             action.visit(&mut visit);
         }
-        found || rules().any(Rule::calls)
+        found || self.rules().any(Rule::calls)
     }
 }

@@ -61,10 +61,11 @@ class Cluster:
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
         self.pace = pace
         self.replicas = replicas
-        self.traffic = Traffic(replicas, Links(**(config.get("links") or {})), pace)
+        links = Links(**(config.get("links") or {}))
+        self.traffic = Traffic(replicas, links, pace)
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
-        self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas)
+        self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
 
     @property
     def unfinished(self) -> bool:

@@ -184,6 +184,22 @@ impl Router {
         self.decide(rule, &Asking { view, place: None }, cluster, now)
     }
 
+    /// The instance that a rule picks for a request that arrives, whose prompt an instance is to compute: (row, that
+    /// instance, which is `here`).
+    pub(super) fn pick_with_prefill(
+        &mut self,
+        rule: &Rule,
+        (row, prefill): (usize, usize),
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Result<Option<usize>, Error> {
+        let view = RequestView::arriving(row as u32, now, cluster.trace());
+        let asking = Asking { view, place: None };
+        let mut view = RouterView::of_request(cluster, &asking, now);
+        view.set_here(prefill);
+        Ok(self.choose(rule, &mut view)?.picked())
+    }
+
     /// The instance that a rule picks for a request on an instance.
     #[inline]
     pub(super) fn pick(
@@ -193,8 +209,7 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        let decision = self.decide(rule, request, cluster, now)?;
-        Ok(if let Decision::Send(picked) = decision { Some(picked) } else { None })
+        Ok(self.decide(rule, request, cluster, now)?.picked())
     }
 
     /// What a rule decides about a request.
@@ -236,19 +251,30 @@ impl Router {
         self.watched
     }
 
+    /// Asks a rule that changes roles, for a monitor: about no request.
+    pub(super) fn flip(&mut self, rule: &Rule, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
+        // A rule sees a request of one token, which any instance can serve.
+        let view = RequestView { now, prompt: 1, ..RequestView::default() };
+        self.choose(rule, &mut RouterView::of_request(cluster, &Asking { view, place: None }, now)).map(drop)
+    }
+
     /// What a rule decides in a view.
     fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
         let uniform = self.uniform;
         Ok(match rule {
-            &Rule::RoundRobin { turn } => {
-                let turn = &mut self.desks[view.router()].turns[turn];
-                let next = next_in_turn(*turn, view.len(), |i| uniform || view.serves(i));
+            Rule::RoundRobin { turn, within } => {
+                let may_pick = |i: usize| {
+                    within.as_ref().is_none_or(|roles| view.cluster().roles().is_in(i, roles))
+                        && (uniform || view.serves(i))
+                };
+                let turn = &mut self.desks[view.router()].turns[*turn];
+                let next = next_in_turn(*turn, view.len(), may_pick);
                 Decision::of(next.map(|(picked, after)| {
                     *turn = after;
                     picked
                 }))
             }
-            Rule::FewestRequests | Rule::FewestTokens => Decision::of(if view.is_reported() {
+            Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => Decision::of(if view.is_reported() {
                 self.fewest_reported(rule, view)
             } else {
                 let (prompt, output) = view.lengths();
@@ -295,6 +321,15 @@ impl Router {
             &Rule::Owner { above } => {
                 Decision::of(view.prompt_owner(above).filter(|&owner| uniform || view.serves(owner)))
             }
+            Rule::When { of, when } => {
+                view.set_candidate(view.here().unwrap_or(0));
+                if view.holds(when) { self.choose(of, view)? } else { Decision::None }
+            }
+            Rule::Flip(flip) => {
+                let decision = self.choose(&flip.of, view)?;
+                let Decision::Send(picked) = decision else { return Ok(decision) };
+                if view.flip(picked, flip) { decision } else { Decision::None }
+            }
         })
     }
 
@@ -302,20 +337,28 @@ impl Router {
     #[inline(never)]
     fn fewest(&self, rule: &Rule, prompt: u32, output: u32, cluster: &Cluster, now: Ticks) -> Option<usize> {
         let uniform = self.uniform;
-        let serves = |i: &usize| uniform || cluster.instance(*i).rejects(prompt, output) == Reason::None;
-        let candidates = (0..cluster.len()).filter(serves);
+        let within = rule.within();
+        let may_pick = |&i: &usize| {
+            within.is_none_or(|roles| cluster.roles().is_in(i, roles))
+                && (uniform || cluster.instance(i).rejects(prompt, output) == Reason::None)
+        };
+        let candidates = (0..cluster.len()).filter(may_pick);
         match rule {
-            Rule::FewestRequests => candidates.min_by_key(|&i| cluster.outstanding(i)),
-            Rule::FewestTokens => fewest_tokens(cluster.instances(), candidates, now),
+            Rule::FewestRequests { .. } => candidates.min_by_key(|&i| cluster.outstanding(i)),
+            Rule::FewestTokens { .. } => fewest_tokens(cluster.instances(), candidates, now),
             _ => None,
         }
     }
 
     /// As [`Self::fewest`], by the latest report.
     fn fewest_reported(&self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
-        let tokens = *rule == Rule::FewestTokens;
+        let tokens = matches!(rule, Rule::FewestTokens { .. });
         let field = if tokens { InstField::OutstandingTokens } else { InstField::Requests };
-        let able: Vec<usize> = (0..view.len()).filter(|&i| self.uniform || view.serves(i)).collect();
+        let within = rule.within();
+        let may = |&i: &usize| {
+            within.is_none_or(|roles| view.has_role(i, roles)) && (self.uniform || view.serves(i))
+        };
+        let able: Vec<usize> = (0..view.len()).filter(may).collect();
         able.into_iter().min_by_key(|&i| sort_key_of(view.field(i, field, 0)))
     }
 
@@ -361,6 +404,11 @@ impl Router {
 }
 
 impl Decision {
+    /// The instance that was picked, if one was.
+    fn picked(self) -> Option<usize> {
+        if let Self::Send(picked) = self { Some(picked) } else { None }
+    }
+
     /// To send the request to the instance that was picked.
     #[inline]
     fn of(picked: Option<usize>) -> Self {
@@ -421,15 +469,16 @@ mod tests {
     fn fewest_requests_counts_what_was_sent_and_first_of_falls_through() {
         let mut cluster = cluster(&[10, 40], &[row(0, 8, 8), row(0, 8, 8), row(0, 500, 8)]);
         let mut router = router(&cluster);
+        let fewest = Rule::FewestRequests { within: None };
         let mut picked = |rule: &Rule, row: usize, cluster: &mut Cluster| {
             let decision = router.decide_on_arrival(rule, row, cluster, 0).unwrap();
             let Decision::Send(index) = decision else { return None };
             cluster.send(row, index, 0);
             Some(index)
         };
-        assert_eq!(picked(&Rule::FewestRequests, 0, &mut cluster), Some(0));
-        assert_eq!(picked(&Rule::FewestRequests, 1, &mut cluster), Some(1));
-        let rules = vec![Rule::Stay { when: None }, Rule::RoundRobin { turn: 0 }];
+        assert_eq!(picked(&fewest, 0, &mut cluster), Some(0));
+        assert_eq!(picked(&fewest, 1, &mut cluster), Some(1));
+        let rules = vec![Rule::Stay { when: None }, Rule::RoundRobin { turn: 0, within: None }];
         // The request is on no instance to stay on, and only the second instance holds its context.
         assert_eq!(picked(&Rule::FirstOf { rules }, 2, &mut cluster), Some(1));
     }

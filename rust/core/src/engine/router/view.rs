@@ -5,11 +5,12 @@ use super::books::Books;
 use super::known::Knowledge;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
+use crate::engine::roles::{Cause, Flipping};
 use crate::instance::Asking;
 use crate::metrics::Reason;
 use crate::policy::{
-    Columns, Expr, Field, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, column_now,
-    holds_now, is_columnar,
+    Columns, Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity,
+    column_now, holds_now, is_columnar,
 };
 use crate::time::Ticks;
 
@@ -102,6 +103,18 @@ impl<'a> RouterView<'a> {
     /// The instance of the request, or the source of a pair.
     pub(super) fn here(&self) -> Option<usize> {
         self.here
+    }
+
+    /// Sets the instance of the request.
+    pub(super) fn set_here(&mut self, here: usize) {
+        self.here = Some(here);
+    }
+
+    /// Has an instance change its pool, as a rule says. Returns whether it is in that pool then, or on its way.
+    pub(super) fn flip(&mut self, index: usize, flip: &Flip) -> bool {
+        let request = (flip.moment != Moment::Monitor).then_some(self.request.view.row);
+        let cause = Cause::Rule(flip.moment, request);
+        self.cluster.flip(index, Flipping { to: flip.to, keep: flip.keep, cause }, self.now)
     }
 
     /// Sets the instance that was picked.
@@ -201,7 +214,7 @@ impl Scope for RouterView<'_> {
     }
 
     fn has_role(&self, index: usize, roles: &[u32]) -> bool {
-        roles.contains(&self.cluster.instance(index).role())
+        self.cluster.roles().is_in(index, roles)
     }
 
     fn consider(&mut self, index: usize) -> usize {

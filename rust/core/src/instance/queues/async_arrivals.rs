@@ -38,6 +38,12 @@ impl AsyncArrivals {
         self.started = start;
     }
 
+    /// When the latest step started; [`Ticks::MAX`] if none is in progress.
+    #[inline]
+    pub(crate) fn latest_start(&self) -> Ticks {
+        self.started
+    }
+
     /// Removes and returns the first request that had arrived when the latest step
     /// started.
     pub(crate) fn pop_due(&mut self) -> Option<Queued> {

@@ -18,6 +18,12 @@ pub(crate) enum Phase {
     },
     /// Queued after a migration: its KV has arrived and is not on the GPU yet.
     MigratedIn,
+    /// Handed over to this instance, which has not accepted it.
+    Offered,
+    /// Accepted, with blocks; its KV is on its way.
+    Receiving,
+    /// Queued with its KV in its blocks, since it was received.
+    Received,
     /// Migrated out; the transfer still reads its blocks.
     MigratingOut,
     /// Finished; its blocks are freed once the step that was decided ahead is known.

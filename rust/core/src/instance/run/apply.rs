@@ -80,6 +80,11 @@ impl Instance {
         if self.settings.scheduler.schedule_ahead {
             self.queues.ahead_mut().started(run.after(steps - 1));
         }
+        if self.transfers.has_admitted() {
+            for row in self.transfers.drain_admitted() {
+                recorder.columns.first_decode[row as usize] += run.after(1) - run.start;
+            }
+        }
         self.stats.extrapolated.add(run.extrapolation, steps);
         if let Some(traffic) = &mut self.traffic {
             traffic.add(self.run.shape(), steps);

@@ -54,6 +54,9 @@ impl Instance {
         if self.admitted() > 0 {
             return false;
         }
+        if self.transfers.offered() + self.transfers.received() > 0 {
+            return true;
+        }
         let Some(first) = self.queues.waiting().front() else { return false };
         let deadline = trace.arrival[first.request as usize].saturating_add(gather.wait);
         if self.queues.waiting().len() >= gather.size || deadline <= draft.now || first.slot.is_some() {
@@ -72,6 +75,9 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
+        if draft.tokens_left > 0 {
+            self.accept_offers(draft, trace);
+        }
         self.sort_by_cached_prefix(trace);
         while draft.tokens_left > 0 {
             let Some(candidate) = self.next_candidate(draft, trace) else { break };
@@ -84,6 +90,10 @@ impl Instance {
             let fits = offer.affordable && self.has_room(candidate, &offer, &hits, draft, trace);
             if fits {
                 let slot = self.take_candidate(candidate, trace);
+                if candidate.phase == Phase::Received {
+                    let waited = draft.now - self.requests[slot].times.out_since;
+                    recorder.columns.received_wait[candidate.request as usize] += waited;
+                }
                 let first = self.book_admission(slot, draft.now, trace, recorder);
                 if candidate.phase == Phase::Preempted {
                     self.admit_prompt(slot, &offer, &hits, draft);
@@ -113,17 +123,22 @@ impl Instance {
         });
     }
 
-    /// The request to admit next. In the queue's order there is none without a free seat;
+    /// The request to admit next: one whose KV has been received, as it holds its blocks
+    /// already. In the queue's order there is none without a free seat;
     /// a ranked request may displace another, and is not admitted in the step that
     /// preempted it.
     #[inline]
-    fn next_candidate(&self, draft: &StepDraft, trace: &Trace) -> Option<Candidate> {
+    fn next_candidate(&mut self, draft: &StepDraft, trace: &Trace) -> Option<Candidate> {
+        let seated = self.seats_taken(draft) < self.settings.scheduler.max_num_seqs;
+        if seated && let Some(slot) = self.first_received() {
+            return Some(self.candidate_in(slot));
+        }
         match &self.ranking {
             Some(ranking) => {
                 let slot = ranking.best_waiting().filter(|&slot| !ranking.moved_in_round(slot))?;
                 Some(self.candidate_in(slot))
             }
-            None if self.seats_taken(draft) >= self.settings.scheduler.max_num_seqs => None,
+            None if !seated => None,
             None => self.first_queued(trace),
         }
     }
@@ -186,6 +201,12 @@ impl Instance {
             }
         };
         match candidate.phase {
+            Phase::Received => AdmissionOffer {
+                tokens: candidate.lacking(),
+                blocks: 0,
+                affordable: candidate.lacking() <= draft.tokens_left,
+                part: Part::MigratedIn,
+            },
             Phase::MigratedIn => resume(candidate.lacking(), 1, Part::MigratedIn),
             Phase::Swapped { decoding: true } => resume(candidate.lacking(), 1, Part::SwappedInDecode),
             Phase::Swapped { decoding: false } => {
@@ -243,7 +264,7 @@ impl Instance {
     /// Takes a request out of its queue. Returns its slot.
     #[inline]
     fn take_candidate(&mut self, candidate: Candidate, trace: &Trace) -> Slot {
-        if self.ranking.is_none() {
+        if self.ranking.is_none() && candidate.phase != Phase::Received {
             self.queues.waiting_mut().pop();
         }
         match candidate.slot {
@@ -281,7 +302,9 @@ impl Instance {
         let state = &mut self.requests[slot];
         let (phase, computed) = (state.phase, state.computed);
         let blocks = self.settings.blocks_for(computed + tokens).max(state.blocks.count());
-        if phase.is_swapped() {
+        if phase == Phase::Received {
+            self.transfers.admit(slot, state.request, computed, state.blocks.count());
+        } else if phase.is_swapped() {
             self.kv.swap_in(computed, blocks, &mut state.blocks);
             self.queues.pop_ranked_swapped();
         } else {
@@ -357,6 +380,9 @@ impl Instance {
     pub(in crate::instance) fn may_admit_later(&mut self, draft: &StepDraft, trace: &Trace) -> bool {
         if self.seats_taken(draft) >= self.settings.scheduler.max_num_seqs && self.ranking.is_none() {
             return false;
+        }
+        if self.transfers.offered() + self.transfers.received() > 0 {
+            return true;
         }
         // The answer is exact only where it is often asked for: without a prefix cache, for
         // the first request of the queue.

@@ -103,7 +103,7 @@ impl Instance {
         }
         let (mut run, shape) = self.time_step(draft, decodes, trace)?;
         // A request whose KV was dropped may be admitted for less at the next step.
-        if dropped || (self.settings.scheduler.schedule_ahead && self.queues.has_news(freed)) {
+        if dropped || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
             run.steps = 1;
         }
         self.run.start(run, shape);

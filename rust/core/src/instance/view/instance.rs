@@ -9,7 +9,7 @@ use crate::instance::queues::Queued;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
-use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity};
+use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -86,6 +86,8 @@ impl Instance {
             Phase::Swapped { .. } | Phase::MigratedIn => {
                 self.settings.blocks_for(computed + 1).max(state.blocks.count())
             }
+            Phase::Offered => self.settings.blocks_for(computed + 1),
+            Phase::Received => 0,
             Phase::Preempted => self.admission_blocks(state.target()),
             _ => state.blocks.count(),
         }
@@ -144,11 +146,23 @@ impl Instance {
     #[inline]
     fn at_start(&self, field: InstField) -> Option<u64> {
         match field {
-            InstField::KvTokens => Some(self.batch.finished_kv_tokens() + self.kv.cpu_tokens()),
-            InstField::GpuKvTokens => Some(self.batch.finished_kv_tokens()),
+            InstField::KvTokens => Some(self.gpu_kv_tokens() + self.kv.cpu_tokens()),
+            InstField::GpuKvTokens => Some(self.gpu_kv_tokens()),
             InstField::OutstandingTokens => Some(self.load.outstanding_tokens()),
             _ => None,
         }
+    }
+
+    /// Tokens of KV in the memory of the GPU, as of when the run in progress began.
+    #[inline]
+    fn gpu_kv_tokens(&self) -> u64 {
+        self.batch.finished_kv_tokens() + self.transfers.kv_tokens()
+    }
+
+    /// Unfinished requests that were sent here.
+    #[inline]
+    fn unfinished(&self) -> u64 {
+        self.batch.running() + self.queued() + self.transfers.receiving()
     }
 
     /// By how much such a field has grown since. `head`: what the chunks of the step in
@@ -229,6 +243,18 @@ impl Instance {
         }
     }
 
+    /// Whether a condition holds that reads the fields of this instance alone.
+    pub(crate) fn meets(
+        &mut self,
+        condition: &Expr,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> bool {
+        self.apply_head(now, trace, recorder);
+        holds_now(condition, &mut OfInstance { instance: self, now, trace })
+    }
+
     #[inline]
     fn in_class(&self, class: u32) -> u64 {
         self.ranking.as_ref().map_or(0, |ranking| ranking.in_class(class))
@@ -258,12 +284,12 @@ impl Instance {
             }
             InstField::Fits => asking.map_or(0.0, |asking| f64::from(u8::from(self.fits(asking, now)))),
             InstField::Running => whole(self.batch.running()),
-            InstField::Waiting => whole(self.queued() - self.queues.swapped_out()),
+            InstField::Waiting => whole(self.unfinished() - self.batch.running() - self.queues.swapped_out()),
             InstField::Swapped => whole(self.queues.swapped_out()),
-            InstField::Requests => whole(self.batch.running() + self.queued()),
-            InstField::ReasoningRequests => {
-                whole(self.batch.running() + self.queued() - self.load.answering())
-            }
+            InstField::Requests => whole(self.unfinished()),
+            InstField::PrefillingRequests => whole(self.load.prefilling()),
+            InstField::DecodingRequests => whole(self.load.decoding()),
+            InstField::ReasoningRequests => whole(self.unfinished() - self.load.answering()),
             InstField::AnsweringRequests => whole(self.load.answering()),
             InstField::FreshAnsweringRequests => {
                 // Without quanta, no request ever uses one up.
@@ -281,7 +307,13 @@ impl Instance {
             }
             InstField::WaitingBlocks => whole(self.waiting_blocks(now, trace)),
             InstField::HeadBlocks => whole(self.head_blocks(now, trace)),
-            InstField::Role => f64::from(self.settings.role),
+            InstField::IncomingRequests => whole(self.transfers.offered() + self.transfers.receiving()),
+            InstField::IncomingTokens => whole(self.transfers.incoming_tokens()),
+            InstField::IncomingBlocks => whole(self.transfers.incoming_blocks()),
+            InstField::Role => {
+                debug_assert!(false, "Invariant: an instance does not know its role");
+                0.0
+            }
             InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(&asking.view))),
             InstField::Index => f64::from(self.settings.index),
             // The routers keep these; conditions of a scheduler do not read them.
@@ -409,14 +441,16 @@ impl Instance {
     /// Blocks that the admissions of all queued requests need.
     fn waiting_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
         let of = |slot: Slot| self.view(slot, now).blocks;
-        if let Some(ranking) = &self.ranking {
-            let queued = ranking.slots().into_iter();
-            queued.filter(|&slot| !self.requests[slot].phase.is_admitted()).map(of).sum()
-        } else {
-            let waiting = self.queues.waiting().iter().chain(self.queues.ahead().iter());
-            let waiting: u64 = waiting.map(|queued| self.queued_blocks(queued, now, trace)).sum();
-            waiting + self.queues.swapped().iter().map(|&slot| of(slot)).sum::<u64>()
-        }
+        let (_, offered) = self.transfers.wanted_blocks();
+        offered
+            + if let Some(ranking) = &self.ranking {
+                let queued = ranking.slots().into_iter();
+                queued.filter(|&slot| !self.requests[slot].phase.is_admitted()).map(of).sum::<u64>()
+            } else {
+                let waiting = self.queues.waiting().iter().chain(self.queues.ahead().iter());
+                let waiting: u64 = waiting.map(|queued| self.queued_blocks(queued, now, trace)).sum();
+                waiting + self.queues.swapped().iter().map(|&slot| of(slot)).sum::<u64>()
+            }
     }
 
     /// Blocks that the admission of the first queued request needs.
@@ -426,6 +460,9 @@ impl Instance {
         }
         if let Some(&slot) = self.queues.swapped().first() {
             return self.view(slot, now).blocks;
+        }
+        if self.transfers.offered() > 0 {
+            return self.transfers.wanted_blocks().0;
         }
         let head = self.queues.waiting().front().or_else(|| self.queues.ahead().iter().next());
         head.map_or(0, |queued| self.queued_blocks(queued, now, trace))

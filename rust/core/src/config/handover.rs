@@ -1,0 +1,34 @@
+//! How a request that migrates takes memory on its target.
+
+use serde::Deserialize;
+
+use crate::time::Ticks;
+
+/// A target accepts requests that are handed over to it in order, between two steps, once it has blocks for them.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handover {
+    /// The most transfers to one target at once; `None`: any number.
+    pub most_transfers: Option<u64>,
+    /// The share of a target's blocks below which those must be that accepted requests hold before their first step
+    /// there, if one more is to be accepted; `None`: any.
+    pub most_held: Option<f64>,
+    /// Ticks after which the source frees the blocks of a request that was not accepted; its target computes the KV
+    /// anew. `None`: never.
+    pub lease: Option<Ticks>,
+}
+
+impl Handover {
+    /// The rule that is broken, with its field, if one is.
+    pub(super) fn broken_rule(&self) -> Option<(&'static str, String)> {
+        if self.most_transfers == Some(0) {
+            return Some(("most_transfers", "must be at least 1, was 0".into()));
+        }
+        if let Some(share) = self.most_held
+            && !(share > 0.0 && share <= 1.0)
+        {
+            return Some(("most_held", format!("must be above 0 and at most 1, was {share}")));
+        }
+        (self.lease == Some(0)).then(|| ("lease", "must be above 0, was 0".into()))
+    }
+}

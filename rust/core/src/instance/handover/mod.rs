@@ -1,0 +1,13 @@
+//! Requests that are handed over with their KV, from an instance that holds their blocks
+//! until the last byte is read to one that has accepted them.
+//!
+//! A request is offered to its target, which accepts requests in order: it allocates the
+//! blocks for their next step, less those that its prefix cache has, and asks for the
+//! rest of the KV. Once that is received, the request waits for a seat, ahead of the
+//! waiting queue: it holds its blocks, so it can always be admitted.
+
+mod accept;
+mod transfers;
+
+pub(super) use transfers::Transfers;
+pub(crate) use transfers::{Origin, Pull};

@@ -1,0 +1,289 @@
+//! What is known of the requests that an instance receives and sends.
+
+use std::collections::VecDeque;
+
+use crate::config::Handover;
+use crate::instance::request::Slot;
+use crate::time::Ticks;
+
+/// Where the KV of a request is that was handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The instance.
+    pub(crate) instance: usize,
+    /// The slot of the request there.
+    pub(crate) slot: Slot,
+    /// When the request left the batch there.
+    pub(crate) left: Ticks,
+    /// Tokens whose KV is at the target already.
+    pub(crate) copied: u32,
+}
+
+/// An accepted request, whose KV the target asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pull {
+    /// Its slot on the target.
+    pub(crate) slot: Slot,
+    /// Where its KV is.
+    pub(crate) origin: Origin,
+    /// Tokens whose KV the target lacks.
+    pub(crate) tokens: u32,
+}
+
+/// A request that was offered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Offer {
+    /// Its slot on the target.
+    pub(super) slot: Slot,
+    /// Its row in the trace.
+    pub(super) request: u32,
+    /// Tokens whose KV is to be received.
+    pub(super) tokens: u32,
+    /// Blocks that it needs.
+    pub(super) blocks: u64,
+    /// Where its KV is.
+    pub(super) origin: Origin,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers {
+    /// Requests that were offered and not accepted, in order.
+    offered: VecDeque<Offer>,
+    /// Tokens and blocks of these.
+    wanted: (u64, u64),
+    /// Requests whose KV is on its way.
+    receiving: u64,
+    /// Tokens and blocks of these.
+    on_the_way: (u64, u64),
+    /// Requests whose KV has been received and that were not admitted since, in order.
+    received: VecDeque<Slot>,
+    /// Tokens and blocks of the requests that were accepted and not admitted since.
+    held: (u64, u64),
+    /// Tokens of requests that were sent and whose KV has not been read.
+    outgoing_tokens: u64,
+    /// Accepted requests, until the engine asks for them.
+    pulls: Vec<Pull>,
+    /// Rows of the received requests that were admitted in the step in progress.
+    admitted: Vec<u32>,
+}
+
+impl Transfers {
+    /// Adds a request that is offered.
+    pub(super) fn offer(&mut self, offer: Offer) {
+        self.wanted.0 += u64::from(offer.tokens);
+        self.wanted.1 += offer.blocks;
+        self.offered.push_back(offer);
+    }
+
+    /// The request that was offered first.
+    #[inline]
+    pub(super) fn first_offer(&self) -> Option<Offer> {
+        self.offered.front().copied()
+    }
+
+    /// Removes and returns the request that was offered first.
+    pub(super) fn pop_offer(&mut self) -> Option<Offer> {
+        let offer = self.offered.pop_front()?;
+        self.wanted.0 -= u64::from(offer.tokens);
+        self.wanted.1 -= offer.blocks;
+        Some(offer)
+    }
+
+    /// Whether the rules allow one more request to be accepted, of `total` blocks.
+    pub(super) fn may_accept(&self, rules: &Handover, total: u64) -> bool {
+        let transfers = rules.most_transfers.is_none_or(|most| self.receiving < most);
+        transfers && rules.most_held.is_none_or(|share| (self.held.1 as f64) < share * total as f64)
+    }
+
+    /// Accepts the request that was offered first, which now holds its blocks. Its target
+    /// lacks the KV of `lacking` tokens.
+    pub(super) fn accept(&mut self, lacking: u32) {
+        let Some(offer) = self.pop_offer() else { return };
+        for sums in [&mut self.held, &mut self.on_the_way] {
+            sums.0 += u64::from(offer.tokens);
+            sums.1 += offer.blocks;
+        }
+        self.receiving += 1;
+        self.pulls.push(Pull { slot: offer.slot, origin: offer.origin, tokens: lacking });
+    }
+
+    /// Adds a request of `tokens` tokens and `blocks` blocks whose KV has been received.
+    pub(super) fn receive(&mut self, slot: Slot, tokens: u32, blocks: u64) {
+        self.receiving -= 1;
+        self.on_the_way.0 -= u64::from(tokens);
+        self.on_the_way.1 -= blocks;
+        self.received.push_back(slot);
+    }
+
+    /// The request that was received first, of those that `waits` holds of.
+    pub(crate) fn first_received(&mut self, waits: impl Fn(Slot) -> bool) -> Option<Slot> {
+        while let Some(&slot) = self.received.front() {
+            if waits(slot) {
+                return Some(slot);
+            }
+            self.received.pop_front();
+        }
+        None
+    }
+
+    /// A received request, in row `request`, is admitted with the blocks of its `tokens` tokens.
+    pub(crate) fn admit(&mut self, slot: Slot, request: u32, tokens: u32, blocks: u64) {
+        self.admitted.push(request);
+        self.held.0 -= u64::from(tokens);
+        self.held.1 -= blocks;
+        if let Some(at) = self.received.iter().position(|&other| other == slot) {
+            self.received.remove(at);
+        }
+    }
+
+    /// Whether received requests were admitted in the step in progress.
+    #[inline]
+    pub(crate) fn has_admitted(&self) -> bool {
+        !self.admitted.is_empty()
+    }
+
+    /// Removes and returns the rows of these requests.
+    pub(crate) fn drain_admitted(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.admitted.drain(..)
+    }
+
+    /// A request of `tokens` tokens was sent.
+    pub(crate) fn send(&mut self, tokens: u32) {
+        self.outgoing_tokens += u64::from(tokens);
+    }
+
+    /// The KV of such a request has been read, or is given up.
+    pub(crate) fn sent(&mut self, tokens: u32) {
+        self.outgoing_tokens -= u64::from(tokens);
+    }
+
+    /// Requests that were offered and not accepted.
+    #[inline]
+    pub(crate) fn offered(&self) -> u64 {
+        self.offered.len() as u64
+    }
+
+    /// Requests whose KV is on its way.
+    #[inline]
+    pub(crate) fn receiving(&self) -> u64 {
+        self.receiving
+    }
+
+    /// Requests whose KV has been received and that were not admitted since.
+    #[inline]
+    pub(crate) fn received(&self) -> u64 {
+        self.received.len() as u64
+    }
+
+    /// Tokens whose KV is to be received.
+    pub(crate) fn incoming_tokens(&self) -> u64 {
+        self.wanted.0 + self.on_the_way.0
+    }
+
+    /// Blocks that the requests hold or need whose KV is to be received.
+    pub(crate) fn incoming_blocks(&self) -> u64 {
+        self.wanted.1 + self.on_the_way.1
+    }
+
+    /// Blocks that the requests need that were offered and not accepted: the first, and all.
+    pub(crate) fn wanted_blocks(&self) -> (u64, u64) {
+        (self.offered.front().map_or(0, |offer| offer.blocks), self.wanted.1)
+    }
+
+    /// Tokens of KV in the GPU's memory of requests that are not admitted here.
+    #[inline]
+    pub(crate) fn kv_tokens(&self) -> u64 {
+        self.held.0 + self.outgoing_tokens
+    }
+
+    /// Whether requests were accepted that the engine has not asked for.
+    #[inline]
+    pub(crate) fn has_pulls(&self) -> bool {
+        !self.pulls.is_empty()
+    }
+
+    /// Moves the accepted requests to `pulls`, which is empty.
+    pub(crate) fn take_pulls(&mut self, pulls: &mut Vec<Pull>) {
+        std::mem::swap(&mut self.pulls, pulls);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
+        let origin = Origin { instance: 3, slot: 7, left: 5, copied: 0 };
+        Offer { slot, request: slot + 10, tokens, blocks, origin }
+    }
+
+    const RULES: Handover = Handover { most_transfers: None, most_held: None, lease: None };
+
+    #[test]
+    fn requests_are_accepted_and_admitted_in_the_order_of_their_offers() {
+        let mut transfers = Transfers::default();
+        transfers.offer(offer(0, 30, 2));
+        transfers.offer(offer(1, 50, 4));
+        assert_eq!((transfers.offered(), transfers.incoming_tokens(), transfers.kv_tokens()), (2, 80, 0));
+        assert_eq!((transfers.incoming_blocks(), transfers.wanted_blocks()), (6, (2, 6)));
+        transfers.accept(20);
+        assert_eq!((transfers.offered(), transfers.receiving(), transfers.kv_tokens()), (1, 1, 30));
+        assert_eq!((transfers.incoming_blocks(), transfers.wanted_blocks()), (6, (4, 4)));
+        let mut pulls = Vec::new();
+        transfers.take_pulls(&mut pulls);
+        assert_eq!(pulls, [Pull { slot: 0, origin: offer(0, 30, 2).origin, tokens: 20 }]);
+        assert!(!transfers.has_pulls());
+        transfers.receive(0, 30, 2);
+        assert_eq!((transfers.receiving(), transfers.incoming_tokens(), transfers.kv_tokens()), (0, 50, 30));
+        assert_eq!(transfers.first_received(|_| true), Some(0));
+        transfers.admit(0, 10, 30, 2);
+        assert_eq!(
+            (transfers.drain_admitted().collect::<Vec<_>>(), transfers.has_admitted()),
+            (vec![10], false)
+        );
+        assert_eq!((transfers.received(), transfers.kv_tokens()), (0, 0));
+        assert_eq!(transfers.first_offer().map(|offer| offer.request), Some(11));
+    }
+
+    #[test]
+    fn a_received_request_that_was_admitted_by_rank_is_not_the_first_any_more() {
+        let mut transfers = Transfers::default();
+        for slot in 0..2 {
+            transfers.offer(offer(slot, 10, 1));
+            transfers.accept(10);
+            transfers.receive(slot, 10, 1);
+        }
+        transfers.admit(0, 10, 10, 1);
+        assert_eq!((transfers.first_received(|_| true), transfers.received()), (Some(1), 1));
+        assert_eq!(transfers.first_received(|slot| slot != 1), None);
+    }
+
+    #[test]
+    fn rules_limit_the_transfers_and_the_blocks_before_the_first_step() {
+        let mut transfers = Transfers::default();
+        let one = Handover { most_transfers: Some(1), ..RULES };
+        let half = Handover { most_held: Some(0.5), ..RULES };
+        for slot in 0..2 {
+            transfers.offer(offer(slot, 10, 4));
+        }
+        assert!(transfers.may_accept(&one, 8) && transfers.may_accept(&half, 8));
+        transfers.accept(10);
+        assert!(!transfers.may_accept(&one, 8), "a transfer is on its way");
+        assert!(!transfers.may_accept(&half, 8), "half of the blocks are not below half");
+        assert!(transfers.may_accept(&half, 9) && transfers.may_accept(&RULES, 1));
+        transfers.receive(0, 10, 4);
+        assert!(transfers.may_accept(&one, 8) && !transfers.may_accept(&half, 8));
+        transfers.admit(0, 10, 10, 4);
+        assert!(transfers.may_accept(&half, 8));
+    }
+
+    #[test]
+    fn kv_counts_at_the_source_until_it_is_read() {
+        let mut transfers = Transfers::default();
+        transfers.send(40);
+        transfers.send(2);
+        transfers.sent(40);
+        assert_eq!(transfers.kv_tokens(), 2);
+    }
+}
