@@ -159,7 +159,7 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         names = _column(trace, "tenant", reader, whole=False)
         coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
         given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
-    if any(scheduler.prefix_cache is not None for scheduler in policy.schedulers):
+    if policy.reads_prefixes:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "prefix" in policy.affinities:
         _column(trace, "prefix", "affinity('prefix')", whole=False)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import (
     Expr,
@@ -26,7 +27,18 @@ from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
 from paceline.policy.routers import Reports
-from paceline.policy.rules import Routing, Rule, Ties, affinity, first_of, hold, pick, reject, stay
+from paceline.policy.rules import (
+    Routing,
+    Rule,
+    Ties,
+    affinity,
+    first_of,
+    hold,
+    pick,
+    prompt_owner,
+    reject,
+    stay,
+)
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -43,6 +55,7 @@ from paceline.policy.stages import (
 )
 
 __all__ = [
+    "ActiveBlocks",
     "Admit",
     "Class",
     "Decodes",
@@ -60,6 +73,8 @@ __all__ = [
     "Pools",
     "Prefills",
     "PrefixCache",
+    "PrefixIndex",
+    "PromptTree",
     "Quantum",
     "Recompute",
     "Refresh",
@@ -85,6 +100,7 @@ __all__ = [
     "minimum",
     "oracle",
     "pick",
+    "prompt_owner",
     "reject",
     "req",
     "round_robin",

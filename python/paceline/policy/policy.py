@@ -12,6 +12,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.books import BOOKED, ActiveBlocks, PrefixIndex, PromptTree, books_to_wire
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
@@ -26,6 +27,7 @@ from paceline.policy.rules import (
     AffinityKey,
     FirstOf,
     Hold,
+    PromptOwner,
     Routing,
     Rule,
     When,
@@ -49,10 +51,12 @@ Action = Migrate | Flip | When | FirstOf
 @typed_fields(
     PolicyError,
     but=(
+        "active",
         "decode_on_arrival",
         "every",
         "give_up_after",
         "handover",
+        "index",
         "on_answering",
         "on_arrival",
         "on_prefilled",
@@ -63,6 +67,7 @@ Action = Migrate | Flip | When | FirstOf
         "scheduler",
         "seed",
         "slo",
+        "tree",
     ),
 )
 class Policy(Value):
@@ -112,6 +117,13 @@ class Policy(Value):
         the router; None: it waits without limit.
     seed
         What the random choices of rules begin with (``ties="random"``, ``among``).
+    index
+        An index of prefixes that the router keeps, for ``inst.index_blocks(req)``.
+    active
+        Books of the blocks of unfinished requests that the router keeps, for
+        ``inst.active_blocks`` and its like.
+    tree
+        A tree of prompts that the router keeps, for `prompt_owner`.
 
     Raises
     ------
@@ -146,6 +158,9 @@ class Policy(Value):
     routers: int = 1
     give_up_after: float | None = None
     seed: int = 0
+    index: PrefixIndex | None = None
+    active: ActiveBlocks | None = None
+    tree: PromptTree | None = None
 
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
@@ -163,12 +178,7 @@ class Policy(Value):
             )
         for moment, rule in self.rules.items():
             check_flips(rule, moment)
-        for name, kind in (
-            ("handover", Handover),
-            ("pace", Pace),
-            ("slo", SLO),
-            ("reports", Reports),
-        ):
+        for name, kind in _PARTS.items():
             value = getattr(self, name)
             if not isinstance(value, kind) and value is not None:
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
@@ -180,6 +190,7 @@ class Policy(Value):
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
         schedulers.check_classes(self.rules, self.monitors)
+        check_books(self)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
         if self.pools is not None:
             schedulers.check_flips(self.pools, self.flips)
@@ -237,8 +248,17 @@ class Policy(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether the policy reads what no real scheduler knows, such as the length of an output."""
+        if self.active is not None and self.active.outputs == "decaying":
+            return True
         ranked = any(scheduler.uses_oracle for scheduler in self.schedulers)
         return ranked or any(part.space == "oracle" for part in self._fields())
+
+    @property
+    def reads_prefixes(self) -> bool:
+        """Whether it depends on what prompts share: by a prefix cache, or by what the router keeps."""
+        caches = (scheduler.prefix_cache for scheduler in self.schedulers)
+        kept = (*caches, self.index, self.active, self.tree)
+        return any(part is not None for part in kept)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -305,8 +325,11 @@ class Policy(Value):
             If a rule names a tenant that the trace does not have, or the sizes of
             the pools do not add up to the number of instances.
         """
+        routing = routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s)
+        if (self.index, self.active, self.tree) != (None, None, None):
+            routing["books"] = books_to_wire(self.index, self.active, self.tree)
         return {
-            "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
+            "routing": routing,
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
             "leaving": [] if self.pools is None else self.pools.leaving_to_wire(ticks_per_s),
             "handover": self.handover.to_wire(ticks_per_s) if self.migrates and self.handover else None,
@@ -357,6 +380,50 @@ class Policy(Value):
             return build(cls, policy_fields(text), "a policy")
         except ConfigError as error:
             raise PolicyError(str(error)) from error
+
+
+_PARTS: dict[str, type] = {
+    "handover": Handover,
+    "pace": Pace,
+    "slo": SLO,
+    "reports": Reports,
+    "index": PrefixIndex,
+    "active": ActiveBlocks,
+    "tree": PromptTree,
+}
+"""What parts of a policy are of; each may be None."""
+
+
+def check_books(policy: Policy) -> None:
+    """Refuse a policy that reads what its router does not keep, or that reads it where no request is routed.
+
+    Raises
+    ------
+    PolicyError
+        Names the field or the rule, and what would be right.
+    """
+    for expression in policy.expressions():
+        for part in expression.walk():
+            if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
+                name, example = BOOKED[part.name]
+                if getattr(policy, name) is None:
+                    raise PolicyError(
+                        f"{part!r} needs a policy with {name}={example}, which the router keeps"
+                    )
+    elsewhere = [
+        *(expr for scheduler in policy.schedulers for expr in scheduler.expressions()),
+        *expressions_in(dict.fromkeys(MOMENTS), policy.monitors),
+    ]
+    for expression in elsewhere:
+        for part in expression.walk():
+            if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
+                raise PolicyError(
+                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: the router keeps it, "
+                    "which a scheduler and a monitor do not see"
+                )
+    rules = [part for rule in policy.rules.values() for part in each(rule)]
+    if policy.tree is None and (owner := next((r for r in rules if isinstance(r, PromptOwner)), None)):
+        raise PolicyError(f"{owner!r} needs a policy with tree=PromptTree(), which the router keeps")
 
 
 def _monitors(every: object) -> tuple[tuple[float, tuple[Action, ...]], ...]:

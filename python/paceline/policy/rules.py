@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -9,7 +10,7 @@ from typing import Any, Literal, get_args
 from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import PolicyError
-from paceline.policy.checks import whole
+from paceline.policy.checks import share, whole
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
@@ -24,6 +25,7 @@ __all__ = [
     "FirstOf",
     "Hold",
     "Pick",
+    "PromptOwner",
     "Reject",
     "Router",
     "Routing",
@@ -40,6 +42,7 @@ __all__ = [
     "hold",
     "is_rule",
     "pick",
+    "prompt_owner",
     "reject",
     "stay",
 ]
@@ -118,10 +121,12 @@ class Pick(Chain):
     within: tuple[str, ...] | None = None
     ties: Ties = "first"
     among: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
 
     def __repr__(self) -> str:
         named = []
-        for name in ("min", "max", "within", "where", "accept"):
+        for name in ("min", "max", "within", "where", "accept", "temperature", "seed"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple) and not value):
                 single = isinstance(value, tuple) and len(value) == 1
@@ -266,6 +271,16 @@ class Reject(Chain):
         return "reject()" if self.condition is None else f"reject(when={self.condition!r})"
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PromptOwner(Chain):
+    """Pick the owner of a prompt in the router's tree. Made by `prompt_owner`."""
+
+    above: float
+
+    def __repr__(self) -> str:
+        return f"prompt_owner(above={self.above!r})"
+
+
 Rule = Chain | Routing | Router
 """Anything that picks an instance, or none."""
 
@@ -280,6 +295,8 @@ def pick(
     within: str | Sequence[str] | None = None,
     ties: Ties = "first",
     among: int | None = None,
+    temperature: float | None = None,
+    seed: int | None = None,
 ) -> Pick:
     """Pick the instance with the least, or the most, of something.
 
@@ -301,6 +318,13 @@ def pick(
         How many instances are drawn at random, by the policy's seed, from those of
         `within` that can serve the request; only these are compared. None: all are.
         With ties the ``first`` is the one drawn first.
+    temperature
+        Draw the instance at random, with weights
+        ``exp(-(key - least) / ((most - least) * temperature))``: the higher, the
+        more even. 0: one of those with the least key, each as likely. Takes a
+        single key. None: nothing is random.
+    seed
+        Where the sequence of draws begins, 0 if it is None; each rule has its own.
 
     Raises
     ------
@@ -326,9 +350,12 @@ def pick(
         within=pools(within),
         ties=ties,
         among=among,
+        temperature=temperature,
+        seed=seed,
     )
     if among is not None:
         whole("among of pick()", among)
+    _check_draws(rule)
     for name in ("min", "max"):
         for key in getattr(rule, name):
             if key.kind != "number":
@@ -338,6 +365,44 @@ def pick(
         if part is not None and part.kind != "truth":
             raise PolicyError(f"{name} of pick() must be a condition, was {part!r}")
     return rule
+
+
+def _check_draws(rule: Pick) -> None:
+    """Refuse a temperature or a seed that no draw can have."""
+    if rule.temperature is None:
+        if rule.seed is not None:
+            raise PolicyError(
+                f"seed of pick() needs a temperature, without which nothing is drawn, was {rule!r}"
+            )
+        return
+    if not 0 <= rule.temperature < math.inf:
+        raise PolicyError(f"temperature of pick() must be a finite number, 0 or more, was {rule.temperature}")
+    if len(rule.keys) != 1:
+        raise PolicyError(f"temperature of pick() takes a single key, was {rule!r}")
+    if rule.seed is not None and not 0 <= rule.seed < 2**64:
+        raise PolicyError(f"seed of pick() must be a whole number from 0 to 2**64 - 1, was {rule.seed}")
+
+
+@typed(PolicyError)
+def prompt_owner(*, above: float) -> PromptOwner:
+    """Pick the owner of the request's prompt in the router's tree of prompts.
+
+    It is the owner of the last node that the prompt touches; see `PromptTree`.
+
+    Parameters
+    ----------
+    above
+        The tree must have more than this share of the prompt, 0 to 1; else the rule
+        picks none.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(prompt_owner(above=0.5), pick(min=inst.requests))
+    first_of(prompt_owner(above=0.5), pick(min=inst.requests))
+    """
+    share("above of prompt_owner()", above)
+    return PromptOwner(above=float(above))
 
 
 def _keys(given: Operand | Sequence[Operand]) -> tuple[Expr, ...]:

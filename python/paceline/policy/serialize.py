@@ -11,6 +11,7 @@ from paceline._check import said
 from paceline._toml import build, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
@@ -21,7 +22,18 @@ from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
 from paceline.policy.routers import Reports
-from paceline.policy.rules import Chain, Rule, affinity, first_of, hold, is_rule, pick, reject, stay
+from paceline.policy.rules import (
+    Chain,
+    Rule,
+    affinity,
+    first_of,
+    hold,
+    is_rule,
+    pick,
+    prompt_owner,
+    reject,
+    stay,
+)
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -61,10 +73,21 @@ _NAMES: dict[str, Any] = {
     "affinity": affinity,
     "hold": hold,
     "reject": reject,
+    "prompt_owner": prompt_owner,
     "migrate": migrate,
     "Live": Live,
     "Quantum": Quantum,
     "Displace": Displace,
+}
+
+
+_TABLES: dict[str, type] = {
+    "pace": Pace,
+    "slo": SLO,
+    "reports": Reports,
+    "index": PrefixIndex,
+    "active": ActiveBlocks,
+    "tree": PromptTree,
 }
 
 
@@ -91,7 +114,7 @@ def policy_fields(source: str) -> dict[str, Any]:
         content["every"] = _monitors(content["every"])
     if "handover" in content:
         content["handover"] = _handover(content["handover"])
-    for name, cls in (("pace", Pace), ("slo", SLO), ("reports", Reports)):
+    for name, cls in _TABLES.items():
         if name in content:
             content[name] = build(cls, content[name], name)
     return content

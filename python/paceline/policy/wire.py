@@ -12,7 +12,7 @@ from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.flips import Flip
 from paceline.policy.monitors import Migrate
-from paceline.policy.rules import Affinity, FirstOf, Hold, Pick, Reject, Stay, Unless, When, each
+from paceline.policy.rules import Affinity, FirstOf, Hold, Pick, PromptOwner, Reject, Stay, Unless, When, each
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire", "rules_in"]
 
@@ -140,13 +140,19 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
             return {"rule": rule.name, "within": names.pool_codes(rule.within)}
         case Stay():
             return {"rule": "stay", "when": _maybe(rule.condition, names)}
+        case PromptOwner():
+            return {"rule": "owner", "above": rule.above}
     return {"rule": "call", "index": call()}
 
 
 def _choice(rule: Pick) -> dict[str, Any]:
     """Return how a pick breaks ties and draws, as far as that is not the default."""
-    ties = {} if rule.ties == "first" else {"ties": rule.ties}
-    return ties if rule.among is None else {**ties, "among": rule.among}
+    choice: dict[str, Any] = {} if rule.ties == "first" else {"ties": rule.ties}
+    if rule.among is not None:
+        choice["among"] = rule.among
+    if rule.temperature is not None:
+        choice["softmax"] = {"temperature": float(rule.temperature), "seed": rule.seed or 0}
+    return choice
 
 
 def _side(rule: Pick, names: Names) -> dict[str, Any]:

@@ -69,4 +69,4 @@ pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
-pub use trace::{PrefixIds, Trace};
+pub use trace::{OutputIds, PrefixIds, Trace};

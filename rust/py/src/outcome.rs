@@ -70,6 +70,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     flips: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
+    #[pyo3(get)]
+    watched: Py<PyArray1<f64>>,
 }
 
 #[derive(Serialize)]
@@ -133,6 +135,7 @@ impl Outcome {
             stats: PyBytes::new(py, &stats).unbind(),
             flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
+            watched: moved(py, outcome.watched),
         })
     }
 }

@@ -21,6 +21,8 @@ from paceline.conformance.routers.decided import Decided
 __all__ = ["KINDS", "Kind", "kind_of"]
 
 KINDS: Final[dict[str, str]] = {
+    "dynamo_kv": "dynamo_kv",
+    "sglang_cache_aware": "sglang_cache_aware",
     "sglang_round_robin": "sglang_round_robin",
     "sglang_power_of_two": "sglang_power_of_two",
     "vllm-0.11.0/DPLBAsyncMPClient": "vllm_balancer_0_11",

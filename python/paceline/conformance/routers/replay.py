@@ -9,11 +9,12 @@ import numpy as np
 
 from paceline import _core, _native
 from paceline.conformance.routers.bounds import Request
-from paceline.policy import Policy, Scheduler
+from paceline.policy import Expr, Policy, Scheduler
+from paceline.policy.expressions.wire import to_wire
 from paceline.policy.scheduler import NO_LIMIT
 from paceline.policy.stages import Admit, Running
 
-__all__ = ["NO_SHORTAGE", "TICKS_PER_S", "columns", "instance", "run"]
+__all__ = ["NO_SHORTAGE", "TICKS_PER_S", "columns", "instance", "run", "watch"]
 
 TICKS_PER_S = 1e9
 NO_SHORTAGE = 2**31
@@ -105,3 +106,30 @@ def _follow(rule: dict[str, Any], follow: Sequence[int]) -> None:
         rule["ties"] = {"given": list(follow)}
     for part in (*rule.get("rules", ()), *filter(None, [rule.get("of")])):
         _follow(part, follow)
+
+
+def watch(
+    instances: Sequence[dict[str, Any]],
+    columns: Mapping[str, Any],
+    policy: Policy,
+    score: Expr,
+    *,
+    leap: bool,
+    followed: Sequence[int] | None = None,
+) -> _core.Outcome:
+    """As `run`, and note a number of each instance as each request arrives, in ``watched`` of the outcome.
+
+    Parameters
+    ----------
+    instances, columns, policy, leap
+        As for `run`.
+    score
+        The number.
+    followed
+        By request, the instance that its arrival rule, a ``pick``, takes if it is among the equals.
+    """
+    wire = policy.to_wire(instances=len(instances), ticks_per_s=TICKS_PER_S)
+    wire["routing"]["watch"] = to_wire(score, policy.names())
+    if followed is not None:
+        wire["routing"]["on_arrival"]["ties"] = {"given": list(followed)}
+    return _native.run(instances, columns, **wire, calls=policy.calls, leap=leap)

@@ -20,6 +20,7 @@ use serde::Deserialize;
 pub use cluster::{InstanceConfig, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
 pub use handover::Handover;
+pub(crate) use limits::MOST_BLOCK_TOKENS;
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
 pub use ranking::{Class, Ranking, Refresh};
@@ -127,6 +128,7 @@ impl Config {
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));
         }
+        self.routing.check_books()?;
         let later = self.routing.on_prefilled.iter().chain(&self.routing.on_answering);
         if later.clone().any(|rule| rule.holds() || rule.rejects()) {
             let rule = "must not hold or reject a request: only one that arrives can be";

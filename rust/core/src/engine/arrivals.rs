@@ -77,7 +77,10 @@ impl Arrivals {
                 continue;
             }
             match self.rules.decide(row, router, cluster, now)? {
-                Decision::Send(index) => cluster.send(row, index, now),
+                Decision::Send(index) => {
+                    cluster.send(row, index, now);
+                    router.book(row as u32, index, cluster);
+                }
                 Decision::Hold => self.held.push(row, cluster),
                 Decision::Reject => cluster.reject(row, Reason::Policy),
                 Decision::None => return Err(no_instance(row)),

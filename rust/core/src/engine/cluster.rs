@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::instance::{
     Asking, Instance, MigratingRequest, Origin, PhaseChange, Pull, RequestView, StepRecord,
 };
-use crate::metrics::{Columns, InstanceStats, Reason, Recorder, Sketch, Status};
+use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 use crate::trace::Trace;
@@ -477,6 +477,23 @@ impl Cluster {
     /// Books the steps of an instance's run that have ended by now.
     pub(super) fn catch_up(&mut self, index: usize, now: Ticks) {
         self.instances[index].apply_until(now, &self.trace, &mut self.recorder);
+    }
+
+    /// Takes what happened to requests since the last call, by row, where it is kept.
+    #[inline]
+    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
+        self.recorder.notices.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Output tokens of a request that has finished or was dropped.
+    pub(super) fn tokens_yielded(&self, row: u32) -> u32 {
+        self.recorder.columns.generated[row as usize]
+    }
+
+    /// Whether there is anything to take.
+    #[inline]
+    pub(super) fn has_notices(&self) -> bool {
+        self.recorder.notices.as_ref().is_some_and(|notices| !notices.is_empty())
     }
 
     /// Ends the run of an instance with the step in progress.

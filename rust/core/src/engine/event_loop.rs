@@ -85,6 +85,8 @@ pub struct Outcome {
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<Vec<StepRecord>>,
+    /// What was watched of each instance as requests arrived, one request after another.
+    pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
     pub flips: Vec<FlipRecord>,
 }
@@ -149,6 +151,7 @@ impl Simulation {
     #[inline]
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
+        self.router.hear(&mut self.cluster, now);
         let asks = self.may_migrate || self.arrivals.held() > 0;
         if self.lockstep.is_none()
             && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
@@ -168,6 +171,7 @@ impl Simulation {
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
+        self.router.hear(&mut self.cluster, now);
         self.cluster.forget_closed();
         self.reported = self.cluster.known().next_report() <= now;
         if self.reported {
@@ -257,6 +261,7 @@ impl Simulation {
             end,
             events,
             decisions: recorded.decisions,
+            watched: self.router.into_watched(),
             flips: recorded.flips,
         }
     }

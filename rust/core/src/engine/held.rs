@@ -118,6 +118,7 @@ impl Held {
                 Decision::Send(index) => {
                     cluster.note_held(row, now);
                     cluster.send(row, index, now);
+                    router.book(row as u32, index, cluster);
                 }
                 Decision::Reject => {
                     cluster.note_held(row, now);

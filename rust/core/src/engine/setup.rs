@@ -43,11 +43,13 @@ impl Simulation {
         let mut routing = config.routing.clone();
         routing.prepare();
         let routers = config.routers;
-        let router = Router::new(&instances, &routing, routers, calls);
+        let mut router = Router::new(&instances, &routing, routers, calls);
+        router.keep_books(&mut routing, instances.len(), &trace)?;
         let held = Held::new(routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace);
         let migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
-        let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
         let requests = trace.len();
         Ok(Self {
@@ -116,7 +118,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         prefills: reads(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
-        asked_again: config.routing.holds(),
+        asked_again: config.routing.holds() || config.routing.books.exist(),
         records: config.record_decisions,
         handover: config.handover,
         receives_at_once: config.links.is_none(),

@@ -126,6 +126,16 @@ pub enum InstField {
     PrefixTokens,
     /// Its index in the cluster.
     Index,
+    /// Leading blocks of the request's prompt that the router's prefix index believes it to hold.
+    IndexBlocks,
+    /// The tokens of these.
+    IndexTokens,
+    /// Distinct blocks of its unfinished requests, by weight, as the router has booked them.
+    ActiveBlocks,
+    /// Full blocks of the request's prompt that are not among these.
+    ActiveNewBlocks,
+    /// Prompt tokens of its unfinished requests whose prefill has not ended, as the router has booked them.
+    ActivePrefillTokens,
     /// Unfinished requests that the router sent to it.
     RoutedRequests,
     /// Tokens of the prompts of these.
@@ -148,12 +158,31 @@ pub(crate) enum Source {
 }
 
 impl InstField {
+    /// Whether the books of a router have it.
+    #[inline]
+    pub(crate) const fn is_booked(self) -> bool {
+        matches!(
+            self,
+            Self::IndexBlocks
+                | Self::IndexTokens
+                | Self::ActiveBlocks
+                | Self::ActiveNewBlocks
+                | Self::ActivePrefillTokens
+        )
+    }
+
     /// Where a router has it from.
     pub(crate) const fn source(self) -> Source {
         match self {
-            Self::RoutedRequests | Self::RoutedTokens | Self::RoutedSinceReport | Self::RoutedEver => {
-                Source::Kept
-            }
+            Self::RoutedRequests
+            | Self::RoutedTokens
+            | Self::RoutedSinceReport
+            | Self::RoutedEver
+            | Self::IndexBlocks
+            | Self::IndexTokens
+            | Self::ActiveBlocks
+            | Self::ActiveNewBlocks
+            | Self::ActivePrefillTokens => Source::Kept,
             Self::TotalBlocks
             | Self::BlockTokens
             | Self::Role

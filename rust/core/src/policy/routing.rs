@@ -2,9 +2,11 @@
 
 use serde::Deserialize;
 
+use super::books::BooksConfig;
 use super::expr::Expr;
 use super::fields::{InstField, ReqField};
 use super::monitor::{Action, Monitor};
+use crate::error::Error;
 
 /// The rules that route requests, by the occasion on which each is asked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -24,6 +26,12 @@ pub struct Routing {
     /// Checks that run every so often.
     #[serde(default)]
     pub every: Vec<Monitor>,
+    /// What routers keep of the requests that they route.
+    #[serde(default)]
+    pub books: BooksConfig,
+    /// A number of each instance that is recorded for each request as it is routed on arrival.
+    #[serde(default)]
+    pub watch: Option<Expr>,
 }
 
 /// A rule: it picks an instance, or none.
@@ -102,6 +110,11 @@ pub enum Rule {
         #[serde(default)]
         when: Option<Expr>,
     },
+    /// The owner, in the router's tree of prompts, of the last node that the request's prompt touches.
+    Owner {
+        /// The share of the prompt that the tree must have; if it has as much or less, no instance is picked.
+        above: f64,
+    },
 }
 
 /// What requests that are routed by affinity have in common.
@@ -152,6 +165,9 @@ pub struct Pick {
     /// The roles that the picked instance may have; `None`: any.
     #[serde(default)]
     pub within: Option<Vec<u32>>,
+    /// Draws the instance instead, the lower its first key the likelier.
+    #[serde(default)]
+    pub softmax: Option<Softmax>,
     /// Which of several instances is picked whose keys are equal.
     #[serde(default)]
     pub ties: Ties,
@@ -161,6 +177,19 @@ pub struct Pick {
     /// The number of this rule among all rules that remember an instance.
     #[serde(skip)]
     pub turn: usize,
+}
+
+/// A random choice by a key. An instance with key `x` has the weight `exp(-(x - min) / ((max - min) temperature))`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Softmax {
+    /// How much the key matters: the lower, the more.
+    pub temperature: f64,
+    /// The seed of the draws.
+    pub seed: u64,
+    /// The number of this pick among all that draw.
+    #[serde(skip)]
+    pub number: usize,
 }
 
 impl Pick {
@@ -289,6 +318,15 @@ impl Rule {
         self.parts_mut().iter_mut().for_each(|rule| rule.prepare(turns, asked));
     }
 
+    /// Numbers the picks in it that draw, and adds their seeds to `seeds`.
+    fn number_draws(&mut self, seeds: &mut Vec<u64>) {
+        if let Self::Pick(Pick { softmax: Some(softmax), .. }) = self {
+            softmax.number = seeds.len();
+            seeds.push(softmax.seed);
+        }
+        self.parts_mut().iter_mut().for_each(|rule| rule.number_draws(seeds));
+    }
+
     /// Whether `test` holds of it or of a rule in it.
     fn has(&self, test: &dyn Fn(&Self) -> bool) -> bool {
         test(self) || self.parts().iter().any(|rule| rule.has(test))
@@ -385,6 +423,70 @@ impl Routing {
                 rule.each(f);
             }
         }
+    }
+
+    /// Numbers the picks that draw. Returns their seeds.
+    pub(crate) fn number_draws(&mut self) -> Vec<u64> {
+        let mut seeds = Vec::new();
+        self.on_arrival.number_draws(&mut seeds);
+        let later = [&mut self.decode_on_arrival, &mut self.on_prefilled, &mut self.on_answering];
+        later.into_iter().flatten().for_each(|rule| rule.number_draws(&mut seeds));
+        for action in self.every.iter_mut().flat_map(|monitor| &mut monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.number_draws(&mut seeds);
+            }
+        }
+        seeds
+    }
+
+    /// Refuses rules that read what routers do not keep, monitors that read what routers keep, and books and picks with
+    /// numbers out of range.
+    pub(crate) fn check_books(&self) -> Result<(), Error> {
+        let rules = || self.rules();
+        let mut read: Vec<InstField> = Vec::new();
+        rules().for_each(|rule| {
+            rule.visit(&mut |expr| expr.visit_instance_fields(&mut |field, _| read.push(field)));
+        });
+        let missing = read.into_iter().find(|field| match field {
+            InstField::IndexBlocks | InstField::IndexTokens => self.books.index.is_none(),
+            InstField::ActiveBlocks | InstField::ActiveNewBlocks | InstField::ActivePrefillTokens => {
+                self.books.active.is_none()
+            }
+            _ => false,
+        });
+        if let Some(field) = missing {
+            return Err(Error::config(
+                "routing.books",
+                format!("must have what rules read, lacked {field:?}"),
+            ));
+        }
+        if self.books.tree.is_none()
+            && rules().any(|rule| rule.has(&|rule| matches!(rule, Rule::Owner { .. })))
+        {
+            return Err(Error::config(
+                "routing.books.tree",
+                "must be given for a rule that asks for an owner",
+            ));
+        }
+        let mut monitored = false;
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            action.visit(&mut |expr| monitored |= expr.looks_at(&InstField::is_booked));
+        }
+        if monitored {
+            return Err(Error::config("routing.every", "must not read what routers keep in books"));
+        }
+        let mut error = self.books.check();
+        rules().for_each(|rule| {
+            rule.has(&|rule| {
+                let Rule::Pick(Pick { softmax: Some(softmax), min, .. }) = rule else { return false };
+                !(softmax.temperature >= 0.0 && softmax.temperature.is_finite()) || min.len() != 1
+            })
+            .then(|| {
+                let rule = "must have a temperature of 0 or more that is finite, and a single key";
+                error = Err(Error::config("routing.softmax", rule));
+            });
+        });
+        error
     }
 
     /// Whether a rule or monitor reads a request field for which `test` holds.

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paceline.testing.reference.clock import run
+from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import ticks_together
@@ -64,6 +65,8 @@ class Cluster:
             for name in ("on_arrival", "on_prefilled", "on_answering")
             if routing[name]
         }
+        kept = routing.get("books")
+        self.books = Books(kept, requests, prefix_block_tokens) if kept else None
         self.monitors: list[dict[str, Any]] = routing["every"]
         self.flips = {
             (number, place): Rule(action["rule"], flips("every"))
@@ -126,7 +129,13 @@ class Cluster:
 
     def _end_steps(self, now: int) -> None:
         ended = [replica for replica in self.replicas if replica.ends == now]
-        yielded = {request for replica in ended for request in replica.end(now)}
+        yielded: set[Request] = set()
+        for replica in ended:
+            tokens = replica.end(now)
+            yielded.update(tokens)
+            if self.books is not None:
+                for request in sorted(tokens, key=lambda one: one.index):
+                    self.books.token(request, replica.index)
         self.roles.settle(now)
         self.roles.end_delays(now)
         for replica in ended:
@@ -153,10 +162,12 @@ class Cluster:
             if not asked or name not in self.rules:
                 continue
             able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
-            view = View(now, self.replicas, self.pace, request, here=replica)
+            view = View(now, self.replicas, self.pace, request, here=replica, books=self.books)
             target = self.rules[name].pick(view, able)
             if target is not None and target != replica.index:
                 self.traffic.leave(request, target, now)
+                if self.books is not None:
+                    self.books.route(request, target)
                 return
 
     def _arrive(self, request: Request, now: int) -> None:
@@ -168,9 +179,12 @@ class Cluster:
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
         request.joined = now
-        picked = self.rules["on_arrival"].pick(View(now, self.replicas, self.pace, request), able)
+        view = View(now, self.replicas, self.pace, request, books=self.books)
+        picked = self.rules["on_arrival"].pick(view, able)
         assert picked is not None, "the last of the rules on arrival picks an instance"
         self.outcome.instance[request.index] = picked
+        if self.books is not None:
+            self.books.route(request, picked)
         self.replicas[picked].arrive(request, now)
         self.roles.settle(now)
 

@@ -32,6 +32,10 @@ class Rule:
         if kind == "first_of":
             picks = (part.pick(view, able) for part in self._parts)
             return next((picked for picked in picks if picked is not None), None)
+        if kind == "owner":
+            assert view.books is not None and view.request is not None
+            owner = view.books.owner(view.request, self._wire["above"])
+            return owner if owner in able else None
         if kind == "stay":
             stays = view.here is not None and holds(self._wire["when"], view)
             return view.here.index if view.here and stays else None

@@ -64,7 +64,12 @@ mod tests {
 
     #[test]
     fn a_prefix_is_the_same_key_as_far_as_its_blocks_are_equal() {
-        let prefix = PrefixIds { ends: vec![3, 6, 7, 7], ids: vec![1, 2, 3, 1, 2, 4, 1], block_tokens: 16 };
+        let prefix = PrefixIds {
+            ends: vec![3, 6, 7, 7],
+            ids: vec![1, 2, 3, 1, 2, 4, 1],
+            block_tokens: 16,
+            outputs: None,
+        };
         let trace =
             Trace { prefix: Some(prefix), session: Some(vec![0, 1, 0, u32::MAX]), ..Trace::default() };
         let of = |key, row| hash_of(key, row, &trace);

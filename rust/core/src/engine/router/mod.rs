@@ -5,13 +5,16 @@
 //! latest decision ([`kept`]). It picks only instances that could serve the request.
 
 mod affinity;
+mod books;
 mod callback;
 mod draws;
 mod equals;
 mod kept;
 mod known;
 mod pick;
+mod random;
 mod reports;
+mod softmax;
 mod view;
 
 pub use callback::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
@@ -19,17 +22,20 @@ pub(super) use known::Known;
 pub(super) use pick::{Best, Candidates};
 pub(super) use view::RouterView;
 
-use draws::Draws;
+use books::Books;
+use draws::{Draws, mix};
 use equals::Memory;
 use pick::LowerBound;
+use random::WyRand;
 
 use super::cluster::Cluster;
 use crate::config::Routers;
 use crate::error::Error;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{InstField, Pick, Routing, Rule, Scope, Ties, sort_key_of};
+use crate::policy::{Expr, InstField, Pick, Routing, Rule, Scope, Ties, sort_key_of, value_now};
 use crate::time::Ticks;
+use crate::trace::Trace;
 
 /// What a rule decides about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,12 +51,16 @@ pub(super) enum Decision {
 }
 
 /// What the rules of one router remember.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Desk {
     /// By rule that remembers an instance: the instance that is next.
     turns: Vec<usize>,
     /// The router's random numbers.
     draws: Draws,
+    /// What it keeps of the requests that it routed, if the policy reads that.
+    books: Option<Box<Books>>,
+    /// The random numbers of each pick that draws by weights.
+    random: Vec<WyRand>,
 }
 
 /// What rules remember between two requests, and what they share.
@@ -63,6 +73,10 @@ pub(super) struct Router {
     bounds: Vec<LowerBound>,
     /// The callbacks of the policy.
     callbacks: Option<Box<dyn Decide>>,
+    /// A number of each instance that is recorded as requests arrive.
+    watch: Option<Expr>,
+    /// Its values, of all instances for one request after another.
+    watched: Vec<f64>,
 }
 
 impl std::fmt::Debug for Router {
@@ -87,13 +101,54 @@ impl Router {
                 turns.resize(turns.len().max(turn + 1), 0);
                 turns[turn] = if matches!(ties, Some(Ties::Rotate | Ties::Spread)) { from } else { 0 };
             });
-            Desk { turns, draws: Draws::new(routers.seed, router) }
+            Desk { turns, draws: Draws::new(routers.seed, router), books: None, random: Vec::new() }
         };
         Self {
             desks: (0..count).map(desk).collect(),
             uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
             bounds: vec![LowerBound::EXCLUDED; n],
             callbacks,
+            watch: None,
+            watched: Vec::new(),
+        }
+    }
+
+    /// Has each router keep the books that the rules read, and seeds the generators of those that draw.
+    pub(super) fn keep_books(
+        &mut self,
+        routing: &mut Routing,
+        instances: usize,
+        trace: &Trace,
+    ) -> Result<(), Error> {
+        self.watch = routing.watch.clone();
+        let seeds = routing.number_draws();
+        for (router, desk) in (0..).zip(&mut self.desks) {
+            if routing.books.exist() {
+                desk.books = Some(Box::new(Books::new(&routing.books, instances, trace)?));
+            }
+            let seed = |&seed: &u64| if router == 0 { seed } else { seed ^ mix(router) };
+            desk.random = seeds.iter().map(|one| WyRand::new(seed(one))).collect();
+        }
+        Ok(())
+    }
+
+    /// Books a request that was routed to an instance.
+    #[inline]
+    pub(super) fn book(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        let router = cluster.known().router_of(row as usize);
+        if let Some(books) = &mut self.desks[router].books {
+            books.route(row, instance, cluster.trace());
+        }
+    }
+
+    /// Books what happened to requests in steps that have ended.
+    #[inline]
+    pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
+        if cluster.has_notices() {
+            let notices = cluster.take_notices();
+            for books in self.desks.iter_mut().filter_map(|desk| desk.books.as_mut()) {
+                books.hear(&notices, cluster, now);
+            }
         }
     }
 
@@ -121,7 +176,7 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
-        if rule.counts() && !cluster.known().is_reported() {
+        if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
             return Ok(Decision::of(self.fewest(rule, prompt, output, cluster, now)));
         }
@@ -166,7 +221,34 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
-        self.choose(rule, &mut RouterView::of_request(cluster, request, now))
+        let router = cluster.known().router_of(request.view.row as usize);
+        let Some(mut books) = self.desks[router].books.take() else {
+            return self.choose_and_record(rule, &mut RouterView::of_request(cluster, request, now));
+        };
+        books.catch_up(cluster, now);
+        books.look_up(request.view.row, cluster.trace());
+        let mut view = RouterView::of_request(cluster, request, now).with_books(&books);
+        let decision = self.choose_and_record(rule, &mut view);
+        self.desks[router].books = Some(books);
+        decision
+    }
+
+    /// What a rule decides in a view. Records what is watched as the request arrives.
+    fn choose_and_record(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
+        if let Some(watch) = &self.watch
+            && view.here().is_none()
+        {
+            for index in 0..view.len() {
+                view.set_candidate(index);
+                self.watched.push(value_now(watch, view));
+            }
+        }
+        self.choose(rule, view)
+    }
+
+    /// The values that were watched, of all instances for one request after another.
+    pub(super) fn into_watched(self) -> Vec<f64> {
+        self.watched
     }
 
     /// Asks a rule that changes roles, for a monitor: about no request.
@@ -236,6 +318,9 @@ impl Router {
                 let rejects = when.as_ref().is_none_or(|when| view.holds(when));
                 if rejects { Decision::Reject } else { Decision::None }
             }
+            &Rule::Owner { above } => {
+                Decision::of(view.prompt_owner(above).filter(|&owner| uniform || view.serves(owner)))
+            }
             Rule::When { of, when } => {
                 view.set_candidate(view.here().unwrap_or(0));
                 if view.holds(when) { self.choose(of, view)? } else { Decision::None }
@@ -279,10 +364,13 @@ impl Router {
 
     /// The lowest instance of a pick, if it is accepted.
     fn best(&mut self, pick: &Pick, view: &mut RouterView) -> Option<usize> {
-        let picked = if pick.scans() {
+        let picked = if let Some(softmax) = &pick.softmax {
+            let random = &mut self.desks[view.router()].random[softmax.number];
+            softmax::drawn(pick, softmax.temperature, view, random)?
+        } else if pick.scans() {
             pick::lowest(pick, view, self.uniform, &mut self.bounds)?
         } else {
-            let Desk { turns, draws } = &mut self.desks[view.router()];
+            let Desk { turns, draws, .. } = &mut self.desks[view.router()];
             let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.row() };
             equals::lowest(pick, view, self.uniform, &mut memory)?
         };

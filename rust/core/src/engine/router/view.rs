@@ -1,6 +1,7 @@
 //! What rules see: a request, and every instance: tokens as of its last finished step, its batch, queues and blocks as
 //! of now. If instances report, rules see them as of the latest report.
 
+use super::books::Books;
 use super::known::Knowledge;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
@@ -8,7 +9,8 @@ use crate::engine::roles::{Cause, Flipping};
 use crate::instance::Asking;
 use crate::metrics::Reason;
 use crate::policy::{
-    Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity, holds_now,
+    Columns, Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity,
+    column_now, holds_now, is_columnar,
 };
 use crate::time::Ticks;
 
@@ -28,6 +30,8 @@ pub(in crate::engine) struct RouterView<'a> {
     there: Option<usize>,
     /// The router that is asked; `None`: a monitor, which sees what all routers keep.
     router: Option<usize>,
+    /// What the router keeps of the requests that it routed.
+    books: Option<&'a Books>,
 }
 
 impl<'a> RouterView<'a> {
@@ -35,7 +39,7 @@ impl<'a> RouterView<'a> {
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
         let router = Some(cluster.known().router_of(request.view.row as usize));
-        Self { cluster, now, request, candidate: 0, here, there: None, router }
+        Self { cluster, now, request, candidate: 0, here, there: None, router, books: None }
     }
 
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
@@ -45,7 +49,20 @@ impl<'a> RouterView<'a> {
         (here, there): (usize, usize),
         now: Ticks,
     ) -> Self {
-        Self { cluster, now, request, candidate: here, here: Some(here), there: Some(there), router: None }
+        let (here, there) = (Some(here), Some(there));
+        Self { cluster, now, request, candidate: here.unwrap_or(0), here, there, router: None, books: None }
+    }
+
+    /// The same view, with what the router keeps.
+    pub(super) fn with_books(self, books: &'a Books) -> Self {
+        Self { books: Some(books), ..self }
+    }
+
+    /// The owner of the last node that the request's prompt touches in the router's tree, if the tree has more than the
+    /// share `above` of the prompt.
+    pub(super) fn prompt_owner(&self, above: f64) -> Option<usize> {
+        let matched = self.books?.matched(self.request.view.row, self.cluster.trace())?;
+        (matched.share > above).then_some(matched.owner)
     }
 
     /// The number of instances.
@@ -125,6 +142,9 @@ impl Candidates for RouterView<'_> {
 
     #[inline]
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
+        if field.is_booked() {
+            return self.books.map_or(0.0, |books| books.field(index, field, self.request.view.prompt));
+        }
         let known = self.cluster.known().field(index, (field, class), self.router);
         match known {
             Knowledge::AsIs => self.cluster.field(index, field, class, self.request, self.now),
@@ -143,6 +163,29 @@ impl Candidates for RouterView<'_> {
                 self.field(self.candidate, field, class) != 0.0
             }
             _ => holds_now(condition, self),
+        }
+    }
+
+    #[inline]
+    fn values(&mut self, key: &Expr) -> Option<Vec<f64>> {
+        is_columnar(key, &InstField::is_booked).then(|| column_now(key, self))
+    }
+}
+
+impl Columns for RouterView<'_> {
+    fn instances(&self) -> usize {
+        self.cluster.len()
+    }
+
+    fn of_request(&mut self, field: ReqField) -> f64 {
+        Scope::request(self, field, &mut Validity::EVER.clone()).value
+    }
+
+    fn of_instances(&mut self, field: InstField, column: &mut Vec<f64>) {
+        let instances = self.cluster.len();
+        match self.books {
+            Some(books) => books.column(field, self.request.view.prompt, instances, column),
+            None => column.resize(instances, 0.0),
         }
     }
 }

@@ -320,8 +320,24 @@ impl Instance {
             InstField::RoutedRequests
             | InstField::RoutedTokens
             | InstField::RoutedSinceReport
-            | InstField::RoutedEver => 0.0,
+            | InstField::RoutedEver
+            | InstField::IndexBlocks
+            | InstField::IndexTokens
+            | InstField::ActiveBlocks
+            | InstField::ActiveNewBlocks
+            | InstField::ActivePrefillTokens => 0.0,
         }
+    }
+
+    /// The row and the output tokens of each request on it. The finished steps are booked.
+    pub(crate) fn output_tokens(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.requests.iter().map(|state| {
+            let generated = match state.phase {
+                Phase::Decoding => self.batch.decode_set().computed(state) + 1 - state.prompt,
+                _ => state.generated,
+            };
+            (state.request, generated)
+        })
     }
 
     /// Prompt tokens of a request that the prefix cache holds.
