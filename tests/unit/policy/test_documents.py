@@ -19,6 +19,8 @@ def test_the_page_on_semantics_names_the_source_of_every_field_of_an_instance(ro
     page = (root / "docs/reference/policy-semantics.md").read_text(encoding="utf-8")
     section = page.split("## What a router knows\n")[1].split("\n### ")[0]
     rows = re.findall(r"^\| (`.*) \| (kept|known|reported)[^|]* \|", section, flags=re.MULTILINE)
-    written = [(name, source) for names, source in rows for name in re.findall(r"`(\w+)", names.split(" | ")[0])]
+    written = [
+        (name, source) for names, source in rows for name in re.findall(r"`(\w+)", names.split(" | ")[0])
+    ]
     declared = [(name, meaning.source) for (space, name), meaning in FIELDS.items() if space == "inst"]
     assert sorted(written) == sorted(declared)

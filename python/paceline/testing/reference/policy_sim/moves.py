@@ -11,6 +11,7 @@ from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
+from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.scope import View
 
 
@@ -62,6 +63,7 @@ class Traffic:
     pace: Pace | None
     moves: list[Move] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
+    routers: Routers | None = None
 
     @property
     def ends(self) -> list[int]:
@@ -72,6 +74,8 @@ class Traffic:
         """Send a request to another instance, which has ``already`` tokens of its KV."""
         assert request.where is not None
         source = request.where
+        if self.routers is not None:
+            self.routers.route(request, target)
         blocks = self.replicas[source].leave(request, now)
         ends = self._send(source, target, request.computed - already, now)
         self.moves.append(Move(request, source, target, blocks, ends))
@@ -92,7 +96,7 @@ class Traffic:
         """Run an action of a monitor: pair instances, and migrate a request of each pair."""
         sources, targets = (self._sorted(action[side], now) for side in ("source", "target"))
         for source, target in zip(sources, targets, strict=False):
-            between = View(now, self.replicas, self.pace, here=source, there=target)
+            between = View(now, self.replicas, self.pace, here=source, there=target, routers=self.routers)
             if source is target or not holds(action["when"], between):
                 continue
             request = self._choose(action["choose"], source, target, now)
@@ -151,7 +155,7 @@ class Traffic:
         return sorted(able, key=lambda one: values(side["min"], self._view(one, now)))
 
     def _view(self, one: Replica, now: int, request: Request | None = None) -> View:
-        return View(now, self.replicas, self.pace, request, inst=one, here=one)
+        return View(now, self.replicas, self.pace, request, inst=one, here=one, routers=self.routers)
 
     def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
         """Choose the request to migrate: one that decodes and is not migrating already."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.refusal import Reason
 
-Status = Literal["finished", "running", "waiting", "not arrived", "rejected"]
+Status = Literal["finished", "running", "waiting", "not arrived", "rejected", "held", "gave up"]
 
 
 @dataclass(slots=True)
@@ -25,12 +25,16 @@ class Outcome:
     replicas : list of Replica
     end : int
         Time of the last event, or the end of the simulated time.
+    held, gave_up : set of int
+        Rows of the requests that routers hold, and of those that left them.
     """
 
     requests: list[Request]
     instance: list[int | None]
     replicas: list[Replica]
     end: int = 0
+    held: set[int] = field(default_factory=set)
+    gave_up: set[int] = field(default_factory=set)
 
     @property
     def rejected(self) -> list[Reason | None]:
@@ -42,6 +46,8 @@ class Outcome:
         request = self.requests[row]
         if request.rejected is not None:
             return "rejected"
+        if row in self.held or row in self.gave_up:
+            return "held" if row in self.held else "gave up"
         if self.instance[row] is None:
             return "not arrived"
         if request.done:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from paceline.testing.reference.policy_sim.instance_fields import instance_field
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.request_fields import request_field
+from paceline.testing.reference.policy_sim.routers import Routers
 
 
 @dataclass(slots=True)
@@ -26,12 +27,13 @@ class View:
     inst: Replica | None = None
     here: Replica | None = None
     there: Replica | None = None
+    routers: Routers | None = None
 
     def each(self, within: list[int] | None) -> Iterator[View]:
         """Go over the instances of some roles, each in turn as the candidate."""
         for replica in self.replicas:
             if within is None or replica.role in within:
-                yield View(self.now, self.replicas, self.pace, self.request, replica, self.here, self.there)
+                yield replace(self, inst=replica)
 
     def field(self, name: str, position: int | None) -> float:
         """Return a field by its name."""
@@ -42,4 +44,7 @@ class View:
             return request_field(rest, self.request, self.now, self.pace, self.replicas, at)
         replica = {"inst": self.inst, "here": self.here, "there": self.there}[subject]
         assert replica is not None, name
-        return instance_field(rest, replica, self.now, self.pace, self.request, position)
+        if self.routers is None:
+            return instance_field(rest, replica, self.now, self.pace, self.request, position)
+        router = None if self.request is None else self.routers.router_of(self.request.index)
+        return self.routers.field(rest, replica, self.now, self.request, position, router)
