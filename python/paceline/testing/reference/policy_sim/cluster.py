@@ -21,7 +21,8 @@ from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.roles import Roles
-from paceline.testing.reference.policy_sim.rules import Flip, Rule
+from paceline.testing.reference.policy_sim.routers import Routers
+from paceline.testing.reference.policy_sim.rules import AtRouter, Flip, Rule
 from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
@@ -60,11 +61,15 @@ class Cluster:
 
             return flip
 
+        self.routers = Routers(config, replicas, pace)
+        n, count = len(replicas), self.routers.count
         self.rules = {
-            name: Rule(routing[name], flips(name))
+            name: [Rule(routing[name], flips(name), n * router // count) for router in range(count)]
             for name in ("on_arrival", "on_prefilled", "on_answering")
             if routing[name]
         }
+        self.held: list[Request] = []
+        self._asked_at = 0
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
         self.monitors: list[dict[str, Any]] = routing["every"]
@@ -78,7 +83,7 @@ class Cluster:
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
-        self.traffic = Traffic(replicas, links, pace)
+        self.traffic = Traffic(replicas, links, pace, routers=self.routers)
         self.traffic.changed = self.roles.settle
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
@@ -88,18 +93,25 @@ class Cluster:
     @property
     def unfinished(self) -> bool:
         """Whether there is anything left to do."""
-        return bool(self.to_come or self.traffic.moves or any(one.requests for one in self.replicas))
+        return bool(
+            self.to_come or self.held or self.traffic.moves or any(one.requests for one in self.replicas)
+        )
 
     def next_moment(self) -> int:
         """Return the time of the next event."""
         times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
         times += [one.wakes for one in self.replicas if one.wakes is not None]
         times += [request.spec.arrival for request in self.to_come[:1]]
-        if not times:
+        if self.routers.give_up_after is not None:
+            times += [request.spec.arrival + self.routers.give_up_after for request in self.held]
+        reported = self.routers.every is not None
+        if not times and not (self.held and reported):
             raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
         times += self.roles.due.values()
+        if self.routers.every is not None:
+            times.append((after // self.routers.every + 1) * self.routers.every)
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -113,6 +125,7 @@ class Cluster:
                 self._watch(number, now)
         if self.unfinished:
             self.traffic.deliver(now)
+        self._ask_again(now)
         while self.to_come and self.to_come[0].spec.arrival == now:
             self._arrive(self.to_come.pop(0), now)
         for replica in self.replicas:
@@ -138,6 +151,8 @@ class Cluster:
                     self.books.token(request, replica.index)
         self.roles.settle(now)
         self.roles.end_delays(now)
+        if self.routers.every is not None and now > 0 and now % self.routers.every == 0:
+            self.routers.report(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
                 if request in replica.leaving:
@@ -162,8 +177,10 @@ class Cluster:
             if not asked or name not in self.rules:
                 continue
             able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
-            view = View(now, self.replicas, self.pace, request, here=replica, books=self.books)
-            target = self.rules[name].pick(view, able)
+            view = View(
+                now, self.replicas, self.pace, request, here=replica, books=self.books, routers=self.routers
+            )
+            target = self.rules[name][self.routers.router_of(request.index)].pick(view, able)
             if target is not None and target != replica.index:
                 self.traffic.leave(request, target, now)
                 if self.books is not None:
@@ -178,15 +195,60 @@ class Cluster:
             reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len")
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
+        router = self.routers.router_of(request.index)
+        behind = any(self.routers.router_of(one.index) == router for one in self.held)
+        if behind or not self._route(request, able, now):
+            if not self.held:
+                self._asked_at = self._changes
+            self.held.append(request)
+            self.outcome.held.add(request.index)
+
+    def _route(self, request: Request, able: list[int], now: int) -> bool:
+        """Send a request to an instance or reject it; return False if its router holds it."""
         request.joined = now
-        view = View(now, self.replicas, self.pace, request, books=self.books)
-        picked = self.rules["on_arrival"].pick(view, able)
-        assert picked is not None, "the last of the rules on arrival picks an instance"
-        self.outcome.instance[request.index] = picked
-        if self.books is not None:
-            self.books.route(request, picked)
-        self.replicas[picked].arrive(request, now)
-        self.roles.settle(now)
+        view = View(now, self.replicas, self.pace, request, books=self.books, routers=self.routers)
+        decision = self.rules["on_arrival"][self.routers.router_of(request.index)].decide(view, able)
+        assert decision is not None, "the last of the rules on arrival picks an instance"
+        if decision is AtRouter.REJECT:
+            request.rejected = "policy"
+        elif isinstance(decision, int):
+            self.outcome.instance[request.index] = decision
+            self.routers.route(request, decision)
+            if self.books is not None:
+                self.books.route(request, decision)
+            self.replicas[decision].arrive(request, now)
+            self.roles.settle(now)
+        return decision is not AtRouter.HOLD
+
+    @property
+    def _changes(self) -> int:
+        """First tokens, and requests that finished or were dropped, so far."""
+        sent = [one for one in self.outcome.requests if self.outcome.instance[one.index] is not None]
+        firsts = sum(one.generated > 0 for one in sent)
+        return firsts + sum(one.done or one.rejected is not None for one in sent)
+
+    def _ask_again(self, now: int) -> None:
+        """Route requests that are held and may go, and drop those that have waited for too long."""
+        every = self.routers.every
+        reported = every is not None and now > 0 and now % every == 0
+        if self.held and (reported or self._changes != self._asked_at):
+            blocked: set[int] = set()
+            for request in self.held.copy():
+                router = self.routers.router_of(request.index)
+                able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
+                if router in blocked or not self._route(request, able, now):
+                    blocked.add(router)
+                else:
+                    self._let_go(request)
+            self._asked_at = self._changes
+        most = self.routers.give_up_after
+        for request in [one for one in self.held if most is not None and now - one.spec.arrival >= most]:
+            self._let_go(request)
+            self.outcome.gave_up.add(request.index)
+
+    def _let_go(self, request: Request) -> None:
+        self.held.remove(request)
+        self.outcome.held.discard(request.index)
 
     def _start_steps(self, now: int) -> None:
         if self.lockstep is None:

@@ -64,10 +64,21 @@ def _head_blocks(at: Replica) -> int:
     return at.scheduler.blocks_of(head) if head else 0
 
 
-def _fits(at: Replica, request: Request) -> bool:
+def fits_into(at: Replica, request: Request, free: float) -> bool:
+    """Whether so many free blocks hold a request, beside those that it has there."""
     memory = at.scheduler.memory
     held = len(request.blocks) if request.running and request.where == at.index else 0
-    return memory.blocks_for(request.tokens) - held <= memory.free
+    lacking = memory.blocks_for(request.tokens) - held
+    return lacking <= 0 or lacking <= free
+
+
+def _fits(at: Replica, request: Request) -> bool:
+    return fits_into(at, request, at.scheduler.memory.free)
+
+
+def _context_blocks(at: Replica) -> int:
+    blocks_for = at.scheduler.memory.blocks_for
+    return sum(blocks_for(request.tokens) for request in at.requests if request.running)
 
 
 def _prefix_tokens(at: Replica, request: Request) -> int:
@@ -92,6 +103,7 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "reasoning_requests": _count(lambda request: request.phase != ANSWERING),
     "answering_requests": _count(lambda request: request.phase == ANSWERING),
     "fresh_answering_requests": _fresh,
+    "context_blocks": _context_blocks,
     "running_tokens": lambda at: sum(request.tokens for request in at.requests if request.running),
     "outstanding_tokens": lambda at: sum(request.tokens for request in at.requests),
     "mean_token_interval_s": _mean_token_interval,
@@ -100,6 +112,8 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "head_blocks": _head_blocks,
     "role": lambda at: at.role,
     "index": lambda at: at.index,
+    # Routers keep these; a condition of a scheduler, which is evaluated on an instance, reads 0.
+    **dict.fromkeys(("routed_requests", "routed_tokens", "routed_since_report", "routed_ever"), lambda at: 0),
 }
 
 _OF_A_REQUEST: dict[str, Callable[[Replica, Request], float]] = {

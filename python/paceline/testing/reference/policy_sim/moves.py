@@ -12,6 +12,7 @@ from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
+from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.scope import View
 
 
@@ -65,6 +66,7 @@ class Traffic:
     copies: list[Copy] = field(default_factory=list)
     changed: Callable[[int], None] = lambda now: None
     """Called when a request has left an instance or joined one."""
+    routers: Routers | None = None
 
     @property
     def ends(self) -> list[int]:
@@ -75,6 +77,8 @@ class Traffic:
         """Send a request to another instance, which has ``already`` tokens of its KV."""
         assert request.where is not None
         source = request.where
+        if self.routers is not None:
+            self.routers.route(request, target)
         blocks = self.replicas[source].leave(request, now)
         self.changed(now)
         ends = self._send(source, target, request.computed - already, now)
@@ -97,7 +101,7 @@ class Traffic:
         """Run an action of a monitor: pair instances, and migrate a request of each pair."""
         sources, targets = (self._sorted(action[side], now) for side in ("source", "target"))
         for source, target in zip(sources, targets, strict=False):
-            between = View(now, self.replicas, self.pace, here=source, there=target)
+            between = View(now, self.replicas, self.pace, here=source, there=target, routers=self.routers)
             if source is target or not holds(action["when"], between):
                 continue
             request = self._choose(action["choose"], source, target, now)
@@ -156,7 +160,7 @@ class Traffic:
         return sorted(able, key=lambda one: values(side["min"], self._view(one, now)))
 
     def _view(self, one: Replica, now: int, request: Request | None = None) -> View:
-        return View(now, self.replicas, self.pace, request, inst=one, here=one)
+        return View(now, self.replicas, self.pace, request, inst=one, here=one, routers=self.routers)
 
     def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
         """Choose the request to migrate: one that decodes and is not migrating already."""
