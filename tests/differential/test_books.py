@@ -68,7 +68,8 @@ def configs(draw: st.DrawFn) -> Wire:
     """Draw a cluster whose rules read what a router keeps."""
     count = draw(st.integers(2, 4))
     instance = wire.instance(
-        draw(st.sampled_from([40, 200])), block_tokens=4, step=draw(st.integers(1, 9)), token=draw(st.integers(0, 2)),
+        draw(st.sampled_from([40, 200])), block_tokens=4,
+        step=draw(st.integers(1, 9)), token=draw(st.integers(0, 2)),
         budget=draw(st.sampled_from([8, 64])), seats=draw(st.sampled_from([2, 16])),
     )  # fmt: skip
     rules = [wire.pick(draw(keys()))]
@@ -90,10 +91,18 @@ def test_the_engine_routes_as_the_reference_does(config: Wire, rows: list[TraceR
     firsts = [request.token_times[0] if request.token_times else None for request in expected.requests]
     for leap in (True, False):
         outcome = _core.replay(
-            msgspec.json.encode({**config, "leap": leap, "record_decisions": False}), wire.columns(rows, 4), None
+            msgspec.json.encode({**config, "leap": leap, "record_decisions": False}),
+            wire.columns(rows, 4),
+            None,
         )
-        routed = [None if request.rejected else at for request, at in zip(expected.requests, expected.instance, strict=True)]
-        ours = [None if request.rejected else at for request, at in zip(expected.requests, outcome.instance.tolist(), strict=True)]
+        routed = [
+            None if request.rejected else at
+            for request, at in zip(expected.requests, expected.instance, strict=True)
+        ]
+        ours = [
+            None if request.rejected else at
+            for request, at in zip(expected.requests, outcome.instance.tolist(), strict=True)
+        ]
         assert ours == routed
         first_tokens = outcome.first_token_ticks.tolist()
         assert [at for at, first in zip(first_tokens, firsts, strict=True) if first is not None] == [

@@ -319,13 +319,15 @@ def check_books(policy: Policy) -> None:
             if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
                 name, example = BOOKED[part.name]
                 if getattr(policy, name) is None:
-                    raise PolicyError(f"{part!r} needs a policy with {name}={example}, which the router keeps")
+                    raise PolicyError(
+                        f"{part!r} needs a policy with {name}={example}, which the router keeps"
+                    )
     elsewhere = [*policy.scheduler.expressions(), *expressions_in(dict.fromkeys(MOMENTS), policy.monitors)]
     for expression in elsewhere:
         for part in expression.walk():
             if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
                 raise PolicyError(
-                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: the router keeps it, "
+                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: a router keeps it, "
                     "which a scheduler and a monitor do not see"
                 )
     rules = [part for rule in policy.rules.values() for part in each(rule)]

@@ -17,7 +17,20 @@ from paceline.policy.expressions.tree import Expr, Operand, lift
 from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
 from paceline.policy.value import Value, shown
 
-__all__ = ["FirstOf", "Pick", "PromptOwner", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "prompt_owner", "stay"]
+__all__ = [
+    "FirstOf",
+    "Pick",
+    "PromptOwner",
+    "Router",
+    "Routing",
+    "Rule",
+    "Stay",
+    "Unless",
+    "first_of",
+    "pick",
+    "prompt_owner",
+    "stay",
+]
 
 Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 """Which instance an arrival joins; ties go to the lowest index.
@@ -207,7 +220,9 @@ def _check_draws(rule: Pick) -> None:
     """Refuse a temperature or a seed that no draw can have."""
     if rule.temperature is None:
         if rule.seed is not None:
-            raise PolicyError(f"seed of pick() needs a temperature, without which nothing is drawn, was {rule!r}")
+            raise PolicyError(
+                f"seed of pick() needs a temperature, without which nothing is drawn, was {rule!r}"
+            )
         return
     if not 0 <= rule.temperature < math.inf:
         raise PolicyError(f"temperature of pick() must be a finite number, 0 or more, was {rule.temperature}")

@@ -92,7 +92,12 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case str():
             return {"rule": rule}
         case Pick():
-            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names), **_drawn(rule)}
+            return {
+                "rule": "pick",
+                **_side(rule, names),
+                "accept": _maybe(rule.accept, names),
+                **_drawn(rule),
+            }
         case FirstOf():
             return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
         case Unless():

@@ -60,6 +60,14 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         seed=st.integers(0, 3),
     ),
     "fcfs": st.builds(policies.fcfs, preemption=SWAPS, max_num_batched_tokens=CHUNKS),
+    "llm_d": st.builds(
+        policies.llm_d,
+        prefix_weight=st.sampled_from([0.0, 3.0]),
+        block_tokens=st.sampled_from([4, 16]),
+        capacity=st.sampled_from([3, 31_250]),
+        longest=st.sampled_from([2, 256]),
+        seed=st.integers(0, 3),
+    ),
     "llumnix": st.builds(
         policies.llumnix, defrag=st.booleans(), scheduler=st.just(policies.vllm().scheduler)
     ),

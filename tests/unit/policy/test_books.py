@@ -1,4 +1,4 @@
-"""What a router keeps: the parts of a policy, their text, and what rules read of them in hand-made replays."""
+"""What a router keeps: the parts of a policy, their text, and what rules read in hand-made replays."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ KEPT = Policy(
     name="kept",
     on_arrival=first_of(
         prompt_owner(above=0.5),
-        pick(min=inst.active_blocks + inst.active_new_blocks(req) - inst.index_blocks(req), temperature=0.5, seed=7),
+        pick(min=inst.active_blocks + inst.active_new_blocks(req) - inst.index_blocks(req),
+            temperature=0.5, seed=7),
     ),
     index=PrefixIndex(block_tokens=32, capacity=100, longest=8, learns="finished"),
     active=ActiveBlocks(block_tokens=64, prompts=False, reuses=False, outputs="whole"),
     tree=PromptTree(block_tokens=8, text="tokens"),
 )  # fmt: skip
-TWO = paceline.Cluster(2 * [paceline.Instance(cost=paceline.Affine(step_s=1.0), num_blocks=1000, block_tokens=16)])
+TWO = paceline.Cluster(
+    2 * [paceline.Instance(cost=paceline.Affine(step_s=1.0), num_blocks=1000, block_tokens=16)]
+)
 
 
 def test_a_policy_with_books_is_read_back_from_its_text() -> None:
@@ -60,7 +63,7 @@ def test_a_monitor_that_reads_what_a_router_keeps_is_refused() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: PrefixIndex(block_tokens=0), "block_tokens of a PrefixIndex must be a whole number of at least 1"),
+        (lambda: PrefixIndex(block_tokens=0), "block_tokens of a PrefixIndex must be a whole number"),
         (lambda: PrefixIndex(capacity=0), "capacity of a PrefixIndex must be a whole number of at least 1"),
         (lambda: PrefixIndex(learns="sometimes"), "routed"),
         (lambda: ActiveBlocks(outputs="half"), "decaying"),
@@ -103,7 +106,7 @@ def test_an_index_learns_from_the_decision_the_first_token_and_the_end(
         on_arrival=first_of(pick(max=inst.index_tokens(req), where=holds), "round_robin"),
         index=PrefixIndex(learns=learns),  # type: ignore[arg-type]  # one of the three
     )
-    # A second turn that continues the first; if the index has it, it goes where that went, else to the other instance.
+    # A second turn that continues the first: if the index has it, it goes where that went, else to the other.
     went = routed(
         policy, arrival=[0.0, seconds], prompt_tokens=[32, 80], output_tokens=[32, 1], session=["a", "a"]
     )
@@ -111,8 +114,7 @@ def test_an_index_learns_from_the_decision_the_first_token_and_the_end(
 
 
 def test_active_blocks_count_a_shared_prefix_once_until_its_last_request_ends() -> None:
-    # Instance 0 has the first two prompts, with two blocks in common and one each: 4 blocks. A prompt of another kind
-    # prefers instance 1 as long as that has fewer.
+    # The first and the third prompt have two blocks in common and one each.
     least = pick(min=inst.active_blocks + inst.active_new_blocks(req))
     policy = Policy(name="active", on_arrival=least, active=ActiveBlocks())
     found = routed(
@@ -149,7 +151,10 @@ def test_draws_follow_from_the_seed() -> None:
     columns = {"arrival": [0.0] * 40, "prompt_tokens": [16] * 40, "output_tokens": [1] * 40}
 
     def drawn(seed: int) -> list[int]:
-        return routed(Policy(name="drawn", on_arrival=pick(min=inst.block_tokens, temperature=0.0, seed=seed)), **columns)
+        return routed(
+            Policy(name="drawn", on_arrival=pick(min=inst.block_tokens, temperature=0.0, seed=seed)),
+            **columns,
+        )
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
