@@ -16,6 +16,7 @@ from paceline.policy import (
     pick,
     req,
 )
+from paceline.policy.books import Learns, TrackedOutputs
 
 __all__ = ["dynamo", "dynamo_cost"]
 
@@ -132,8 +133,10 @@ def dynamo(
     taints and predicted prefill times are not modelled. The source scans a hash map
     with an unseeded generator, so its ties cannot be repeated.
     """
-    learned = "routed" if not use_kv_events else "finished" if output_events else "prefilled"
-    outputs = "none" if not track_output_blocks else "decaying" if expected_outputs else "whole"
+    learned: Learns = "routed" if not use_kv_events else "finished" if output_events else "prefilled"
+    outputs: TrackedOutputs = (
+        "none" if not track_output_blocks else "decaying" if expected_outputs else "whole"
+    )
     cost = dynamo_cost(
         block_tokens=block_tokens,
         overlap_score_credit=overlap_score_credit,
