@@ -49,9 +49,7 @@ def best_s(trace: paceline.Trace, instances: int, policy: Policy) -> float:
 def main() -> None:
     """Measure each policy at both sizes, and print the cost of a decision."""
     trace = requests()
-    print(
-        f"{REQUESTS:,} requests of {BLOCKS} blocks, best of {ROUNDS}, microseconds a decision beyond round robin:"
-    )
+    print(f"{REQUESTS:,} requests of {BLOCKS} blocks, best of {ROUNDS}: microseconds beyond round robin")
     for policy in (policies.dynamo(), policies.dynamo(use_kv_events=False), policies.sglang_router()):
         cost = {}
         for instances in (10, 1000):
