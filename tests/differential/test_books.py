@@ -75,11 +75,9 @@ def configs(draw: st.DrawFn) -> Wire:
     rules = [wire.pick(draw(keys()))]
     if draw(st.booleans()):
         rules.insert(0, {"rule": "owner", "above": draw(st.sampled_from([0.0, 0.3, 0.9]))})
-    on_prefilled = wire.pick(draw(keys())) if draw(st.booleans()) else None
     config = wire.cluster(
         *count * [instance],
         on_arrival=rules[0] if len(rules) == 1 else wire.first_of(*rules),
-        on_prefilled=on_prefilled,
     )
     config["routing"]["books"] = {"index": draw(INDEXES), "active": draw(ACTIVE), "tree": draw(TREES)}
     return config
