@@ -222,10 +222,11 @@ class Cluster:
 
     @property
     def _changes(self) -> int:
-        """First tokens, and requests that finished or were dropped, so far."""
+        """First tokens, requests that finished or were dropped, and changes of roles, so far."""
         sent = [one for one in self.outcome.requests if self.outcome.instance[one.index] is not None]
         firsts = sum(one.generated > 0 for one in sent)
-        return firsts + sum(one.done or one.rejected is not None for one in sent)
+        ended = sum(one.done or one.rejected is not None for one in sent)
+        return firsts + ended + len(self.roles.history)
 
     def _ask_again(self, now: int) -> None:
         """Route requests that are held and may go, and drop those that have waited for too long."""

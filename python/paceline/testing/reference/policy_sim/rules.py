@@ -55,7 +55,8 @@ class Rule:
             picks = (part.pick(view, able) for part in self._parts)
             return next((picked for picked in picks if picked is not None), None)
         if kind == "owner":
-            assert view.books is not None and view.request is not None
+            assert view.books is not None
+            assert view.request is not None
             owner = view.books.owner(view.request, self._wire["above"])
             return owner if owner in able else None
         if kind == "stay":
