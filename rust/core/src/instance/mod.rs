@@ -28,7 +28,7 @@ mod settings;
 mod view;
 
 pub use decision_log::{Part, StepRecord};
-pub(crate) use handover::{Origin, Pull};
+pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use migration::MigratingRequest;
 pub(crate) use outbox::PhaseChange;
 pub(crate) use view::{Asking, RequestView, seconds};
@@ -48,7 +48,7 @@ use request::{AdmissionSeq, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
 
-use crate::config::{Handover, InstanceConfig, Pace, QueueOrder};
+use crate::config::{InstanceConfig, Pace, QueueOrder};
 use crate::cost::Cost;
 use crate::kv::{Block, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
@@ -115,9 +115,7 @@ pub(crate) struct ObservedFields {
     /// Whether decisions are kept.
     pub(crate) records: bool,
     /// How requests that are handed over are accepted.
-    pub(crate) handover: Option<Handover>,
-    /// Whether transfers take no time.
-    pub(crate) receives_at_once: bool,
+    pub(crate) handover: Option<Acceptance>,
 }
 
 impl Instance {

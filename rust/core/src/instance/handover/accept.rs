@@ -1,6 +1,6 @@
 //! Accepting requests that are handed over, receiving their KV, and admitting them.
 
-use super::transfers::{Offer, Origin, Pull};
+use super::transfers::{Acceptance, Offer, Origin, Pull};
 use crate::instance::migration::MigratingRequest;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
@@ -41,7 +41,7 @@ impl Instance {
 
     #[inline(never)]
     fn accept_each(&mut self, draft: &StepDraft, trace: &Trace) {
-        let Some(rules) = self.settings.handover else { return };
+        let Some(Acceptance { rules, at_once }) = self.settings.handover else { return };
         let total = self.settings.blocks;
         let mut hits = std::mem::take(&mut self.scratch.hits);
         while let Some(offer) = self.transfers.first_offer() {
@@ -66,7 +66,7 @@ impl Instance {
             state.phase = Phase::Receiving;
             let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
             self.transfers.accept(lacking);
-            if self.settings.receives_at_once || lacking == 0 {
+            if at_once || lacking == 0 {
                 self.receive_kv(offer.slot, draft.now, trace);
             }
         }

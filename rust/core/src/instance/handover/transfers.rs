@@ -6,6 +6,15 @@ use crate::config::Handover;
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 
+/// How an instance accepts requests that are handed over to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Acceptance {
+    /// The rules.
+    pub(crate) rules: Handover,
+    /// Whether transfers take no time.
+    pub(crate) at_once: bool,
+}
+
 /// Where the KV of a request is that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
