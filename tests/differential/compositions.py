@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from differential import wire
-from differential.policies import COPIES, WireCase, arrival_rules, instances, later_rules, requests
+from differential.policies import COPIES, HANDOVERS, WireCase, arrival_rules, instances, later_rules, requests
 from differential.strategies import BUDGETS, CAPACITY, FAMILIES
 from differential.wire import Wire
 from paceline.testing.reference.policy_sim import TraceRequest
@@ -207,6 +207,7 @@ def compositions(draw: st.DrawFn, *, kind: str = "any", moves: bool = False) -> 
         on_arrival=draw(arrival_rules()),
         on_prefilled=draw(later_rules()) if moves else None,
         on_answering=draw(later_rules()) if moves else None,
+        handover=draw(st.none() | HANDOVERS) if moves else None,
         links=draw(st.none() | st.just((1e12, 3))) if moves else None,
     )
     return Composed(requests=workload, config=config, prefix_block_tokens=size)

@@ -1,8 +1,8 @@
 """The clock of a cluster under a policy, from the configuration that the engine reads.
 
 At one moment, in this order: steps end, instance by instance; requests with their first token or their last
-reasoning token are routed again, and requests that monitors chose leave; transfers end; monitors run;
-requests arrive; steps start.
+reasoning token are routed again, and requests that monitors chose leave; transfers end, then leases; monitors
+run; requests arrive; steps start, and the KV of requests that they accept is sent.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
@@ -38,6 +39,7 @@ class Cluster:
         pace = Pace(**config["pace"]) if config.get("pace") else None
         roles = config.get("roles") or [0] * len(config["instances"])
         replicas: list[Replica] = []
+        handover: dict[str, Any] | None = config.get("handover")
 
         def scope(now: int, replica: Replica, request: Request | None) -> View:
             return View(now, replicas, pace, request, inst=replica, here=replica)
@@ -47,18 +49,23 @@ class Cluster:
             if instance["scheduler"]["prefix_cache"]:
                 size = instance["block_tokens"]
                 contents = Contents(requests, size, prefix_block_tokens or size)
-            replicas.append(Replica(index, instance, role, scope, contents))
+            incoming = Incoming(handover, at_once=not config.get("links"))
+            replicas.append(Replica(index, instance, role, scope, contents, incoming))
         routing = config["routing"]
         self.rules = {
             name: Rule(routing[name])
-            for name in ("on_arrival", "on_prefilled", "on_answering")
-            if routing[name]
+            for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
+            if routing.get(name)
         }
+        self.decodes_at: dict[Request, int | None] = {}
         self.monitors: list[dict[str, Any]] = routing["every"]
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
         self.pace = pace
         self.replicas = replicas
-        self.traffic = Traffic(replicas, Links(**(config.get("links") or {})), pace)
+        links = Links(**(config.get("links") or {}))
+        lease = handover["lease"] if handover else None
+        self.traffic = Traffic(replicas, links, pace, handover is not None, lease)
+        self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas)
@@ -85,9 +92,11 @@ class Cluster:
             raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
         self.traffic.deliver(now)
-        if self.unfinished:
+        # A transfer that takes no time is followed by a second round at the same moment.
+        if self.unfinished and now > self._watched:
+            self._watched = now
             for monitor in self.monitors:
-                if now > 0 and now % monitor["period"] == 0:
+                if now % monitor["period"] == 0:
                     for action in monitor["actions"]:
                         self.traffic.act(action, now)
             self.traffic.deliver(now)
@@ -118,6 +127,11 @@ class Cluster:
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
+        if request.generated == 1:
+            target = self.decodes_at.get(request)
+            if target is not None and target != replica.index:
+                self.traffic.leave(request, target, now)
+                return
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
             if not asked or name not in self.rules:
@@ -140,10 +154,19 @@ class Cluster:
         request.joined = now
         picked = self.rules["on_arrival"].pick(View(now, self.replicas, self.pace, request), able)
         assert picked is not None, "the last of the rules on arrival picks an instance"
+        if "decode_on_arrival" in self.rules:
+            view = View(now, self.replicas, self.pace, request, here=self.replicas[picked])
+            self.decodes_at[request] = self.rules["decode_on_arrival"].pick(view, able)
         self.outcome.instance[request.index] = picked
         self.replicas[picked].arrive(request, now)
 
     def _start_steps(self, now: int) -> None:
+        """Start steps; again where the KV of a request was read at once, since its source has more blocks now."""
+        self._start_each(now)
+        while self.traffic.send_accepted(now):
+            self._start_each(now)
+
+    def _start_each(self, now: int) -> None:
         if self.lockstep is None:
             for replica in self.replicas:
                 replica.form(now)
