@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from paceline.hardware import Energy, Gpu
     from paceline.model import Model
     from paceline.objectives import SLO
+    from paceline.planning import capacity, plan
     from paceline.policy import Pace, Policy, Scheduler
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.replaying import replay
@@ -62,10 +63,12 @@ __all__ = [
     "Trace",
     "TraceError",
     "__version__",
+    "capacity",
     "cluster",
     "inst",
     "load_result",
     "oracle",
+    "plan",
     "policies",
     "read_trace",
     "replay",
@@ -96,6 +99,7 @@ _HOMES = {
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
     "objectives": ("SLO",),
+    "planning": ("capacity", "plan"),
     "synthesis": ("synthesize",),
     "trace": ("Trace", "read_trace"),
 }

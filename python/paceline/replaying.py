@@ -12,11 +12,13 @@ from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
 from paceline.deployment import Cluster, Instance
+from paceline.deployment.kv_layout import check_same_kv
 from paceline.errors import ConfigError, InternalError
 from paceline.kernels.table import Table
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
 from paceline.policy.expressions.wire import Names
+from paceline.policy.reach import moves_of
 from paceline.result import Provenance, Result
 from paceline.trace import Trace
 
@@ -78,7 +80,8 @@ def replay(
     Raises
     ------
     ConfigError
-        If an instance or a setting cannot be used.
+        If an instance or a setting cannot be used, or the policy may move KV between instances of different
+        models or KV layouts.
     PolicyError
         If the policy reads a column or a tenant that the trace does not have, or
         the sizes of its pools do not add up to the number of instances.
@@ -105,6 +108,7 @@ def replay(
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     distinct = {instance: _wire(instance, policy, names) for instance in set(cluster.instances)}
     rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
+    check_same_kv(cluster.instances, moves_of(policy, len(cluster.instances)))
     if pace is not None and policy.pace is not None and pace != policy.pace:
         raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
     if pace is not None:
@@ -120,7 +124,7 @@ def replay(
             [distinct[instance] for instance in cluster.instances],
             columns,
             **rules,
-            links=None if cluster.links is None else cluster.links.to_wire(),
+            links=None if cluster.links is None else cluster.links.to_wire(instances=len(cluster.instances)),
             lockstep=lockstep,
             calls=policy.calls,
             until_ticks=_ticks("until", until),

@@ -41,6 +41,8 @@ def document(**changes: Any) -> dict[str, Any]:
         "steps": 1_000_000,
         "extrapolated": {},
         "hbm_bytes": None,
+        "kv_transfers": 0,
+        "kv_transfer_bytes": 0,
     }
     return {
         "trace": {"name": "by-hand", "requests": 9},
@@ -160,6 +162,6 @@ def test_traffic_and_energy_are_shown_if_known(capsys: pytest.CaptureFixture[str
     ]
     burned = {**moved, "link_bytes": 5 * 10**9, "energy_j": 1234.5, "energy_per_token_j": 0.0602}
     assert lines(capsys, totals=burned)[-2:] == [
-        "arithmetic   12.34 PFLOP, 5.000 GB between GPUs",
+        "arithmetic   12.34 PFLOP, 5.000 GB between GPUs of an instance",
         "energy       1.234 kJ, 60.20 mJ a prompt or output token",
     ]

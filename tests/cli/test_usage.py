@@ -11,7 +11,18 @@ import pytest
 import paceline as package
 from cli.running import ON_ONE_H100, Run, started
 
-COMMANDS = ("replay", "trace", "synthesize", "conformance", "models", "gpus", "policies", "clean")
+COMMANDS = (
+    "replay",
+    "capacity",
+    "plan",
+    "trace",
+    "synthesize",
+    "conformance",
+    "models",
+    "gpus",
+    "policies",
+    "clean",
+)
 
 
 def test_help_names_every_command(paceline: Run) -> None:
@@ -111,6 +122,41 @@ def test_help_does_not_wait_for_the_engine() -> None:
             "vllm-v0 has no such",
         ),
         (["replay", "broken.csv", *ON_ONE_H100], "broken.csv"),
+        (["capacity", "small.csv", *ON_ONE_H100], "--slo requires an argument"),
+        (["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft"], "--slo must be NAME=SECONDS"),
+        (["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft=1,ttft=2"], "each at most once"),
+        (["capacity", "small.csv", *ON_ONE_H100, "--slo", "tbt=1"], "names of ttft, tpot, e2e, itl"),
+        (
+            ["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft=1s"],
+            "ttft must be a number of seconds, was '1s'",
+        ),
+        (
+            ["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--target", "90"],
+            "above 0 and at most 1",
+        ),
+        (["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--rate", "2"], "--rate"),
+        (["capacity", "broken.csv", *ON_ONE_H100, "--slo", "ttft=1"], "broken.csv"),
+        (["plan", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--instances", "2"], "--instances"),
+        (
+            ["plan", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--also", "sms=3"],
+            "with names of model, gpu, tp",
+        ),
+        (
+            ["plan", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--also", "tp=x"],
+            "--also tp must be a whole",
+        ),
+        (
+            ["plan", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--price", "h100"],
+            "--price must be GPU=PRICE",
+        ),
+        (
+            ["plan", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--split", "a,b"],
+            "vllm has no such parameter",
+        ),
+        (
+            ["plan", "small.csv", *ON_ONE_H100, "--slo", "ttft=1", "--rate", "1", "--scale", "2"],
+            "one of scale and rate",
+        ),
         (["trace", "broken.csv"], "broken.csv"),
         (["synthesize", "azure", "--requests", "5", "--rate", "1", "--out", "a.csv"], "azure-conv"),
         (["synthesize", "azure-conv", "--requests", "0", "--rate", "1", "--out", "a.csv"], "requests must"),

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from differential import wire
+from differential.networks import networks
 from differential.policies import COPIES, HANDOVERS, WireCase, arrival_rules, instances, later_rules, requests
 from differential.strategies import BUDGETS, CAPACITY, FAMILIES
 from differential.wire import Wire
@@ -208,6 +209,6 @@ def compositions(draw: st.DrawFn, *, kind: str = "any", moves: bool = False) -> 
         on_prefilled=draw(later_rules()) if moves else None,
         on_answering=draw(later_rules()) if moves else None,
         handover=draw(st.none() | HANDOVERS) if moves else None,
-        links=draw(st.none() | st.just((1e12, 3))) if moves else None,
+        links=draw(st.none() | networks(count)) if moves else None,
     )
     return Composed(requests=workload, config=config, prefix_block_tokens=size)

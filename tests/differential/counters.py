@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from paceline.testing.reference.policy_sim import Outcome
+
 
 def usage_of(replica: Any) -> dict[str, int]:
     """Return what the engine's statistics of one instance must be, as far as all references count."""
@@ -42,3 +44,20 @@ def counters_until(replica: Any, until: int | None) -> dict[str, int]:
     """
     computed = () if until is None else ("prefill_tokens", "decode_tokens")
     return {name: value for name, value in counters_of(replica).items() if name not in computed}
+
+
+def carried(stats: dict[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Return transfers and bytes of the engine's network, and of each used medium, with its busy ticks."""
+    network = stats["network"]
+    media = {
+        medium["medium"]: (medium["transfers"], medium["bytes"], medium["busy_ticks"])
+        for medium in network["media"]
+        if medium["transfers"]
+    }
+    return {"all": (network["transfers"], network["bytes"]), **media}
+
+
+def carried_by(outcome: Outcome) -> dict[str, tuple[int, ...]]:
+    """Return the same of the reference."""
+    sent = outcome.links.sent
+    return {"all": (len(sent), sum(sent)), **outcome.links.counters(outcome.end)}

@@ -24,6 +24,7 @@ from differential.expressions import (
     numbers,
     prefixed,
 )
+from differential.networks import networks
 from differential.strategies import BUDGETS, CAPACITY, OUTPUTS, PROMPTS
 from differential.wire import Wire, const, field, op
 from paceline.testing.reference.policy_sim import TraceRequest
@@ -243,11 +244,6 @@ def requests(draw: st.DrawFn, least: int, most: int) -> list[TraceRequest]:
     ]
 
 
-LINKS = st.one_of(
-    st.none(),
-    # Ticks a byte: 1, 4 and 1/2.
-    st.tuples(st.sampled_from([1e12, 2.5e11, 2e12]), st.sampled_from([0, 3, 20])),
-)
 HANDOVERS = st.builds(
     wire.handover,
     most_transfers=st.sampled_from([None, None, 1, 2]),
@@ -277,9 +273,9 @@ def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
         every=draw(st.lists(monitors(), max_size=2)) if moves and count > 1 else [],
         roles=draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)),
         handover=draw(st.none() | HANDOVERS) if moves else None,
-        links=draw(LINKS),
         pace=draw(st.none() | PACES),
         until=None,
     )
+    config["links"] = draw(st.none() | networks(count))
     least = draw(st.sampled_from([1, 6 * count, 6 * count]))
     return WireCase(requests=draw(requests(least=least, most=8 * count)), config=config)

@@ -12,7 +12,7 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from differential import wire
-from differential.counters import counters_until
+from differential.counters import carried, carried_by, counters_until
 from differential.engine import NEVER, NOWHERE, REASON, STATUS, gaps
 from differential.policies import WireCase, policies
 from paceline import _core
@@ -205,6 +205,7 @@ def agree_on_requests(case: WireCase, expected: Outcome, *, leap: bool) -> None:
 def agree_on_usage(case: WireCase, expected: Outcome, *, leap: bool) -> None:
     stats = json.loads(engine(case, leap=leap, record=False).stats)
     assert stats["end_ticks"] == expected.end
+    assert carried(stats) == carried_by(expected)
     for found, replica in zip(stats["instances"], expected.replicas, strict=True):
         wanted = counters_until(replica, case.config["until"])
         assert {name: found[name] for name in wanted} == wanted

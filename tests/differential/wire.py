@@ -154,11 +154,13 @@ def cluster(
     every: Sequence[tuple[int, Wire]] = (),
     roles: Sequence[int] | None = None,
     handover: Wire | None = None,
-    links: tuple[float, int] | None = None,
+    links: Wire | tuple[float, int] | None = None,
     pace: tuple[int, int, int | None] | None = None,
     until: int | None = None,
 ) -> Wire:
-    """Return a cluster: ``links`` are bytes a second and latency, ``pace`` is interval, first, ttft."""
+    """Return a cluster: ``links`` may be bytes a second and latency, ``pace`` is interval, first, ttft."""
+    if isinstance(links, tuple):
+        links = dict(zip(("bytes_per_s", "latency"), links, strict=True))
     return {
         "instances": list(instances),
         "routing": {
@@ -170,7 +172,7 @@ def cluster(
         },
         "roles": list(roles or [0] * len(instances)),
         "handover": handover,
-        "links": None if links is None else dict(zip(("bytes_per_s", "latency"), links, strict=True)),
+        "links": links,
         "pace": None if pace is None else dict(zip(("interval", "first", "ttft"), pace, strict=True)),
         "until": until,
     }

@@ -1,4 +1,4 @@
-"""The catalogs: one TOML file for each GPU and each model, every number with its source beside it.
+"""The catalogs: one TOML file for each GPU, model and link, every number with its source beside it.
 
 File names are the names users write: ``catalog/gpus/h100-sxm.toml`` is ``"h100-sxm"``.
 """
@@ -15,7 +15,7 @@ from paceline.errors import ConfigError
 
 __all__ = ["Kind", "load", "names"]
 
-Kind = Literal["gpu", "model"]
+Kind = Literal["gpu", "link", "model"]
 
 
 @cache

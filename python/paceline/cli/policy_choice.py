@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 if TYPE_CHECKING:
     from paceline.policy import Policy
 
-__all__ = ["choose", "known", "word"]
+__all__ = ["choose", "counts_of", "known", "split_setting", "word"]
 
 
 def known() -> dict[str, Callable[..., Policy]]:
@@ -68,7 +68,7 @@ def choose(
     for option in given:
         if option not in parameters:
             raise PolicyError(f"--{word(option)}: {name} has no such parameter; it has {_list(parameters)}")
-        if any(_split(setting)[0] == option for setting in settings):
+        if any(split_setting(setting)[0] == option for setting in settings):
             raise PolicyError(f"{option} was given twice: by --{word(option)} and by --set")
     if layers is not None and "layers" in parameters:
         arguments.setdefault("layers", layers)
@@ -76,6 +76,38 @@ def choose(
         if parameter.default is parameter.empty and parameter.name not in arguments:
             raise PolicyError(f"{name} needs {parameter.name}: --set {parameter.name}=VALUE")
     return make(**arguments)
+
+
+def counts_of(policy: str, split: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the parameters of a policy that are numbers of instances, which `paceline plan` searches.
+
+    Parameters
+    ----------
+    policy
+        A policy's name or a file's, as of `choose`.
+    split
+        The parameters, if they were given; None: ``prefill`` and ``decode``, or ``instances``, if the policy
+        has them.
+
+    Raises
+    ------
+    PolicyError
+        If the policy has no such parameter.
+    """
+    from paceline.errors import PolicyError
+
+    make = known().get(word(policy))
+    parameters = {} if make is None else inspect.signature(make).parameters
+    if split is None:
+        searched: tuple[tuple[str, ...], ...] = (("prefill", "decode"), ("instances",))
+        return next((names for names in searched if set(names) <= set(parameters)), ())
+    names = tuple(name.strip().replace("-", "_") for name in split)
+    for name in names:
+        if name not in parameters:
+            raise PolicyError(
+                f"--split {name}: {policy} has no such parameter; it has {_list(parameters) or 'none'}"
+            )
+    return names
 
 
 def _read(path: Path, given: Mapping[str, object], settings: Sequence[str]) -> Policy:
@@ -102,7 +134,7 @@ def _settings(policy: str, make: Callable[..., Policy], settings: Sequence[str])
     parameters, types = inspect.signature(make).parameters, get_type_hints(make)
     values: dict[str, Any] = {}
     for setting in settings:
-        name, text = _split(setting)
+        name, text = split_setting(setting)
         if name not in parameters:
             raise PolicyError(f"--set {name}: {policy} has no such parameter; it has {_list(parameters)}")
         if name in values:
@@ -111,7 +143,8 @@ def _settings(policy: str, make: Callable[..., Policy], settings: Sequence[str])
     return values
 
 
-def _split(setting: str) -> tuple[str, str]:
+def split_setting(setting: str) -> tuple[str, str]:
+    """Return the name and the text of a parameter given as `name=value`."""
     from paceline.errors import PolicyError
 
     name, equals, text = setting.partition("=")

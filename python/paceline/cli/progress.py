@@ -1,6 +1,6 @@
-"""A progress bar for long replays.
+"""A progress bar for long replays, and one for many.
 
-It appears on standard error half a second into a replay, if that is a terminal,
+That of a replay appears on standard error half a second into a replay, if that is a terminal,
 and is gone when the replay ends.
 """
 
@@ -10,9 +10,9 @@ import contextlib
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-__all__ = ["PATIENCE_S", "Report", "Snapshot", "progress_bar"]
+__all__ = ["PATIENCE_S", "Report", "Snapshot", "TaskBar", "progress_bar"]
 
 PATIENCE_S: Final = 0.5
 """How long a replay runs without a bar."""
@@ -96,3 +96,54 @@ class _Bar:
             progress.update(task, completed=snapshot.finished, done=done, clock=clock, refresh=True)
 
         return update
+
+
+class TaskBar:
+    """A bar over many replays, on standard error if that is a terminal.
+
+    Parameters
+    ----------
+    quiet
+        Never show it.
+    """
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._shown = sys.stderr.isatty() and not quiet
+
+    def __enter__(self) -> TaskBar:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                Progress,
+                TaskProgressColumn,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeRemainingColumn(elapsed_when_finished=True),
+                TextColumn("left"),
+                console=Console(stderr=True),
+                transient=True,
+                # As above: a thread of rich's own would need the interpreter too.
+                auto_refresh=False,
+                speed_estimate_period=600,
+            )
+            self._task = self._bar.add_task("starting", total=None)
+            self._bar.start()
+        return self
+
+    def show(self, what: str, done: float, total: float) -> None:
+        """Show how much is done of how much."""
+        if self._bar is not None:
+            self._bar.update(self._task, description=what, completed=done, total=total, refresh=True)
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

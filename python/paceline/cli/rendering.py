@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from paceline.objectives import SLO
     from paceline.result import Result
 
-__all__ = ["as_document", "print_result"]
+__all__ = ["as_document", "cluster_words", "print_result"]
 
 _TITLES: Final = {
     "ttft": "TTFT",
@@ -64,7 +64,8 @@ def print_result(document: dict[str, Any]) -> None:
     screen = console()
     requests = document["trace"]["requests"]
     policy = tomllib.loads(document["policy"])["name"]
-    title = f"{document['trace']['name']}: {requests:,} requests on {_cluster(document['cluster'])}, {policy}"
+    cluster = cluster_words(document["cluster"])
+    title = f"{document['trace']['name']}: {requests:,} requests on {cluster}, {policy}"
     screen.print(Text(title, style="bold"))
     screen.print()
     rows = [_latency(name, row) for name, row in document["summary"].items() if row["count"]]
@@ -119,6 +120,9 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
     if totals["prefix_queries"]:
         found = f"{totals['prefix_hit_rate']:.1%} of {totals['prefix_queries']:,} tokens found"
         facts.append(("prefix cache", f"{found}, {totals['evictions']:,} blocks evicted"))
+    if totals["kv_transfers"]:
+        sent = f"{_si(totals['kv_transfer_bytes'])}B between instances"
+        facts.append(("KV moved", f"{sent} in {totals['kv_transfers']:,} transfers"))
     if totals["uses_oracle"]:
         facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
     facts += [("borrowed fit", f"{fit}: its times are a guess") for fit in totals["borrowed_fits"]]
@@ -136,7 +140,7 @@ def _traffic(totals: dict[str, Any]) -> list[tuple[str, str]]:
     }
     whole = totals["hbm_bytes"] or 1
     shares = ", ".join(f"{part / whole:.0%} {name}" for name, part in parts.items() if part)
-    links = f", {_si(totals['link_bytes'])}B between GPUs" if totals["link_bytes"] else ""
+    links = f", {_si(totals['link_bytes'])}B between GPUs of an instance" if totals["link_bytes"] else ""
     facts = [
         ("traffic", f"{_si(totals['hbm_bytes'])}B of memory" + (f": {shares}" if shares else "")),
         ("arithmetic", f"{_si(totals['flops'])}FLOP{links}"),
@@ -185,7 +189,7 @@ def _objectives(slo: dict[str, Any] | None) -> list[tuple[str, str]]:
     ]
 
 
-def _cluster(toml: str) -> str:
+def cluster_words(toml: str) -> str:
     """Name the instances: how many, of which model, on how many of which GPU."""
     return ", ".join(_instances(table) for table in tomllib.loads(toml)["instances"])
 

@@ -42,6 +42,7 @@ def study(
         No progress bar.
     """
     from paceline.cli.output import console, note, print_json, table
+    from paceline.cli.progress import TaskBar
     from paceline.study import as_document, run_study, studies, write_study
     from paceline.study.work import Work
     from paceline.study.writing import check_target, need_matplotlib
@@ -57,7 +58,7 @@ def study(
         # Before the work, which takes minutes.
         check_target(out)
         need_matplotlib()
-    with _Progress(quiet=quiet) as progress:
+    with TaskBar(quiet=quiet) as progress:
         done = run_study(name, Work(quick=quick, data=data, workers=workers, report=progress.show))
     written = None if out is None else write_study(done, out)
     if json:
@@ -94,50 +95,3 @@ def _print(done: Any) -> None:  # noqa: ANN401 - a Study: its import would make 
                 )
                 screen.print(Text(shown.caption))
                 screen.print(table(shown.frame.columns, shown.cells(), left=left))
-
-
-class _Progress:
-    """A bar over the parts of a study, on standard error if that is a terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        import sys
-
-        self._bar: Any = None
-        self._task: Any = None
-        self._shown = sys.stderr.isatty() and not quiet
-
-    def __enter__(self) -> _Progress:
-        if self._shown:
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                Progress,
-                TaskProgressColumn,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TaskProgressColumn(),
-                TimeRemainingColumn(elapsed_when_finished=True),
-                TextColumn("left"),
-                console=Console(stderr=True),
-                transient=True,
-                # As in cli/progress.py: a thread of rich's own would need the interpreter too.
-                auto_refresh=False,
-                speed_estimate_period=600,
-            )
-            self._task = self._bar.add_task("starting", total=None)
-            self._bar.start()
-        return self
-
-    def show(self, what: str, done: float, total: float) -> None:
-        """Show how much is done of how much."""
-        if self._bar is not None:
-            self._bar.update(self._task, description=what, completed=done, total=total, refresh=True)
-
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()

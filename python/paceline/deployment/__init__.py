@@ -6,5 +6,17 @@ from paceline.deployment.cluster import Cluster
 from paceline.deployment.instance import Instance
 from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.links import Links
+from paceline.deployment.medium import Medium, link_names
+from paceline.deployment.ports import Pair, Port
 
-__all__ = ["Cluster", "Instance", "KvMemory", "Links", "kv_memory"]
+__all__ = [
+    "Cluster",
+    "Instance",
+    "KvMemory",
+    "Links",
+    "Medium",
+    "Pair",
+    "Port",
+    "kv_memory",
+    "link_names",
+]

@@ -8,9 +8,10 @@ from itertools import groupby
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline._toml import build, dump, parse, table
+from paceline._toml import build, dump, parse
 from paceline.deployment.instance import Instance
 from paceline.deployment.links import Links
+from paceline.deployment.links_toml import links_from_table, links_table
 from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
 from paceline.kernels.table import Table
@@ -72,6 +73,8 @@ class Cluster:
         object.__setattr__(self, "instances", instances)
         if self.links is not None and not isinstance(self.links, Links):
             raise ConfigError(f"links of a Cluster must be Links or None, was {_check.said(self.links)}")
+        if self.links is not None:
+            self.links.check(len(instances))
         if self.lockstep:
             first = instances[0].cost
             ranks = first.data_parallel if isinstance(first, Table) else 0
@@ -119,7 +122,7 @@ class Cluster:
             number = sum(1 for _ in same)
             tables.append(({"count": number} if number > 1 else {}) | instance_table(instance))
         head = ({"lockstep": True} if self.lockstep else {}) | (
-            {} if self.links is None else {"links": table(self.links)}
+            {} if self.links is None else {"links": links_table(self.links)}
         )
         return dump(head | {"instances": tables})
 
@@ -154,5 +157,5 @@ class Cluster:
             number = fields.pop("count", 1)
             _check.count(f"count of {what}", number)
             instances += number * [build(Instance, instance_fields(fields, what), what)]
-        links = build(Links, content["links"], "links of a cluster") if "links" in content else None
+        links = links_from_table(content["links"], "links of a cluster") if "links" in content else None
         return cls(instances, links, lockstep=bool(content.get("lockstep", False)))

@@ -25,6 +25,7 @@ _GIB = 2**30
 # What the engine takes: rust/core/src/config/limits.rs. Its blocks are without vLLM's null block.
 _MOST_BLOCK_TOKENS = 2**20
 _MOST_BLOCKS = 2**32 - 1
+_MOST_KV_BYTES = 2**32 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,10 @@ class Instance:
         efficiencies.
     kv_dtype
         Type of the KV cache's numbers: ``"auto"`` (the model's), ``"fp8"``, ``"bfloat16"``, ``"float16"``.
+    kv_bytes
+        Bytes of one token's keys and values over all GPUs, which a transfer to another instance moves, at
+        most 2**32 - 1. A model gives them, so they are only given without one. Without both, a transfer takes
+        no time but the latency.
 
     Raises
     ------
@@ -90,6 +95,7 @@ class Instance:
     max_model_len: int | Literal["auto"] | None = None
     cost: Affine | Roofline | Table | None = None
     kv_dtype: str = "auto"
+    kv_bytes: int | None = None
 
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
@@ -109,6 +115,17 @@ class Instance:
                 most=_MOST_BLOCKS,
                 why="the engine numbers blocks in 32 bits",
             )
+        if self.kv_bytes is not None:
+            _check.count(
+                "kv_bytes of an Instance",
+                self.kv_bytes,
+                most=_MOST_KV_BYTES,
+                why="the engine multiplies it by tokens in 64 bits",
+            )
+            if self.model is not None:
+                raise ConfigError(
+                    f"kv_bytes of an Instance must be left out where there is a model, was {self.kv_bytes}"
+                )
         limit = self.max_model_len
         if limit is not None and not (isinstance(limit, str) and limit == "auto"):
             _check.count("max_model_len of an Instance", self.max_model_len)
@@ -309,8 +326,10 @@ class Instance:
         )
 
     def _moved_bytes(self) -> int:
-        """Return the bytes of a token's keys and values over all GPUs; 0 if the model is not known."""
-        return 0 if self.resolved_model is None else self.tensor_parallel * self.kv_bytes_per_token
+        """Return the bytes of a token's keys and values over all GPUs; 0 if they are not known."""
+        if self.resolved_model is None:
+            return self.kv_bytes or 0
+        return self.tensor_parallel * self.kv_bytes_per_token
 
     def _cost(self) -> dict[str, Any]:
         if isinstance(self.cost, Affine):

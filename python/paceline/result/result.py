@@ -13,7 +13,7 @@ from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.result.attainment import attainment, met
-from paceline.result.columns import RequestColumns
+from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.save import save_parts
@@ -144,6 +144,19 @@ class Result:
         """
         return self._columns.frame()
 
+    @typed(ResultError)
+    def column(self, name: str) -> pl.Series:
+        """Return one column of :attr:`requests`, without computing the others.
+
+        Raises
+        ------
+        ResultError
+            If there is no such column.
+        """
+        if name not in COLUMNS:
+            raise ResultError(f"a column of requests must be one of {', '.join(COLUMNS)}, was {name!r}")
+        return self._columns[name]
+
     @cached_property
     def stats(self) -> ReplayStats:
         """The engine's counters."""
@@ -163,6 +176,24 @@ class Result:
     def instances(self) -> pl.DataFrame:
         """One row per instance: work done, mean and peak load, use of the KV cache."""
         return self.stats.frame()
+
+    @cached_property
+    def links(self) -> pl.DataFrame:
+        """One row per medium between instances: transfers, bytes, and the time in which it was busy.
+
+        No rows if the cluster has no links. A byte counts in each medium that it crosses; `Totals` counts it
+        once.
+
+        ========== ==================================================================================
+        medium     ``port 0 out`` and ``port 0 in`` of instance 0, ``inner port 0 out``, ``uplink 0 out`` of
+                   node 0, ``fabric``, ``pair 0 to 1``, as far as the links have them
+        transfers  transfers sent over it by the end of the replay, each stage of a live migration among them
+        bytes      their bytes
+        busy_s     seconds in which transfers occupied it, up to the end of the replay
+        busy_share the same over the time of the replay
+        ========== ==================================================================================
+        """
+        return self.stats.network.frame(self.stats.end_ticks)
 
     @cached_property
     def _summary(self) -> pl.DataFrame:

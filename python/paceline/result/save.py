@@ -1,8 +1,8 @@
 """Saving a result to a directory.
 
-The directory holds `requests.parquet` (`Result.requests` as it is), a
-`instances.parquet` for readers of Parquet, `itl.json` (the sketch) and
-`manifest.json` (everything else).
+The directory holds `requests.parquet` (`Result.requests` as it is),
+`instances.parquet` and `links.parquet` for readers of Parquet, `itl.json` (the
+sketch) and `manifest.json` (everything else).
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from paceline.result.outcome import Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.stats import ReplayStats
 
-__all__ = ["INSTANCES", "REQUESTS", "SKETCH", "check_target", "save_parts"]
+__all__ = ["INSTANCES", "LINKS", "REQUESTS", "SKETCH", "check_target", "save_parts"]
 
 REQUESTS: Final = "requests.parquet"
 INSTANCES: Final = "instances.parquet"
+LINKS: Final = "links.parquet"
 SKETCH: Final = "itl.json"
 
 
@@ -43,12 +44,13 @@ def save_parts(
         with new_directory(target) as draft:
             requests.write_parquet(draft / REQUESTS, compression="zstd", compression_level=1)
             stats.frame().write_parquet(draft / INSTANCES)
+            stats.network.frame(stats.end_ticks).write_parquet(draft / LINKS)
             (draft / SKETCH).write_bytes(itl.to_json())
             body = {
                 "provenance": provenance.to_dict(),
                 "requests": requests.height,
                 "stats": asdict(stats),
-                "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, SKETCH)},
+                "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, LINKS, SKETCH)},
             }
             write_manifest(draft, body)
     except OSError as error:

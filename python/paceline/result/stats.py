@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -18,6 +18,7 @@ from paceline._arguments import typed, typed_fields
 from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
+from paceline.result.network import NetworkStats
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]
@@ -110,12 +111,15 @@ class ReplayStats:
         Steps run by all instances, and events handled.
     instances
         Counters of each instance, by index.
+    network
+        Counters of the network between them; zeros in results that were saved without them.
     """
 
     end_ticks: int
     steps: int
     events: int
     instances: tuple[InstanceStats, ...]
+    network: NetworkStats = field(default_factory=NetworkStats)
 
     @classmethod
     @typed(ResultError)
@@ -142,12 +146,14 @@ class ReplayStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields)
+        _check_all(cls, fields, but=("network",))
+        network = fields.get("network")
         return cls(
             end_ticks=fields["end_ticks"],
             steps=fields["steps"],
             events=fields["events"],
             instances=tuple(InstanceStats.from_dict(instance) for instance in fields["instances"]),
+            network=NetworkStats() if network is None else NetworkStats.from_dict(network),
         )
 
     @property

@@ -100,8 +100,9 @@ class Totals:
     flops
         Floating-point operations.
     link_bytes
-        Bytes that the GPUs of an instance sent to each other, without KV that
-        migrates between instances.
+        Bytes that the GPUs of an instance sent to each other: all-reduces and other
+        exchanges of a step. KV that migrates between instances is in
+        `kv_transfer_bytes`.
     energy_j
         Joules of all GPUs from the trace's start to `simulated_s`, idle times
         included; None if a GPU has no energy.
@@ -110,6 +111,10 @@ class Totals:
         paper (section 5.1); None also if no token was served.
     energy_per_request_j, expert_bytes_per_request
         The same, and the experts' bytes, over the requests that finished.
+    kv_transfers, kv_transfer_bytes
+        Transfers of KV between instances, each stage of a live migration among
+        them, and their bytes; `Result.links` has them by medium. 0 bytes if the
+        size of a token's KV is not known.
     """
 
     requests: int
@@ -155,6 +160,8 @@ class Totals:
     energy_per_token_j: float | None = None
     energy_per_request_j: float | None = None
     expert_bytes_per_request: float | None = None
+    kv_transfers: int = 0
+    kv_transfer_bytes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -214,6 +221,8 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         energy_per_token_j=_each(energy, served),
         energy_per_request_j=_each(energy, finished),
         expert_bytes_per_request=_each(moved["expert_bytes"], finished),
+        kv_transfers=stats.network.transfers,
+        kv_transfer_bytes=stats.network.bytes,
     )
 
 

@@ -43,7 +43,8 @@ class TrafficStats:
     flops
         Floating-point operations.
     link_bytes
-        Bytes that GPUs sent to each other.
+        Bytes that the GPUs of the instance sent to each other in its steps, by all-reduces and other
+        exchanges. Transfers of KV between instances are in :class:`~paceline.result.network.NetworkStats`.
     work_aj
         Attojoules of all those and of the time in which steps ran; None if not known.
     idle_uw

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.errors import ConfigError
+from paceline._cores import threads
 
 __all__ = ["Work"]
 
@@ -47,8 +46,7 @@ class Work:
     report: Callable[[str, int, int], object] | None = None
 
     def __post_init__(self) -> None:
-        if self.workers is not None and self.workers < 1:
-            raise ConfigError(f"workers must be 1 or more, was {self.workers}")
+        threads(self.workers)
 
     def pick(self, full: int, quick: int) -> int:
         """Return a number of requests or seeds: ``quick`` in a quick run, else ``full``."""
@@ -56,8 +54,4 @@ class Work:
 
     def threads(self) -> int:
         """Return how many replays run at a time."""
-        if self.workers is not None:
-            return self.workers
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
+        return threads(self.workers)

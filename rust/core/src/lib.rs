@@ -54,17 +54,19 @@ mod time;
 mod trace;
 
 pub use config::{
-    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Links, Lockstep, Pace,
-    Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Stage, Victim,
+    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
+    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Speed, Stage,
+    Victim,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
-    CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide, Outcome, Progress, Simulation,
+    CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
+    Progress, Simulation,
 };
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
-pub use metrics::{Columns, InstanceStats, NO_INSTANCE, Reason, Sketch, Status};
+pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use trace::{PrefixIds, Trace};

@@ -64,6 +64,9 @@ pub(crate) struct Outcome {
     itl: Py<Sketch>,
     #[pyo3(get)]
     stats: Py<PyBytes>,
+    /// The changes of roles, as JSON: rows of ticks, instance, role before, role after, cause and request.
+    #[pyo3(get)]
+    flips: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
 }
 
@@ -73,10 +76,16 @@ struct Stats<'a> {
     steps: u64,
     events: u64,
     instances: &'a [paceline_core::InstanceStats],
+    network: &'a paceline_core::NetworkStats,
 }
 
 fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
     PyArray1::from_vec(py, column).unbind()
+}
+
+/// A change of a role as a row.
+fn flip_row(flip: &paceline_core::FlipRecord) -> (u64, u32, u32, u32, &'static str, Option<u32>) {
+    (flip.time, flip.instance, flip.from, flip.to, flip.cause.name(), flip.cause.request())
 }
 
 impl Outcome {
@@ -86,8 +95,11 @@ impl Outcome {
             steps: outcome.stats.iter().map(|stats| stats.steps).sum(),
             events: outcome.events,
             instances: &outcome.stats,
+            network: &outcome.network,
         };
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let flips: Vec<_> = outcome.flips.iter().map(flip_row).collect();
+        let flips = serde_json::to_vec(&flips).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let columns = outcome.columns;
         Ok(Self {
             scheduled_ticks: moved(py, columns.scheduled),
@@ -116,6 +128,7 @@ impl Outcome {
             reason: moved(py, columns.reason),
             itl: Py::new(py, Sketch { inner: outcome.gaps })?,
             stats: PyBytes::new(py, &stats).unbind(),
+            flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
         })
     }

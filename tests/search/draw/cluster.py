@@ -6,6 +6,7 @@ from search.draw import monitors, rules
 from search.draw.costs import curve
 from search.draw.expressions import Wire
 from search.draw.instances import instance, malform
+from search.draw.network import network
 from search.draw.pace import pace
 from search.draw.source import Source
 
@@ -28,7 +29,7 @@ def cluster(source: Source) -> Wire:
             "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "links": source.maybe(0.5, lambda: links(source)),
+        "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
@@ -40,13 +41,6 @@ def _any_instance(source: Source, block_tokens: int | None) -> Wire:
     if source.chance(0.03):
         malform(source, drawn["scheduler"])
     return drawn
-
-
-def links(source: Source) -> Wire:
-    return {
-        "bytes_per_s": source.pick((1e12, 2.5e11, 2e12)) / source.unit,
-        "latency": source.pick((0, 3, 20)) * source.unit,
-    }
 
 
 def lockstep(source: Source) -> Wire:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from differential.counters import counters_until
+from differential.counters import carried, carried_by, counters_until
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline.testing.reference import policy_sim
 from search.case import Case
@@ -124,6 +124,8 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
     stats = replayed.stats
     if stats["end_ticks"] != expected.end:
         yield Failure("reference: end", f"{stats['end_ticks']} and {expected.end}")
+    if carried(stats) != carried_by(expected):
+        yield Failure("reference: network", f"{carried(stats)} and {carried_by(expected)}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
         wanted = counters_until(replica, replayed.case.config["until"])
         differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}

@@ -221,6 +221,7 @@ def test_the_wire_of_rules_is_that_of_the_contract() -> None:
                 },
             ],
         },
+        "decode_on_arrival": None,
         "on_prefilled": {
             "rule": "first_of",
             "rules": [

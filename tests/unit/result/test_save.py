@@ -76,11 +76,13 @@ def test_the_files_are_open_to_other_tools(result: Result, tmp_path: Path) -> No
     assert sorted(files_of(directory)) == [
         "instances.parquet",
         "itl.json",
+        "links.parquet",
         "manifest.json",
         "requests.parquet",
     ]
     assert pl.read_parquet(directory / "requests.parquet").equals(result.requests)
     assert pl.read_parquet(directory / "instances.parquet").equals(result.instances)
+    assert pl.read_parquet(directory / "links.parquet").equals(result.links)
     manifest = json.loads((directory / "manifest.json").read_text())
     assert manifest["provenance"]["trace"] == "by-hand"
     assert manifest["provenance"]["cluster"].startswith("[[instance]]")
@@ -179,7 +181,7 @@ def test_a_replacement_that_fails_at_the_last_moment_puts_the_old_one_back(
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize("name", ["requests.parquet", "instances.parquet", "itl.json"])
+@pytest.mark.parametrize("name", ["requests.parquet", "instances.parquet", "links.parquet", "itl.json"])
 def test_a_changed_file_is_noticed(name: str, result: Result, tmp_path: Path) -> None:
     path = result.save(tmp_path / "run") / name
     text = bytearray(path.read_bytes())

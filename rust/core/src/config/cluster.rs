@@ -1,20 +1,10 @@
-//! What a cluster is made of: its instances, what joins them and how fast its readers read.
+//! What a cluster is made of: its instances and how fast its readers read.
 
 use serde::Deserialize;
 
 use super::scheduler::SchedulerConfig;
 use crate::cost::{Cost, Curve, Traffic};
 use crate::time::Ticks;
-
-/// The network port of every instance, which sends and receives at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Links {
-    /// Bytes a second, in each direction.
-    pub bytes_per_s: f64,
-    /// Ticks from the last byte sent to the last byte received.
-    pub latency: Ticks,
-}
 
 /// How fast users read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

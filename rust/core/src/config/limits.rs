@@ -25,7 +25,7 @@ fn within(field: impl FnOnce() -> String, least: u64, most: u64, value: u64) -> 
 }
 
 /// Checks that a duration or a moment is within the range of the clock.
-fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
+pub(super) fn on_clock(field: impl FnOnce() -> String, ticks: Ticks) -> Result<(), Error> {
     if ticks <= HORIZON {
         return Ok(());
     }
@@ -48,17 +48,18 @@ impl Config {
         if let Some(until) = self.until {
             on_clock(|| "until".into(), until)?;
         }
-        if let Some(links) = self.links {
-            on_clock(|| "links.latency".into(), links.latency)?;
-        }
         if let Some(pace) = self.pace {
             on_clock(|| "pace.interval".into(), pace.interval)?;
             on_clock(|| "pace.first".into(), pace.first)?;
             on_clock(|| "pace.ttft".into(), pace.ttft.unwrap_or(0))?;
         }
+        for leaving in &self.leaving {
+            on_clock(|| "leaving.delay".into(), leaving.delay.unwrap_or(0))?;
+        }
         for monitor in &self.routing.every {
             on_clock(|| "routing.every.period".into(), monitor.period)?;
-            for Action::Migrate { live, .. } in &monitor.actions {
+            for action in &monitor.actions {
+                let Action::Migrate { live, .. } = action else { continue };
                 let last = live.map_or(0, |live| live.last_blocks);
                 within(|| "routing.every.actions.live.last_blocks".into(), 0, MOST, last)?;
             }

@@ -8,15 +8,19 @@ mod cluster;
 mod composition;
 mod handover;
 mod limits;
+mod links;
 mod nesting;
+mod pools;
 mod ranking;
 mod scheduler;
 
 use serde::Deserialize;
 
-pub use cluster::{InstanceConfig, Links, Lockstep, Pace};
+pub use cluster::{InstanceConfig, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
 pub use handover::Handover;
+pub use links::{Links, Pair, Port, Speed};
+pub use pools::Leaving;
 pub use ranking::{Class, Ranking, Refresh};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
@@ -35,9 +39,12 @@ pub struct Config {
     pub instances: Vec<InstanceConfig>,
     /// The rules that route requests.
     pub routing: Routing,
-    /// The role of each instance; if empty, every instance has role 0.
+    /// The role of each instance at the start; if empty, every instance has role 0.
     #[serde(default)]
     pub roles: Vec<u32>,
+    /// The pools of instances that have been told to change their pool.
+    #[serde(default)]
+    pub leaving: Vec<Leaving>,
     /// The network between instances; without it, a transfer takes no time.
     #[serde(default)]
     pub links: Option<Links>,
@@ -98,12 +105,11 @@ impl Config {
             );
             return Err(Error::config("roles", rule));
         }
-        if self.links.is_some_and(|links| !(links.bytes_per_s > 0.0 && links.bytes_per_s.is_finite())) {
-            return Err(Error::config("links.bytes_per_s", "must be above 0"));
-        }
+        self.links.as_ref().map_or(Ok(()), |links| links.check(self.instances.len()))?;
         if let Some((field, rule)) = self.handover.as_ref().and_then(Handover::broken_rule) {
             return Err(Error::config(format!("handover.{field}"), rule));
         }
+        self.check_pools()?;
         if let Some(pace) = self.pace
             && (pace.interval == 0 || pace.first < pace.interval)
         {
@@ -117,7 +123,7 @@ impl Config {
             return Err(Error::config("routing.every.period", "must be above 0"));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
-        if actions.any(|Action::Migrate { choose, .. }| choose.within.is_some()) {
+        if actions.any(|action| matches!(action, Action::Migrate { choose, .. } if choose.within.is_some())) {
             let rule = "must be null: the choice is among requests of the source";
             return Err(Error::config("routing.every.actions.choose.within", rule));
         }

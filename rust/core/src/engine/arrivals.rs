@@ -72,7 +72,7 @@ mod tests {
         let rows = [row(5, 20, 2), row(5, 9_999, 2), row(5, 30, 2), row(6, 20, 2)];
         let mut cluster = cluster(&[10, 10], &rows);
         let mut router = Router::new(cluster.instances(), 1, None);
-        let mut arrivals = Arrivals::new(Rule::RoundRobin { turn: 0 });
+        let mut arrivals = Arrivals::new(Rule::RoundRobin { turn: 0, within: None });
         assert_eq!(arrivals.next(&cluster), 5);
         arrivals.route(&mut cluster, &mut router, None, 5).unwrap();
         assert_eq!(arrivals.next(&cluster), 6);

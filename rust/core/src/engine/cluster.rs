@@ -4,6 +4,7 @@
 //! requests up to date.
 
 use super::calendar::Calendar;
+use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use crate::error::Error;
 use crate::instance::{
     Asking, Instance, MigratingRequest, Origin, PhaseChange, Pull, RequestView, StepRecord,
@@ -24,6 +25,8 @@ pub(super) struct Cluster {
     recorder: Recorder,
     /// When the step or run of each instance ends.
     calendar: Calendar,
+    /// The pool of each instance.
+    roles: Roles,
     /// Instances that may start a step at this moment, once its other events have been handled.
     free: Vec<usize>,
     /// Instances that have accepted requests since the engine last asked.
@@ -46,17 +49,20 @@ pub(super) struct Recorded {
     pub(super) stats: Vec<InstanceStats>,
     /// Steps by instance, if decisions were recorded.
     pub(super) decisions: Vec<Vec<StepRecord>>,
+    /// The changes of roles, in order.
+    pub(super) flips: Vec<FlipRecord>,
 }
 
 impl Cluster {
     /// A cluster whose instances are idle.
-    pub(super) fn new(instances: Vec<Instance>, trace: Trace, recorder: Recorder) -> Self {
+    pub(super) fn new(instances: Vec<Instance>, roles: Roles, trace: Trace, recorder: Recorder) -> Self {
         let n = instances.len();
         Self {
             instances,
             trace,
             recorder,
             calendar: Calendar::new(n),
+            roles,
             free: Vec::new(),
             with_pulls: Vec::new(),
             outstanding: vec![0; n],
@@ -146,9 +152,10 @@ impl Cluster {
         let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
         self.outstanding[index] -= finished;
         self.settled += finished;
+        self.leave_if_done(index, now);
     }
 
-    /// Ends all steps that end now, by index, and marks their instances as free.
+    /// Ends all steps that end now, by index, and marks their instances as free. Then ends the delays that end now.
     #[inline]
     pub(super) fn end_steps(&mut self, now: Ticks) {
         while let (time, index) = self.calendar.first()
@@ -156,6 +163,10 @@ impl Cluster {
         {
             self.end_step(index, now);
             self.free(index);
+        }
+        while let Some(index) = self.roles.end_delay(now) {
+            self.events += 1;
+            self.settle_role(index);
         }
     }
 
@@ -179,6 +190,7 @@ impl Cluster {
             self.settled += dropped;
         }
         self.calendar.set(index, end.unwrap_or(NEVER));
+        self.leave_if_done(index, now);
         Ok(())
     }
 
@@ -256,6 +268,69 @@ impl Cluster {
     }
 }
 
+/// Roles.
+impl Cluster {
+    /// The pool of each instance.
+    #[inline]
+    pub(super) fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
+    /// When the next delay of an instance that changes its pool ends.
+    #[inline]
+    pub(super) fn next_role(&self) -> Ticks {
+        self.roles.next_due()
+    }
+
+    /// Has an instance change its pool to `flip.to`: at once, unless it has to leave its own first. Returns whether it is
+    /// in that pool then, or on its way: if not, too few instances would have stayed.
+    #[inline(never)]
+    pub(super) fn flip(&mut self, index: usize, flip: Flipping, now: Ticks) -> bool {
+        if self.roles.destination(index) == flip.to {
+            return true;
+        }
+        if !self.roles.can_spare(index, flip.keep) {
+            return false;
+        }
+        let instance = &mut self.instances[index];
+        let role = self
+            .roles
+            .way(index, flip.to, |done| !instance.meets(done, now, &self.trace, &mut self.recorder));
+        self.roles.change(index, role, flip.cause, now);
+        self.settle_role(index);
+        if self.roles.condition(index).is_some() {
+            // The end of a prefill is to be an event from now on: a run that was planned beyond it ends there.
+            self.truncate_run(index, now);
+        }
+        true
+    }
+
+    /// Changes the pool of an instance that leaves its own, if the condition for that holds. Called whenever anything has
+    /// changed that such a condition may read.
+    #[inline]
+    fn leave_if_done(&mut self, index: usize, now: Ticks) {
+        if self.roles.any_waits() {
+            self.try_to_leave(index, now);
+        }
+    }
+
+    /// As [`Self::leave_if_done`], if an instance waits for its condition.
+    #[inline(never)]
+    fn try_to_leave(&mut self, index: usize, now: Ticks) {
+        let Some(done) = self.roles.condition(index) else { return };
+        if self.instances[index].meets(done, now, &self.trace, &mut self.recorder) {
+            self.roles.change(index, self.roles.destination(index), Cause::Done, now);
+            self.settle_role(index);
+        }
+    }
+
+    /// Updates what an instance has to report, once its role has changed.
+    fn settle_role(&mut self, index: usize) {
+        let waits = self.roles.condition(index).is_some();
+        self.instances[index].await_prefills(waits);
+    }
+}
+
 /// Requests.
 impl Cluster {
     /// Rejects a request that no instance could ever serve.
@@ -269,6 +344,7 @@ impl Cluster {
         self.outstanding[index] += 1;
         let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
     }
 
     /// The free instances on which a request changed its phase, by index.
@@ -309,6 +385,9 @@ impl Cluster {
         request: &Asking,
         now: Ticks,
     ) -> f64 {
+        if field == InstField::Role {
+            return f64::from(self.roles.of(index));
+        }
         let instance = &mut self.instances[index];
         match instance.try_field(field, class, now) {
             Some(value) => value,
@@ -335,7 +414,9 @@ impl Cluster {
     /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
     pub(super) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
         self.outstanding[index] -= 1;
-        self.instances[index].migrate_out(slot, now, &self.trace)
+        let migrating = self.instances[index].migrate_out(slot, now, &self.trace);
+        self.leave_if_done(index, now);
+        migrating
     }
 
     /// Frees the blocks of a request whose KV has been read.
@@ -349,6 +430,7 @@ impl Cluster {
         let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
         self.outstanding[index] += 1;
         self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
     }
 
     /// Offers a request, whose blocks are held at `origin`, to an instance.
@@ -403,6 +485,7 @@ impl Cluster {
         Recorded {
             stats: self.instances.iter().map(Instance::stats).collect(),
             decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
+            flips: self.roles.into_history(),
             columns: self.recorder.columns,
             gaps: self.recorder.gaps,
         }

@@ -2,7 +2,7 @@
 //!
 //! The order of events is total. At one moment ([`Simulation::run_moment`]):
 //!
-//! 1. **end steps**: the steps that end now end, by instance;
+//! 1. **end steps**: the steps that end now end, by instance; then instances whose delay ends now join their pool;
 //! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
 //! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
 //! 4. **run monitors**: the monitors that are due run;
@@ -19,11 +19,12 @@ use super::live_migration::Migrations;
 use super::lockstep;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
+use super::roles::FlipRecord;
 use super::router::Router;
 use crate::config::Lockstep;
 use crate::error::Error;
 use crate::instance::StepRecord;
-use crate::metrics::{Columns, InstanceStats, Sketch};
+use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 
 /// A replay: a state machine that is advanced until it is done.
@@ -75,12 +76,16 @@ pub struct Outcome {
     pub gaps: Sketch,
     /// One entry an instance.
     pub stats: Vec<InstanceStats>,
+    /// What the network between instances carried.
+    pub network: NetworkStats,
     /// The simulated time at the end.
     pub end: Ticks,
     /// Events that were simulated: the work of the replay.
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<Vec<StepRecord>>,
+    /// The changes of instances' roles, in order.
+    pub flips: Vec<FlipRecord>,
 }
 
 impl Simulation {
@@ -102,7 +107,7 @@ impl Simulation {
             if end.min(comes) == NEVER {
                 return Err(self.cluster.no_progress(self.clock));
             }
-            let others = comes.min(self.monitors.next());
+            let others = comes.min(self.monitors.next()).min(self.cluster.next_role());
             let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
@@ -121,7 +126,7 @@ impl Simulation {
         self.end_steps(now);
         self.route_phase_changes(now)?;
         self.deliver_transfers(now);
-        self.run_monitors(now);
+        self.run_monitors(now)?;
         self.route_arrivals(now)?;
         self.start_steps(now)
     }
@@ -142,7 +147,7 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Phase 1: the steps that end now end, by instance.
+    /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool.
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
@@ -174,11 +179,12 @@ impl Simulation {
 
     /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
     #[inline]
-    fn run_monitors(&mut self, now: Ticks) {
+    fn run_monitors(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate && self.monitors.next() <= now {
-            self.monitors.run(&mut self.cluster, &mut self.migrations, now);
+            self.monitors.run(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
             self.deliver_transfers(now);
         }
+        Ok(())
     }
 
     /// Phase 5: the requests that arrive now are routed, in the order of the trace.
@@ -219,14 +225,17 @@ impl Simulation {
     /// The result.
     pub fn into_outcome(self) -> Outcome {
         let (end, events) = (self.clock, self.cluster.events());
+        let network = self.migrations.network_stats(end);
         let recorded = self.cluster.into_recorded();
         Outcome {
             columns: recorded.columns,
             gaps: recorded.gaps,
             stats: recorded.stats,
+            network,
             end,
             events,
             decisions: recorded.decisions,
+            flips: recorded.flips,
         }
     }
 }
@@ -358,7 +367,7 @@ mod tests {
             let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
             let mut config = config(blocks, &routing);
             config.roles = (0..blocks.len()).map(|index| u32::from(index > 0)).collect();
-            config.links = Some(Links { bytes_per_s: TICKS_PER_SECOND as f64 / 10.0, latency: 0 });
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
             (config.handover, config.leap) = (Some(handover), leap);
             let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
             while !simulation.advance(5).unwrap() {}
@@ -452,7 +461,7 @@ mod tests {
             let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
             let mut config = config(&[9, 9, 9], &routing);
             config.roles = vec![0, 1, 1];
-            config.links = Some(Links { bytes_per_s: TICKS_PER_SECOND as f64 / 10.0, latency: 0 });
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
             config.handover = Some(HANDOVER);
             let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 5), row(1, 21, 5)])).unwrap();
             while !simulation.advance(5).unwrap() {}

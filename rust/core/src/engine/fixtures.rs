@@ -59,8 +59,9 @@ pub(super) fn trace(rows: &[(Ticks, u32, u32)]) -> Trace {
 pub(super) fn cluster(blocks: &[u64], rows: &[(Ticks, u32, u32)]) -> Cluster {
     let round_robin = r#"{"on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "round_robin"}}"#;
     let trace = trace(rows);
-    let instances = setup::instances(&config(blocks, round_robin), &trace).unwrap();
+    let config = config(blocks, round_robin);
+    let instances = setup::instances(&config, &trace).unwrap();
     let optional = OptionalColumns { moves: true, ..OptionalColumns::default() };
     let recorder = Recorder::new(trace.len(), optional);
-    Cluster::new(instances, trace, recorder)
+    Cluster::new(instances, setup::roles(&config), trace, recorder)
 }

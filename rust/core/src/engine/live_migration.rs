@@ -5,11 +5,12 @@
 //! batch. The first stage copies all KV, each later one what the request has generated since.
 
 use super::cluster::Cluster;
-use super::network::{Network, Transfer};
+use super::network::{Delivered, Network, Transfer};
 use std::collections::VecDeque;
 
 use crate::config::{Handover, Links};
 use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
+use crate::metrics::NetworkStats;
 use crate::policy::Live;
 use crate::time::{NEVER, Ticks};
 
@@ -42,8 +43,8 @@ impl Migration {
 enum Payload {
     /// A request that has left the batch; the source frees its slot.
     Request { slot: u32, migrating: MigratingRequest },
-    /// The KV of a request that its target has accepted; the first byte was sent at `sent`.
-    Kv { pull: Pull, sent: Ticks },
+    /// The KV of a request that its target has accepted.
+    Kv(Pull),
     /// A copy of the KV that a running request has so far.
     Copy(Stage),
 }
@@ -78,7 +79,7 @@ pub(super) struct Migrations {
 
 impl Migrations {
     /// No migrations.
-    pub(super) fn new(links: Option<Links>, handover: Option<Handover>, instances: usize) -> Self {
+    pub(super) fn new(links: Option<&Links>, handover: Option<Handover>, instances: usize) -> Self {
         Self {
             under_way: Vec::new(),
             network: Network::new(links, instances),
@@ -98,8 +99,13 @@ impl Migrations {
     pub(super) fn in_transfer(&self) -> impl Iterator<Item = &MigratingRequest> {
         self.network.in_transit().filter_map(|payload| match payload {
             Payload::Request { migrating, .. } => Some(migrating),
-            Payload::Kv { .. } | Payload::Copy(_) => None,
+            Payload::Kv(_) | Payload::Copy(_) => None,
         })
+    }
+
+    /// What the network has carried by `end`.
+    pub(super) fn network_stats(&self, end: Ticks) -> NetworkStats {
+        self.network.stats(end)
     }
 
     /// Whether a request is about to leave its instance.
@@ -160,16 +166,16 @@ impl Migrations {
     /// As [`Self::deliver`], if there is one.
     #[inline(never)]
     fn deliver_some(&mut self, cluster: &mut Cluster, now: Ticks) {
-        while let Some(Transfer { source, target, payload }) = self.network.deliver(now) {
+        while let Some(Delivered { source, target, payload, first_byte }) = self.network.deliver(now) {
             cluster.count_event();
             match payload {
                 Payload::Request { slot, migrating } => {
                     cluster.free_migrated(source, slot, now);
                     cluster.migrate_in(target, &migrating, now);
                 }
-                Payload::Kv { pull, sent } => {
+                Payload::Kv(pull) => {
                     cluster.free_migrated(source, pull.origin.slot, now);
-                    cluster.book_handover(target, &pull, sent, now);
+                    cluster.book_handover(target, &pull, first_byte, now);
                     cluster.receive(target, pull.slot, now);
                 }
                 Payload::Copy(stage) => self.follow(stage, cluster, now),
@@ -215,11 +221,7 @@ impl Migrations {
                 continue;
             }
             let bytes = cluster.instance(source).kv_bytes(pull.tokens);
-            self.network.send(
-                Transfer { source, target, payload: |sent| Payload::Kv { pull, sent } },
-                bytes,
-                now,
-            );
+            self.network.send(Transfer { source, target, payload: Payload::Kv(pull) }, bytes, now);
         }
         self.pulls = pulls;
     }
@@ -251,7 +253,7 @@ impl Migrations {
         let bytes = cluster.instance(source).kv_bytes(view.computed - copied);
         let migration = Migration { copied: view.computed, ..last.migration };
         let payload = Payload::Copy(Stage { migration, number: last.number + 1, ..last });
-        self.network.send(Transfer { source, target, payload: |_| payload }, bytes, now);
+        self.network.send(Transfer { source, target, payload }, bytes, now);
     }
 
     /// Migrates a request once the step in progress on its source has ended: now if there is none.
@@ -279,7 +281,7 @@ impl Migrations {
         }
         let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
         self.network.send(
-            Transfer { source, target, payload: |_| Payload::Request { slot, migrating } },
+            Transfer { source, target, payload: Payload::Request { slot, migrating } },
             bytes,
             now,
         );
@@ -299,8 +301,8 @@ mod tests {
         cluster.start_steps(0).unwrap();
         cluster.end_steps(120);
         cluster.start_steps(120).unwrap();
-        let links = Links { bytes_per_s: TICKS_PER_SECOND as f64, latency: 7 };
-        (cluster, Migrations::new(Some(links), None, 2))
+        let links = Links::ports(TICKS_PER_SECOND as f64, 7);
+        (cluster, Migrations::new(Some(&links), None, 2))
     }
 
     fn begin(cluster: &mut Cluster, migrations: &mut Migrations, live: Option<Live>, now: Ticks) {

@@ -3,12 +3,13 @@
 //! | part | does | needs |
 //! |---|---|---|
 //! | [`event_loop`] | takes the next moment, and calls its six phases in order | all others |
-//! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`] |
+//! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`], [`roles`] |
+//! | [`roles`] | knows the pool of each instance, and how it changes | |
 //! | [`router`] | picks an instance for a request by a rule | cluster |
 //! | [`arrivals`] | routes requests as they arrive | cluster, router |
 //! | [`decode_targets`] | picks, as requests arrive, the instances on which they are to decode | cluster, router |
 //! | [`phase_routing`] | routes requests whose phase has changed | cluster, router, migrations |
-//! | [`monitors`] | runs periodic checks that migrate requests | cluster, migrations |
+//! | [`monitors`] | runs periodic checks that migrate requests or flip instances | cluster, router, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 
@@ -24,8 +25,10 @@ mod lockstep;
 mod monitors;
 mod network;
 mod phase_routing;
+mod roles;
 mod router;
 mod setup;
 
 pub use event_loop::{Outcome, Progress, Simulation};
+pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};

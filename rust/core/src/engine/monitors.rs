@@ -1,8 +1,10 @@
-//! Runs monitors: periodic checks that pair instances and migrate a request from one to the other.
+//! Runs monitors: periodic checks that pair instances and migrate a request from one to the other, or that change the
+//! roles of instances.
 
 use super::cluster::Cluster;
 use super::live_migration::{Migration, Migrations};
-use super::router::{Best, Candidates, RouterView};
+use super::router::{Best, Candidates, Router, RouterView};
+use crate::error::Error;
 use crate::instance::{Asking, RequestView};
 use crate::metrics::Reason;
 use crate::policy::{Action, Choice, Live, Monitor, Scope, sort_key_now};
@@ -40,21 +42,31 @@ impl Monitors {
 
     /// Runs the monitors that are due.
     #[inline(never)]
-    pub(super) fn run(&mut self, cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
+    pub(super) fn run(
+        &mut self,
+        cluster: &mut Cluster,
+        router: &mut Router,
+        migrations: &mut Migrations,
+        now: Ticks,
+    ) -> Result<(), Error> {
         migrations.forget_finished(cluster);
         for timer in self.timers.iter_mut().filter(|timer| timer.next <= now) {
             cluster.count_event();
             timer.next = timer.next.saturating_add(timer.monitor.period);
             for action in &timer.monitor.actions {
-                act(action, cluster, migrations, now);
+                match action {
+                    Action::Migrate { .. } => migrate_pairs(action, cluster, migrations, now),
+                    Action::Flip { rule } => router.flip(rule, cluster, now)?,
+                }
             }
         }
+        Ok(())
     }
 }
 
-/// Takes an action: the best source is paired with the best target, the second with the second, and so on.
-fn act(action: &Action, cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
-    let Action::Migrate { source, target, choose, when, live } = action;
+/// Migrates requests as an action says: the best source is paired with the best target, the second with the second, and so on.
+fn migrate_pairs(action: &Action, cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
+    let Action::Migrate { source, target, choose, when, live } = action else { return };
     let no_request = Asking { view: RequestView::arriving(0, now, cluster.trace()), place: None };
     let sources = ranked(source, cluster, &no_request, now);
     // In most cases no instance is a source.
@@ -151,7 +163,7 @@ mod tests {
     }
 
     /// Instance 0 decodes requests 0 and 1, instance 1 is idle, and the first decode of both is in progress.
-    fn unbalanced() -> (Cluster, Migrations) {
+    fn unbalanced() -> (Cluster, Router, Migrations) {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 50), row(0, 30, 50)]);
         cluster.send(0, 0, 0);
         cluster.send(1, 0, 0);
@@ -160,24 +172,25 @@ mod tests {
         assert_eq!(end, 150);
         cluster.end_steps(end);
         cluster.start_steps(end).unwrap();
-        (cluster, Migrations::new(None, None, 2))
+        let router = Router::new(cluster.instances(), 0, None);
+        (cluster, router, Migrations::new(None, None, 2))
     }
 
     #[test]
     fn a_monitor_runs_at_each_period() {
-        let (mut cluster, mut migrations) = unbalanced();
+        let (mut cluster, mut router, mut migrations) = unbalanced();
         let mut monitors = Monitors::new(&[Monitor { period: 100, actions: vec![] }]);
         for moment in [100, 200, 300] {
             assert_eq!(monitors.next(), moment);
-            monitors.run(&mut cluster, &mut migrations, moment);
+            monitors.run(&mut cluster, &mut router, &mut migrations, moment).unwrap();
         }
         assert_eq!(Monitors::new(&[]).next(), NEVER);
     }
 
     #[test]
     fn the_chosen_request_leaves_once_the_step_in_progress_has_ended() {
-        let (mut cluster, mut migrations) = unbalanced();
-        Monitors::new(&[balance(None)]).run(&mut cluster, &mut migrations, 200);
+        let (mut cluster, mut router, mut migrations) = unbalanced();
+        Monitors::new(&[balance(None)]).run(&mut cluster, &mut router, &mut migrations, 200).unwrap();
         assert!(migrations.is_under_way(1) && !migrations.is_under_way(0), "the longest one is chosen");
         // A decode of two takes 102 ticks: the run is cut at the end of its first step.
         assert_eq!(cluster.next_end(), (252, 0));
@@ -186,9 +199,9 @@ mod tests {
 
     #[test]
     fn a_live_migration_keeps_the_request_running_while_its_kv_is_copied() {
-        let (mut cluster, mut migrations) = unbalanced();
+        let (mut cluster, mut router, mut migrations) = unbalanced();
         let live = Live { stages: 1, last_blocks: 0 };
-        Monitors::new(&[balance(Some(live))]).run(&mut cluster, &mut migrations, 200);
+        Monitors::new(&[balance(Some(live))]).run(&mut cluster, &mut router, &mut migrations, 200).unwrap();
         assert_eq!(migrations.next_delivery(), 200, "without links a copy takes no time");
         assert_eq!((cluster.outstanding(0), migrations.in_transfer().count()), (2, 0));
         migrations.deliver(&mut cluster, 200);
@@ -202,8 +215,9 @@ mod tests {
         cluster.send(0, 0, 0);
         cluster.send(1, 1, 0);
         cluster.start_steps(0).unwrap();
+        let mut router = Router::new(cluster.instances(), 0, None);
         let mut migrations = Migrations::new(None, None, 2);
-        Monitors::new(&[balance(None)]).run(&mut cluster, &mut migrations, 100);
+        Monitors::new(&[balance(None)]).run(&mut cluster, &mut router, &mut migrations, 100).unwrap();
         assert!(!migrations.is_under_way(0) && !migrations.is_under_way(1));
     }
 }

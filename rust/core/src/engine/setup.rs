@@ -9,6 +9,7 @@ use super::event_loop::Simulation;
 use super::live_migration::Migrations;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
+use super::roles::Roles;
 use super::router::{Decide, Router};
 use crate::config::{Admission, Config};
 use crate::error::Error;
@@ -39,15 +40,15 @@ impl Simulation {
         trace.validate()?;
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
-        let turns = routing.number_turns();
+        let turns = routing.prepare();
         let router = Router::new(&instances, turns, calls);
-        let migrations = Migrations::new(config.links, config.handover, instances.len());
+        let migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
         let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         let may_migrate = routing.may_migrate();
         let requests = trace.len();
         Ok(Self {
             may_migrate,
-            cluster: Cluster::new(instances, trace, recorder),
+            cluster: Cluster::new(instances, roles(config), trace, recorder),
             router,
             monitors: Monitors::new(&routing.every),
             arrivals: Arrivals::new(routing.on_arrival),
@@ -60,6 +61,12 @@ impl Simulation {
             done: false,
         })
     }
+}
+
+/// The roles of a configuration's instances.
+pub(super) fn roles(config: &Config) -> Roles {
+    let present = (0..config.instances.len()).map(|index| config.roles.get(index).copied().unwrap_or(0));
+    Roles::new(present.collect(), config.leaving.clone())
 }
 
 /// The instances of a configuration, idle.
@@ -94,7 +101,6 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
     };
     ObservedFields {
         leap: config.leap && config.lockstep.is_none(),
-        role: config.roles.get(index).copied().unwrap_or(0),
         pace: config.pace,
         on_pace: reads(InstField::AnsweringOnPace),
         slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),

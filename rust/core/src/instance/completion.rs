@@ -62,6 +62,7 @@ impl Instance {
         let generated = state.generated;
         if generated == 1 {
             recorder.columns.first_token[row] = now;
+            self.load.end_prefill();
             if self.settings.predicts {
                 self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
             }
@@ -116,8 +117,11 @@ impl Instance {
         recorder.columns.reason[state.request as usize] = Reason::ExceedsBudget as u8;
         recorder.close(state.request, Status::Rejected, state.totals());
         self.load.remove(u64::from(state.target()), answers);
-        if self.settings.predicts && state.generated == 0 {
-            self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
+        if state.generated == 0 {
+            self.load.end_prefill();
+            if self.settings.predicts {
+                self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
+            }
         }
         self.readers.remove(slot);
         self.outbox.drop_request();

@@ -13,8 +13,11 @@ impl Instance {
         let set = self.batch.decode_set();
         let (mut members, mut kv_tokens) = (0, 0);
         let (mut held, mut swapped) = (0, 0);
+        let mut decoding = 0;
         for state in self.requests.iter() {
             let count = state.blocks.count();
+            let gone = matches!(state.phase, Phase::Deferred | Phase::MigratingOut | Phase::Vacant);
+            decoding += u64::from(!gone && (state.phase == Phase::Decoding || state.generated > 0));
             match state.phase {
                 Phase::Decoding => {
                     let computed = set.computed(state);
@@ -37,6 +40,7 @@ impl Instance {
         // The chunks of a batch between two groups of layers are counted with the batch.
         let scheduled = self.batch.scheduled().filter(|chunk| chunk.part != Part::Decode);
         kv_tokens += scheduled.map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
+        assert_eq!(decoding, self.load.decoding(), "Invariant: the load counts the requests that decode");
         assert_eq!(members, set.len(), "Invariant: the decode set counts its members");
         assert_eq!(kv_tokens, self.batch.kv_tokens(), "Invariant: the batch counts its tokens");
         assert_eq!(swapped, self.kv.cpu().used(), "Invariant: the swap space counts its blocks");

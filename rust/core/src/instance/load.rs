@@ -7,6 +7,10 @@ use crate::time::Ticks;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
+    /// Unfinished requests.
+    requests: u64,
+    /// Unfinished requests whose prefill has not ended.
+    prefilling: u64,
     /// Prompt tokens and output tokens so far, over the unfinished requests.
     outstanding_tokens: u64,
     /// Unfinished requests whose reasoning has ended.
@@ -29,6 +33,18 @@ impl Load {
         self.outstanding_tokens
     }
 
+    /// Unfinished requests whose prefill has not ended.
+    #[inline]
+    pub(crate) fn prefilling(&self) -> u64 {
+        self.prefilling
+    }
+
+    /// Unfinished requests whose prefill has ended.
+    #[inline]
+    pub(crate) fn decoding(&self) -> u64 {
+        self.requests - self.prefilling
+    }
+
     /// Unfinished requests whose reasoning has ended.
     #[inline]
     pub(crate) fn answering(&self) -> u64 {
@@ -49,6 +65,7 @@ impl Load {
     /// Adds a request that comes with `tokens` tokens.
     #[inline]
     pub(crate) fn add(&mut self, tokens: u64, answers: bool) {
+        self.requests += 1;
         self.outstanding_tokens += tokens;
         self.answering += u64::from(answers);
     }
@@ -56,8 +73,21 @@ impl Load {
     /// Removes a request that leaves with `tokens` tokens.
     #[inline]
     pub(crate) fn remove(&mut self, tokens: u64, answers: bool) {
+        self.requests -= 1;
         self.outstanding_tokens -= tokens;
         self.answering -= u64::from(answers);
+    }
+
+    /// Counts a request whose prefill has not ended; it is added as well.
+    #[inline]
+    pub(crate) fn begin_prefill(&mut self) {
+        self.prefilling += 1;
+    }
+
+    /// The prefill of a request has ended, or the request is dropped before.
+    #[inline]
+    pub(crate) fn end_prefill(&mut self) {
+        self.prefilling -= 1;
     }
 
     /// Adds the predicted prefill of a prompt.
@@ -115,13 +145,18 @@ mod tests {
     fn totals_return_to_zero_once_every_request_has_left() {
         let mut load = Load::new(false);
         load.add(100, false);
+        load.begin_prefill();
+        assert_eq!((load.prefilling(), load.decoding()), (1, 0));
         load.add_prefill(7);
         load.remove_prefill(7);
+        load.end_prefill();
+        assert_eq!((load.prefilling(), load.decoding()), (0, 1));
         load.yield_tokens(3);
         load.begin_answer();
         assert_eq!((load.outstanding_tokens(), load.answering()), (103, 1));
         load.remove(103, true);
         assert_eq!((load.outstanding_tokens(), load.answering(), load.prefill_delay()), (0, 0, 0));
+        assert_eq!((load.prefilling(), load.decoding()), (0, 0));
     }
 
     #[test]

@@ -94,7 +94,6 @@ struct Scratch {
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that can be read")]
 pub(crate) struct ObservedFields {
-    pub(crate) role: u32,
     /// Whether several certain steps are taken at once.
     pub(crate) leap: bool,
     /// How fast readers read, if there are any.
@@ -184,6 +183,7 @@ impl Instance {
             self.load.add_prefill(self.settings.predicted_prefill(prompt));
         }
         self.load.add(u64::from(prompt), false);
+        self.load.begin_prefill();
         let ahead = self.settings.scheduler.schedule_ahead;
         let first = if ahead {
             self.queues.ahead_mut().push(Queued { request, slot: None }, now);
@@ -271,10 +271,9 @@ impl Instance {
         self.settings.predicted_prefill(prompt)
     }
 
-    /// Role of the instance.
-    #[inline]
-    pub(crate) fn role(&self) -> u32 {
-        self.settings.role
+    /// Sets whether the end of each prefill is to end the step or run in progress, as something waits for it.
+    pub(crate) fn await_prefills(&mut self, awaited: bool) {
+        self.outbox.await_prefills(awaited);
     }
 
     /// Requests dropped since the last call.

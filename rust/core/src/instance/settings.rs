@@ -18,8 +18,6 @@ const MOST_PREPARED: u64 = 1024;
 pub(crate) struct Settings {
     /// Index in the cluster.
     pub(crate) index: u32,
-    /// Role of the instance.
-    pub(crate) role: u32,
     pub(crate) block_tokens: u32,
     pub(crate) blocks: u64,
     pub(crate) max_model_len: u64,
@@ -59,7 +57,6 @@ impl Settings {
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {
             index: index as u32,
-            role: observed.role,
             block_tokens: config.block_tokens,
             blocks: config.blocks,
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),

@@ -2,6 +2,7 @@
 
 mod columns;
 mod instance_stats;
+mod network_stats;
 mod recorder;
 mod sketch;
 mod traffic_counter;
@@ -9,6 +10,7 @@ mod traffic_counter;
 pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
+pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use recorder::{Recorder, RequestTotals};
 pub use sketch::Sketch;
 pub(crate) use traffic_counter::TrafficCounter;

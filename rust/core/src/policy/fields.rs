@@ -84,6 +84,10 @@ pub enum InstField {
     Swapped,
     /// Unfinished requests.
     Requests,
+    /// Unfinished requests whose prefill has not ended.
+    PrefillingRequests,
+    /// Unfinished requests whose prefill has ended.
+    DecodingRequests,
     /// Unfinished requests whose reasoning has not ended.
     ReasoningRequests,
     /// Unfinished requests whose reasoning has ended.

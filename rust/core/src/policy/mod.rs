@@ -21,5 +21,5 @@ pub use fields::{Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Choice, Live, Monitor};
 pub(crate) use number::Number;
-pub use routing::{Pick, Routing, Rule};
+pub use routing::{Flip, Moment, Pick, Routing, Rule};
 pub(crate) use validity::Validity;

@@ -1,8 +1,9 @@
-//! Monitors: periodic checks that migrate requests.
+//! Monitors: periodic checks that migrate requests and change the roles of instances.
 
 use serde::Deserialize;
 
 use super::expr::Expr;
+use super::routing::Rule;
 use crate::time::Ticks;
 
 /// A check that runs every so often.
@@ -34,6 +35,11 @@ pub enum Action {
         #[serde(default)]
         live: Option<Live>,
     },
+    /// Changes the role of the instance that a rule picks.
+    Flip {
+        /// The rule, which flips; it is asked about no request.
+        rule: Rule,
+    },
 }
 
 /// The candidates for which a condition holds, the lowest first.
@@ -63,10 +69,14 @@ pub struct Live {
 impl Action {
     /// Calls `f` with each expression.
     pub(super) fn visit(&self, f: &mut dyn FnMut(&Expr)) {
-        let Self::Migrate { source, target, choose, when, .. } = self;
-        for choice in [source, target, choose] {
-            choice.min.iter().chain(&choice.r#where).for_each(&mut *f);
+        match self {
+            Self::Migrate { source, target, choose, when, .. } => {
+                for choice in [source, target, choose] {
+                    choice.min.iter().chain(&choice.r#where).for_each(&mut *f);
+                }
+                when.iter().for_each(f);
+            }
+            Self::Flip { rule } => rule.visit(f),
         }
-        when.iter().for_each(f);
     }
 }

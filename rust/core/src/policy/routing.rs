@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::expr::Expr;
 use super::fields::{InstField, ReqField};
-use super::monitor::Monitor;
+use super::monitor::{Action, Monitor};
 
 /// The rules that route requests, by the occasion on which each is asked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -35,11 +35,22 @@ pub enum Rule {
         /// The number of this rule among all rules of this kind.
         #[serde(skip)]
         turn: usize,
+        /// The roles that the instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
     },
     /// The instance with the fewest unfinished requests.
-    FewestRequests,
+    FewestRequests {
+        /// The roles that the instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
     /// The instance with the fewest tokens of prompts and of outputs so far, over its unfinished requests.
-    FewestTokens,
+    FewestTokens {
+        /// The roles that the instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
     /// The instance with the lowest keys among those that may be picked.
     Pick(Pick),
     /// What the first rule picks that picks an instance.
@@ -60,6 +71,15 @@ pub enum Rule {
         /// The condition, on `here`, the request's instance, and `there`, the picked one.
         when: Expr,
     },
+    /// What another rule picks, if a condition holds; if not, the other rule is not asked.
+    When {
+        /// The other rule.
+        of: Box<Rule>,
+        /// The condition, on the cluster and, where there is one, the request.
+        when: Expr,
+    },
+    /// What another rule picks, after the role of that instance has changed.
+    Flip(Flip),
     /// What a callback picks.
     Call {
         /// The number of the callback.
@@ -84,50 +104,122 @@ pub struct Pick {
     pub within: Option<Vec<u32>>,
 }
 
+/// Changes the role of the instance that a rule picks.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flip {
+    /// The rule that picks the instance.
+    pub of: Box<Rule>,
+    /// The pool that the instance is to join.
+    pub to: u32,
+    /// If fewer instances than this would stay in the pool that the instance leaves, or on the way there, no instance is
+    /// picked.
+    pub keep: u64,
+    /// The moment at which the rule is asked.
+    #[serde(skip)]
+    pub moment: Moment,
+}
+
+/// A moment at which a rule is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Moment {
+    /// A request arrives.
+    #[default]
+    Arrival,
+    /// The prefill of a request has ended.
+    Prefilled,
+    /// The reasoning of a request has ended.
+    Answering,
+    /// A monitor runs.
+    Monitor,
+}
+
 impl Rule {
     /// Whether it compares counts that every instance keeps, and evaluates no field.
     #[inline]
     pub(crate) fn counts(&self) -> bool {
-        matches!(self, Self::FewestRequests | Self::FewestTokens)
+        matches!(self, Self::FewestRequests { .. } | Self::FewestTokens { .. })
+    }
+
+    /// The roles that the picked instance may have, if a rule that counts or takes turns names them.
+    #[inline]
+    pub(crate) fn within(&self) -> Option<&[u32]> {
+        match self {
+            Self::RoundRobin { within, .. }
+            | Self::FewestRequests { within }
+            | Self::FewestTokens { within } => within.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether each instance that it picks has been flipped.
+    pub(crate) fn flips(&self) -> bool {
+        match self {
+            Self::Flip(_) => true,
+            Self::When { of, .. } => of.flips(),
+            Self::FirstOf { rules } => rules.iter().all(Self::flips),
+            _ => false,
+        }
+    }
+
+    /// The rules of which it is made.
+    fn parts(&self) -> &[Rule] {
+        match self {
+            Self::FirstOf { rules } => rules,
+            Self::Unless { of, .. } | Self::When { of, .. } | Self::Flip(Flip { of, .. }) => {
+                std::slice::from_ref(of)
+            }
+            _ => &[],
+        }
+    }
+
+    /// The rules of which it is made.
+    fn parts_mut(&mut self) -> &mut [Rule] {
+        match self {
+            Self::FirstOf { rules } => rules,
+            Self::Unless { of, .. } | Self::When { of, .. } | Self::Flip(Flip { of, .. }) => {
+                std::slice::from_mut(of)
+            }
+            _ => &mut [],
+        }
+    }
+
+    /// Calls `f` with it and each rule in it.
+    fn each(&self, f: &mut dyn FnMut(&Rule)) {
+        f(self);
+        self.parts().iter().for_each(|rule| rule.each(f));
     }
 
     /// Calls `f` with each expression.
-    fn visit(&self, f: &mut dyn FnMut(&Expr)) {
+    pub(super) fn visit(&self, f: &mut dyn FnMut(&Expr)) {
         match self {
-            Self::RoundRobin { .. } | Self::FewestRequests | Self::FewestTokens | Self::Call { .. } => {}
             Self::Pick(pick) => {
-                pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(f);
+                pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(&mut *f);
             }
-            Self::FirstOf { rules } => rules.iter().for_each(|rule| rule.visit(f)),
-            Self::Stay { when } => when.iter().for_each(f),
-            Self::Unless { of, when } => {
-                of.visit(f);
-                f(when);
-            }
+            Self::Stay { when } => when.iter().for_each(&mut *f),
+            Self::Unless { when, .. } | Self::When { when, .. } => f(when),
+            _ => {}
         }
+        self.parts().iter().for_each(|rule| rule.visit(f));
     }
 
-    /// Numbers the round-robin rules in it, from `turns` on.
-    fn number_turns(&mut self, turns: &mut usize) {
+    /// Numbers the round-robin rules in it, from `turns` on, and tells its flips the moment at which they are asked.
+    fn prepare(&mut self, turns: &mut usize, asked: Moment) {
         match self {
-            Self::RoundRobin { turn } => {
+            Self::RoundRobin { turn, .. } => {
                 *turn = *turns;
                 *turns += 1;
             }
-            Self::FirstOf { rules } => rules.iter_mut().for_each(|rule| rule.number_turns(turns)),
-            Self::Unless { of, .. } => of.number_turns(turns),
+            Self::Flip(flip) => flip.moment = asked,
             _ => {}
         }
+        self.parts_mut().iter_mut().for_each(|rule| rule.prepare(turns, asked));
     }
 
     /// Whether a callback may decide, which may read any field.
     fn calls(&self) -> bool {
-        match self {
-            Self::Call { .. } => true,
-            Self::FirstOf { rules } => rules.iter().any(Self::calls),
-            Self::Unless { of, .. } => of.calls(),
-            _ => false,
-        }
+        matches!(self, Self::Call { .. }) || self.parts().iter().any(Self::calls)
     }
 }
 
@@ -143,17 +235,35 @@ impl Routing {
         std::iter::once(&self.on_arrival).chain(later.into_iter().flatten())
     }
 
-    /// Numbers the round-robin rules. Returns how many there are.
-    pub(crate) fn number_turns(&mut self) -> usize {
-        let rules = [
-            Some(&mut self.on_arrival),
-            self.decode_on_arrival.as_mut(),
-            self.on_prefilled.as_mut(),
-            self.on_answering.as_mut(),
-        ];
+    /// Numbers the round-robin rules, and tells flips their moments. Returns how many round-robin rules there are.
+    pub(crate) fn prepare(&mut self) -> usize {
         let mut turns = 0;
-        rules.into_iter().flatten().for_each(|rule| rule.number_turns(&mut turns));
+        self.on_arrival.prepare(&mut turns, Moment::Arrival);
+        for (rule, asked) in [
+            (&mut self.decode_on_arrival, Moment::Arrival),
+            (&mut self.on_prefilled, Moment::Prefilled),
+            (&mut self.on_answering, Moment::Answering),
+        ] {
+            if let Some(rule) = rule {
+                rule.prepare(&mut turns, asked);
+            }
+        }
+        for action in self.every.iter_mut().flat_map(|monitor| &mut monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.prepare(&mut turns, Moment::Monitor);
+            }
+        }
         turns
+    }
+
+    /// Calls `f` with each rule and each rule in it, those of monitors included.
+    pub(crate) fn each_rule(&self, f: &mut dyn FnMut(&Rule)) {
+        self.rules().for_each(|rule| rule.each(f));
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.each(f);
+            }
+        }
     }
 
     /// Whether a rule or monitor reads a request field for which `test` holds.

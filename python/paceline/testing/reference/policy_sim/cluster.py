@@ -68,7 +68,7 @@ class Cluster:
         self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
-        self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas)
+        self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
 
     @property
     def unfinished(self) -> bool:

@@ -172,7 +172,7 @@ class Traffic:
         handover.request.handover_wait += waited_until - handover.left
 
     def _send(self, source: int, target: int, tokens: int, now: int) -> tuple[int, int]:
-        return self.links.send(source, target, tokens * self.replicas[source].kv_bytes, now)
+        return self.links.book(source, target, tokens * self.replicas[source].kv_bytes, now)
 
     def _end_stage(self, copy: Copy, now: int) -> None:
         request, source = copy.request, self.replicas[copy.source]

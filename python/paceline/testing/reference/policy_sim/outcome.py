@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.refusal import Reason
@@ -23,6 +24,8 @@ class Outcome:
     instance : list of int or None
         The instance that each request was routed to on arrival.
     replicas : list of Replica
+    links : Links
+        The network between them, and what it carried.
     end : int
         Time of the last event, or the end of the simulated time.
     """
@@ -30,6 +33,7 @@ class Outcome:
     requests: list[Request]
     instance: list[int | None]
     replicas: list[Replica]
+    links: Links = field(default_factory=Links)
     end: int = 0
 
     @property

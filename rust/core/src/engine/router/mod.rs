@@ -109,20 +109,30 @@ impl Router {
         self.choose(rule, &mut RouterView::of_request(cluster, request, now))
     }
 
+    /// Asks a rule that changes roles, for a monitor: about no request.
+    pub(super) fn flip(&mut self, rule: &Rule, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
+        // A rule sees a request of one token, which any instance can serve.
+        let view = RequestView { now, prompt: 1, ..RequestView::default() };
+        self.choose(rule, &mut RouterView::of_request(cluster, &Asking { view, place: None }, now)).map(drop)
+    }
+
     /// The instance that a rule picks in a view.
     fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Option<usize>, Error> {
         let uniform = self.uniform;
         Ok(match rule {
-            &Rule::RoundRobin { turn } => {
-                let next = next_in_turn(self.turns[turn], view.len(), |i| uniform || view.serves(i));
-                if let Some((picked, after)) = next {
-                    self.turns[turn] = after;
+            Rule::RoundRobin { turn, within } => {
+                let may_pick = |i: usize| {
+                    within.as_ref().is_none_or(|roles| view.cluster().roles().is_in(i, roles))
+                        && (uniform || view.serves(i))
+                };
+                if let Some((picked, after)) = next_in_turn(self.turns[*turn], view.len(), may_pick) {
+                    self.turns[*turn] = after;
                     Some(picked)
                 } else {
                     None
                 }
             }
-            Rule::FewestRequests | Rule::FewestTokens => {
+            Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => {
                 let (prompt, output) = view.lengths();
                 self.fewest(rule, prompt, output, view.cluster(), view.now())
             }
@@ -148,6 +158,14 @@ impl Router {
                 view.set_there(Some(picked));
                 (!view.holds(when)).then_some(picked)
             }
+            Rule::When { of, when } => {
+                view.set_candidate(view.here().unwrap_or(0));
+                if view.holds(when) { self.choose(of, view)? } else { None }
+            }
+            Rule::Flip(flip) => {
+                let Some(picked) = self.choose(&flip.of, view)? else { return Ok(None) };
+                view.flip(picked, flip).then_some(picked)
+            }
             Rule::Call { index } => self.call(*index, view)?,
         })
     }
@@ -156,11 +174,15 @@ impl Router {
     #[inline(never)]
     fn fewest(&self, rule: &Rule, prompt: u32, output: u32, cluster: &Cluster, now: Ticks) -> Option<usize> {
         let uniform = self.uniform;
-        let serves = |i: &usize| uniform || cluster.instance(*i).rejects(prompt, output) == Reason::None;
-        let candidates = (0..cluster.len()).filter(serves);
+        let within = rule.within();
+        let may_pick = |&i: &usize| {
+            within.is_none_or(|roles| cluster.roles().is_in(i, roles))
+                && (uniform || cluster.instance(i).rejects(prompt, output) == Reason::None)
+        };
+        let candidates = (0..cluster.len()).filter(may_pick);
         match rule {
-            Rule::FewestRequests => candidates.min_by_key(|&i| cluster.outstanding(i)),
-            Rule::FewestTokens => fewest_tokens(cluster.instances(), candidates, now),
+            Rule::FewestRequests { .. } => candidates.min_by_key(|&i| cluster.outstanding(i)),
+            Rule::FewestTokens { .. } => fewest_tokens(cluster.instances(), candidates, now),
             _ => None,
         }
     }
@@ -245,6 +267,7 @@ mod tests {
     fn fewest_requests_counts_what_was_sent_and_first_of_falls_through() {
         let mut cluster = cluster(&[10, 40], &[row(0, 8, 8), row(0, 8, 8), row(0, 500, 8)]);
         let mut router = Router::new(cluster.instances(), 1, None);
+        let fewest = Rule::FewestRequests { within: None };
         let mut picked = |rule: &Rule, row: usize, cluster: &mut Cluster| {
             let index = router.pick_on_arrival(rule, row, cluster, 0).unwrap();
             if let Some(index) = index {
@@ -252,9 +275,9 @@ mod tests {
             }
             index
         };
-        assert_eq!(picked(&Rule::FewestRequests, 0, &mut cluster), Some(0));
-        assert_eq!(picked(&Rule::FewestRequests, 1, &mut cluster), Some(1));
-        let rules = vec![Rule::Stay { when: None }, Rule::RoundRobin { turn: 0 }];
+        assert_eq!(picked(&fewest, 0, &mut cluster), Some(0));
+        assert_eq!(picked(&fewest, 1, &mut cluster), Some(1));
+        let rules = vec![Rule::Stay { when: None }, Rule::RoundRobin { turn: 0, within: None }];
         // The request is on no instance to stay on, and only the second instance holds its context.
         assert_eq!(picked(&Rule::FirstOf { rules }, 2, &mut cluster), Some(1));
     }

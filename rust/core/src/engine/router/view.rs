@@ -3,10 +3,11 @@
 
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
+use crate::engine::roles::{Cause, Flipping};
 use crate::instance::Asking;
 use crate::metrics::Reason;
 use crate::policy::{
-    Expr, Field, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now,
+    Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity, holds_now,
 };
 use crate::time::Ticks;
 
@@ -78,6 +79,13 @@ impl<'a> RouterView<'a> {
         self.here = Some(here);
     }
 
+    /// Has an instance change its pool, as a rule says. Returns whether it is in that pool then, or on its way.
+    pub(super) fn flip(&mut self, index: usize, flip: &Flip) -> bool {
+        let request = (flip.moment != Moment::Monitor).then_some(self.request.view.row);
+        let cause = Cause::Rule(flip.moment, request);
+        self.cluster.flip(index, Flipping { to: flip.to, keep: flip.keep, cause }, self.now)
+    }
+
     /// Sets the instance that was picked.
     pub(super) fn set_there(&mut self, there: Option<usize>) {
         self.there = there;
@@ -141,7 +149,7 @@ impl Scope for RouterView<'_> {
     }
 
     fn has_role(&self, index: usize, roles: &[u32]) -> bool {
-        roles.contains(&self.cluster.instance(index).role())
+        self.cluster.roles().is_in(index, roles)
     }
 
     fn consider(&mut self, index: usize) -> usize {

@@ -40,7 +40,7 @@ impl Instance {
         let known = self.ranking.as_deref().is_none_or(|ranking| {
             ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
         });
-        if self.queued() > 0 || !known {
+        if self.queued() > 0 || !known || self.outbox.awaits_prefills() {
             return None;
         }
         self.plan(head.end(), head.decodes, trace)

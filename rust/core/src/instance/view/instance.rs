@@ -9,7 +9,7 @@ use crate::instance::queues::Queued;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
-use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity};
+use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -243,6 +243,18 @@ impl Instance {
         }
     }
 
+    /// Whether a condition holds that reads the fields of this instance alone.
+    pub(crate) fn meets(
+        &mut self,
+        condition: &Expr,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> bool {
+        self.apply_head(now, trace, recorder);
+        holds_now(condition, &mut OfInstance { instance: self, now, trace })
+    }
+
     #[inline]
     fn in_class(&self, class: u32) -> u64 {
         self.ranking.as_ref().map_or(0, |ranking| ranking.in_class(class))
@@ -275,6 +287,8 @@ impl Instance {
             InstField::Waiting => whole(self.unfinished() - self.batch.running() - self.queues.swapped_out()),
             InstField::Swapped => whole(self.queues.swapped_out()),
             InstField::Requests => whole(self.unfinished()),
+            InstField::PrefillingRequests => whole(self.load.prefilling()),
+            InstField::DecodingRequests => whole(self.load.decoding()),
             InstField::ReasoningRequests => whole(self.unfinished() - self.load.answering()),
             InstField::AnsweringRequests => whole(self.load.answering()),
             InstField::FreshAnsweringRequests => {
@@ -295,7 +309,10 @@ impl Instance {
             InstField::IncomingRequests => whole(self.transfers.offered() + self.transfers.receiving()),
             InstField::IncomingTokens => whole(self.transfers.incoming_tokens()),
             InstField::IncomingBlocks => whole(self.transfers.incoming_blocks()),
-            InstField::Role => f64::from(self.settings.role),
+            InstField::Role => {
+                debug_assert!(false, "Invariant: an instance does not know its role");
+                0.0
+            }
             InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(&asking.view))),
             InstField::Index => f64::from(self.settings.index),
         }

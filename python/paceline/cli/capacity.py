@@ -1,0 +1,173 @@
+"""`paceline capacity`: the highest request rate that meets an SLO, and the curve around it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from paceline.cli.options import (
+    DEFAULT_POLICY,
+    DEFAULT_READING,
+    OUTPUT,
+    SEARCH,
+    ClusterOptions,
+    Flag,
+    PolicyOptions,
+    ReadingOptions,
+)
+from paceline.cli.searching import ObjectiveOptions
+
+__all__ = ["capacity"]
+
+
+def capacity(
+    trace: Path,
+    /,
+    *,
+    on: ClusterOptions,
+    under: PolicyOptions = DEFAULT_POLICY,
+    reading: ReadingOptions = DEFAULT_READING,
+    meeting: ObjectiveOptions,
+    tolerance: Annotated[float, Parameter(group=SEARCH)] = 0.01,
+    lowest: Annotated[float | None, Parameter(group=SEARCH)] = None,
+    highest: Annotated[float | None, Parameter(group=SEARCH)] = None,
+    windows: Annotated[int, Parameter(group=SEARCH)] = 1,
+    workers: Annotated[int | None, Parameter(group=SEARCH)] = None,
+    json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+) -> None:
+    """Search for the highest request rate that meets an SLO.
+
+    The arrivals of the trace are multiplied by a constant, and the whole trace is replayed at each rate.
+    The answer is the highest evaluated rate such that it and all evaluated rates below it pass. If a rate
+    above it passes also, the curve is noisy around the target, and the command says up to which rate.
+
+    Parameters
+    ----------
+    trace
+        File with the requests; its format is recognised, also with .gz or .zst.
+    tolerance
+        Width of the last bracket, relative to the rate.
+    lowest
+        Lowest rate of the search, in requests per second; by default 1/1024 of the trace's own.
+    highest
+        Highest rate of the search; by default 1024 times the trace's own.
+    windows
+        Cut the trace into so many windows of equal duration, and search for the capacity of each also.
+    workers
+        Replays at a time; by default one on each core. The answer does not depend on it.
+    json
+        Print one JSON object instead of tables.
+    quiet
+        Print nothing to standard error but errors.
+    """
+    import paceline
+    from paceline.cli.options import layers_of
+    from paceline.cli.output import note, print_json
+    from paceline.cli.progress import TaskBar
+
+    slo = meeting.bounds()
+    cluster = on.cluster()
+    chosen = under.choose(layers_of(cluster.instances[0]))
+    requests = reading.read(trace)
+    begun = time.perf_counter()
+    with TaskBar(quiet=quiet) as bar:
+        found = paceline.capacity(
+            requests,
+            cluster,
+            chosen,
+            slo,
+            meeting.target,
+            rule=meeting.rule,
+            tolerance=tolerance,
+            lowest=lowest,
+            highest=highest,
+            windows=windows,
+            workers=workers,
+            progress=lambda done, total: bar.show("searching", done, total),
+        )
+    took = time.perf_counter() - begun
+    document = {
+        **found.to_dict(),
+        "paceline": paceline.__version__,
+        "trace": {"name": requests.name, "sha256": requests.sha256, "requests": len(requests)},
+        "cluster": cluster.to_toml(),
+        "policy": chosen.to_toml(),
+    }
+    if json:
+        print_json(document)
+    else:
+        _print(document, chosen.name)
+    if not quiet:
+        note(f"evaluated {found.curve.height} rates in {took:.2f} s")
+
+
+def _print(document: dict[str, Any], policy: str) -> None:
+    from rich.text import Text
+
+    from paceline.cli.output import console, table
+    from paceline.cli.rendering import cluster_words
+    from paceline.cli.searching import facts, percent, quantity, titles
+
+    screen = console()
+    requests = document["trace"]["requests"]
+    words = f"{requests:,} requests on {cluster_words(document['cluster'])}, {policy}"
+    screen.print(Text(f"{document['trace']['name']}: {words}", style="bold"))
+    screen.print()
+    facts(_facts(document))
+    screen.print()
+    rows = document["curve"]
+    percentiles = titles(rows[0])
+    shown = [
+        (
+            f"{row['rate']:,.5g}",
+            f"{row['scale']:,.4g}",
+            f"{row['gpu_rate']:,.4g}",
+            percent(row["attainment"]),
+            *(quantity(row[name]) for name in percentiles),
+            f"{row['rejected']:,}",
+            "passes" if row["passes"] else "fails",
+        )
+        for row in rows
+    ]
+    headings = ("requests/s", "× trace", "a GPU", "attainment", *percentiles.values(), "rejected", "")
+    screen.print(table(headings, shown, left=0))
+
+
+def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
+    from paceline.cli.searching import objective_words
+
+    objective = objective_words(document["slo"], document["target"], document["rule"])
+    if document["bound"] == "above":
+        found = f"{document['highest']:,.5g} requests/s or more: the highest rate of the search passes"
+    elif document["bound"] == "below":
+        found = f"less than {document['lowest']:,.5g} requests/s: the lowest rate of the search fails"
+    else:
+        found = (
+            f"{document['rate']:,.5g} requests/s, {document['scale']:,.4g} times the trace's own rate, "
+            f"{document['gpu_rate']:,.4g} a GPU"
+        )
+    rows = [("capacity", found), ("objective", objective)]
+    if document["bound"] is None:
+        rows.append(
+            ("edge", f"{document['fails_at']:,.5g} requests/s fails; all evaluated rates below it pass")
+        )
+    if not document["monotone"]:
+        again = sum(each["passes_above"] for each in document["crossings"])
+        rows.append(
+            (
+                "noise",
+                f"not monotone: passes again {again} {'time' if again == 1 else 'times'} above it, up to "
+                f"{document['highest_pass']:,.5g} requests/s",
+            )
+        )
+    if document["samples"] is not None:
+        low, high = document["band"]
+        ends = [f"{end:,.5g}" if end is not None else "beyond the limits" for end in (low, high)]
+        rows.append(
+            ("windows", f"{len(document['samples'])}, of capacities from {ends[0]} to {ends[1]} requests/s")
+        )
+    return rows

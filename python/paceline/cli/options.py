@@ -1,0 +1,299 @@
+"""Options that several commands have: the instance and the cluster, the policy, and how a trace is read.
+
+A command takes them as parameters of these classes; cyclopts makes an option of each field. Words that the
+command line alone uses become arguments of the Python API here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
+
+from cyclopts import Group, Parameter
+
+if TYPE_CHECKING:
+    from paceline.deployment import Cluster, Instance, Links
+    from paceline.objectives import SLO
+    from paceline.policy import Policy
+    from paceline.trace import Trace
+
+__all__ = [
+    "CLUSTER",
+    "DEFAULT_POLICY",
+    "DEFAULT_READING",
+    "LOAD",
+    "OBJECTIVES",
+    "OUTPUT",
+    "POLICY",
+    "SEARCH",
+    "ClusterOptions",
+    "Flag",
+    "InstanceOptions",
+    "PolicyOptions",
+    "ReadingOptions",
+    "layers_of",
+    "objectives",
+]
+
+CLUSTER = Group("Cluster", sort_key=1)
+POLICY = Group("Policy", sort_key=2)
+LOAD = Group("Load", sort_key=3)
+OBJECTIVES = Group("Objectives", sort_key=4)
+SEARCH = Group("Search", sort_key=5)
+OUTPUT = Group("Output", sort_key=6)
+
+Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+"""An option without a value."""
+
+Routing = Literal["round-robin", "fewest-requests", "fewest-tokens"]
+
+
+@Parameter(name="*", group=CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceOptions:
+    """What an instance is.
+
+    Parameters
+    ----------
+    model
+        Model of every instance: a name from `paceline models`, or a Hugging Face config.json.
+    gpu
+        GPU of every instance, as listed by `paceline gpus`.
+    tp
+        GPUs of a stage, over which each layer is split (tensor parallelism).
+    pp
+        Stages of an instance (pipeline parallelism), with one step in flight at a time.
+    profile
+        Measured kernels to take step times from, instead of a roofline: a name from `paceline profiles list`,
+        or a path.
+    num_blocks
+        KV blocks of an instance as vLLM logs them; computed from memory if not given.
+    max_model_len
+        Longest sequence that is not rejected, in tokens: by default the model's; auto: what fits.
+    link_gbps
+        Gigabits per second of an instance's link, each way, for migrations; they take no time if not given.
+    """
+
+    model: str
+    gpu: str
+    tp: int = 1
+    pp: int = 1
+    profile: str | None = None
+    num_blocks: int | None = None
+    max_model_len: int | Literal["auto"] | None = None
+    link_gbps: float | None = None
+
+    def instance(self) -> Instance:
+        """Return the instance that the options describe."""
+        from paceline.deployment import Instance
+        from paceline.kernels import Table
+        from paceline.model import Model
+
+        shape = Model.from_hf_config(self.model) if Path(self.model).exists() else self.model
+        return Instance(
+            model=shape,
+            gpu=self.gpu,
+            tensor_parallel=self.tp,
+            pipeline_parallel=self.pp,
+            num_blocks=self.num_blocks,
+            max_model_len=self.max_model_len,
+            cost=None if self.profile is None else Table(profile=self.profile),
+        )
+
+    def changed(self, words: str) -> InstanceOptions:
+        """Return the options with some changed, as ``gpu=a100-80gb,tp=2``.
+
+        Raises
+        ------
+        ConfigError
+            If a word is not ``NAME=VALUE``, or names no option that can differ.
+        """
+        from paceline.cli.typed_value import typed_value
+        from paceline.errors import ConfigError
+
+        hints = get_type_hints(InstanceOptions)
+        names = [name for name in hints if name != "link_gbps"]
+        changes = {}
+        for word in words.split(","):
+            name, _, text = (part.strip() for part in word.partition("="))
+            name = name.replace("-", "_")
+            if name not in names or name in changes or not text:
+                known = ", ".join(name.replace("_", "-") for name in names)
+                raise ConfigError(f"--also must be NAME=VALUE,… with names of {known}, was {words!r}")
+            changes[name] = typed_value(text, hints[name], f"--also {name}")
+        return replace(self, **changes)
+
+    def links(self) -> Links | None:
+        """Return the network between instances."""
+        from paceline.deployment import Links
+
+        return None if self.link_gbps is None else Links(gbps=self.link_gbps)
+
+
+@Parameter(name="*", group=CLUSTER)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions(InstanceOptions):
+    """What a cluster is: equal instances.
+
+    Parameters
+    ----------
+    instances
+        Replicas of the model.
+    """
+
+    instances: int = 1
+
+    def cluster(self) -> Cluster:
+        """Return the cluster that the options describe."""
+        from paceline.deployment import Cluster
+        from paceline.errors import ConfigError
+
+        if self.instances < 1:
+            raise ConfigError(f"--instances must be at least 1, was {self.instances}")
+        return Cluster(self.instances * [self.instance()], self.links())
+
+
+@Parameter(name="*", group=POLICY)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """What the policy is.
+
+    Parameters
+    ----------
+    policy
+        Scheduler of an instance: a name from `paceline policies`, or a policy's FILE.toml.
+    routing
+        How an arrival is routed to an instance; fewest-requests if not given.
+    prefix_caching
+        Keep KV blocks for later requests with the same prefix, as the trace says.
+    max_num_batched_tokens
+        Tokens of one step; the policy's default if not given.
+    max_num_seqs
+        Running requests of an instance; the policy's default if not given.
+    long_prefill_token_threshold
+        The most tokens of one prefill in a step; no limit if not given.
+    settings
+        A parameter of the policy as NAME=VALUE, as listed by `paceline policies`; may be repeated.
+    """
+
+    policy: str = "vllm"
+    routing: Routing | None = None
+    prefix_caching: Flag = False
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    long_prefill_token_threshold: int | None = None
+    settings: Annotated[tuple[str, ...], Parameter(name="--set", negative="", show_default=False)] = ()
+
+    def choose(self, layers: int | None) -> Policy:
+        """Return the policy that the options describe, for a model of so many layers."""
+        from paceline.cli.policy_choice import choose
+
+        return choose(self.policy, self._given(), self.settings, layers=layers)
+
+    def factory(self, layers: int | None, counts: tuple[str, ...]) -> Callable[..., Policy]:
+        """Return a function that makes the policy from parameters given later, as keywords.
+
+        Parameters
+        ----------
+        layers
+            Layers of the model.
+        counts
+            The names of those parameters.
+
+        Raises
+        ------
+        PolicyError
+            If one of them is also given by ``--set``.
+        """
+        from paceline.cli.policy_choice import choose, split_setting
+        from paceline.errors import PolicyError
+
+        for setting in self.settings:
+            name, _ = split_setting(setting)
+            if name in counts:
+                raise PolicyError(f"--set {setting}: {name} is searched, and cannot be set")
+
+        def make(**numbers: int) -> Policy:
+            settings = [*self.settings, *(f"{name}={number}" for name, number in numbers.items())]
+            return choose(self.policy, self._given(), settings, layers=layers)
+
+        return make
+
+    def _given(self) -> dict[str, object]:
+        return {
+            "routing": self.routing and self.routing.replace("-", "_"),
+            "prefix_caching": self.prefix_caching or None,
+            "max_num_batched_tokens": self.max_num_batched_tokens,
+            "max_num_seqs": self.max_num_seqs,
+            "long_prefill_token_threshold": self.long_prefill_token_threshold,
+        }
+
+
+@Parameter(name="*", group=LOAD)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOptions:
+    """How a trace is read.
+
+    Parameters
+    ----------
+    on_empty_output
+        What to do with requests that have no output.
+    limit
+        A bound on reading the trace as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
+    """
+
+    on_empty_output: Literal["drop", "error"] = "drop"
+    limit: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
+
+    def read(self, path: Path) -> Trace:
+        """Read a trace; Ctrl-C stops it at once."""
+        from paceline.cli.interrupt import interruptible
+        from paceline.limits import Limits
+        from paceline.trace import read_trace
+
+        limits = Limits.current().changed(self.limit)
+        return interruptible(lambda: read_trace(path, on_empty_output=self.on_empty_output, limits=limits))
+
+
+DEFAULT_POLICY = PolicyOptions()
+DEFAULT_READING = ReadingOptions()
+
+
+def layers_of(instance: Instance) -> int | None:
+    """Return the layers of an instance's model; None without a model."""
+    shape = instance.resolved_model
+    return None if shape is None else shape.layers
+
+
+def objectives(text: str) -> SLO:
+    """Return the bounds that ``--slo`` names.
+
+    Raises
+    ------
+    ConfigError
+        If the text is not ``NAME=SECONDS``, repeated with commas, or a bound cannot be used.
+
+    Examples
+    --------
+    >>> objectives("ttft=2,tpot=0.15")
+    SLO(ttft=2.0, tpot=0.15)
+    """
+    from paceline.errors import ConfigError
+    from paceline.objectives import SLO
+
+    known = tuple(SLO.__dataclass_fields__)
+    bounds: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, seconds = (word.strip() for word in part.partition("="))
+        if name not in known or name in bounds or not seconds:
+            raise ConfigError(
+                f"--slo must be NAME=SECONDS,NAME=SECONDS,… with names of {', '.join(known)}, each at most "
+                f"once, was {text!r}"
+            )
+        try:
+            bounds[name] = float(seconds)
+        except ValueError:
+            raise ConfigError(f"--slo {name} must be a number of seconds, was {seconds!r}") from None
+    return SLO(**bounds)

@@ -1,0 +1,226 @@
+"""`paceline plan`: the fewest GPUs that meet an SLO at a rate."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from paceline.cli.options import (
+    CLUSTER,
+    DEFAULT_POLICY,
+    DEFAULT_READING,
+    LOAD,
+    OUTPUT,
+    POLICY,
+    SEARCH,
+    Flag,
+    InstanceOptions,
+    PolicyOptions,
+    ReadingOptions,
+)
+from paceline.cli.searching import ObjectiveOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paceline.policy import Policy
+
+__all__ = ["plan"]
+
+
+def plan(
+    trace: Path,
+    /,
+    *,
+    on: InstanceOptions,
+    also: Annotated[tuple[str, ...], Parameter(group=CLUSTER, negative="", show_default=False)] = (),
+    price: Annotated[tuple[str, ...], Parameter(group=CLUSTER, negative="", show_default=False)] = (),
+    under: PolicyOptions = DEFAULT_POLICY,
+    split: Annotated[str | None, Parameter(group=POLICY)] = None,
+    rate: Annotated[float | None, Parameter(group=LOAD)] = None,
+    scale: Annotated[float | None, Parameter(group=LOAD)] = None,
+    reading: ReadingOptions = DEFAULT_READING,
+    meeting: ObjectiveOptions,
+    most: Annotated[int, Parameter(group=SEARCH)] = 64,
+    workers: Annotated[int | None, Parameter(group=SEARCH)] = None,
+    all_: Annotated[Flag, Parameter(name="--all", group=OUTPUT)] = False,
+    json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+) -> None:
+    """Search for the fewest GPUs that meet an SLO at a rate.
+
+    For each kind of instance, the answer is the smallest evaluated number that passes; the two numbers below
+    it are evaluated, and fail. If the policy divides the instances into pools, a number fails only after all
+    its divisions were replayed.
+
+    Parameters
+    ----------
+    trace
+        File with the requests; its format is recognised, also with .gz or .zst.
+    also
+        Another kind of instance to compare, as it differs from the first: gpu=a100-80gb,tp=2; names as the
+        options above; may be repeated.
+    price
+        Price per hour of a GPU as GPU=PRICE, for each GPU that is compared; may be repeated.
+    split
+        Parameters of the policy that add up to the number of instances, as prefill,decode; by default those
+        that must be given, and prefill,decode where the policy has them.
+    rate
+        Stretch or squeeze the arrivals to this many requests per second.
+    scale
+        Multiply the rate of arrivals.
+    most
+        The most GPUs of a cluster.
+    workers
+        Replays at a time; by default one on each core. The answer does not depend on it.
+    all_
+        Print every replay, and not only the answer for each kind.
+    json
+        Print one JSON object instead of tables.
+    quiet
+        Print nothing to standard error but errors.
+    """
+    import paceline
+    from paceline.cli.output import note, print_json
+    from paceline.cli.progress import TaskBar
+
+    slo = meeting.bounds()
+    instances = [on.instance(), *(on.changed(words).instance() for words in also)]
+    prices = dict(_price(words) for words in price) if price else None
+    policy, pools = _policy(under, split, instances[0])
+    requests = reading.read(trace)
+    begun = time.perf_counter()
+    with TaskBar(quiet=quiet) as bar:
+        found = paceline.plan(
+            requests,
+            instances,
+            policy,
+            slo,
+            meeting.target,
+            rate=rate,
+            scale=scale,
+            rule=meeting.rule,
+            most=most,
+            split=pools,
+            links=on.links(),
+            prices=prices,
+            workers=workers,
+            progress=lambda done, total: bar.show("searching", done, total),
+        )
+    took = time.perf_counter() - begun
+    document = {
+        **found.to_dict(),
+        "paceline": paceline.__version__,
+        "trace": {"name": requests.name, "sha256": requests.sha256, "requests": len(requests)},
+        "policy": under.policy,
+    }
+    if json:
+        print_json(document)
+    else:
+        _print(document, complete=all_)
+    if not quiet:
+        note(f"replayed {found.evaluated.height} clusters in {took:.2f} s")
+
+
+def _policy(
+    under: PolicyOptions,
+    split: str | None,
+    instance: Any,  # noqa: ANN401 - an Instance: its import would make help slow
+) -> tuple[Policy | Callable[..., Policy], tuple[str, ...] | None]:
+    """Return a policy, or a function of the instances of each pool and the pools' names."""
+    from paceline.cli.options import layers_of
+    from paceline.cli.policy_choice import counts_of
+
+    pools = counts_of(under.policy, None if split is None else split.split(","))
+    layers = layers_of(instance)
+    if not pools:
+        return under.choose(layers), None
+    return under.factory(layers, pools), pools
+
+
+def _price(words: str) -> tuple[str, float]:
+    from paceline.errors import ConfigError
+
+    gpu, _, price = (part.strip() for part in words.partition("="))
+    try:
+        return gpu, float(price)
+    except ValueError:
+        raise ConfigError(f"--price must be GPU=PRICE, such as h100-sxm=2.5, was {words!r}") from None
+
+
+def _print(document: dict[str, Any], *, complete: bool) -> None:
+    from rich.text import Text
+
+    from paceline.cli.output import console
+    from paceline.cli.searching import facts, objective_words
+
+    screen = console()
+    trace = document["trace"]
+    words = f"{trace['requests']:,} requests at {document['rate']:,.5g} a second, {document['policy']}"
+    title = f"{trace['name']}: {words}"
+    screen.print(Text(title, style="bold"))
+    screen.print()
+    best = document["best"]
+    if best is None:
+        found = (
+            f"no kind passes with {document['most']:,} GPUs or fewer; each row is the best that was replayed"
+        )
+    else:
+        pools = zip(document["pools"], best.get("split", "").split(":"), strict=False)
+        split = ", ".join(f"{number} {pool}" for pool, number in pools)
+        price = f", {best['price_per_hour']:,.2f} an hour" if "price_per_hour" in best else ""
+        found = (
+            f"{best['instances']:,} × {best['kind']}{split and f' ({split})'}, "
+            f"{best['gpus']:,} {'GPU' if best['gpus'] == 1 else 'GPUs'}{price}"
+        )
+    rows = [
+        ("fewest", found),
+        ("objective", objective_words(document["slo"], document["target"], document["rule"])),
+    ]
+    for row in document["table"]:
+        if row["passes"] and not row["monotone"]:
+            rows.append(("noise", f"{row['kind']}: a larger number of instances fails"))
+    facts(rows)
+    screen.print()
+    screen.print(_table(document["evaluated"] if complete else document["table"]))
+
+
+def _table(rows: list[dict[str, Any]]) -> Any:  # noqa: ANN401 - a rich table: its import would make help slow
+    from paceline.cli.output import table
+    from paceline.cli.searching import percent, quantity, titles
+
+    first = rows[0]
+    percentiles = titles(first)
+    optional = {"split": "split", "price_per_hour": "an hour"}
+    extra = {name: title for name, title in optional.items() if name in first}
+    shown = [
+        (
+            row["kind"],
+            f"{row['instances']:,}",
+            *([row["split"]] if "split" in extra else []),
+            f"{row['gpus']:,}",
+            *([f"{row['price_per_hour']:,.2f}"] if "price_per_hour" in extra else []),
+            percent(row["attainment"]),
+            "–" if row["margin"] is None else percent(row["margin"], sign=True),
+            *(quantity(row[name]) for name in percentiles),
+            f"{row['rejected']:,}",
+            "passes" if row["passes"] else "fails",
+        )
+        for row in rows
+    ]
+    headings = (
+        "kind",
+        "instances",
+        *(["split"] if "split" in extra else []),
+        "GPUs",
+        *(["an hour"] if "price_per_hour" in extra else []),
+        "attainment",
+        "margin",
+        *percentiles.values(),
+        "rejected",
+        "",
+    )
+    return table(headings, shown)

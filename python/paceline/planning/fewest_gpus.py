@@ -1,0 +1,194 @@
+"""`paceline.plan`: the fewest GPUs that meet an objective at a rate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from paceline import _check
+from paceline._arguments import typed
+from paceline.deployment import Cluster, Instance, Links
+from paceline.errors import ConfigError
+from paceline.objectives import SLO
+from paceline.planning.asking import Asked, Search
+from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
+from paceline.planning.measured import Criterion, Measured, Rule
+from paceline.planning.planned import Plan
+from paceline.planning.replays import concurrent, replayed
+from paceline.planning.rounds import Heed, Rounds
+from paceline.planning.sizes import Counts, Smallest, smallest_passing
+from paceline.policy import Policy
+from paceline.trace import Trace
+
+__all__ = ["plan"]
+
+_Key: TypeAlias = tuple[int, Counts]
+_Verdict: TypeAlias = tuple[bool, float]
+
+
+@typed()
+def plan(
+    trace: Trace,
+    instances: Instance | Sequence[Instance] | Mapping[str, Instance],
+    policy: Policy | Callable[..., Policy] | None = None,
+    slo: SLO | None = None,
+    target: float = 0.90,
+    *,
+    rate: float | None = None,
+    scale: float | None = None,
+    rule: Rule = "joint",
+    most: int = 64,
+    split: Sequence[str] | None = None,
+    links: Links | None = None,
+    prices: Mapping[str, float] | None = None,
+    frontend_s: float = 0.0,
+    workers: int | None = None,
+    progress: Callable[[float, float], object] | None = None,
+) -> Plan:
+    """Search for the fewest GPUs that meet an objective at a rate.
+
+    For each kind of instance, the answer is the smallest evaluated number of instances that passes; the two
+    numbers below it are evaluated, and fail. Where the policy divides the instances into pools, a number
+    passes if one of its divisions does, and fails only after all were replayed.
+
+    Parameters
+    ----------
+    trace
+        The requests.
+    instances
+        The kind of instance to count; or several kinds, each a row of the table, by name or named by their
+        GPU.
+    policy
+        A policy for any number of instances (None: vLLM V1's scheduler); or a function that makes one from
+        the instances of each pool, as ``lambda prefill, decode: …``, or from their number, as ``lambda
+        instances: …``. The names are those of its required parameters; ``prefill`` and ``decode`` may have
+        defaults.
+    slo
+        The bounds. Must be given.
+    target, rule
+        As of `capacity`.
+    rate, scale
+        The rate, in requests per second or as a multiple of the trace's own; the trace's own if neither is
+        given.
+    most
+        The most GPUs of a cluster.
+    split
+        The parameters of ``policy`` that add up to the number of instances, where its signature does not say.
+    links
+        The network between the instances.
+    prices
+        Price per hour of a GPU, by its name: adds a column, by which the table is then sorted.
+    frontend_s, workers, progress
+        As of `capacity`.
+
+    Returns
+    -------
+    Plan
+        A row for each kind, and all replays.
+
+    Raises
+    ------
+    ConfigError
+        If an argument is out of range, or not even the smallest cluster has at most ``most`` GPUs.
+    PacelineError
+        As `replay` does.
+
+    Examples
+    --------
+    Requests of one token at 8 per second, on servers that take 0.5 s for each: four keep up.
+
+    >>> import paceline
+    >>> trace = paceline.Trace.from_columns(
+    ...     arrival=[i / 8 for i in range(100)], prompt_tokens=[1] * 100, output_tokens=[1] * 100)
+    >>> server = paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=9)
+    >>> found = paceline.plan(trace, server, paceline.policies.vllm(max_num_seqs=1), paceline.SLO(ttft=0.5))
+    >>> found.best["instances"], found.best["attainment"]
+    (4, 1.0)
+    """
+    if slo is None:
+        raise ConfigError("slo of plan() must be given, was None: slo=SLO(ttft=2.0, tpot=0.15)")
+    criterion = Criterion(slo=slo, target=target, rule=rule)
+    _check.count("most", most)
+    load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
+    layouts = layouts_of(policy, split)
+    kinds = kinds_of(instances, prices)
+    options = [_options(kind, layouts, most) for kind in kinds]
+
+    def answer(key: _Key, heed: Heed) -> Measured:
+        index, counts = key
+        cluster = Cluster(sum(counts) * [kinds[index].instance], links)
+        result = replayed(load, cluster, layouts.policy(counts), frontend_s, heed)
+        return criterion.judge([criterion.sample(result)])
+
+    rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
+    found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(options)])
+    rows: list[dict[str, Any]] = []
+    for index, counts in rounds.asked():
+        kind, measured = kinds[index], rounds.of((index, counts))
+        rows.append(_row(kind, counts, layouts, criterion.row(measured)))
+    evaluated = pl.DataFrame(rows)
+    order = ["kind", "gpus", "split"] if len(layouts.pools) > 1 else ["kind", "gpus"]
+    return Plan(
+        table=_table(kinds, found, evaluated, priced=prices is not None),
+        evaluated=evaluated.sort(order),
+        rate=load.rate_per_s,
+        scale=1.0 if load is trace else load.rate_per_s / trace.rate_per_s,
+        pools=layouts.pools if len(layouts.pools) > 1 else (),
+        slo=slo,
+        target=target,
+        rule=rule,
+        most=most,
+        trace=trace.name,
+    )
+
+
+def _options(kind: Kind, layouts: Layouts, most: int) -> list[list[Counts]]:
+    """Return the options of each number of instances, from the fewest that fill all pools."""
+    fewest = len(layouts.pools)
+    if fewest * kind.gpus > most:
+        raise ConfigError(
+            f"most must be at least {fewest * kind.gpus} GPUs, which {fewest} of {kind.name} have, was {most}"
+        )
+    return [layouts.options(number) for number in range(fewest, most // kind.gpus + 1)]
+
+
+def _keyed(index: int, search: Search[Counts, _Verdict, Smallest]) -> Search[_Key, Measured, Smallest]:
+    """Ask a search's options of a kind, and answer with verdicts."""
+    asked = next(search)
+    while True:
+        answers = yield Asked(tuple((index, counts) for counts in asked.batch), asked.after)
+        try:
+            asked = search.send([(measured.passes, measured.margin) for measured in answers])
+        except StopIteration as end:
+            found: Smallest = end.value
+            return found
+
+
+def _row(kind: Kind, counts: Counts, layouts: Layouts, measured: dict[str, Any]) -> dict[str, Any]:
+    number = sum(counts)
+    price = {} if kind.price is None else {"price_per_hour": number * kind.price}
+    split = {"split": ":".join(map(str, counts))} if len(layouts.pools) > 1 else {}
+    return {"kind": kind.name, "instances": number, **split, "gpus": number * kind.gpus, **price, **measured}
+
+
+def _table(
+    kinds: Sequence[Kind], found: Sequence[Smallest], evaluated: pl.DataFrame, *, priced: bool
+) -> pl.DataFrame:
+    """Return a row for each kind: the best option of the fewest instances that pass, else the best of all."""
+    rows = []
+    for kind, smallest in zip(kinds, found, strict=True):
+        own = evaluated.filter(pl.col("kind") == kind.name)
+        passing = own.filter("passes")
+        if passing.height:
+            own = passing.filter(pl.col("instances") == pl.col("instances").min())
+        # Of equal margins the most instances; of these the first evaluated, next to the best division before.
+        best = own.sort("margin", "instances", descending=True, maintain_order=True).head(1)
+        rows.append(best.with_columns(monotone=pl.lit(smallest.monotone)))
+    by = ["price_per_hour", "gpus"] if priced else ["gpus"]
+    return pl.concat(rows).sort(
+        ["passes", *by, "margin"],
+        descending=[True, *[False] * len(by), True],
+        maintain_order=True,
+    )

@@ -1,0 +1,167 @@
+"""What replays at one rate, or on one cluster, say about an objective."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from paceline import _check
+from paceline.objectives import SLO
+from paceline.result import Result
+
+__all__ = ["RULES", "Criterion", "Measured", "Rule", "Sample"]
+
+Rule: TypeAlias = Literal["joint", "marginal"]
+
+RULES: Final = ("joint", "marginal")
+
+_COLUMN_OF: Final = {"ttft": "ttft", "tpot": "tpot", "e2e": "e2e", "itl": "max_itl"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one replay contributes.
+
+    Attributes
+    ----------
+    met, requests, rejected
+        Numbers of requests.
+    latencies
+        Seconds of each request by metric, infinite if it was rejected or did not finish.
+    """
+
+    met: int
+    requests: int
+    rejected: int
+    latencies: dict[str, npt.NDArray[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An objective held against one or more replays together.
+
+    Attributes
+    ----------
+    requests, rejected
+        Numbers of requests.
+    attainment
+        The share of the requests that finished within all bounds.
+    latencies
+        The percentile of each latency at the target, in seconds, over all requests; infinite if too few
+        finished.
+    margin
+        How far from failing: 0 or more passes under the joint rule, above 0 under the marginal rule.
+    passes
+        Whether the rule holds.
+    """
+
+    requests: int
+    rejected: int
+    attainment: float
+    latencies: dict[str, float]
+    margin: float
+    passes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Criterion:
+    """When replays meet an objective.
+
+    Parameters
+    ----------
+    slo
+        The bounds.
+    target
+        The share of requests, above 0 and at most 1.
+    rule
+        ``"joint"``: the share of all requests that finish within every bound is at least the target.
+        ``"marginal"``: for each bound, the percentile of its latency at the target is below the bound.
+
+    Raises
+    ------
+    ConfigError
+        If the target is no share, or the rule is unknown.
+    """
+
+    slo: SLO
+    target: float = 0.90
+    rule: Rule = "joint"
+
+    def __post_init__(self) -> None:
+        _check.fraction("target", self.target)
+        _check.one_of("rule", self.rule, RULES)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The latencies that curves show: TTFT and TPOT, and the others that the objective bounds."""
+        return tuple(name for name in _COLUMN_OF if name in ("ttft", "tpot") or name in self.slo.bounds())
+
+    def column(self, metric: str) -> str:
+        """Return the name of the column with a latency's percentile, such as ``p90_ttft``."""
+        return f"p{100 * self.target:.10g}_{metric}"
+
+    def sample(self, result: Result) -> Sample:
+        """Reduce a replay to what is judged."""
+        status = result.column("status")
+        finished = (status == "finished").to_numpy()
+        latencies = {}
+        for metric in self.metrics:
+            # Null for a finished request of one token: no gap, which DistServe's evaluation counts as 0.
+            values = result.column(_COLUMN_OF[metric]).fill_null(0.0).to_numpy()
+            latencies[metric] = np.where(finished, values, np.inf)
+        return Sample(
+            met=int(result.met(self.slo).sum()),
+            requests=len(result),
+            rejected=int((status == "rejected").sum()),
+            latencies=latencies,
+        )
+
+    def judge(self, samples: Sequence[Sample]) -> Measured:
+        """Hold the objective against the requests of all samples together."""
+        requests = sum(sample.requests for sample in samples)
+        attainment = sum(sample.met for sample in samples) / requests
+        latencies = {
+            metric: _percentile(np.concatenate([sample.latencies[metric] for sample in samples]), self.target)
+            for metric in self.metrics
+        }
+        if self.rule == "joint":
+            margin, passes = attainment - self.target, attainment >= self.target
+        else:
+            bounds = self.slo.bounds()
+            margin = min((bound - latencies[name]) / bound for name, bound in bounds.items())
+            passes = all(latencies[name] < bound for name, bound in bounds.items())
+        return Measured(
+            requests=requests,
+            rejected=sum(sample.rejected for sample in samples),
+            attainment=attainment,
+            latencies=latencies,
+            margin=margin,
+            passes=passes,
+        )
+
+    def row(self, measured: Measured) -> dict[str, Any]:
+        """Return a row of a table."""
+        shown = {self.column(metric): value for metric, value in measured.latencies.items()}
+        return {
+            "attainment": measured.attainment,
+            "margin": measured.margin,
+            **shown,
+            "requests": measured.requests,
+            "rejected": measured.rejected,
+            "passes": measured.passes,
+        }
+
+
+def _percentile(values: npt.NDArray[np.float64], share: float) -> float:
+    """Return a percentile, linear between ranks as numpy's, also where values are infinite."""
+    place = share * (len(values) - 1)
+    low, high = math.floor(place), math.ceil(place)
+    below, above = np.partition(values, (low, high))[[low, high]]
+    if math.isinf(above):
+        return float(below) if place == low else math.inf
+    return float(np.quantile(values, share))
