@@ -440,10 +440,11 @@ impl Cluster {
         self.reschedule(index, end, now);
     }
 
-    /// An instance that has accepted requests since the last call.
+    /// The first of the instances that have accepted requests and that this has not returned since.
     #[inline]
     pub(super) fn next_with_pulls(&mut self) -> Option<usize> {
-        self.with_pulls.pop()
+        let first = (0..self.with_pulls.len()).min_by_key(|&at| self.with_pulls[at])?;
+        Some(self.with_pulls.swap_remove(first))
     }
 
     /// Moves the requests that an instance has accepted to `pulls`, which is empty.

@@ -10,7 +10,7 @@ from paceline.testing.reference.policy_sim.step import Step
 def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
     """Accept the requests that were offered, in order, until one does not fit.
 
-    An accepted request holds the blocks for its KV and one more token. Blocks that the prefix cache has are shared.
+    An accepted request holds the blocks for its KV and one more token; blocks that are cached it shares.
     """
     incoming, memory = state.incoming, state.memory
     while incoming.offered and step.left > 0:
@@ -25,7 +25,7 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
         if new + unheld + state.watermark > memory.free:
             return
         incoming.offered.remove(handover)
-        memory.attach_prefix(request, hits)
+        memory.attach_prefix(request, hits, counted=False)
         memory.grow(request, request.computed + 1)
         request.place, request.memory = "receiving", "gpu"
         present = max(len(hits) * state.settings.block_tokens, handover.copied)

@@ -106,7 +106,7 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "outstanding_tokens": lambda at: sum(request.tokens for request in at.requests),
     "mean_token_interval_s": _mean_token_interval,
     "prefill_delay_s": _prefill_delay,
-    "waiting_blocks": lambda at: sum(at.scheduler.blocks_of(request) for request in at.scheduler.queue),
+    "waiting_blocks": lambda at: at.scheduler.waiting_blocks,
     "head_blocks": _head_blocks,
     "incoming_requests": lambda at: len(at.scheduler.state.incoming.on_the_way),
     "incoming_tokens": lambda at: sum(one.computed for one in at.scheduler.state.incoming.on_the_way),

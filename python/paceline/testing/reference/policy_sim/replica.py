@@ -158,7 +158,6 @@ class Replica:
         request.position, request.joined, request.joined_tokens = None, handover.left, request.generated
         self.requests.append(request)
         self.scheduler.state.incoming.offered.append(handover)
-        self._count_waiting()
 
     def receive(self, request: Request, now: int) -> None:
         """Receive the KV of an accepted request."""
@@ -171,6 +170,7 @@ class Replica:
         self._changed = True
         withdraw(self.scheduler.state, request, now)
         self.counts.expired_offers += 1
+        self._count_waiting()
 
     def _count_waiting(self) -> None:
         self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queue))

@@ -60,10 +60,15 @@ class Scheduler:
 
     @property
     def queue(self) -> list[Request]:
-        """Requests that are not in the batch, without those whose KV is on its way."""
-        incoming, queued = self.state.incoming, self.state.queue.requests
-        handed_over = [handover.request for handover in incoming.offered] + incoming.received
-        return queued + [request for request in handed_over if request not in queued]
+        """Requests that are not in the batch, without those whose KV is elsewhere."""
+        queued = self.state.queue.requests
+        return queued + [request for request in self.state.incoming.received if request not in queued]
+
+    @property
+    def waiting_blocks(self) -> int:
+        """Blocks that the admissions of all queued requests need, and the offers to be accepted."""
+        offered = [handover.request for handover in self.state.incoming.offered]
+        return sum(self.blocks_of(request) for request in self.queue + offered)
 
     @property
     def formed(self) -> int:
@@ -174,7 +179,7 @@ class Scheduler:
         if self.ranking is not None:
             self.ranking.start(self.running + state.queue.waiting, state.scope, now, state.formed)
         # A request that is alone delays no other, so its chunks have no limit.
-        queued = len(state.queue.waiting) + len(state.queue.swapped)
+        queued = len({*state.queue.waiting, *state.queue.swapped, *state.incoming.received})
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         longest = settings.long_prefill_token_threshold
         return Step(now, settings.max_num_batched_tokens, None if alone or longest == 0 else longest)

@@ -41,7 +41,7 @@ impl Instance {
         debug_assert!(self.run.is_idle(), "Invariant: one step at a time");
         self.book_standstill(now);
         let queued = self.queued();
-        self.stats.book_waiting(queued, now);
+        self.stats.book_waiting(self.waiting(), now);
         let ahead = self.settings.scheduler.schedule_ahead;
         if ahead {
             self.queues.release_due(trace);
@@ -133,6 +133,7 @@ impl Instance {
         let rules = &self.settings.scheduler;
         let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
         let queued = self.queues.waiting().len() + ranked + self.queues.swapped().len() as u64;
+        let queued = queued + self.received_in_order();
         // A lone request delays no other, so its chunks need no limit.
         let lone = self.admitted() + queued <= 1 && !rules.threshold_when_alone;
         let limit = rules.long_prefill_token_threshold;
