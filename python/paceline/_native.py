@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from paceline import _core
 from paceline._build import warn_of_debug_build
@@ -30,10 +31,12 @@ def run(
     *,
     routing: str | Mapping[str, Any],
     roles: Sequence[int] | None = None,
+    leaving: Sequence[Mapping[str, Any]] = (),
     links: Mapping[str, Any] | None = None,
     handover: Mapping[str, Any] | None = None,
     lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
+    routers: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
     leap: bool = True,
@@ -52,12 +55,16 @@ def run(
     routing
         The rules, as `Policy.to_wire` returns them, or the name of a rule for arrivals.
     roles
-        The code of each instance's pool; None: all are in one pool.
+        The code of each instance's pool at the start; None: all are in one pool.
+    leaving
+        The pools of instances on their way from one pool to another.
     links, pace
         The network between the instances, and how fast users read; None: transfers
         take no time, and pacing is not measured.
     handover
         How requests that migrate take memory; None: their KV waits off the GPU.
+    routers
+        The settings of the routers; None: one, which sees instances as they are.
     lockstep
         What instances share that start their steps together; None: each instance
         steps by itself.
@@ -85,10 +92,12 @@ def run(
         "instances": [{"kv_bytes_per_token": 0, **instance} for instance in instances],
         "routing": routing,
         "roles": [0] * len(instances) if roles is None else list(roles),
+        "leaving": list(leaving),
         "links": links,
         "handover": handover,
         "lockstep": lockstep,
         "pace": pace,
+        **({} if routers is None else {"routers": routers}),
         "until": until_ticks,
         "leap": leap,
         "record_decisions": record_decisions,
@@ -126,7 +135,7 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
     given: dict[str, Any] = {"arrival_ticks": arrival, "prompt_tokens": prompt, "output_tokens": output}
     if "reasoning_tokens" in trace.frame.columns:
         given["reasoning_tokens"] = trace.frame.get_column("reasoning_tokens").fill_null(0).to_numpy()
-    order = "arrival" if policy.scheduler.ranks else policy.scheduler.order
+    order = _order(policy)
     seen = set(policy.columns)
     if policy.calls:  # a Python function may read every column
         seen |= {name for name in ("priority", "score", "tenant") if name in trace.frame.columns}
@@ -143,13 +152,20 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         given["priority"] = -output.astype(np.int64)
     if "score" in seen:
         given["score"] = _column(trace, "score", "req.score").to_numpy()
+    seen |= policy.affinities & {"tenant"}
     if "tenant" in seen:
         codes = {name: code for code, name in enumerate(tenants(trace))}
-        names = _column(trace, "tenant", "req.tenant", whole=False)
+        reader = "affinity('tenant')" if "tenant" in policy.affinities else "req.tenant"
+        names = _column(trace, "tenant", reader, whole=False)
         coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
         given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
-    if policy.scheduler.prefix_cache is not None:
+    if policy.reads_prefixes:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
+    if "prefix" in policy.affinities:
+        _column(trace, "prefix", "affinity('prefix')", whole=False)
+        given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
+    if "session" in policy.affinities:
+        given["session"] = _sessions(_column(trace, "session", "affinity('session')", whole=False))
     return given
 
 
@@ -174,6 +190,18 @@ def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl
     return values
 
 
+def _order(policy: Policy) -> object:
+    """Return the queue order that needs a column of the trace, if a scheduler has one."""
+    named = {"arrival" if scheduler.ranks else scheduler.order for scheduler in policy.schedulers}
+    ordered = sorted(map(str, named & {"priority", "score", "longest_output"}))
+    if len(ordered) > 1:
+        raise PolicyError(
+            f"schedulers of pools must not have the orders {' and '.join(ordered)} at once, as a request "
+            "has one rank"
+        )
+    return ordered[0] if ordered else "arrival"
+
+
 def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
     if "prefix" in frame.columns and block_tokens is not None:
         ids = frame.get_column("prefix").fill_null([])
@@ -183,7 +211,10 @@ def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
             "prefix_block_tokens": block_tokens,
         }
     if "session" in frame.columns:
-        sessions = frame.get_column("session")
-        codes = (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE))
-        return {"session": codes.to_numpy()}
+        return {"session": _sessions(frame.get_column("session"))}
     return {}
+
+
+def _sessions(sessions: pl.Series) -> NDArray[np.uint32]:
+    """Return sessions as whole numbers from 0."""
+    return (sessions.rank("dense") - 1).cast(pl.UInt32).fill_null(int(_NONE)).to_numpy()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv
-from paceline.errors import ConfigError, InternalError
+from paceline.errors import ConfigError, InternalError, PolicyError
 from paceline.kernels.table import Table
 from paceline.policies.vllm import vllm
-from paceline.policy import Pace, Policy
+from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
 from paceline.result import Provenance, Result
@@ -106,13 +107,15 @@ def replay(
     if frontend:
         columns["arrival_ticks"] = columns["arrival_ticks"] + np.uint64(frontend)
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
-    distinct = {instance: _wire(instance, policy, names) for instance in set(cluster.instances)}
     rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
     check_same_kv(cluster.instances, moves_of(policy, len(cluster.instances)))
     if pace is not None and policy.pace is not None and pace != policy.pace:
         raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
     if pace is not None:
         rules["pace"] = pace.to_wire()
+    schedulers = [policy.scheduler_of(index) for index in range(len(cluster.instances))]
+    placed = list(zip(cluster.instances, schedulers, strict=True))
+    distinct = {pair: _wire(*pair, names) for pair in dict.fromkeys(placed)}
     lockstep = _lockstep(cluster, distinct, policy)
     settings: dict[str, Any] = {"until": until, "leap": leap}
     if frontend:
@@ -121,7 +124,7 @@ def replay(
         settings["pace"] = repr(pace)
     try:
         outcome = _native.run(
-            [distinct[instance] for instance in cluster.instances],
+            [distinct[pair] for pair in placed],
             columns,
             **rules,
             links=None if cluster.links is None else cluster.links.to_wire(instances=len(cluster.instances)),
@@ -139,28 +142,31 @@ def replay(
     )
 
 
-def _wire(instance: Instance, policy: Policy, names: Names) -> dict[str, Any]:
+def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, Any]:
     """Return an instance and its scheduler as the engine reads them."""
     defaults = instance.default_batching()
-    tokens, seqs = policy.scheduler.sized_for(defaults)
+    tokens, seqs = scheduler.sized_for(defaults)
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
-    scheduler = policy.scheduler.on(instance).to_wire(
-        num_blocks=wire["blocks"] + 1, defaults=defaults, names=names
-    )
-    return {**wire, "scheduler": scheduler}
+    names = replace(names, classes=tuple(each.name for each in scheduler.classes))
+    formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)
+    return {**wire, "scheduler": formed}
 
 
 def _lockstep(
-    cluster: Cluster, wires: dict[Instance, dict[str, Any]], policy: Policy
+    cluster: Cluster, wires: dict[tuple[Instance, Scheduler], dict[str, Any]], policy: Policy
 ) -> dict[str, Any] | None:
     """Remove from the costs what ranks that step together share, and return it."""
     if not cluster.lockstep:
         return None
+    if not isinstance(policy.scheduler, Scheduler):
+        raise PolicyError(
+            "scheduler must be one for all instances of a cluster in lockstep, was one for each pool"
+        )
     instance = cluster.instances[0]
     cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
     assert isinstance(cost, Table), "Invariant: checked by the cluster"
-    wires[instance]["cost"] = cost.to_wire(
+    wires[instance, policy.scheduler]["cost"] = cost.to_wire(
         model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
     )
     _, seqs = policy.scheduler.limits(instance.default_batching())

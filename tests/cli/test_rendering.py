@@ -18,6 +18,8 @@ def document(**changes: Any) -> dict[str, Any]:
         "waiting": 0,
         "not_arrived": 0,
         "rejected": 0,
+        "held": 0,
+        "gave_up": 0,
         "rejected_by_reason": {},
         "dropped_rows": {},
         "requests_per_s": 12.345,

@@ -24,6 +24,7 @@ from differential.expressions import (
     numbers,
     prefixed,
 )
+from differential.flips import with_flips
 from differential.networks import networks
 from differential.strategies import BUDGETS, CAPACITY, OUTPUTS, PROMPTS
 from differential.wire import Wire, const, field, op
@@ -277,5 +278,7 @@ def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
         until=None,
     )
     config["links"] = draw(st.none() | networks(count))
+    if draw(st.booleans()):
+        config = draw(with_flips(config, moves=moves))
     least = draw(st.sampled_from([1, 6 * count, 6 * count]))
     return WireCase(requests=draw(requests(least=least, most=8 * count)), config=config)

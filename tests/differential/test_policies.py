@@ -199,6 +199,7 @@ def agree_on_decisions(case: WireCase, expected: Outcome, *, leap: bool) -> None
 def agree_on_requests(case: WireCase, expected: Outcome, *, leap: bool) -> None:
     rows = rows_of_reference(expected)
     outcome = engine(case, leap=leap, record=False)
+    assert json.loads(outcome.flips) == [list(change) for change in expected.flips]
     assert rows_of_engine(outcome, rows) == rows
 
 

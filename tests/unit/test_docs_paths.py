@@ -45,6 +45,10 @@ BESIDE = {
         # Where requests are ranked, they are swapped in by their admission.
         "rust/core/src/instance/scheduler/admit.rs",
     },
+    "An instance field": {
+        # It says a real router's rule, as policies do.
+        "python/paceline/conformance/routers/llumnix.py",
+    },
     "A trace column": {
         # A tenant has a name, and so its own kind of expression.
         "python/paceline/policy/expressions/tree.py",
@@ -57,6 +61,10 @@ BESIDE = {
         "tests/search/spelled/expressions.py",
         "tests/search/draw/rules.py",
         "fuzz/fuzz_targets/configuration.rs",
+        # A key of affinity.
+        "rust/core/src/engine/router/affinity.rs",
+        "rust/core/src/policy/routing.rs",
+        "python/paceline/policy/rules.py",
         # What makes it a request field, too.
         "rust/core/src/policy/fields.rs",
         "rust/core/src/engine/router/callback.rs",

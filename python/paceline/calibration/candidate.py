@@ -102,7 +102,7 @@ class Candidate:
         trace = self.traces[drawn]
         policy = authors_chunked(max_num_batched_tokens=chunk)
         wire = self._instance_wire()
-        scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=(chunk, 256))
+        scheduler = policy.scheduler_of(0).to_wire(num_blocks=wire["blocks"] + 1, defaults=(chunk, 256))
         columns = _native.columns(trace, policy)
         # Straight to the engine: a fit replays thousands of times, and reads six numbers of each.
         outcome = _native.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")

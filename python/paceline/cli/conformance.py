@@ -1,4 +1,4 @@
-"""`paceline conformance`: compare the engine with decision logs of real schedulers."""
+"""`paceline conformance`: compare the engine with decision logs of real schedulers and routers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 __all__ = ["conformance"]
 
 
-def conformance(file: Path, /, *files: Path) -> int:
-    """Compare the engine with decision logs of real schedulers.
+def conformance(file: Path, /, *files: Path, follow: bool = False) -> int:
+    """Compare the engine with decision logs of real schedulers and routers.
 
     Each log is replayed through the engine, with leaping and without. The exit
     status is 0 if every decision is the same and 1 if one differs.
@@ -19,7 +19,10 @@ def conformance(file: Path, /, *files: Path) -> int:
         A decision log, .json or .json.gz.
     files
         More of them.
+    follow
+        Ties that a router breaks at random go to the instance in its log, where it
+        is among the equals.
     """
     from paceline.conformance.__main__ import main
 
-    return main([str(path) for path in (file, *files)])
+    return main([*(["--follow"] if follow else []), *(str(path) for path in (file, *files))])

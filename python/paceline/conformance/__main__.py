@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from paceline.conformance import check, read_log
+from paceline.conformance import Difference, check, read_log
+from paceline.conformance.routers import check_router, is_router_log, read_router_log
 from paceline.errors import PacelineError
 
 __all__ = ["main"]
 
-_USAGE = "usage: python -m paceline.conformance FILE...   (decision logs, .json or .json.gz)"
+_USAGE = (
+    "usage: python -m paceline.conformance [--follow] FILE...   (decision logs, .json or .json.gz)\n"
+    "--follow: ties that a router breaks at random go to the instance in the log, if it is among the equals"
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -24,10 +28,10 @@ def main(arguments: Sequence[str]) -> int:
     if not arguments or any(argument in ("-h", "--help") for argument in arguments):
         print(_USAGE, file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else 2
-    worst = 0
-    for name in arguments:
+    worst, follow = 0, "--follow" in arguments
+    for name in (argument for argument in arguments if argument != "--follow"):
         try:
-            lines, status = _compared(name)
+            lines, status = _compared(name, follow=follow)
         except OSError as error:
             worst = 2
             print(f"paceline: {name}: {error.strerror or error}", file=sys.stderr)
@@ -41,16 +45,31 @@ def main(arguments: Sequence[str]) -> int:
     return worst
 
 
-def _compared(name: str) -> tuple[list[str], int]:
+def _compared(name: str, *, follow: bool) -> tuple[list[str], int]:
     """Return a line for each way to replay a log, and 1 if any of them differs."""
-    log = read_log(name)
+    compare = _router(name, follow=follow) if is_router_log(name) else _scheduler(name)
     lines, status = [], 0
     for leap in (True, False):
-        way = "leaping" if leap else "stepping"
-        difference = check(log, leap=leap)
+        difference, equal = compare(leap)
         status = status if difference is None else 1
-        lines.append(f"{name}: {way}: {difference or f'all {len(log.steps)} steps equal'}")
+        lines.append(f"{name}: {'leaping' if leap else 'stepping'}: {difference or equal}")
     return lines, status
+
+
+_Compare = Callable[[bool], tuple[Difference | None, str]]
+
+
+def _scheduler(name: str) -> _Compare:
+    log = read_log(name)
+    return lambda leap: (check(log, leap=leap), f"all {len(log.steps)} steps equal")
+
+
+def _router(name: str, *, follow: bool) -> _Compare:
+    log = read_router_log(name)
+    return lambda leap: (
+        check_router(log, leap=leap, follow=follow),
+        f"all {len(log.requests)} requests equal",
+    )
 
 
 if __name__ == "__main__":

@@ -4,44 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from paceline import _core, _native
-from paceline._arguments import typed, typed_fields
+from paceline._arguments import typed
 from paceline.conformance import layered, vllm, vllm_v0
+from paceline.conformance.difference import Difference
 from paceline.conformance.log import DecisionLog
 
 __all__ = ["Difference", "check"]
 
 _KINDS = {"vllm": vllm, "vllm-v0": vllm_v0, "layered": layered}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields()
-class Difference:
-    """The first difference between the engine and a log.
-
-    Attributes
-    ----------
-    where
-        ``step 12`` or ``request 7``.
-    field
-        The field that differs.
-    ours, theirs
-        The two values; None if there is none.
-    """
-
-    where: str
-    field: str
-    ours: Any
-    theirs: Any
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.field} is {self.ours} here, {self.theirs} in the log"
 
 
 @typed()

@@ -30,7 +30,7 @@ def instance(log: DecisionLog) -> dict[str, Any]:
         "blocks": settings["num_blocks"] - 1,
         "block_tokens": settings["block_size"],
         "max_model_len": settings["max_model_len"],
-        "scheduler": policy.scheduler.to_wire(num_blocks=settings["num_blocks"], defaults=(1, 1)),
+        "scheduler": policy.scheduler_of(0).to_wire(num_blocks=settings["num_blocks"], defaults=(1, 1)),
     }
 
 

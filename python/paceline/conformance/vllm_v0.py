@@ -34,7 +34,7 @@ def instance(log: DecisionLog) -> dict[str, Any]:
         max_num_batched_tokens=settings["max_num_batched_tokens"],
         max_num_seqs=settings["max_num_seqs"],
     )
-    wire = policy.scheduler.to_wire(num_blocks=settings["num_blocks"], defaults=(1, 1), ticks_per_s=1e9)
+    wire = policy.scheduler_of(0).to_wire(num_blocks=settings["num_blocks"], defaults=(1, 1), ticks_per_s=1e9)
     return {
         "blocks": settings["num_blocks"],
         "block_tokens": settings["block_size"],

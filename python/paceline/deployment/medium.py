@@ -15,6 +15,9 @@ from paceline.kernels.curve import Curve
 
 __all__ = ["Medium", "link_names", "loaded", "medium_from", "medium_of", "medium_table"]
 
+_MOST_BESIDE = 2**20
+_MOST_BYTES = 2**64 - 1
+
 
 def link_names() -> tuple[str, ...]:
     """Return the names of the links that come with Paceline.
@@ -94,7 +97,8 @@ class Medium:
     @typed()
     def seconds(self, kv_bytes: int) -> float:
         """Return the time that a message occupies the medium, without the latency."""
-        if kv_bytes <= 0:
+        _check.count("kv_bytes of seconds()", kv_bytes, least=0, most=_MOST_BYTES, why="64 bits hold it")
+        if kv_bytes == 0:
             return 0.0
         curve = self.curve
         if curve is None:
@@ -112,7 +116,7 @@ class Medium:
         >>> Medium.load("infiniband-ndr").beside(8).gbps
         3200
         """
-        _check.count("count of beside()", count)
+        _check.count("count of beside()", count, most=_MOST_BESIDE, why="an instance has a link for each GPU")
         curve = self.curve
         if curve is not None:
             curve = Curve(tuple(count * size for size in curve.at), curve.seconds)

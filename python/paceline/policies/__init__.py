@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline.policies.andes import andes
+from paceline.policies.dynamo import dynamo
 from paceline.policies.fastserve import fastserve
 from paceline.policies.fcfs import fcfs
 from paceline.policies.las import las
@@ -14,6 +15,7 @@ from paceline.policies.pascal import pascal
 from paceline.policies.round_robin_quanta import round_robin_quanta
 from paceline.policies.sarathi import sarathi
 from paceline.policies.sglang import sglang
+from paceline.policies.sglang_router import sglang_router
 from paceline.policies.srpt import srpt
 from paceline.policies.static import static
 from paceline.policies.vllm import vllm
@@ -24,6 +26,7 @@ __all__ = [
     "andes",
     "authors_chunked",
     "authors_orca",
+    "dynamo",
     "fastserve",
     "fcfs",
     "las",
@@ -35,6 +38,7 @@ __all__ = [
     "round_robin_quanta",
     "sarathi",
     "sglang",
+    "sglang_router",
     "srpt",
     "static",
     "vllm",

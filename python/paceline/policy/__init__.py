@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
+from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import (
     Expr,
     cluster,
@@ -17,13 +19,26 @@ from paceline.policy.expressions import (
     slo,
     where,
 )
+from paceline.policy.flips import Flip, flip
 from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Routing, Rule, first_of, pick, stay
+from paceline.policy.routers import Reports
+from paceline.policy.rules import (
+    Routing,
+    Rule,
+    Ties,
+    affinity,
+    first_of,
+    hold,
+    pick,
+    prompt_owner,
+    reject,
+    stay,
+)
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -40,11 +55,13 @@ from paceline.policy.stages import (
 )
 
 __all__ = [
+    "ActiveBlocks",
     "Admit",
     "Class",
     "Decodes",
     "Displace",
     "Expr",
+    "Flip",
     "Gather",
     "Groups",
     "Handover",
@@ -56,17 +73,26 @@ __all__ = [
     "Pools",
     "Prefills",
     "PrefixCache",
+    "PrefixIndex",
+    "PromptTree",
     "Quantum",
     "Recompute",
     "Refresh",
+    "Reports",
     "Routing",
     "Rule",
     "Running",
     "Scheduler",
     "Swap",
     "SwapIn",
+    "Ties",
+    "affinity",
     "cluster",
+    "fewest_requests",
+    "fewest_tokens",
     "first_of",
+    "flip",
+    "hold",
     "ilog2",
     "inst",
     "maximum",
@@ -74,7 +100,10 @@ __all__ = [
     "minimum",
     "oracle",
     "pick",
+    "prompt_owner",
+    "reject",
     "req",
+    "round_robin",
     "slo",
     "stay",
     "where",

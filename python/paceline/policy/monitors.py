@@ -86,7 +86,7 @@ def migrate(
     Raises
     ------
     PolicyError
-        If a part is no pick(), has an `accept`, or reads a field that it cannot
+        If a part is no pick(), has an `accept`, `ties` or `among`, or reads a field that it cannot
         see; if `choose` has a `within`.
 
     Examples
@@ -107,6 +107,10 @@ def migrate(
             raise PolicyError(f"{name} of migrate() must be a pick(), was {rule!r}")
         if rule.accept is not None:
             raise PolicyError(f"{name} of migrate() must be a pick() without accept, was {rule!r}")
+        if rule.ties != "first" or rule.among is not None:
+            raise PolicyError(
+                f"{name} of migrate() must be a pick() without ties and among, as it sorts all, was {rule!r}"
+            )
         if name == "choose" and rule.within is not None:
             raise PolicyError(f"choose of migrate() must be a pick() without within, was {rule!r}")
         rule.checked(f"{name} of migrate()", scope)

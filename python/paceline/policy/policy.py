@@ -12,36 +12,62 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.books import BOOKED, ActiveBlocks, PrefixIndex, PromptTree, books_to_wire
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
+from paceline.policy.flips import Flip, check_action, check_flips
 from paceline.policy.handover import Handover
 from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.rules import Routing, Rule, check, each, is_rule
+from paceline.policy.routers import Reports, check_routers, routers_to_wire
+from paceline.policy.rules import (
+    Affinity,
+    AffinityKey,
+    FirstOf,
+    Hold,
+    PromptOwner,
+    Routing,
+    Rule,
+    When,
+    check,
+    each,
+    is_rule,
+)
 from paceline.policy.scheduler import Scheduler
+from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
 from paceline.policy.value import Value, shown
-from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire
+from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire, rules_in
 
-__all__ = ["Policy", "Routing"]
+__all__ = ["Action", "Policy", "Routing"]
+
+Action = Migrate | Flip | When | FirstOf
+"""What a monitor does: a `migrate`, or a `flip` and what is made of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 @typed_fields(
     PolicyError,
     but=(
+        "active",
         "decode_on_arrival",
         "every",
+        "give_up_after",
         "handover",
+        "index",
         "on_answering",
         "on_arrival",
         "on_prefilled",
         "pace",
         "pools",
+        "reports",
+        "routers",
         "scheduler",
+        "seed",
         "slo",
+        "tree",
     ),
 )
 class Policy(Value):
@@ -52,10 +78,11 @@ class Policy(Value):
     name
         What results and reports call it.
     scheduler
-        How each instance forms its steps.
+        How each instance forms its steps: a `Scheduler`, or one for each pool by
+        its name. It belongs to the pool that an instance is in at the start.
     on_arrival
         The instance that an arrival is routed to: a name (see `Routing`), a rule
-        made by `pick` and `first_of`, or a Python function.
+        made by `pick`, `first_of` and `flip`, or a Python function.
     decode_on_arrival
         The instance that it migrates to after its first token, where that is picked
         as it arrives; `inst.here` is the one that `on_arrival` picked. None: it
@@ -67,10 +94,10 @@ class Policy(Value):
         The instance that it migrates to after its last reasoning token; None: it
         stays.
     every
-        Monitors: a dictionary of periods in seconds and lists of `migrate`. Kept
-        as pairs.
+        Monitors: a dictionary of periods in seconds and lists of `migrate` and
+        `flip`. Kept as pairs.
     pools
-        The pool of each instance; None: all instances are alike.
+        The pool of each instance at the start; None: all instances are alike.
     handover
         How requests that migrate take memory; None: the KV of such a request waits in
         the target's CPU memory for its admission, and takes none of its blocks.
@@ -78,12 +105,32 @@ class Policy(Value):
         How fast users read, for `inst.answering_on_pace` and `req.slack`.
     slo
         The objectives that `slo.ttft` and the other fields of `slo` stand for.
+    reports
+        How often instances report to the routers; None: routers see them as they
+        are.
+    routers
+        How many routers there are, which all follow these rules, each with turns,
+        random numbers and counts (`inst.routed_requests` and its like) of its own.
+        Row i of the trace is routed by router i modulo this number.
+    give_up_after
+        Seconds from its arrival after which a request leaves that `hold` keeps at
+        the router; None: it waits without limit.
+    seed
+        What the random choices of rules begin with (``ties="random"``, ``among``).
+    index
+        An index of prefixes that the router keeps, for ``inst.index_blocks(req)``.
+    active
+        Books of the blocks of unfinished requests that the router keeps, for
+        ``inst.active_blocks`` and its like.
+    tree
+        A tree of prompts that the router keeps, for `prompt_owner`.
 
     Raises
     ------
     PolicyError
         If a rule reads a field that it cannot see, may leave an arrival without an
-        instance, or names an unknown pool, class or objective.
+        instance, or names an unknown pool, class or objective; if a flip connects
+        pools with different schedulers.
 
     Examples
     --------
@@ -97,20 +144,30 @@ class Policy(Value):
     """
 
     name: str
-    scheduler: Scheduler = field(default_factory=Scheduler)
+    scheduler: Scheduler | Mapping[str, Scheduler] = field(default_factory=Scheduler)
     on_arrival: Rule = "fewest_requests"
     decode_on_arrival: Rule | None = None
     on_prefilled: Rule | None = None
     on_answering: Rule | None = None
-    every: Mapping[float, Sequence[Migrate]] | tuple[tuple[float, tuple[Migrate, ...]], ...] = ()
+    every: Mapping[float, Sequence[Action]] | tuple[tuple[float, tuple[Action, ...]], ...] = ()
     pools: Pools | None = None
     handover: Handover | None = field(default_factory=Handover)
     pace: Pace | None = None
     slo: SLO | None = None
+    reports: Reports | None = None
+    routers: int = 1
+    give_up_after: float | None = None
+    seed: int = 0
+    index: PrefixIndex | None = None
+    active: ActiveBlocks | None = None
+    tree: PromptTree | None = None
 
     def __post_init__(self) -> None:
         is_rule(self.on_arrival, "on_arrival")
-        check(self.on_arrival, "on_arrival", arrival=True)
+        object.__setattr__(self, "every", _monitors(self.every))
+        if self.pools is not None and not isinstance(self.pools, Pools):
+            raise PolicyError(f"pools must be a Pools, was {said(self.pools)}")
+        check(self.on_arrival, "on_arrival", arrival=True, steady=self._steady)
         for moment in MOMENTS[1:]:
             if (rule := getattr(self, moment)) is not None:
                 check(rule, moment, arrival=False)
@@ -119,21 +176,25 @@ class Policy(Value):
                 "on_prefilled must be None where decode_on_arrival picks the instances that decode, was "
                 f"{shown(self.on_prefilled)}"
             )
-        object.__setattr__(self, "every", _monitors(self.every))
-        for name, kind in (
-            ("scheduler", Scheduler),
-            ("pools", Pools),
-            ("handover", Handover),
-            ("pace", Pace),
-            ("slo", SLO),
-        ):
+        for moment, rule in self.rules.items():
+            check_flips(rule, moment)
+        for name, kind in _PARTS.items():
             value = getattr(self, name)
-            if not isinstance(value, kind) and (value is not None or name == "scheduler"):
+            if not isinstance(value, kind) and value is not None:
                 raise PolicyError(f"{name} must be a {kind.__name__}, was {said(value)}")
+        if isinstance(self.scheduler, Mapping):
+            object.__setattr__(self, "scheduler", dict(self.scheduler))
+        schedulers = Schedulers.of(self.scheduler, self.pools)
+        check_routers(self.routers, self.seed, self.give_up_after, holds=self.holds)
         for part in self._fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
+        schedulers.check_classes(self.rules, self.monitors)
+        check_books(self)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
+        if self.pools is not None:
+            schedulers.check_flips(self.pools, self.flips)
+            self.pools.check_flips(self.flips)
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)
@@ -145,7 +206,7 @@ class Policy(Value):
         return {moment: getattr(self, moment) for moment in MOMENTS}
 
     @property
-    def monitors(self) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
+    def monitors(self) -> tuple[tuple[float, tuple[Action, ...]], ...]:
         """Pairs of a period in seconds and the actions taken at each end of it."""
         assert isinstance(self.every, tuple)
         return self.every
@@ -155,9 +216,29 @@ class Policy(Value):
         """Whether a rule or a monitor may have requests migrate."""
         return bool(self.monitors) or any(self.rules[moment] is not None for moment in MOMENTS[1:])
 
+    @property
+    def flips(self) -> tuple[Flip, ...]:
+        """The flips in its rules and monitors, each as often as it is used."""
+        return tuple(rule for rule in rules_in(self.rules, self.monitors) if isinstance(rule, Flip))
+
+    @property
+    def schedulers(self) -> tuple[Scheduler, ...]:
+        """The scheduler, or those of the pools, in the order of the pools."""
+        return Schedulers.of(self.scheduler, self.pools).several
+
+    @typed(PolicyError)
+    def scheduler_of(self, instance: int) -> Scheduler:
+        """Return the scheduler of an instance, by its index in the cluster."""
+        return Schedulers.of(self.scheduler, self.pools).of_instance(instance)
+
+    def _steady(self, pools: frozenset[str]) -> bool:
+        """Whether there is an instance in one of some pools at every moment."""
+        return self.pools is None or self.pools.never_empty(pools, self.flips)
+
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the policy, its scheduler's first."""
-        yield from self.scheduler.expressions()
+        for scheduler in self.schedulers:
+            yield from scheduler.expressions()
         yield from expressions_in(self.rules, self.monitors)
 
     def _fields(self) -> Iterator[Field]:
@@ -167,7 +248,17 @@ class Policy(Value):
     @property
     def uses_oracle(self) -> bool:
         """Whether the policy reads what no real scheduler knows, such as the length of an output."""
-        return self.scheduler.uses_oracle or any(part.space == "oracle" for part in self._fields())
+        if self.active is not None and self.active.outputs == "decaying":
+            return True
+        ranked = any(scheduler.uses_oracle for scheduler in self.schedulers)
+        return ranked or any(part.space == "oracle" for part in self._fields())
+
+    @property
+    def reads_prefixes(self) -> bool:
+        """Whether it depends on what prompts share: by a prefix cache, or by what the router keeps."""
+        caches = (scheduler.prefix_cache for scheduler in self.schedulers)
+        kept = (*caches, self.index, self.active, self.tree)
+        return any(part is not None for part in kept)
 
     @property
     def columns(self) -> frozenset[str]:
@@ -179,6 +270,17 @@ class Policy(Value):
         )
 
     @property
+    def affinities(self) -> frozenset[AffinityKey]:
+        """What its rules hash: of ``session``, ``tenant`` and ``prefix``."""
+        rules = (part for rule in self.rules.values() for part in each(rule))
+        return frozenset(rule.key for rule in rules if isinstance(rule, Affinity))
+
+    @property
+    def holds(self) -> bool:
+        """Whether routers may hold requests."""
+        return any(isinstance(part, Hold) for part in each(self.on_arrival))
+
+    @property
     def calls(self) -> list[Callable[..., Any]]:
         """The Python functions among its rules, in the order in which the engine numbers them."""
         found = [part for rule in self.rules.values() for part in each(rule)]
@@ -188,7 +290,7 @@ class Policy(Value):
         return Names(
             tenants=tenants,
             pools=() if self.pools is None else self.pools.names,
-            classes=tuple(each.name for each in self.scheduler.classes),
+            classes=tuple(each.name for each in self.schedulers[0].classes),
             bounds={} if self.slo is None else self.slo.bounds(),
         )
 
@@ -215,7 +317,7 @@ class Policy(Value):
         Returns
         -------
         dict
-            ``routing``, ``roles``, ``handover`` and ``pace``.
+            ``routing``, ``roles``, ``leaving``, ``handover``, ``pace`` and ``routers``.
 
         Raises
         ------
@@ -223,11 +325,18 @@ class Policy(Value):
             If a rule names a tenant that the trace does not have, or the sizes of
             the pools do not add up to the number of instances.
         """
+        routing = routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s)
+        if (self.index, self.active, self.tree) != (None, None, None):
+            routing["books"] = books_to_wire(self.index, self.active, self.tree)
         return {
-            "routing": routing_to_wire(self.rules, self.monitors, self._names(tenants), ticks_per_s),
+            "routing": routing,
             "roles": [0] * instances if self.pools is None else self.pools.roles(instances),
+            "leaving": [] if self.pools is None else self.pools.leaving_to_wire(ticks_per_s),
             "handover": self.handover.to_wire(ticks_per_s) if self.migrates and self.handover else None,
             "pace": None if self.pace is None else self.pace.to_wire(ticks_per_s),
+            "routers": routers_to_wire(
+                self.routers, self.reports, self.give_up_after, self.seed, ticks_per_s
+            ),
         }
 
     def to_toml(self) -> str:
@@ -273,7 +382,51 @@ class Policy(Value):
             raise PolicyError(str(error)) from error
 
 
-def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
+_PARTS: dict[str, type] = {
+    "handover": Handover,
+    "pace": Pace,
+    "slo": SLO,
+    "reports": Reports,
+    "index": PrefixIndex,
+    "active": ActiveBlocks,
+    "tree": PromptTree,
+}
+"""What parts of a policy are of; each may be None."""
+
+
+def check_books(policy: Policy) -> None:
+    """Refuse a policy that reads what its router does not keep, or that reads it where no request is routed.
+
+    Raises
+    ------
+    PolicyError
+        Names the field or the rule, and what would be right.
+    """
+    for expression in policy.expressions():
+        for part in expression.walk():
+            if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
+                name, example = BOOKED[part.name]
+                if getattr(policy, name) is None:
+                    raise PolicyError(
+                        f"{part!r} needs a policy with {name}={example}, which the router keeps"
+                    )
+    elsewhere = [
+        *(expr for scheduler in policy.schedulers for expr in scheduler.expressions()),
+        *expressions_in(dict.fromkeys(MOMENTS), policy.monitors),
+    ]
+    for expression in elsewhere:
+        for part in expression.walk():
+            if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
+                raise PolicyError(
+                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: the router keeps it, "
+                    "which a scheduler and a monitor do not see"
+                )
+    rules = [part for rule in policy.rules.values() for part in each(rule)]
+    if policy.tree is None and (owner := next((r for r in rules if isinstance(r, PromptOwner)), None)):
+        raise PolicyError(f"{owner!r} needs a policy with tree=PromptTree(), which the router keeps")
+
+
+def _monitors(every: object) -> tuple[tuple[float, tuple[Action, ...]], ...]:
     pairs = every.items() if isinstance(every, Mapping) else every
     try:
         checked = tuple((float(seconds), tuple(actions)) for seconds, actions in pairs)  # type: ignore[attr-defined]
@@ -286,5 +439,5 @@ def _monitors(every: object) -> tuple[tuple[float, tuple[Migrate, ...]], ...]:
             )
         for action in actions:
             if not isinstance(action, Migrate):
-                raise PolicyError(f"every must have lists of migrate(), was {said(action)}")
+                check_action(action, "every")
     return checked

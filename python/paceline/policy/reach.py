@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from paceline.policy.rules import FirstOf, Stay, Unless, each
+from paceline.policy.flips import Flip
+from paceline.policy.monitors import Migrate
+from paceline.policy.rules import FirstOf, Stay, Unless, When, each
 
 if TYPE_CHECKING:
     from paceline.policy.policy import Policy
 
 __all__ = ["Moves", "moves_of"]
+
+_MADE_OF_RULES = (FirstOf, Flip, Stay, Unless, When)
 
 Moves = tuple[str, frozenset[int], frozenset[int]]
 """The name of a rule, the instances from which it may move requests, and those to which it may."""
@@ -23,13 +27,14 @@ def moves_of(policy: Policy, instances: int) -> Iterator[Moves]:
     """
     everywhere = frozenset(range(instances))
     arrive = _picked(policy, policy.on_arrival, everywhere)
-    prefilled = _picked(policy, policy.on_prefilled, everywhere)
+    after_prefill = "on_prefilled" if policy.decode_on_arrival is None else "decode_on_arrival"
+    prefilled = _picked(policy, policy.rules[after_prefill], everywhere)
     answering = _picked(policy, policy.on_answering, everywhere)
-    actions = [action for _, actions in policy.monitors for action in actions]
+    actions = [action for _, actions in policy.monitors for action in actions if isinstance(action, Migrate)]
     monitored = frozenset[int]().union(*(_within(policy, action.target, everywhere) for action in actions))
     anywhere = arrive | prefilled | answering | monitored
     if prefilled:
-        yield "on_prefilled", arrive, prefilled
+        yield after_prefill, arrive, prefilled
     if answering:
         yield "on_answering", arrive | prefilled | monitored, answering
     for action in actions:
@@ -41,7 +46,7 @@ def _picked(policy: Policy, rule: object, everywhere: frozenset[int]) -> frozens
     """Return the instances that a rule may pick, apart from the one that the request is on."""
     if rule is None:
         return frozenset()
-    parts = (part for part in each(rule) if not isinstance(part, FirstOf | Stay | Unless))
+    parts = (part for part in each(rule) if not isinstance(part, _MADE_OF_RULES))
     return frozenset[int]().union(*(_within(policy, part, everywhere) for part in parts))
 
 
@@ -50,7 +55,7 @@ def _within(policy: Policy, rule: object, everywhere: frozenset[int]) -> frozens
     names: Sequence[str] | None = getattr(rule, "within", None)
     pools = policy.pools
     # Instances that change their pool may be in any.
-    if names is None or pools is None or getattr(pools, "leaving", None):
+    if names is None or pools is None or policy.flips:
         return everywhere
     codes = {pools.names.index(name) for name in names}
     roles = pools.roles(len(everywhere))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -9,13 +10,42 @@ from typing import Any, Literal, get_args
 from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import PolicyError
+from paceline.policy.checks import share, whole
 from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
+from paceline.policy.expressions.wire import spelled
 from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
 from paceline.policy.value import Value, shown
 
-__all__ = ["FirstOf", "Pick", "Router", "Routing", "Rule", "Stay", "Unless", "first_of", "pick", "stay"]
+__all__ = [
+    "Affinity",
+    "AffinityKey",
+    "Chain",
+    "FirstOf",
+    "Hold",
+    "Pick",
+    "PromptOwner",
+    "Reject",
+    "Router",
+    "Routing",
+    "Rule",
+    "Stay",
+    "Ties",
+    "Unless",
+    "When",
+    "affinity",
+    "always",
+    "check",
+    "each",
+    "first_of",
+    "hold",
+    "is_rule",
+    "pick",
+    "prompt_owner",
+    "reject",
+    "stay",
+]
 
 Routing = Literal["round_robin", "fewest_requests", "fewest_tokens"]
 """Which instance an arrival joins; ties go to the lowest index.
@@ -25,14 +55,48 @@ unfinished requests. ``fewest_tokens``: the instance with the fewest tokens of
 prompt and of output so far, over its unfinished requests.
 """
 
+Ties = Literal["first", "last", "next", "rotate", "spread", "random"]
+"""Which of several instances a `pick` picks that have equal keys.
+
+``first``, ``last``: the lowest or the highest index. ``next``: the first from the
+one after the instance that the rule picked last, around. ``spread``: the first from
+an instance on, around, that differs by router: of n instances, router r of m begins
+at ``n * r // m``. ``rotate``: the same, and the beginning moves by one with each
+choice. ``random``: any of them, by the policy's seed.
+"""
+
+AffinityKey = Literal["session", "tenant", "prefix"]
+"""What requests have in common that `affinity` sends to the same instance."""
+
 Router = Callable[..., Any]
 """A Python function that picks an instance; the guide on policies says what it is called with."""
 
 
 class Chain(Value):
-    """A rule that `unless` can put a condition on."""
+    """A rule that `unless` and `when` can put a condition on."""
 
     __slots__ = ()
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rules of which it is made."""
+        return ()
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may pick none even if there are instances in the pools that it names."""
+        return True
+
+    def when(self, condition: Operand) -> When:
+        """Return a rule that asks this one only if a condition holds, and picks no instance otherwise.
+
+        Parameters
+        ----------
+        condition
+            A condition on `cluster`, on the request, and on `inst.here`, its
+            present instance, if it has one.
+        """
+        return When(self, lift(condition))
 
     def unless(self, when: Operand) -> Unless:
         """Return a rule that picks no instance if a condition holds for the one that this rule picks.
@@ -43,7 +107,7 @@ class Chain(Value):
             A condition on `inst.here`, the present instance, and `inst.there`,
             the one picked.
         """
-        return Unless(self, lift(when))  # type: ignore[arg-type]  # each Chain is a Rule
+        return Unless(self, lift(when))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -55,14 +119,22 @@ class Pick(Chain):
     where: Expr | None = None
     accept: Expr | None = None
     within: tuple[str, ...] | None = None
+    ties: Ties = "first"
+    among: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
 
     def __repr__(self) -> str:
         named = []
-        for name in ("min", "max", "within", "where", "accept"):
+        for name in ("min", "max", "within", "where", "accept", "temperature", "seed"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, tuple) and not value):
                 single = isinstance(value, tuple) and len(value) == 1
                 named.append(f"{name}={shown(value[0] if single else value)}")
+        if self.ties != "first":
+            named.append(f"ties={self.ties!r}")
+        if self.among is not None:
+            named.append(f"among={self.among}")
         return f"pick({', '.join(named)})"
 
     def checked(self, what: str, scope: Scope) -> None:
@@ -73,6 +145,11 @@ class Pick(Chain):
         for name in ("where", "accept"):
             if getattr(self, name) is not None:
                 condition(getattr(self, name), f"{name} of {what}", scope)
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may pick none even if there are instances in the pools that it names."""
+        return self.where is not None or self.accept is not None
 
     @property
     def keys(self) -> tuple[Expr, ...]:
@@ -87,7 +164,12 @@ class FirstOf(Chain):
     rules: tuple[Rule, ...]
 
     def __post_init__(self) -> None:
-        _bounded(self)
+        bounded(self)
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rules of which it is made."""
+        return self.rules
 
     def __repr__(self) -> str:
         return f"first_of({', '.join(shown(rule) for rule in self.rules)})"
@@ -98,26 +180,108 @@ class Unless(Chain):
     """Pick no instance if a condition holds. Made by the ``unless`` of another rule."""
 
     of: Rule
-    when: Expr
+    condition: Expr
 
     def __post_init__(self) -> None:
-        _bounded(self)
+        bounded(self)
 
     def __repr__(self) -> str:
-        return f"{shown(self.of)}.unless({self.when!r})"
+        return f"{shown(self.of)}.unless({self.condition!r})"
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rule that it may overrule."""
+        return (self.of,)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class When(Chain):
+    """Ask a rule only if a condition holds. Made by the ``when`` of another rule."""
+
+    of: Rule
+    condition: Expr
+
+    def __post_init__(self) -> None:
+        bounded(self)
+
+    def __repr__(self) -> str:
+        return f"{shown(self.of)}.when({self.condition!r})"
+
+    @property
+    def inner(self) -> tuple[object, ...]:
+        """The rule that it asks."""
+        return (self.of,)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class Stay(Chain):
     """Keep the request where it is. Made by `stay`."""
 
-    when: Expr | None = None
+    condition: Expr | None = None
 
     def __repr__(self) -> str:
-        return "stay()" if self.when is None else f"stay(when={self.when!r})"
+        return "stay()" if self.condition is None else f"stay(when={self.condition!r})"
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may pick none."""
+        return self.condition is not None
 
 
-Rule = Pick | FirstOf | Unless | Stay | Routing | Router
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Affinity(Chain):
+    """Pick the instance to which the hash of a key assigns the request. Made by `affinity`."""
+
+    key: AffinityKey
+    blocks: int | None = None
+    within: tuple[str, ...] | None = None
+
+    def __repr__(self) -> str:
+        named = "" if self.blocks is None else f", blocks={self.blocks}"
+        if self.within is not None:
+            named += f", within={shown(self.within[0] if len(self.within) == 1 else self.within)}"
+        return f"affinity({self.key!r}{named})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Hold(Chain):
+    """Keep an arriving request at the router. Made by `hold`."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may leave a request undecided."""
+        return False
+
+    def __repr__(self) -> str:
+        return "hold()"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+class Reject(Chain):
+    """Reject an arriving request. Made by `reject`."""
+
+    condition: Expr | None = None
+
+    @property
+    def conditional(self) -> bool:
+        """Whether it may leave a request undecided."""
+        return self.condition is not None
+
+    def __repr__(self) -> str:
+        return "reject()" if self.condition is None else f"reject(when={self.condition!r})"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PromptOwner(Chain):
+    """Pick the owner of a prompt in the router's tree. Made by `prompt_owner`."""
+
+    above: float
+
+    def __repr__(self) -> str:
+        return f"prompt_owner(above={self.above!r})"
+
+
+Rule = Chain | Routing | Router
 """Anything that picks an instance, or none."""
 
 
@@ -129,6 +293,10 @@ def pick(
     where: Operand | None = None,
     accept: Operand | None = None,
     within: str | Sequence[str] | None = None,
+    ties: Ties = "first",
+    among: int | None = None,
+    temperature: float | None = None,
+    seed: int | None = None,
 ) -> Pick:
     """Pick the instance with the least, or the most, of something.
 
@@ -136,7 +304,7 @@ def pick(
     ----------
     min, max
         The key, or several keys in order, by which instances are compared; one of
-        the two. Ties go to the lowest index.
+        the two.
     where
         Only instances for which this condition holds.
     accept
@@ -144,6 +312,19 @@ def pick(
         none.
     within
         Only instances of this pool, or of these pools.
+    ties
+        Which of several instances is picked whose keys are equal (see `Ties`).
+    among
+        How many instances are drawn at random, by the policy's seed, from those of
+        `within` that can serve the request; only these are compared. None: all are.
+        With ties the ``first`` is the one drawn first.
+    temperature
+        Draw the instance at random, with weights
+        ``exp(-(key - least) / ((most - least) * temperature))``: the higher, the
+        more even. 0: one of those with the least key, each as likely. Takes a
+        single key. None: nothing is random.
+    seed
+        Where the sequence of draws begins, 0 if it is None; each rule has its own.
 
     Raises
     ------
@@ -156,6 +337,8 @@ def pick(
     >>> from paceline import inst
     >>> pick(min=inst.kv_tokens, where=inst.answering_on_pace)
     pick(min=inst.kv_tokens, where=inst.answering_on_pace)
+    >>> pick(min=inst.routed_requests, among=2)  # power of two choices
+    pick(min=inst.routed_requests, among=2)
     """
     if (min is None) == (max is None):
         raise PolicyError(f"pick() must have one of min and max, was min={min!r}, max={max!r}")
@@ -165,7 +348,14 @@ def pick(
         where=None if where is None else lift(where),
         accept=None if accept is None else lift(accept),
         within=pools(within),
+        ties=ties,
+        among=among,
+        temperature=temperature,
+        seed=seed,
     )
+    if among is not None:
+        whole("among of pick()", among)
+    _check_draws(rule)
     for name in ("min", "max"):
         for key in getattr(rule, name):
             if key.kind != "number":
@@ -175,6 +365,44 @@ def pick(
         if part is not None and part.kind != "truth":
             raise PolicyError(f"{name} of pick() must be a condition, was {part!r}")
     return rule
+
+
+def _check_draws(rule: Pick) -> None:
+    """Refuse a temperature or a seed that no draw can have."""
+    if rule.temperature is None:
+        if rule.seed is not None:
+            raise PolicyError(
+                f"seed of pick() needs a temperature, without which nothing is drawn, was {rule!r}"
+            )
+        return
+    if not 0 <= rule.temperature < math.inf:
+        raise PolicyError(f"temperature of pick() must be a finite number, 0 or more, was {rule.temperature}")
+    if len(rule.keys) != 1:
+        raise PolicyError(f"temperature of pick() takes a single key, was {rule!r}")
+    if rule.seed is not None and not 0 <= rule.seed < 2**64:
+        raise PolicyError(f"seed of pick() must be a whole number from 0 to 2**64 - 1, was {rule.seed}")
+
+
+@typed(PolicyError)
+def prompt_owner(*, above: float) -> PromptOwner:
+    """Pick the owner of the request's prompt in the router's tree of prompts.
+
+    It is the owner of the last node that the prompt touches; see `PromptTree`.
+
+    Parameters
+    ----------
+    above
+        The tree must have more than this share of the prompt, 0 to 1; else the rule
+        picks none.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(prompt_owner(above=0.5), pick(min=inst.requests))
+    first_of(prompt_owner(above=0.5), pick(min=inst.requests))
+    """
+    share("above of prompt_owner()", above)
+    return PromptOwner(above=float(above))
 
 
 def _keys(given: Operand | Sequence[Operand]) -> tuple[Expr, ...]:
@@ -225,7 +453,89 @@ def stay(*, when: Operand | None = None) -> Stay:
     expression = lift(when)
     if expression.kind != "truth":
         raise PolicyError(f"when of stay() must be a condition, was {expression!r}")
-    return Stay(when=expression)
+    return Stay(condition=expression)
+
+
+@typed(PolicyError)
+def affinity(
+    key: AffinityKey, *, blocks: int | None = None, within: str | Sequence[str] | None = None
+) -> Affinity:
+    """Pick the instance to which the hash of a key assigns the request.
+
+    Requests with the same key have the same instance. If an instance cannot serve
+    a request or is in no pool of `within`, only the keys that were its own go
+    elsewhere (rendezvous hashing). For a request without the key, the rule picks
+    none.
+
+    Parameters
+    ----------
+    key
+        What the requests have in common: the trace's ``session`` or ``tenant``, or
+        the ``prefix``, which is the first blocks of the prompt.
+    blocks
+        For a prefix, how many blocks of the trace count; a shorter prompt counts
+        with all of its blocks.
+    within
+        Only instances of this pool, or of these pools.
+
+    Raises
+    ------
+    PolicyError
+        If a prefix has no `blocks`, or another key has.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(affinity("session").unless(inst.there.waiting > 8), pick(min=inst.requests))
+    first_of(affinity('session').unless(inst.there.waiting > 8), pick(min=inst.requests))
+    """
+    if (key == "prefix") is not (blocks is not None):
+        wanted = "must be how many blocks count" if key == "prefix" else f"must be left out for {key!r}"
+        raise PolicyError(f"blocks of affinity() {wanted}, was {said(blocks)}")
+    if blocks is not None:
+        whole("blocks of affinity()", blocks)
+    return Affinity(key=key, blocks=blocks, within=pools(within))
+
+
+def hold() -> Hold:
+    """Keep an arriving request at the router, first come, first served.
+
+    The rule is asked again about the request that came first whenever a request
+    gets its first token, finishes or is dropped on any instance, and at each
+    report. Later arrivals at the router wait behind it without being asked about.
+    `Policy(give_up_after=...)` bounds the wait.
+
+    Examples
+    --------
+    >>> from paceline import inst
+    >>> first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
+    first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
+    """
+    return Hold()
+
+
+@typed(PolicyError)
+def reject(*, when: Operand | None = None) -> Reject:
+    """Reject an arriving request; its status is ``rejected``, for a reason of the policy.
+
+    Parameters
+    ----------
+    when
+        Only if this holds; None: always. It may read the request, and instances
+        by aggregates such as ``cluster.min(inst.waiting)``.
+
+    Examples
+    --------
+    >>> from paceline import cluster, inst
+    >>> reject(when=cluster.min(inst.waiting) > 20)
+    reject(when=cluster.min(inst.waiting) > 20)
+    """
+    if when is None:
+        return Reject()
+    expression = lift(when)
+    if expression.kind != "truth":
+        raise PolicyError(f"when of reject() must be a condition, was {expression!r}")
+    return Reject(condition=expression)
 
 
 def is_rule(rule: object, what: str) -> None:
@@ -248,12 +558,10 @@ def each(rule: object) -> Iterator[object]:
 
 
 def _inner(rule: object) -> tuple[object, ...]:
-    if isinstance(rule, FirstOf):
-        return rule.rules
-    return (rule.of,) if isinstance(rule, Unless) else ()
+    return rule.inner if isinstance(rule, Chain) else ()
 
 
-def _bounded(rule: object) -> None:
+def bounded(rule: object) -> None:
     """Refuse a rule of too many rules, or nested too deeply; its inner rules are checked already."""
     many = sum(1 for _ in each(rule))
     if many > MOST_RULES:
@@ -269,8 +577,18 @@ def _levels(rule: object) -> int:
     return 1 + max(map(_levels, _inner(rule)), default=0)
 
 
-def check(rule: object, what: str, *, arrival: bool) -> None:
+def check(rule: object, what: str, *, arrival: bool, steady: Steady | None = None) -> None:
     """Check a rule for its moment: on arrival, or when a request may migrate.
+
+    Parameters
+    ----------
+    rule, what
+        The rule, and its name in errors.
+    arrival
+        Whether it is asked about arrivals, each of which needs an instance.
+    steady
+        Whether there is an instance in one of some pools at every moment; None:
+        pools are never empty.
 
     Raises
     ------
@@ -282,20 +600,35 @@ def check(rule: object, what: str, *, arrival: bool) -> None:
         is_rule(part, what)
         if isinstance(part, Pick):
             part.checked(f"pick() in {what}", Scope.ARRIVAL if arrival else Scope.MOVE)
+        elif isinstance(part, Hold | Reject):
+            if not arrival:
+                raise PolicyError(f"{what} must not have {shown(part)}: only a request that arrives can be")
+            if isinstance(part, Reject) and part.condition is not None:
+                condition(part.condition, f"reject() in {what}", Scope.REJECT)
         elif isinstance(part, Unless):
+            if isinstance(part.of, Hold | Reject):
+                raise PolicyError(f"{what} must not have {part!r}: {shown(part.of)} picks no instance")
             scope = Scope.PICKED_ON_ARRIVAL if arrival else Scope.PICKED
-            condition(part.when, f"unless() in {what}", scope)
+            condition(part.condition, f"unless() in {what}", scope)
+        elif isinstance(part, When):
+            condition(part.condition, f"when() in {what}", Scope.ASKED if arrival else Scope.ASKED_ON_MOVE)
         elif isinstance(part, Stay):
             if arrival:
                 raise PolicyError(
                     f"{what} must not have stay(): a request that arrives is on no instance yet"
                 )
-            if part.when is not None:
-                condition(part.when, f"stay() in {what}", Scope.STAY)
+            if part.condition is not None:
+                condition(part.condition, f"stay() in {what}", Scope.STAY)
         elif isinstance(part, FirstOf):
             _reached(part, what)
-    if arrival and not always(rule):
+    if arrival and not always(rule, steady):
         last = rule.rules[-1] if isinstance(rule, FirstOf) else rule
+        if always(rule):
+            raise PolicyError(
+                f"{what} must always pick an instance, but its pools may be empty, as instances change "
+                f"theirs; end with an alternative without within, or with one that also names the pools of "
+                f"instances on their way: first_of({shown(rule)}, pick(min=inst.requests))"
+            )
         raise PolicyError(
             f"{what} must always pick an instance, but {shown(last)} may pick none; end with an "
             f"alternative without where and accept: first_of({shown(rule)}, pick(min=inst.requests))"
@@ -304,18 +637,33 @@ def check(rule: object, what: str, *, arrival: bool) -> None:
 
 def _reached(rule: FirstOf, what: str) -> None:
     for number_, part in enumerate(rule.rules[:-1], start=1):
-        if always(part) and getattr(part, "within", None) is None and not callable(part):
+        if _certain(part) == _EVERYWHERE and not callable(part):
             raise PolicyError(
                 f"{what} never reaches rule {number_ + 1} of {shown(rule)}: {shown(part)} always picks one"
             )
 
 
-def always(rule: object) -> bool:
-    """Whether a rule picks an instance in every state of the cluster."""
-    if isinstance(rule, Pick):
-        return rule.where is None and rule.accept is None
+Steady = Callable[[frozenset[str]], bool]
+"""Whether there is an instance in one of some pools at every moment."""
+
+_EVERYWHERE = frozenset({""})
+"""Stands for all instances; no pool has an empty name."""
+
+
+def always(rule: object, steady: Steady | None = None) -> bool:
+    """Whether a rule picks an instance in every state of the cluster; `steady` as in `check`."""
+    pools_ = _certain(rule)
+    return bool(pools_) and (pools_ == _EVERYWHERE or steady is None or steady(pools_))
+
+
+def _certain(rule: object) -> frozenset[str]:
+    """Return the pools in which a rule picks an instance if there is one; empty if it may pick none."""
     if isinstance(rule, FirstOf):
-        return any(always(part) for part in rule.rules)
-    if isinstance(rule, Unless):
-        return False
-    return rule.when is None if isinstance(rule, Stay) else True
+        several = [_certain(part) for part in rule.rules]
+        return _EVERYWHERE if _EVERYWHERE in several else frozenset().union(*several)
+    if isinstance(rule, Chain):
+        if rule.conditional:
+            return frozenset()
+        within = getattr(rule, "within", None)
+        return _EVERYWHERE if within is None else frozenset(map(spelled, within))
+    return _EVERYWHERE

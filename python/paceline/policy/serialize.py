@@ -11,14 +11,29 @@ from paceline._check import said
 from paceline._toml import build, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
+from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.flips import flip
 from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.queues import Class, Displace, Quantum, Refresh
-from paceline.policy.rules import Chain, Rule, first_of, is_rule, pick, stay
+from paceline.policy.routers import Reports
+from paceline.policy.rules import (
+    Chain,
+    Rule,
+    affinity,
+    first_of,
+    hold,
+    is_rule,
+    pick,
+    prompt_owner,
+    reject,
+    stay,
+)
 from paceline.policy.scheduler import QueueOrder, Scheduler
 from paceline.policy.stages import (
     Admit,
@@ -51,10 +66,28 @@ _NAMES: dict[str, Any] = {
     "pick": pick,
     "first_of": first_of,
     "stay": stay,
+    "flip": flip,
+    "round_robin": round_robin,
+    "fewest_requests": fewest_requests,
+    "fewest_tokens": fewest_tokens,
+    "affinity": affinity,
+    "hold": hold,
+    "reject": reject,
+    "prompt_owner": prompt_owner,
     "migrate": migrate,
     "Live": Live,
     "Quantum": Quantum,
     "Displace": Displace,
+}
+
+
+_TABLES: dict[str, type] = {
+    "pace": Pace,
+    "slo": SLO,
+    "reports": Reports,
+    "index": PrefixIndex,
+    "active": ActiveBlocks,
+    "tree": PromptTree,
 }
 
 
@@ -67,8 +100,10 @@ def policy_fields(source: str) -> dict[str, Any]:
         If the text is not TOML, or a field is of the wrong kind.
     """
     content = parse(source, "a policy")
+    if "pools" in content:
+        content["pools"] = _pools(content["pools"])
     if "scheduler" in content:
-        content["scheduler"] = scheduler_from_table(content["scheduler"])
+        content["scheduler"] = _schedulers(content["scheduler"], content.get("pools"))
     for moment in MOMENTS:
         rule = content.get(moment)
         if isinstance(rule, str) and "(" in rule:
@@ -77,11 +112,9 @@ def policy_fields(source: str) -> dict[str, Any]:
             raise PolicyError(f"{moment} must be a string, was {said(rule)}")
     if "every" in content:
         content["every"] = _monitors(content["every"])
-    if "pools" in content:
-        content["pools"] = Pools(**_table(content["pools"], "pools"))
     if "handover" in content:
         content["handover"] = _handover(content["handover"])
-    for name, cls in (("pace", Pace), ("slo", SLO)):
+    for name, cls in _TABLES.items():
         if name in content:
             content[name] = build(cls, content[name], name)
     return content
@@ -122,9 +155,27 @@ def rule_from_text(source: str, what: str) -> Rule:
     """
     rule: Rule = _read(source, what)
     if not isinstance(rule, str | Chain):  # the text may name functions, and none of them is a rule
-        raise PolicyError(f"{what} must be a rule (pick, first_of, stay) or a name, was {source!r}")
+        raise PolicyError(f"{what} must be a rule (pick, first_of, stay, flip) or a name, was {source!r}")
     is_rule(rule, what)
     return rule
+
+
+def _pools(content: object) -> Pools:
+    fields = dict(_table(content, "pools"))
+    leaving = _table(fields.pop("leaving", {}), "leaving of pools")
+    for name in leaving:
+        if isinstance(leaving[name], str):
+            leaving = {**leaving, name: _read(leaving[name], f"leaving[{name!r}] of pools")}
+    return Pools(leaving=leaving, **fields)
+
+
+def _schedulers(content: object, pools: Pools | None) -> Scheduler | dict[str, Scheduler]:
+    """Read a scheduler, or a scheduler for each pool: tables that have the names of pools."""
+    tables = _table(content, "scheduler")
+    by_pool = pools is not None and tables and set(tables) <= set(pools.sizes)
+    if by_pool and all(isinstance(table, Mapping) for table in tables.values()):
+        return {pool: scheduler_from_table(table) for pool, table in tables.items()}
+    return scheduler_from_table(tables)
 
 
 def _monitors(tables: object) -> list[tuple[float, list[object]]]:
@@ -164,7 +215,8 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
     if isinstance(value, _AS_TEXT):
         return repr(value)
     if isinstance(value, Pools):
-        return value.sizes
+        leaving = {name: to_table(done) for name, done in value.leaving.items()}
+        return {**value.sizes, **({"leaving": leaving} if leaving else {})}
     if dataclasses.is_dataclass(value):
         return {
             field.name: to_table(part)
@@ -172,12 +224,14 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
             if (part := getattr(value, field.name)) is not None
             and not (field.name in _LEFT_OUT and structure(part) == structure(field.default))
         }
+    if isinstance(value, Mapping):
+        return {name: to_table(part) for name, part in value.items()}
     if isinstance(value, tuple | list):
         return [to_table(part) for part in value]
     return value
 
 
-_LEFT_OUT = ("classes", "admission", "every", "hold")
+_LEFT_OUT = ("classes", "admission", "every", "hold", "routers", "seed")
 
 
 def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:

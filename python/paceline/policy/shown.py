@@ -24,7 +24,7 @@ class Shown:
     """An instance as a rule reads it when it decides (docs/reference/policy-semantics.md says as of when).
 
     It has the fields of `inst` as numbers, but for `requests_in`, `waiting_blocks`,
-    `head_blocks` and `block_tokens`; `fits`, `prefill_time` and `prefix_tokens`
+    `head_blocks`, `context_blocks` and `block_tokens`; `fits`, `prefill_time` and `prefix_tokens`
     are those of the request that is routed. `index` is its place in the cluster.
     """
 

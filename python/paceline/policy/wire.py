@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from paceline.errors import PolicyError
+from paceline.policy.counting import Counting
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
+from paceline.policy.flips import Flip
 from paceline.policy.monitors import Migrate
-from paceline.policy.rules import FirstOf, Pick, Stay, Unless, each
+from paceline.policy.rules import Affinity, FirstOf, Hold, Pick, PromptOwner, Reject, Stay, Unless, When, each
 
-__all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire"]
+__all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire", "rules_in"]
 
 MOMENTS = ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
 """The moments at which a request is routed, by the names of a policy's rules."""
@@ -19,24 +22,35 @@ MOMENTS = ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
 Rules = Mapping[str, object]
 """The rule of each of `MOMENTS`, None where there is none."""
 
-Monitors = Sequence[tuple[float, Sequence[Migrate]]]
+Monitors = Sequence[tuple[float, Sequence[Migrate | Flip | When | FirstOf]]]
 """Pairs of a period in seconds and the actions taken at each end of it."""
 
 
 def expressions_in(rules: Rules, monitors: Monitors) -> Iterator[Expr]:
     """Yield each expression of a policy's rules and monitors."""
-    for moment in MOMENTS:
-        for rule in each(rules[moment]):
-            if isinstance(rule, Pick):
-                yield from _of_pick(rule)
-            elif isinstance(rule, Unless | Stay) and rule.when is not None:
-                yield rule.when
+    for rule in rules_in(rules, monitors):
+        if isinstance(rule, Pick):
+            yield from _of_pick(rule)
+        elif isinstance(rule, Unless | When | Stay | Reject) and rule.condition is not None:
+            yield rule.condition
     for _, actions in monitors:
         for action in actions:
+            if not isinstance(action, Migrate):
+                continue
             for pick in (action.source, action.target, action.choose):
                 yield from _of_pick(pick)
             if action.when is not None:
                 yield action.when
+
+
+def rules_in(rules: Rules, monitors: Monitors) -> Iterator[object]:
+    """Yield each rule of a policy and each rule within it, those that flip in monitors last."""
+    for moment in MOMENTS:
+        yield from each(rules[moment])
+    for _, actions in monitors:
+        for action in actions:
+            if not isinstance(action, Migrate):
+                yield from each(action)
 
 
 def _of_pick(rule: Pick) -> Iterator[Expr]:
@@ -54,14 +68,20 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
     """
     for expression in expressions:
         to_wire(_without_tenants(expression), names)
-    for moment in MOMENTS:
-        for rule in each(rules[moment]):
-            if isinstance(rule, Pick):
-                names.pool_codes(rule.within)
+    for rule in rules_in(rules, monitors):
+        if isinstance(rule, Pick | Counting | Affinity):
+            names.pool_codes(rule.within)
+        elif isinstance(rule, Flip):
+            if "→" in rule.to and rule.to in names.pools:
+                raise PolicyError(
+                    f"to of flip() must be the pool that instances are to join, was {rule.to!r}"
+                )
+            names.code("role", rule.to)
     for _, actions in monitors:
         for action in actions:
-            for side in (action.source, action.target):
-                names.pool_codes(side.within)
+            if isinstance(action, Migrate):
+                for side in (action.source, action.target):
+                    names.pool_codes(side.within)
 
 
 def _without_tenants(expression: Expr) -> Expr:
@@ -81,7 +101,7 @@ def routing_to_wire(rules: Rules, monitors: Monitors, names: Names, ticks_per_s:
         rule = rules[moment]
         wire[moment] = None if rule is None else _rule(rule, names, lambda: next(numbers))
     wire["every"] = [
-        {"period": round(seconds * ticks_per_s), "actions": [_migrate(action, names) for action in actions]}
+        {"period": round(seconds * ticks_per_s), "actions": [_action(action, names) for action in actions]}
         for seconds, actions in monitors
     ]
     return wire
@@ -92,14 +112,47 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case str():
             return {"rule": rule}
         case Pick():
-            return {"rule": "pick", **_side(rule, names), "accept": _maybe(rule.accept, names)}
+            return {
+                "rule": "pick",
+                **_side(rule, names),
+                "accept": _maybe(rule.accept, names),
+                **_choice(rule),
+            }
+        case Affinity():
+            key = rule.key if rule.blocks is None else {rule.key: rule.blocks}
+            return {"rule": "affinity", "key": key, "within": names.pool_codes(rule.within)}
+        case Hold():
+            return {"rule": "hold"}
+        case Reject():
+            return {"rule": "reject", "when": _maybe(rule.condition, names)}
         case FirstOf():
             return {"rule": "first_of", "rules": [_rule(part, names, call) for part in rule.rules]}
         case Unless():
-            return {"rule": "unless", "of": _rule(rule.of, names, call), "when": to_wire(rule.when, names)}
+            when = to_wire(rule.condition, names)
+            return {"rule": "unless", "of": _rule(rule.of, names, call), "when": when}
+        case When():
+            when = to_wire(rule.condition, names)
+            return {"rule": "when", "of": _rule(rule.of, names, call), "when": when}
+        case Flip():
+            to = names.code("role", rule.to)
+            return {"rule": "flip", "of": _rule(rule.of, names, call), "to": to, "keep": rule.keep}
+        case Counting():
+            return {"rule": rule.name, "within": names.pool_codes(rule.within)}
         case Stay():
-            return {"rule": "stay", "when": _maybe(rule.when, names)}
+            return {"rule": "stay", "when": _maybe(rule.condition, names)}
+        case PromptOwner():
+            return {"rule": "owner", "above": rule.above}
     return {"rule": "call", "index": call()}
+
+
+def _choice(rule: Pick) -> dict[str, Any]:
+    """Return how a pick breaks ties and draws, as far as that is not the default."""
+    choice: dict[str, Any] = {} if rule.ties == "first" else {"ties": rule.ties}
+    if rule.among is not None:
+        choice["among"] = rule.among
+    if rule.temperature is not None:
+        choice["softmax"] = {"temperature": float(rule.temperature), "seed": rule.seed or 0}
+    return choice
 
 
 def _side(rule: Pick, names: Names) -> dict[str, Any]:
@@ -114,7 +167,9 @@ def _maybe(expression: Expr | None, names: Names) -> dict[str, Any] | None:
     return None if expression is None else to_wire(expression, names)
 
 
-def _migrate(action: Migrate, names: Names) -> dict[str, Any]:
+def _action(action: Migrate | Flip | When | FirstOf, names: Names) -> dict[str, Any]:
+    if not isinstance(action, Migrate):
+        return {"action": "flip", "rule": _rule(action, names, lambda: 0)}
     live = action.live
     return {
         "action": "migrate",

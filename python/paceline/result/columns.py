@@ -48,6 +48,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "handover_wait": pl.Float64(),
     "received_wait": pl.Float64(),
     "first_decode": pl.Float64(),
+    "held": pl.Float64(),
     "qoe": pl.Float64(),
     "qoe_answering": pl.Float64(),
     "prompt_tokens": pl.UInt32(),
@@ -165,6 +166,7 @@ class RequestColumns:
             "handover_wait": outcome.handover_wait_ticks,
             "received_wait": outcome.received_wait_ticks,
             "first_decode": outcome.first_decode_ticks,
+            "held": outcome.held_ticks,
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
@@ -209,6 +211,8 @@ class RequestColumns:
         if name in ("instance", "last_instance"):
             index = self._made["instance_index" if name == "instance" else "last_index"].to_numpy()
             return _where(index != NOWHERE, index, name)
+        if name == "held":
+            return _seconds(self._part(name), np.ones(len(self), dtype=np.bool_), name)
         if name in _PARTS or name in ("blocked", "blocking", "executed"):
             done = self._moment("finish") != NEVER
             return _seconds(self._part(name), done & self._answers(name), name)
@@ -235,7 +239,7 @@ class RequestColumns:
 
     def _part(self, name: str) -> NDArray[np.uint64]:
         """Return the ticks of one part of each latency; rows of unfinished requests are undefined."""
-        if name in (*_PARTS, "transfer_answering"):
+        if name in (*_PARTS, "transfer_answering", "held"):
             return _or(self._ticks[name], np.zeros(len(self), dtype=np.uint64))
         zero = np.zeros(len(self), dtype=np.uint64)
         if name == "blocking":

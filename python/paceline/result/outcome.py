@@ -20,13 +20,14 @@ NEVER: Final = 2**64 - 1
 NOWHERE: Final = 2**32 - 1
 """The instance of a request that was never routed."""
 
-STATUSES: Final = ("finished", "running", "waiting", "not_arrived", "rejected")
+STATUSES: Final = ("finished", "running", "waiting", "not_arrived", "rejected", "held", "gave_up")
 """The statuses of a request at the end of a replay, by code."""
 
 REASONS: Final = (
     "sequence longer than max_model_len",
     "KV of the whole sequence exceeds the instance's blocks",
     "prompt longer than the tokens of a step, which is not cut into chunks",
+    "rejected by the policy",
 )
 """Why a request can be rejected, by code less one (code 0 is "no reason")."""
 
@@ -109,6 +110,11 @@ class Outcome(Protocol):
     @property
     def preempted_answering_ticks(self) -> NDArray[np.uint64]:
         """The part of it after the first answer token."""
+        ...
+
+    @property
+    def held_ticks(self) -> NDArray[np.uint64]:
+        """Time for which the router held the request; empty if routers hold none."""
         ...
 
     @property
@@ -204,4 +210,9 @@ class Outcome(Protocol):
     @property
     def stats(self) -> bytes:
         """Counters of the replay and of each instance, as JSON."""
+        ...
+
+    @property
+    def flips(self) -> bytes:
+        """The changes of pools as JSON: ticks, instance, pools before and after, cause, request."""
         ...

@@ -12,10 +12,12 @@ import polars as pl
 from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
+from paceline.policy.pools import Pools
 from paceline.result.attainment import attainment, met
 from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.provenance import Provenance
+from paceline.result.roles import flips_frame, roles_frame
 from paceline.result.save import save_parts
 from paceline.result.stats import ReplayStats
 from paceline.result.summary import summarize
@@ -88,7 +90,7 @@ class Result:
         """
         return cls(
             columns=RequestColumns.from_outcome(trace.frame, outcome),
-            stats=lambda: ReplayStats.from_json(outcome.stats),
+            stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
         )
@@ -122,6 +124,7 @@ class Result:
         handover_wait         the part of it before the first byte of its KV was sent
         received_wait         from when its KV was received to its admission; a part of ``preempted``
         first_decode          the steps on its targets that admitted it with that KV
+        held                  held by the router before an instance, a part of ``queueing``; 0 if not
         qoe                   quality of experience by Andes; null without a pace with a ``ttft``
         qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt
@@ -132,7 +135,7 @@ class Result:
         migrations            times it migrated to another instance
         instance              index of the instance it was routed to; null if it was not
         last_instance         index of its last instance; likewise
-        status                finished, running, waiting, not_arrived or rejected
+        status                finished, running, waiting, not_arrived, rejected, held or gave_up
         reason                why it was rejected; null otherwise
         ===================== ========================================================================
 
@@ -194,6 +197,31 @@ class Result:
         ========== ==================================================================================
         """
         return self.stats.network.frame(self.stats.end_ticks)
+
+    @cached_property
+    def flips(self) -> pl.DataFrame:
+        """The changes of instances' pools, in the order in which they happened.
+
+        ========== ===============================================================================
+        time_s     when the pool changed, in seconds from the trace's start
+        instance   index of the instance
+        from       its pool before
+        to         its pool after: the pool that it was to join, or one for instances on their way
+        cause      the rule that flipped it (on_arrival, on_prefilled, on_answering, every), or
+                   why it joined the pool that it was on its way to: condition, delay
+        request    row of the request about which the rule was asked; null otherwise
+        ========== ===============================================================================
+        """
+        return flips_frame(self.stats)
+
+    @cached_property
+    def roles(self) -> pl.DataFrame:
+        """The pools of each instance over time: `instance`, `role`, `from_s` and `to_s`.
+
+        A row for each time that an instance spent in a pool, by instance and in order;
+        no rows if the policy has no pools. Times in a pool of no length are left out.
+        """
+        return roles_frame(self.stats)
 
     @cached_property
     def _summary(self) -> pl.DataFrame:
@@ -309,3 +337,12 @@ class Result:
             f"{instances} {'instance' if instances == 1 else 'instances'} "
             f"in {makespan_s(self._columns, self.stats):,.1f} simulated seconds)"
         )
+
+
+def _stats(outcome: Outcome, policy: object) -> ReplayStats:
+    """Return the engine's counters, with the names of the policy's pools."""
+    pools = getattr(policy, "pools", None)
+    if not isinstance(pools, Pools):
+        return ReplayStats.from_json(outcome.stats)
+    roles = tuple(pool for pool, size in pools.sizes.items() for _ in range(size))
+    return ReplayStats.from_json(outcome.stats, roles=roles, flips=outcome.flips, pools=pools.names)

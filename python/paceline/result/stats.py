@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -19,6 +19,7 @@ from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
 from paceline.result.network import NetworkStats
+from paceline.result.roles import Flip, flips_from_json
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]
@@ -113,6 +114,10 @@ class ReplayStats:
         Counters of each instance, by index.
     network
         Counters of the network between them; zeros in results that were saved without them.
+    roles
+        The pool of each instance at the start; empty without pools.
+    flips
+        The changes of pools, in order.
     """
 
     end_ticks: int
@@ -120,11 +125,24 @@ class ReplayStats:
     events: int
     instances: tuple[InstanceStats, ...]
     network: NetworkStats = field(default_factory=NetworkStats)
+    roles: tuple[str, ...] = ()
+    flips: tuple[Flip, ...] = ()
 
     @classmethod
     @typed(ResultError)
-    def from_json(cls, text: bytes) -> ReplayStats:
+    def from_json(
+        cls, text: bytes, *, roles: tuple[str, ...] = (), flips: bytes = b"[]", pools: tuple[str, ...] = ()
+    ) -> ReplayStats:
         """Read the engine's counters.
+
+        Parameters
+        ----------
+        text
+            The counters.
+        roles
+            The pool of each instance at the start; empty without pools.
+        flips, pools
+            The changes of pools, and the names of pools by code.
 
         Raises
         ------
@@ -132,7 +150,8 @@ class ReplayStats:
             If the text is not JSON, or a counter is missing.
         """
         try:
-            return cls.from_dict(json.loads(text))
+            stats = cls.from_dict(json.loads(text))
+            return replace(stats, roles=roles, flips=flips_from_json(flips, pools))
         except ValueError as error:
             raise ResultError(f"the counters of a replay must be JSON: {error}") from error
 
@@ -146,7 +165,7 @@ class ReplayStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("network",))
+        _check_all(cls, fields, but=("network", "roles", "flips"))
         network = fields.get("network")
         return cls(
             end_ticks=fields["end_ticks"],
@@ -154,6 +173,8 @@ class ReplayStats:
             events=fields["events"],
             instances=tuple(InstanceStats.from_dict(instance) for instance in fields["instances"]),
             network=NetworkStats() if network is None else NetworkStats.from_dict(network),
+            roles=tuple(fields.get("roles", ())),
+            flips=tuple(Flip.from_dict(flip) for flip in fields.get("flips", ())),
         )
 
     @property

@@ -15,6 +15,7 @@ from paceline.errors import ResultError
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import REASONS, STATUSES
 from paceline.result.provenance import Provenance
+from paceline.result.roles import seconds_by_role
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
 
 __all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
@@ -38,10 +39,11 @@ class Totals:
     Attributes
     ----------
     requests
-        Requests in the trace. The next five add up to it.
-    finished, running, waiting, not_arrived, rejected
-        Requests by status when the replay stopped; `running`, `waiting` and
-        `not_arrived` are zero unless `until` cut it short.
+        Requests in the trace. The next seven add up to it.
+    finished, running, waiting, not_arrived, rejected, held, gave_up
+        Requests by status when the replay stopped; `running`, `waiting`,
+        `not_arrived` and `held` are zero unless `until` cut it short. `held` and
+        `gave_up` are requests that a router held, and those that left it.
     rejected_by_reason
         Rejected requests by reason.
     dropped_rows
@@ -88,6 +90,8 @@ class Totals:
         Share of KV tokens held, averaged over time and the cluster's capacity.
     peak_kv_use
         The largest share of KV blocks in use on an instance.
+    instance_s
+        Seconds that instances spent in each pool, in all; empty without pools.
     weight_bytes, expert_bytes
         Weights that the steps read: routed experts, those of a layer once for all
         tokens of its batch, and all others. These and the following are of all
@@ -123,6 +127,8 @@ class Totals:
     waiting: int
     not_arrived: int
     rejected: int
+    held: int
+    gave_up: int
     rejected_by_reason: dict[str, int]
     dropped_rows: dict[str, int]
     simulated_s: float
@@ -147,6 +153,7 @@ class Totals:
     mean_batch_busy: float
     mean_kv_use: float
     peak_kv_use: float
+    instance_s: dict[str, float]
     weight_bytes: int | None = None
     expert_bytes: int | None = None
     kv_read_bytes: int | None = None
@@ -177,7 +184,7 @@ def count_statuses(columns: RequestColumns) -> dict[str, int]:
 def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
     """Return the window of rates, in seconds: see `Totals.makespan_s`."""
     counts = count_statuses(columns)
-    if counts["running"] or counts["waiting"] or counts["not_arrived"]:
+    if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
         return stats.end_ticks / TICKS_PER_SECOND
     last: Any = columns["finish"].max()
     return 0.0 if last is None else float(last)
@@ -217,6 +224,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         mean_batch_busy=ratio(running, sum(instance.busy_ticks for instance in of)),
         mean_kv_use=ratio(sum(instance.kv_token_ticks for instance in of), end * capacity),
         peak_kv_use=max((ratio(instance.peak_blocks, instance.blocks) for instance in of), default=0.0),
+        instance_s=seconds_by_role(stats),
         **moved,
         energy_per_token_j=_each(energy, served),
         energy_per_request_j=_each(energy, finished),

@@ -73,10 +73,11 @@ def accounting(rows: Rows) -> Broken:
     reasoned = rejected != rows.frame["reason"].is_not_null().to_numpy()
     yield from _rows(3, "rejected exactly with a reason", reasoned, arrival, rows, "status", "reason")
     placed = rows.frame["instance"].is_not_null().to_numpy()
-    lost = (rows.status("finished", "running", "waiting") & ~placed) | (rows.status("not_arrived") & placed)
+    unplaced = rows.status("not_arrived", "held", "gave_up")
+    lost = (rows.status("finished", "running", "waiting") & ~placed) | (unplaced & placed)
     yield from _rows(3, "served where it was routed to", lost, arrival, rows, "status", "instance")
     if rows.setting("until") is None:
-        left = ~(finished | rejected)
+        left = ~(finished | rejected | rows.status("gave_up"))
         yield from _rows(3, "finished or rejected where time does not run out", left, arrival, rows, "status")
     preemptions = rows.count("preemptions")
     for where, here, indices in rows.groups():

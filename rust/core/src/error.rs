@@ -50,6 +50,14 @@ impl Error {
         Self::Config { field: field.into(), rule: rule.into() }
     }
 
+    /// The error of a setting that is part of `field`; any other error as it is.
+    pub(crate) fn within(self, field: &str) -> Self {
+        match self {
+            Self::Config { field: part, rule } => Self::Config { field: format!("{field}.{part}"), rule },
+            other => other,
+        }
+    }
+
     /// A row of the trace that breaks a rule.
     pub(crate) fn trace(row: usize, rule: impl Into<String>) -> Self {
         Self::Trace { row, rule: rule.into() }

@@ -55,8 +55,8 @@ mod trace;
 
 pub use config::{
     Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
-    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, SchedulerConfig, Speed, Stage,
-    Victim,
+    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, Routers, SchedulerConfig, Speed,
+    Stage, Victim,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
@@ -69,4 +69,4 @@ pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
-pub use trace::{PrefixIds, Trace};
+pub use trace::{OutputIds, PrefixIds, Trace};

@@ -41,6 +41,38 @@ pub struct PrefixIds {
     pub ids: Vec<u64>,
     /// Tokens in a block.
     pub block_tokens: u32,
+    /// Ids of the blocks that outputs fill, where they are known.
+    pub outputs: Option<OutputIds>,
+}
+
+/// Ids of the blocks that outputs fill, one list after another. The first block of a request's output is the one after
+/// the last full block of its prompt.
+#[derive(Debug, Clone, Default)]
+pub struct OutputIds {
+    /// The end of each request's ids in `ids`.
+    pub ends: Vec<usize>,
+    /// The ids.
+    pub ids: Vec<u64>,
+}
+
+impl PrefixIds {
+    /// The ids of a request's prompt.
+    pub(crate) fn of(&self, row: usize) -> &[u64] {
+        of_row(&self.ends, &self.ids, row)
+    }
+}
+
+impl OutputIds {
+    /// The ids of a request's output.
+    pub(crate) fn of(&self, row: usize) -> &[u64] {
+        of_row(&self.ends, &self.ids, row)
+    }
+}
+
+/// The part of a row in a list of all rows' parts.
+fn of_row<'a>(ends: &[usize], ids: &'a [u64], row: usize) -> &'a [u64] {
+    let start = if row == 0 { 0 } else { ends[row - 1] };
+    &ids[start..ends[row]]
 }
 
 impl Trace {
@@ -62,6 +94,11 @@ impl Trace {
         generated > 0 && self.reasoning(row).is_none_or(|reasoning| generated >= reasoning)
     }
 
+    /// The ids of the blocks that outputs fill, where they are known.
+    fn outputs(&self) -> Option<&OutputIds> {
+        self.prefix.as_ref()?.outputs.as_ref()
+    }
+
     /// Requests in the trace.
     pub fn len(&self) -> usize {
         self.arrival.len()
@@ -81,18 +118,9 @@ impl Trace {
         self.check_lengths()?;
         let n = self.len();
         if let Some(prefix) = &self.prefix {
-            let falls = (1..n).find(|&row| prefix.ends[row] < prefix.ends[row - 1]);
-            if let Some(row) = falls {
-                let (was, before) = (prefix.ends[row], prefix.ends[row - 1]);
-                return Err(Error::trace(
-                    row,
-                    format!("prefix_ends must not fall, was {was} after {before}"),
-                ));
-            }
-            let (ids, end) = (prefix.ids.len(), prefix.ends.last().copied().unwrap_or(0));
-            if end != ids {
-                let rule = format!("prefix_ends must end at the {ids} of prefix_ids, was {end}");
-                return Err(Error::trace(n.saturating_sub(1), rule));
+            check_ends("prefix", &prefix.ends, prefix.ids.len())?;
+            if let Some(outputs) = &prefix.outputs {
+                check_ends("output", &outputs.ends, outputs.ids.len())?;
             }
             if prefix.block_tokens == 0 {
                 return Err(Error::config("prefix_block_tokens", "must be 1 or more, was 0"));
@@ -152,6 +180,7 @@ impl Trace {
             ("tenant", self.tenant.as_ref().map(Vec::len)),
             ("session", self.session.as_ref().map(Vec::len)),
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
+            ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),
         ];
         for (name, length) in columns {
             if let Some(length) = length.filter(|&length| length != n) {
@@ -161,6 +190,21 @@ impl Trace {
         }
         Ok(())
     }
+}
+
+/// Checks the ends of each row's ids.
+fn check_ends(name: &str, ends: &[usize], ids: usize) -> Result<(), Error> {
+    let n = ends.len();
+    if let Some(row) = (1..n).find(|&row| ends[row] < ends[row - 1]) {
+        let (was, before) = (ends[row], ends[row - 1]);
+        return Err(Error::trace(row, format!("{name}_ends must not fall, was {was} after {before}")));
+    }
+    let end = ends.last().copied().unwrap_or(0);
+    if end != ids {
+        let rule = format!("{name}_ends must end at the {ids} of {name}_ids, was {end}");
+        return Err(Error::trace(n.saturating_sub(1), rule));
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -193,7 +237,10 @@ mod tests {
             ("session", Trace { session: Some(vec![0]), ..two() }),
             (
                 "prefix_ends",
-                Trace { prefix: Some(PrefixIds { ends: vec![0], ids: vec![], block_tokens: 1 }), ..two() },
+                Trace {
+                    prefix: Some(PrefixIds { ends: vec![0], ids: vec![], block_tokens: 1, outputs: None }),
+                    ..two()
+                },
             ),
         ];
         for (name, trace) in short {
@@ -205,7 +252,7 @@ mod tests {
     #[test]
     fn rows_that_break_a_rule_are_named() {
         let prefix = |ends, block_tokens| {
-            let prefix = PrefixIds { ends, ids: vec![4, 5], block_tokens };
+            let prefix = PrefixIds { ends, ids: vec![4, 5], block_tokens, outputs: None };
             said(&Trace { prefix: Some(prefix), ..two() })
         };
         assert!(prefix(vec![2, 1], 1).contains("row 1 of the trace: prefix_ends must not fall"));

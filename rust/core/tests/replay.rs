@@ -157,6 +157,7 @@ fn run(case: &Case, leap: bool, instances: usize, lockstep: &str) -> Outcome {
         reasoning_tokens: Some(requests.iter().map(|request| request.2 / 2).collect()),
         priority: Some(requests.iter().map(|request| request.3).collect()),
         prefix: Some(PrefixIds {
+            outputs: None,
             ends: requests
                 .iter()
                 .scan(0, |end, request| {

@@ -59,15 +59,30 @@ pub(crate) struct Columns<'py> {
     prefix_ids: Option<PyReadonlyArray1<'py, u64>>,
     #[pyo3(default)]
     prefix_block_tokens: u32,
+    #[pyo3(default)]
+    output_ends: Option<PyReadonlyArray1<'py, u64>>,
+    #[pyo3(default)]
+    output_ids: Option<PyReadonlyArray1<'py, u64>>,
 }
 
 impl Columns<'_> {
     fn to_trace(&self) -> PyResult<paceline_core::Trace> {
+        let ends = |name: &str, ends: &PyReadonlyArray1<'_, u64>| -> PyResult<Vec<usize>> {
+            Ok(column(name, ends)?.into_iter().map(|end| end as usize).collect())
+        };
+        let outputs = match (&self.output_ends, &self.output_ids) {
+            (Some(output_ends), Some(ids)) => Some(paceline_core::OutputIds {
+                ends: ends("output_ends", output_ends)?,
+                ids: column("output_ids", ids)?,
+            }),
+            _ => None,
+        };
         let prefix = match (&self.prefix_ends, &self.prefix_ids) {
-            (Some(ends), Some(ids)) => Some(paceline_core::PrefixIds {
-                ends: column("prefix_ends", ends)?.into_iter().map(|end| end as usize).collect(),
+            (Some(prefix_ends), Some(ids)) => Some(paceline_core::PrefixIds {
+                ends: ends("prefix_ends", prefix_ends)?,
                 ids: column("prefix_ids", ids)?,
                 block_tokens: self.prefix_block_tokens,
+                outputs,
             }),
             _ => None,
         };

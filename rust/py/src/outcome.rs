@@ -59,6 +59,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     status: Py<PyArray1<u8>>,
     #[pyo3(get)]
+    held_ticks: Py<PyArray1<u64>>,
+    #[pyo3(get)]
     reason: Py<PyArray1<u8>>,
     #[pyo3(get)]
     itl: Py<Sketch>,
@@ -68,6 +70,8 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     flips: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
+    #[pyo3(get)]
+    watched: Py<PyArray1<f64>>,
 }
 
 #[derive(Serialize)]
@@ -118,6 +122,7 @@ impl Outcome {
             last_instance: moved(py, columns.last_instance),
             qoe: moved(py, columns.qoe),
             qoe_answering: moved(py, columns.qoe_answering),
+            held_ticks: moved(py, columns.held),
             finish_ticks: moved(py, columns.finish),
             max_itl_ticks: moved(py, columns.max_itl),
             preemptions: moved(py, columns.preemptions),
@@ -130,6 +135,7 @@ impl Outcome {
             stats: PyBytes::new(py, &stats).unbind(),
             flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
+            watched: moved(py, outcome.watched),
         })
     }
 }

@@ -29,7 +29,7 @@ from paceline import (
     req,
     synthesis,
 )
-from paceline.deployment import kv_memory
+from paceline.deployment import Medium, kv_memory
 from paceline.hardware import Gpu
 from paceline.model import Experts, Model, stages
 from paceline.policy import Displace, Groups, Live, Pools, Quantum, Refresh, Swap, migrate, pick
@@ -227,6 +227,7 @@ def objects() -> tuple[object, ...]:
         Affine(step_s=0.01),
         Energy(idle_w=1.0, hbm_j_per_byte=1e-11, j_per_flop=1e-12),
         Links(gbps=1.0),
+        Medium(gbps=1.0),
         Pace(tpot=0.1),
         Roofline(),
         Scheduler(),

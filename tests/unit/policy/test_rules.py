@@ -121,11 +121,11 @@ LEAST, MOST = pick(min=inst.kv_usage), pick(max=inst.kv_usage)
         ),
         (make(scheduler=Scheduler(classes=[Class("x", when=req.slack < 0)])), r"req\.slack needs a policy"),
         (make(every={0: []}), r"every must have periods of 1e-9 or more seconds, below 1e6, was 0\.0"),
-        (make(every={1: [LEAST]}), r"every must have lists of migrate\(\), was pick\("),
+        (make(every={1: [LEAST]}), r"every must have lists of migrate\(\) and flip\(\), was pick\("),
         (make(every=3), r"every must be \{seconds: \[migrate\(\.\.\.\), \.\.\.\]\}, was 3"),
         (make(pools=3), r"pools must be a Pools, was 3"),
         (make(pace=0.1), r"pace must be a Pace, was 0\.1"),
-        (make(scheduler=None), r"scheduler must be a Scheduler, was None"),
+        (make(scheduler=None), r"scheduler must be a Scheduler, or one for each pool by its name, was None"),
         (
             lambda: migrate(source=MOST, target=LEAST, choose=LEAST),
             r"min of choose of migrate\(\) must not read inst\.kv_usage",
@@ -153,7 +153,8 @@ LEAST, MOST = pick(min=inst.kv_usage), pick(max=inst.kv_usage)
             r"stages of Live must be a whole number of at least 1, was 0",
         ),
         (lambda: Pools(), r"Pools must have at least one pool, had none"),
-        (lambda: Pools(a=0), r"instances of pool 'a' must be a whole number of at least 1, was 0"),
+        (lambda: Pools(a=-1), r"instances of pool 'a' must be a whole number of at least 0, was -1"),
+        (lambda: Pools(a=0, b=0), r"Pools must have at least one instance, had none: \{'a': 0, 'b': 0\}"),
         (
             lambda: Pools(a=2, b=1).roles(4),
             r"Pools\(a=2, b=1\) needs a cluster of 3 instances, was given one of 4",

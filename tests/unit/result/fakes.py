@@ -118,6 +118,7 @@ class FakeOutcome:
     handover_wait_ticks: NDArray[np.uint64]
     received_wait_ticks: NDArray[np.uint64]
     first_decode_ticks: NDArray[np.uint64]
+    held_ticks: NDArray[np.uint64]
     migrations: NDArray[np.uint32]
     last_instance: NDArray[np.uint32]
     qoe: NDArray[np.float64]
@@ -175,6 +176,7 @@ def outcome_of(
         handover_wait_ticks=np.empty(0, dtype=np.uint64),
         received_wait_ticks=np.empty(0, dtype=np.uint64),
         first_decode_ticks=np.empty(0, dtype=np.uint64),
+        held_ticks=np.empty(0, dtype=np.uint64),
         migrations=np.empty(0, dtype=np.uint32),
         last_instance=np.empty(0, dtype=np.uint32),
         qoe=np.empty(0),
@@ -189,6 +191,7 @@ def outcome_of(
         reason=numbers("reason", np.uint8),
         itl=ListSketch(ticks(gap) for gap in gaps),
         stats=json.dumps(stats).encode(),
+        flips=b"[]",
     )
 
 

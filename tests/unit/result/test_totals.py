@@ -42,7 +42,8 @@ MIXED = [
 def test_every_request_is_counted_once() -> None:
     totals = result_of(MIXED).totals()
     counts = [totals.finished, totals.running, totals.waiting, totals.not_arrived, totals.rejected]
-    assert counts == [2, 1, 1, 1, 3]
+    counts += [totals.held, totals.gave_up]
+    assert counts == [2, 1, 1, 1, 3, 0, 0]
     assert totals.requests == sum(counts) == 8
     assert totals.rejected_by_reason == {
         "sequence longer than max_model_len": 1,

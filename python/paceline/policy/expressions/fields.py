@@ -12,6 +12,14 @@ __all__ = ["FIELDS", "Meaning", "define", "meaning_of"]
 Takes = Literal["nothing", "request", "class"]
 """What a field is called with, in parentheses behind its name."""
 
+Source = Literal["kept", "reported", "known"]
+"""Where a router has a field of an instance from.
+
+``kept``: the router counts it at its own decisions and as requests end.
+``reported``: the instance tells it. ``known``: it is fixed, or computed at the
+decision.
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
@@ -36,6 +44,8 @@ class Meaning:
         needs a `Refresh`.
     takes
         What it is called with; a field that takes the request depends on it.
+    source
+        For a field of an instance, where a router has it from.
     """
 
     space: str
@@ -46,6 +56,7 @@ class Meaning:
     text: str
     drifts: bool
     takes: Takes
+    source: Source = "reported"
 
 
 FIELDS: dict[tuple[str, str], Meaning] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 from paceline._check import said
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
-from paceline.policy.expressions.fields import FIELDS, Meaning, Takes, define
+from paceline.policy.expressions.fields import FIELDS, Meaning, Source, Takes, define
 from paceline.policy.expressions.kinds import Kind
 from paceline.policy.expressions.tree import Expr, Field, Over, Reduction, lift
 
@@ -53,8 +53,10 @@ class _Described:
         kind: Kind = "number",
         unit: str = "",
         drifts: bool = False,
+        source: Source = "reported",
     ) -> None:
         self._text, self._wire, self._kind, self._unit, self._drifts = text, wire, kind, unit, drifts
+        self._source = source
         self.__doc__ = text
 
     takes: Takes = "nothing"
@@ -71,6 +73,7 @@ class _Described:
                 text=self._text,
                 drifts=self._drifts,
                 takes=self.takes,
+                source=self._source,
             )
         )
 
@@ -211,6 +214,8 @@ class Instance(Namespace):
     """The fields of an instance.
 
     Tokens are as of its last finished step; places, queues and blocks are as of now.
+    With `Policy(reports=...)`, routers see both as of the latest report; what a router
+    keeps itself is always as of now.
     """
 
     space = "inst"
@@ -222,15 +227,21 @@ class Instance(Namespace):
     gpu_kv_tokens = _Plain("Tokens of KV on the GPU.", unit="tokens")
     cpu_kv_tokens = _Plain("Tokens of KV swapped out to the CPU.", unit="tokens")
     free_blocks = _Plain("Free KV blocks.", unit="blocks")
-    total_blocks = _Plain("All KV blocks.", unit="blocks")
-    block_tokens = _Plain("Tokens in a KV block.", unit="tokens")
+    total_blocks = _Plain("All KV blocks.", unit="blocks", source="known")
+    block_tokens = _Plain("Tokens in a KV block.", unit="tokens", source="known")
     free_cpu_blocks = _Plain("Free blocks of the CPU's memory for swapping.", unit="blocks")
     kv_usage = _Plain("Used blocks over all blocks, 0 to 1.")
-    fits = _OfRequest("Whether as many blocks are free as the request needs.", kind="truth")
+    fits = _OfRequest("Whether as many blocks are free as the request needs.", kind="truth", source="known")
     running = _Plain("Requests in the batch.", unit="requests")
     waiting = _Plain("Requests queued: new or preempted, not swapped out.", unit="requests")
     swapped = _Plain("Requests swapped out.", unit="requests")
     requests = _Plain("Unfinished requests.", unit="requests")
+    prefilling_requests = _Plain(
+        "Unfinished requests of which the prefill has not ended, queued ones included.", unit="requests"
+    )
+    decoding_requests = _Plain(
+        "Unfinished requests of which the prefill has ended, queued ones included.", unit="requests"
+    )
     reasoning_requests = _Plain("Unfinished requests in prefill or reasoning.", unit="requests")
     answering_requests = _Plain("Unfinished requests that answer.", unit="requests")
     fresh_answering_requests = _Plain(
@@ -241,6 +252,9 @@ class Instance(Namespace):
     )
     answering_on_pace = _Plain("Whether every answering request has tokens left in its pacer.", kind="truth")
     running_tokens = _Plain("Prompt and generated tokens of the requests in the batch.", unit="tokens")
+    context_blocks = _Plain(
+        "Blocks that prompt and generated tokens of each request in the batch fill.", unit="blocks"
+    )
     outstanding_tokens = _Plain("Prompt and generated tokens of all unfinished requests.", unit="tokens")
     mean_token_interval = _Plain(
         "Mean gap between the ends of its last 64 steps with decodes; 0 before the first.",
@@ -253,13 +267,43 @@ class Instance(Namespace):
         unit="s",
     )
     prefill_time = _OfRequest(
-        "Predicted time of the request's prompt alone in a step.", wire="prefill_s", unit="s"
+        "Predicted time of the request's prompt alone in a step.",
+        wire="prefill_s",
+        unit="s",
+        source="known",
     )
     waiting_blocks = _Plain("Blocks that the admission of all queued requests needs.", unit="blocks")
     head_blocks = _Plain("Blocks that the admission of the head of the queue needs.", unit="blocks")
-    role = _Plain("Its pool.", kind="role")
-    prefix_tokens = _OfRequest("Tokens of the request's prompt in its prefix cache.", unit="tokens")
-    index = _Plain("Its place in the cluster, from 0.")
+    role = _Plain("Its pool.", kind="role", source="known")
+    prefix_tokens = _OfRequest(
+        "Tokens of the request's prompt in its prefix cache.", unit="tokens", source="known"
+    )
+    index = _Plain("Its place in the cluster, from 0.", source="known")
+    routed_requests = _Plain(
+        "Unfinished requests that this router sent there.", unit="requests", source="kept"
+    )
+    routed_tokens = _Plain("Tokens of the prompts of these.", unit="tokens", source="kept")
+    routed_since_report = _Plain(
+        "Requests that this router sent there since the latest report.", unit="requests", source="kept"
+    )
+    routed_ever = _Plain(
+        "Requests that this router sent there since the start.", unit="requests", source="kept"
+    )
+    index_blocks = _OfRequest(
+        "Leading blocks of the request's prompt that the router's prefix index has for it.", unit="blocks"
+    )
+    index_tokens = _OfRequest("The tokens of these blocks.", unit="tokens")
+    active_blocks = _Plain(
+        "Distinct blocks of its unfinished requests, by weight, in the router's books.", unit="blocks"
+    )
+    active_new_blocks = _OfRequest(
+        "Full blocks of the request's prompt that are not among its active blocks.", unit="blocks"
+    )
+    active_prefill_tokens = _Plain(
+        "Prompt tokens of its requests without a first token in the router's books, less those that the "
+        "prefix index had for it.",
+        unit="tokens",
+    )
 
     def in_pool(self, *pools: str) -> Expr:
         """Whether the instance is in one of these pools."""

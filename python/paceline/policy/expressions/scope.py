@@ -56,6 +56,24 @@ class Scope(Enum):
         "inst.there",
         there="the choice is made, and there is no present instance: use inst.there, the one picked",
     )
+    ASKED = _visible(
+        "req", "oracle", there="no instance is considered yet: use cluster, and req, the request"
+    )
+    ASKED_ON_MOVE = _visible(
+        "req",
+        "oracle",
+        "inst.here",
+        there="no instance is considered yet: use cluster, req, and inst.here, the present instance",
+    )
+    ASKED_BY_MONITOR = _visible(there="a monitor has no request, and no instance is considered: use cluster")
+    LEAVING = _visible(
+        "inst", cluster=False, there="an instance leaves its pool by its own state: use inst, the instance"
+    )
+    REJECT = _visible(
+        "req",
+        "oracle",
+        there="no instance is under consideration: use req, or cluster.min(...) and its like over inst",
+    )
     MONITOR = _visible("inst", there="a monitor reads instances alone: use inst, the candidate")
     MONITOR_PAIR = _visible(
         "inst.here",
@@ -95,8 +113,12 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             inside.update(id(field) for field in part.walk())
         if not isinstance(part, Field):
             continue
+        if scope is Scope.DISPLACE and meaning_of(part.space, part.name).source == "kept":
+            raise PolicyError(f"{what} must not read {part!r}: a router keeps it, and no instance has it")
         request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space
         for space in (part.space, request):
+            if scope is Scope.DISPLACE and part.name == "role":
+                raise PolicyError(f"{what} must not read {part!r}: only routing knows pools")
             # The argument of cluster.mean(...) is computed for each instance, which is inst there.
             if space not in visible.spaces and not (space == "inst" and id(part) in inside):
                 raise PolicyError(f"{what} must not read {part!r}; {visible.there}")

@@ -12,7 +12,7 @@ from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import PHASES, Kind
 from paceline.policy.expressions.tree import Const, Expr, Field, Op, Over
 
-__all__ = ["Names", "to_wire"]
+__all__ = ["Names", "spelled", "to_wire"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +35,18 @@ class Names:
     def code(self, kind: Kind, name: str) -> int:
         """Return the code of a name; refuse an unknown one."""
         known = {"phase": PHASES, "tenant": self.tenants, "role": self.pools}[kind]
+        if kind == "role":
+            name = spelled(name)
         return _index({"phase": "phase", "tenant": "tenant", "role": "pool"}[kind], known, name)
 
     def pool_codes(self, names: Sequence[str] | None) -> list[int] | None:
         """Return the codes of pools; None stays None, and stands for all instances."""
         return None if names is None else [self.code("role", name) for name in names]
+
+
+def spelled(pool: str) -> str:
+    """Return the name of a pool as it is kept: ``a->b`` is ``a→b``."""
+    return pool.replace("->", "→")
 
 
 def _index(what: str, known: Sequence[str], name: str) -> int:

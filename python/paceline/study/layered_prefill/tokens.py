@@ -63,9 +63,11 @@ def _token_times(runs: Runs, case: Case, request: int) -> list[float]:
     trace = runs.trials.trace(runs.source(case), 0)
     (instance,) = runs.cluster(case.model).instances
     policy = case.policy
-    tokens, seqs = policy.scheduler.limits(instance.default_batching())
+    tokens, seqs = policy.scheduler_of(0).limits(instance.default_batching())
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
-    scheduler = policy.scheduler.to_wire(num_blocks=wire["blocks"] + 1, defaults=instance.default_batching())
+    scheduler = policy.scheduler_of(0).to_wire(
+        num_blocks=wire["blocks"] + 1, defaults=instance.default_batching()
+    )
     outcome = _native.run(
         [{**wire, "scheduler": scheduler}],
         _native.columns(trace, policy),

@@ -3,7 +3,7 @@
 //! There are two reasons for a bound: arithmetic must not wrap, and memory must not be allocated in proportion to a
 //! number before it is used.
 
-use super::{Config, Preemption, QueueOrder, SchedulerConfig, Stage};
+use super::{Config, Preemption, QueueOrder, Routers, SchedulerConfig, Stage};
 use crate::error::Error;
 use crate::policy::Action;
 use crate::time::{HORIZON, Ticks};
@@ -45,6 +45,7 @@ impl Config {
             within(at("kv_bytes_per_token"), 0, u64::from(u32::MAX), instance.kv_bytes_per_token)?;
             instance.scheduler.check_limits(i)?;
         }
+        self.routers.check_limits()?;
         if let Some(until) = self.until {
             on_clock(|| "until".into(), until)?;
         }
@@ -66,6 +67,18 @@ impl Config {
         }
         let padded = self.lockstep.as_ref().map_or(0, |lockstep| lockstep.padded);
         within(|| "lockstep.padded".into(), 0, MOST, padded)
+    }
+}
+
+/// The most routers: each keeps counts for every instance.
+const MOST_ROUTERS: u64 = 4096;
+
+impl Routers {
+    /// Checks the numbers of the routers.
+    fn check_limits(&self) -> Result<(), Error> {
+        within(|| "routers.count".into(), 1, MOST_ROUTERS, u64::from(self.count))?;
+        within(|| "routers.report_every".into(), 1, HORIZON, self.report_every.unwrap_or(1))?;
+        within(|| "routers.give_up_after".into(), 1, HORIZON, self.give_up_after.unwrap_or(1))
     }
 }
 

@@ -12,6 +12,7 @@ mod links;
 mod nesting;
 mod pools;
 mod ranking;
+mod routers;
 mod scheduler;
 
 use serde::Deserialize;
@@ -19,9 +20,11 @@ use serde::Deserialize;
 pub use cluster::{InstanceConfig, Lockstep, Pace};
 pub(crate) use composition::MOST_KEYS;
 pub use handover::Handover;
+pub(crate) use limits::MOST_BLOCK_TOKENS;
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
 pub use ranking::{Class, Ranking, Refresh};
+pub use routers::Routers;
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
     Stage, Victim,
@@ -45,6 +48,9 @@ pub struct Config {
     /// The pools of instances that have been told to change their pool.
     #[serde(default)]
     pub leaving: Vec<Leaving>,
+    /// The routers; by default one, which sees the instances as they are.
+    #[serde(default)]
+    pub routers: Routers,
     /// The network between instances; without it, a transfer takes no time.
     #[serde(default)]
     pub links: Option<Links>,
@@ -121,6 +127,12 @@ impl Config {
         }
         if self.routing.every.iter().any(|monitor| monitor.period == 0) {
             return Err(Error::config("routing.every.period", "must be above 0"));
+        }
+        self.routing.check_books()?;
+        let later = self.routing.on_prefilled.iter().chain(&self.routing.on_answering);
+        if later.clone().any(|rule| rule.holds() || rule.rejects()) {
+            let rule = "must not hold or reject a request: only one that arrives can be";
+            return Err(Error::config("routing.on_prefilled, routing.on_answering", rule));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
         if actions.any(|action| matches!(action, Action::Migrate { choose, .. } if choose.within.is_some())) {

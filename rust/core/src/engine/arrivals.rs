@@ -1,45 +1,68 @@
 //! Routes requests as they arrive.
 
+use super::arrival_rules::ArrivalRules;
 use super::cluster::Cluster;
-use super::decode_targets::DecodeTargets;
-use super::router::Router;
+use super::held::Held;
+use super::router::{Decision, Router};
 use crate::error::Error;
 use crate::metrics::Reason;
-use crate::policy::Rule;
 use crate::time::{NEVER, Ticks};
 
-/// The requests of the trace that have not arrived, and the rule that routes them.
+/// The requests of the trace that have not arrived, those that are held, and the rule that routes them.
 #[derive(Debug)]
 pub(super) struct Arrivals {
-    /// The rule that picks their instances.
-    rule: Rule,
+    /// The rules that pick their instances.
+    rules: ArrivalRules,
     /// The row of the next request.
     next: usize,
+    /// Requests that arrived and are on no instance yet.
+    held: Held,
 }
 
 impl Arrivals {
-    /// All requests, routed by `rule`.
-    pub(super) fn new(rule: Rule) -> Self {
-        Self { rule, next: 0 }
+    /// All requests, routed by `rules`.
+    pub(super) fn new(rules: ArrivalRules, held: Held) -> Self {
+        Self { rules, next: 0, held }
+    }
+
+    /// When the next request arrives, or gives up; [`NEVER`] if none will.
+    #[inline]
+    pub(super) fn next(&self, cluster: &Cluster) -> Ticks {
+        let arrival = self.next_arrival(cluster);
+        if self.held.len() == 0 { arrival } else { arrival.min(self.held.next_give_up(cluster)) }
     }
 
     /// When the next request arrives; [`NEVER`] if all have arrived.
     #[inline]
-    pub(super) fn next(&self, cluster: &Cluster) -> Ticks {
+    fn next_arrival(&self, cluster: &Cluster) -> Ticks {
         cluster.trace().arrival.get(self.next).copied().unwrap_or(NEVER)
     }
 
-    /// Routes all requests that arrive now, in the order of the trace. A request that no instance could ever serve is
-    /// rejected.
+    /// Requests that routers hold.
+    #[inline]
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether something has changed since the rule was asked about requests that are held.
+    pub(super) fn has_news(&self, cluster: &Cluster) -> bool {
+        self.held.has_news(cluster)
+    }
+
+    /// Routes the requests that are held and may go now, and then all that arrive now, in the order of the trace. A
+    /// request that no instance could ever serve is rejected. `reported`: instances reported at this moment.
     #[inline]
     pub(super) fn route(
         &mut self,
+        reported: bool,
         cluster: &mut Cluster,
         router: &mut Router,
-        mut targets: Option<&mut DecodeTargets>,
         now: Ticks,
     ) -> Result<(), Error> {
-        while self.next(cluster) == now {
+        if self.held.len() > 0 {
+            self.held.ask(&mut self.rules, reported, cluster, router, now)?;
+        }
+        while self.next_arrival(cluster) == now {
             let row = self.next;
             self.next += 1;
             cluster.count_event();
@@ -49,36 +72,63 @@ impl Arrivals {
                 cluster.reject(row, reason);
                 continue;
             }
-            let Some(index) = router.pick_on_arrival(&self.rule, row, cluster, now)? else {
-                let rule = format!("must give an instance for every arrival, gave none for row {row}");
-                return Err(Error::config("routing.on_arrival", rule));
-            };
-            if let Some(targets) = &mut targets {
-                targets.pick(row, index, router, cluster, now)?;
+            if self.held.precede(row, cluster) {
+                self.held.push(row, cluster);
+                continue;
             }
-            cluster.send(row, index, now);
+            match self.rules.decide(row, router, cluster, now)? {
+                Decision::Send(index) => {
+                    cluster.send(row, index, now);
+                    router.book(row as u32, index, cluster);
+                }
+                Decision::Hold => self.held.push(row, cluster),
+                Decision::Reject => cluster.reject(row, Reason::Policy),
+                Decision::None => return Err(no_instance(row)),
+            }
         }
         Ok(())
     }
+
+    /// The instance on which a request is to decode, if that was picked as it arrived.
+    pub(super) fn decode_target(&self, request: u32) -> Option<usize> {
+        self.rules.target(request)
+    }
+
+    /// Writes what became of the requests that are held as the replay stops.
+    pub(super) fn halt(&self, cluster: &mut Cluster, now: Ticks) {
+        self.held.halt(cluster, now);
+    }
+}
+
+/// The error of a rule that leaves an arrival without an instance.
+#[cold]
+pub(super) fn no_instance(row: usize) -> Error {
+    let rule = format!("must give an instance for every arrival, gave none for row {row}");
+    Error::config("routing.on_arrival", rule)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixtures::{cluster, row};
+    use crate::engine::fixtures::{cluster, router, row};
+    use crate::policy::Rule;
+
+    fn routed_by(rule: Rule) -> Arrivals {
+        Arrivals::new(ArrivalRules::new(rule, None, 0), Held::new(1, None))
+    }
 
     #[test]
     fn requests_that_arrive_together_are_routed_in_order_and_hopeless_ones_rejected() {
         let rows = [row(5, 20, 2), row(5, 9_999, 2), row(5, 30, 2), row(6, 20, 2)];
         let mut cluster = cluster(&[10, 10], &rows);
-        let mut router = Router::new(cluster.instances(), 1, None);
-        let mut arrivals = Arrivals::new(Rule::RoundRobin { turn: 0, within: None });
+        let mut router = router(&cluster);
+        let mut arrivals = routed_by(Rule::RoundRobin { turn: 0, within: None });
         assert_eq!(arrivals.next(&cluster), 5);
-        arrivals.route(&mut cluster, &mut router, None, 5).unwrap();
+        arrivals.route(false, &mut cluster, &mut router, 5).unwrap();
         assert_eq!(arrivals.next(&cluster), 6);
         assert_eq!((cluster.outstanding(0), cluster.outstanding(1)), (1, 1));
         assert_eq!((cluster.settled(), cluster.events()), (1, 3), "one is rejected, and three arrived");
-        arrivals.route(&mut cluster, &mut router, None, 6).unwrap();
+        arrivals.route(false, &mut cluster, &mut router, 6).unwrap();
         assert_eq!(arrivals.next(&cluster), NEVER);
         assert_eq!((cluster.outstanding(0), cluster.outstanding(1)), (2, 1));
     }
@@ -86,9 +136,9 @@ mod tests {
     #[test]
     fn a_rule_that_picks_no_instance_for_an_arrival_is_an_error() {
         let mut cluster = cluster(&[10], &[row(0, 20, 2)]);
-        let mut router = Router::new(cluster.instances(), 0, None);
-        let error =
-            Arrivals::new(Rule::Stay { when: None }).route(&mut cluster, &mut router, None, 0).unwrap_err();
+        let mut router = router(&cluster);
+        let mut arrivals = routed_by(Rule::Stay { when: None });
+        let error = arrivals.route(false, &mut cluster, &mut router, 0).unwrap_err();
         assert!(error.to_string().contains("routing.on_arrival: must give an instance"), "{error}");
     }
 }

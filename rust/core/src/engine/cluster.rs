@@ -5,11 +5,12 @@
 
 use super::calendar::Calendar;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
+use super::router::Known;
 use crate::error::Error;
 use crate::instance::{
     Asking, Instance, MigratingRequest, Origin, PhaseChange, Pull, RequestView, StepRecord,
 };
-use crate::metrics::{Columns, InstanceStats, Reason, Recorder, Sketch, Status};
+use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 use crate::trace::Trace;
@@ -33,10 +34,12 @@ pub(super) struct Cluster {
     with_pulls: Vec<usize>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
-    /// Requests that finished or were rejected.
+    /// Requests that finished, were rejected or gave up.
     settled: u64,
     /// Events so far.
     events: u64,
+    /// What routers know of the instances.
+    known: Known,
 }
 
 /// What the instances of a replay did.
@@ -55,8 +58,15 @@ pub(super) struct Recorded {
 
 impl Cluster {
     /// A cluster whose instances are idle.
-    pub(super) fn new(instances: Vec<Instance>, roles: Roles, trace: Trace, recorder: Recorder) -> Self {
+    pub(super) fn new(
+        instances: Vec<Instance>,
+        roles: Roles,
+        trace: Trace,
+        mut recorder: Recorder,
+        known: Known,
+    ) -> Self {
         let n = instances.len();
+        recorder.closed = known.keeps().then(Vec::new);
         Self {
             instances,
             trace,
@@ -68,6 +78,7 @@ impl Cluster {
             outstanding: vec![0; n],
             settled: 0,
             events: 0,
+            known,
         }
     }
 
@@ -101,12 +112,24 @@ impl Cluster {
         self.outstanding[index]
     }
 
-    /// Requests that finished or were rejected.
+    /// What routers know of the instances.
+    #[inline]
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// First tokens, and requests that left their instance for good, so far.
+    #[inline]
+    pub(super) fn changes(&self) -> u64 {
+        self.recorder.changes
+    }
+
+    /// Requests that finished, were rejected or gave up.
     pub(super) fn settled(&self) -> u64 {
         self.settled
     }
 
-    /// Whether every request of the trace finished or was rejected.
+    /// Whether every request of the trace finished, was rejected or gave up.
     #[inline]
     pub(super) fn all_settled(&self) -> bool {
         self.settled == self.trace.len() as u64
@@ -255,16 +278,53 @@ impl Cluster {
         }
     }
 
-    /// The error of a replay in which nothing can happen any more although requests are left.
+    /// The error of a replay in which nothing can happen any more although requests are left, `held` of them at routers.
     #[cold]
-    pub(super) fn no_progress(&self, now: Ticks) -> Error {
+    pub(super) fn no_progress(&self, held: usize, now: Ticks) -> Error {
         let left = self.trace.len() as u64 - self.settled;
         let blocked = self.instances.iter().find_map(|instance| instance.blockage(now));
-        blocked.unwrap_or_else(|| Error::NoProgress {
-            instance: 0,
-            at: now,
-            rule: format!("{left} requests are on no instance and not in transfer"),
-        })
+        let rule = if held > 0 {
+            format!(
+                "the router holds {held} requests, and every instance is idle; routing.on_arrival must let a \
+                request go once no other is left"
+            )
+        } else {
+            format!("{left} requests are on no instance and not in transfer")
+        };
+        blocked.unwrap_or(Error::NoProgress { instance: 0, at: now, rule })
+    }
+}
+
+/// What routers know.
+impl Cluster {
+    /// No longer counts, for the router of each, requests that left their instance for good.
+    #[inline]
+    pub(super) fn forget_closed(&mut self) {
+        if let Some(closed) = &mut self.recorder.closed {
+            self.known.end(closed, &self.trace);
+            closed.clear();
+        }
+    }
+
+    /// Counts a request on the instance that a rule picked for it.
+    #[inline]
+    pub(super) fn count_routed(&mut self, row: usize, index: usize) {
+        self.known.route(row, index, &self.trace);
+    }
+
+    /// Has the instances report their fields to the routers.
+    pub(super) fn report(&mut self, now: Ticks) {
+        let Self { instances, known, trace, recorder, events, .. } = self;
+        if trace.is_empty() {
+            return;
+        }
+        *events += 1;
+        let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
+        known.report(*events, |index, (field, class)| {
+            let instance = &mut instances[index];
+            let value = instance.try_field(field, class, now);
+            value.unwrap_or_else(|| instance.field((field, class), now, &no_request, trace, recorder))
+        });
     }
 }
 
@@ -333,15 +393,34 @@ impl Cluster {
 
 /// Requests.
 impl Cluster {
-    /// Rejects a request that no instance could ever serve.
+    /// Rejects a request.
     pub(super) fn reject(&mut self, row: usize, reason: Reason) {
         self.recorder.reject(row, reason);
         self.settled += 1;
     }
 
+    /// Writes for how long a router held a request.
+    pub(super) fn note_held(&mut self, row: usize, now: Ticks) {
+        self.recorder.held(row, now - self.trace.arrival[row]);
+    }
+
+    /// Ends a request that gave up waiting at its router.
+    pub(super) fn give_up(&mut self, row: usize, now: Ticks) {
+        self.note_held(row, now);
+        self.recorder.not_routed(row, Status::GaveUp);
+        self.settled += 1;
+    }
+
+    /// Writes that a router holds a request as the replay stops.
+    pub(super) fn halt_held(&mut self, row: usize, now: Ticks) {
+        self.note_held(row, now);
+        self.recorder.not_routed(row, Status::Held);
+    }
+
     /// Sends an arriving request to an instance.
     pub(super) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
+        self.count_routed(row, index);
         let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
@@ -400,6 +479,23 @@ impl Cluster {
         self.instances[index].apply_until(now, &self.trace, &mut self.recorder);
     }
 
+    /// Takes what happened to requests since the last call, by row, where it is kept.
+    #[inline]
+    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
+        self.recorder.notices.as_mut().map_or_else(Vec::new, std::mem::take)
+    }
+
+    /// Output tokens of a request that has finished or was dropped.
+    pub(super) fn tokens_yielded(&self, row: u32) -> u32 {
+        self.recorder.columns.generated[row as usize]
+    }
+
+    /// Whether there is anything to take.
+    #[inline]
+    pub(super) fn has_notices(&self) -> bool {
+        self.recorder.notices.as_ref().is_some_and(|notices| !notices.is_empty())
+    }
+
     /// Ends the run of an instance with the step in progress.
     pub(super) fn truncate_run(&mut self, index: usize, now: Ticks) {
         let end = self.instances[index].truncate_run(now);
@@ -438,6 +534,7 @@ impl Cluster {
         self.outstanding[index] += 1;
         let end = self.instances[index].offer(migrating, origin, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
     }
 
     /// The first of the instances that have accepted requests and that this has not returned since.

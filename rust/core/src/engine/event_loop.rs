@@ -2,11 +2,13 @@
 //!
 //! The order of events is total. At one moment ([`Simulation::run_moment`]):
 //!
-//! 1. **end steps**: the steps that end now end, by instance; then instances whose delay ends now join their pool;
+//! 1. **end steps**: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
+//!    instances report to the routers, if a report is due;
 //! 2. **route phase changes**: the rules are asked about requests whose prefill or reasoning ended in these steps;
 //! 3. **deliver transfers**: requests and copies whose transfer ends now reach their target;
 //! 4. **run monitors**: the monitors that are due run;
-//! 5. **route arrivals**: the requests that arrive now are routed, in the order of the trace;
+//! 5. **route arrivals**: requests that routers hold are routed if they may go, then the requests that arrive now, in
+//!    the order of the trace;
 //! 6. **start steps**: the instances that are free start a step.
 //!
 //! So a step sees every request that arrived by its start, and a rule sees the tokens of each instance as of its
@@ -14,7 +16,6 @@
 
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
-use super::decode_targets::DecodeTargets;
 use super::live_migration::Migrations;
 use super::lockstep;
 use super::monitors::Monitors;
@@ -36,8 +37,6 @@ pub struct Simulation {
     pub(super) router: Router,
     /// Routes requests as they arrive.
     pub(super) arrivals: Arrivals,
-    /// The instances on which requests are to decode, where these are picked on arrival.
-    pub(super) decode_targets: Option<DecodeTargets>,
     /// Routes requests whose phase has changed.
     pub(super) phase_routing: PhaseRouting,
     /// Run periodically, and migrate requests.
@@ -52,6 +51,8 @@ pub struct Simulation {
     pub(super) until: Ticks,
     /// The moment of the latest event.
     pub(super) clock: Ticks,
+    /// Whether instances reported at the present moment.
+    pub(super) reported: bool,
     /// Whether the replay has ended.
     pub(super) done: bool,
 }
@@ -84,6 +85,8 @@ pub struct Outcome {
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<Vec<StepRecord>>,
+    /// What was watched of each instance as requests arrived, one request after another.
+    pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
     pub flips: Vec<FlipRecord>,
 }
@@ -104,10 +107,16 @@ impl Simulation {
             }
             let (end, index) = self.cluster.next_end();
             let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
-            if end.min(comes) == NEVER {
-                return Err(self.cluster.no_progress(self.clock));
+            if end.min(comes).min(self.next_news()) == NEVER {
+                if self.arrivals.has_news(&self.cluster) {
+                    // An instance dropped a request as it formed a step, and a request that is held may go.
+                    self.run_moment(self.clock)?;
+                    continue;
+                }
+                return Err(self.cluster.no_progress(self.arrivals.held(), self.clock));
             }
             let others = comes.min(self.monitors.next()).min(self.cluster.next_role());
+            let others = others.min(self.cluster.known().next_report());
             let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
@@ -119,6 +128,12 @@ impl Simulation {
             }
         }
         Ok(self.done)
+    }
+
+    /// When a report is taken that may let a request go that is held; [`NEVER`] if none will.
+    #[inline]
+    fn next_news(&self) -> Ticks {
+        if self.arrivals.held() == 0 { NEVER } else { self.cluster.known().next_news(self.cluster.events()) }
     }
 
     /// Handles everything that happens at one moment.
@@ -136,7 +151,11 @@ impl Simulation {
     #[inline]
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
-        if self.lockstep.is_none() && (!self.may_migrate || self.cluster.is_alone(index, now)) {
+        self.router.hear(&mut self.cluster, now);
+        let asks = self.may_migrate || self.arrivals.held() > 0;
+        if self.lockstep.is_none()
+            && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
+        {
             self.cluster.start_step(index, now)?;
             if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
                 self.start_steps(now)?;
@@ -147,22 +166,28 @@ impl Simulation {
         Ok(false)
     }
 
-    /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool.
+    /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
+    /// instances report to the routers, if a report is due.
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
+        self.router.hear(&mut self.cluster, now);
+        self.cluster.forget_closed();
+        self.reported = self.cluster.known().next_report() <= now;
+        if self.reported {
+            self.cluster.report(now);
+        }
     }
 
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate {
-            let targets = self.decode_targets.as_ref();
             self.phase_routing.route(
                 &mut self.cluster,
                 &mut self.router,
                 &mut self.migrations,
-                targets,
+                &self.arrivals,
                 now,
             )?;
         }
@@ -187,11 +212,11 @@ impl Simulation {
         Ok(())
     }
 
-    /// Phase 5: the requests that arrive now are routed, in the order of the trace.
+    /// Phase 5: requests that routers hold are routed if they may go, then the requests that arrive now, in the order
+    /// of the trace.
     #[inline]
     fn route_arrivals(&mut self, now: Ticks) -> Result<(), Error> {
-        let targets = self.decode_targets.as_mut();
-        self.arrivals.route(&mut self.cluster, &mut self.router, targets, now)
+        self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)
     }
 
     /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent.
@@ -213,6 +238,7 @@ impl Simulation {
     fn halt(&mut self, now: Ticks) {
         self.clock = now;
         self.cluster.halt(self.migrations.in_transfer(), now);
+        self.arrivals.halt(&mut self.cluster, now);
         self.done = true;
     }
 
@@ -235,6 +261,7 @@ impl Simulation {
             end,
             events,
             decisions: recorded.decisions,
+            watched: self.router.into_watched(),
             flips: recorded.flips,
         }
     }

@@ -1,9 +1,11 @@
 //! Small clusters and traces for the tests of the engine's parts.
 
 use super::cluster::Cluster;
+use super::router::{Known, Router};
 use super::setup;
-use crate::config::Config;
+use crate::config::{Config, Routers};
 use crate::metrics::{OptionalColumns, Recorder};
+use crate::policy::Routing;
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -58,10 +60,23 @@ pub(super) fn trace(rows: &[(Ticks, u32, u32)]) -> Trace {
 /// An idle cluster of instances with these numbers of blocks, see [`config`], for these requests. Requests may move.
 pub(super) fn cluster(blocks: &[u64], rows: &[(Ticks, u32, u32)]) -> Cluster {
     let round_robin = r#"{"on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "round_robin"}}"#;
+    with_config(&config(blocks, round_robin), rows)
+}
+
+/// An idle cluster of this configuration, for these requests.
+pub(super) fn with_config(config: &Config, rows: &[(Ticks, u32, u32)]) -> Cluster {
     let trace = trace(rows);
-    let config = config(blocks, round_robin);
-    let instances = setup::instances(&config, &trace).unwrap();
-    let optional = OptionalColumns { moves: true, ..OptionalColumns::default() };
+    let instances = setup::instances(config, &trace).unwrap();
+    let optional = OptionalColumns { moves: true, holds: true, ..OptionalColumns::default() };
     let recorder = Recorder::new(trace.len(), optional);
-    Cluster::new(instances, setup::roles(&config), trace, recorder)
+    let known = Known::new(config, &trace);
+    Cluster::new(instances, setup::roles(config), trace, recorder, known)
+}
+
+/// A router whose rules may have up to two round-robin rules among them.
+pub(super) fn router(cluster: &Cluster) -> Router {
+    let text = r#"{"on_arrival": {"rule": "round_robin"}, "on_prefilled": {"rule": "round_robin"}}"#;
+    let mut routing: Routing = serde_json::from_str(text).unwrap();
+    routing.prepare();
+    Router::new(cluster.instances(), &routing, Routers::default(), None)
 }

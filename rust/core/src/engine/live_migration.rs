@@ -272,6 +272,7 @@ impl Migrations {
     fn leave(&mut self, migration: &Migration, cluster: &mut Cluster, now: Ticks) {
         let &Migration { slot, source, target, copied, .. } = migration;
         let migrating = cluster.migrate_out(source, slot, now);
+        cluster.count_routed(migration.request as usize, target);
         if let Some(rules) = self.handover {
             if let Some(lease) = rules.lease {
                 self.leases.push_back((now.saturating_add(lease), target, migrating.request));

@@ -6,20 +6,22 @@
 //! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`], [`roles`] |
 //! | [`roles`] | knows the pool of each instance, and how it changes | |
 //! | [`router`] | picks an instance for a request by a rule | cluster |
-//! | [`arrivals`] | routes requests as they arrive | cluster, router |
-//! | [`decode_targets`] | picks, as requests arrive, the instances on which they are to decode | cluster, router |
+//! | [`arrival_rules`] | decides where a request is sent, and where it is to decode | cluster, router |
+//! | [`arrivals`] | routes requests as they arrive | cluster, arrival rules, [`held`] |
+//! | [`held`] | requests that routers hold | cluster, arrival rules |
 //! | [`phase_routing`] | routes requests whose phase has changed | cluster, router, migrations |
 //! | [`monitors`] | runs periodic checks that migrate requests or flip instances | cluster, router, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 
+mod arrival_rules;
 mod arrivals;
 mod calendar;
 mod cluster;
-mod decode_targets;
 mod event_loop;
 #[cfg(test)]
 mod fixtures;
+mod held;
 mod live_migration;
 mod lockstep;
 mod monitors;

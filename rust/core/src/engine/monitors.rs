@@ -133,7 +133,7 @@ fn migrate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixtures::{cluster, row};
+    use crate::engine::fixtures::{cluster, router, row};
     use crate::policy::Expr;
 
     fn expr(text: &str) -> Expr {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(end, 150);
         cluster.end_steps(end);
         cluster.start_steps(end).unwrap();
-        let router = Router::new(cluster.instances(), 0, None);
+        let router = router(&cluster);
         (cluster, router, Migrations::new(None, None, 2))
     }
 
@@ -215,7 +215,7 @@ mod tests {
         cluster.send(0, 0, 0);
         cluster.send(1, 1, 0);
         cluster.start_steps(0).unwrap();
-        let mut router = Router::new(cluster.instances(), 0, None);
+        let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, None, 2);
         Monitors::new(&[balance(None)]).run(&mut cluster, &mut router, &mut migrations, 100).unwrap();
         assert!(!migrations.is_under_way(0) && !migrations.is_under_way(1));

@@ -1,7 +1,7 @@
 //! Asks rules about requests whose phase has changed: whose prefill or whose reasoning has ended.
 
+use super::arrivals::Arrivals;
 use super::cluster::Cluster;
-use super::decode_targets::DecodeTargets;
 use super::live_migration::{Migration, Migrations};
 use super::router::Router;
 use crate::error::Error;
@@ -32,7 +32,7 @@ impl PhaseRouting {
         cluster: &mut Cluster,
         router: &mut Router,
         migrations: &mut Migrations,
-        targets: Option<&DecodeTargets>,
+        arrivals: &Arrivals,
         now: Ticks,
     ) -> Result<(), Error> {
         for source in cluster.with_phase_changes() {
@@ -45,18 +45,19 @@ impl PhaseRouting {
                     PhaseChange::Prefilled => &self.on_prefilled,
                     PhaseChange::Answering => &self.on_answering,
                 };
-                let target = match (rule, targets) {
-                    (None, Some(targets)) if change == PhaseChange::Prefilled => targets.of(request),
-                    (None, _) => continue,
-                    (Some(rule), _) => {
+                let target = match rule {
+                    Some(rule) => {
                         let view = cluster.view(source, slot, now);
                         let asking = Asking { view, place: Some((source, slot)) };
                         router.pick(rule, &asking, cluster, now)?
                     }
+                    None if change == PhaseChange::Prefilled => arrivals.decode_target(request),
+                    None => None,
                 };
                 if let Some(target) = target.filter(|&target| target != source) {
                     let migration = Migration::new(request, slot, source, target);
                     migrations.leave_at_once(&migration, cluster, now);
+                    router.book(request, target, cluster);
                 }
             }
         }
@@ -67,20 +68,25 @@ impl PhaseRouting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixtures::{cluster, row};
+    use crate::engine::arrival_rules::ArrivalRules;
+    use crate::engine::fixtures::{cluster, router, row};
+    use crate::engine::held::Held;
     use crate::policy::{Expr, Pick};
 
     /// Runs the prefill of one request on instance 0 and asks `rule` about it.
     fn after_prefill(rule: Option<Rule>) -> (Cluster, Migrations) {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
-        let mut router = Router::new(cluster.instances(), 1, None);
+        let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, None, 2);
+        let arrivals = Arrivals::new(ArrivalRules::new(Rule::Hold, None, 1), Held::new(1, None));
         cluster.send(0, 0, 0);
         cluster.start_steps(0).unwrap();
         let (end, index) = cluster.next_end();
         assert_eq!((end, index), (120, 0));
         cluster.end_steps(end);
-        PhaseRouting::new(rule, None).route(&mut cluster, &mut router, &mut migrations, None, end).unwrap();
+        PhaseRouting::new(rule, None)
+            .route(&mut cluster, &mut router, &mut migrations, &arrivals, end)
+            .unwrap();
         (cluster, migrations)
     }
 
@@ -88,7 +94,7 @@ mod tests {
         let condition =
             format!(r#"{{"op": "eq", "args": [{{"field": "inst.index"}}, {{"const": {index}}}]}}"#);
         let r#where: Expr = serde_json::from_str(&condition).unwrap();
-        Rule::Pick(Pick { min: vec![], r#where: Some(r#where), accept: None, within: None })
+        Rule::Pick(Pick { r#where: Some(r#where), ..Pick::default() })
     }
 
     #[test]

@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
+use super::arrival_rules::ArrivalRules;
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
-use super::decode_targets::DecodeTargets;
 use super::event_loop::Simulation;
+use super::held::Held;
 use super::live_migration::Migrations;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
-use super::router::{Decide, Router};
+use super::router::{Decide, Known, Router};
 use crate::config::{Admission, Config};
 use crate::error::Error;
 use crate::instance::{Instance, ObservedFields};
@@ -40,24 +41,32 @@ impl Simulation {
         trace.validate()?;
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
-        let turns = routing.prepare();
-        let router = Router::new(&instances, turns, calls);
+        routing.prepare();
+        let routers = config.routers;
+        let mut router = Router::new(&instances, &routing, routers, calls);
+        router.keep_books(&mut routing, instances.len(), &trace)?;
+        let held = Held::new(routers.count as usize, routers.give_up_after);
+        let known = Known::new(config, &trace);
         let migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
-        let recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
         let requests = trace.len();
         Ok(Self {
             may_migrate,
-            cluster: Cluster::new(instances, roles(config), trace, recorder),
+            cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
-            arrivals: Arrivals::new(routing.on_arrival),
-            decode_targets: routing.decode_on_arrival.map(|rule| DecodeTargets::new(rule, requests)),
+            arrivals: Arrivals::new(
+                ArrivalRules::new(routing.on_arrival, routing.decode_on_arrival, requests),
+                held,
+            ),
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             lockstep: config.lockstep.clone(),
             until: config.until.unwrap_or(NEVER - 1),
             clock: 0,
+            reported: false,
             done: false,
         })
     }
@@ -86,6 +95,7 @@ fn optional_columns(config: &Config, trace: &Trace) -> OptionalColumns {
         moves: routing.may_migrate(),
         paced: config.pace.is_some(),
         asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
+        holds: routing.holds(),
     }
 }
 
@@ -108,6 +118,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         prefills: reads(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
+        asked_again: config.routing.holds() || config.routing.books.exist(),
         records: config.record_decisions,
         handover: config.handover,
         receives_at_once: config.links.is_none(),

@@ -61,7 +61,7 @@ impl Instance {
         state.generated += 1;
         let generated = state.generated;
         if generated == 1 {
-            recorder.columns.first_token[row] = now;
+            recorder.first_token(row, now);
             self.load.end_prefill();
             if self.settings.predicts {
                 self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));

@@ -110,6 +110,8 @@ pub(crate) struct ObservedFields {
     pub(crate) asks_prefilled: bool,
     /// Whether a rule is asked at the end of reasoning.
     pub(crate) asks_answering: bool,
+    /// Whether the engine must see each first token as it is yielded.
+    pub(crate) asked_again: bool,
     /// Whether decisions are kept.
     pub(crate) records: bool,
     /// How requests that are handed over are accepted.

@@ -51,8 +51,11 @@ impl Settings {
             Admission::Displace { when, .. } => when.clone().map(Arc::new),
             Admission::Wait => None,
         };
-        let plans =
-            observed.leap && !scheduler.schedule_ahead && !scheduler.is_layered() && !observed.records;
+        let plans = observed.leap
+            && !scheduler.schedule_ahead
+            && !scheduler.is_layered()
+            && !observed.records
+            && !observed.asked_again;
         let mut cost = config.cost.clone();
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
         Self {

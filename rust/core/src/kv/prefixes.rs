@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::error::Error;
-use crate::trace::Trace;
+use crate::trace::{OutputIds, Trace};
 
 /// Shared contents of a trace's blocks, at one block size.
 #[derive(Debug, Clone)]
@@ -27,10 +27,25 @@ enum Kind {
     None,
     /// By ids: the nodes of a tree of ids, by request. One block of the trace has `fine` blocks of the engine, or one
     /// block of the engine has `coarse` blocks of the trace.
-    Ids { ends: Vec<usize>, nodes: Vec<u32>, fine: u32, coarse: u32 },
+    Ids { ends: Vec<usize>, nodes: Vec<u32>, outputs: Option<Outputs>, fine: u32, coarse: u32 },
     /// By sessions: the number of the first block, by request; the blocks of a session have consecutive numbers.
     /// `u32::MAX`: the request has no session.
     Sessions { first: Vec<u32> },
+}
+
+/// The nodes of the ids of outputs, by request.
+#[derive(Debug, Clone)]
+struct Outputs {
+    ends: Vec<usize>,
+    nodes: Vec<u32>,
+    /// Tokens in a block of the trace.
+    block_tokens: u32,
+}
+
+/// The entries of a request in a list of all requests' entries.
+fn of_row<'a>(ends: &[usize], nodes: &'a [u32], row: usize) -> &'a [u32] {
+    let start = if row == 0 { 0 } else { ends[row - 1] };
+    &nodes[start..ends[row]]
 }
 
 impl Prefixes {
@@ -41,7 +56,8 @@ impl Prefixes {
     /// If neither of the trace's and the engine's block size divides the other.
     pub fn new(trace: &Trace, block_tokens: u32) -> Result<Self, Error> {
         if let Some(ids) = &trace.prefix {
-            return Self::from_ids(&ids.ends, &ids.ids, ids.block_tokens, block_tokens);
+            let outputs = ids.outputs.as_ref().map(|outputs| (outputs, trace.prompt_tokens.as_slice()));
+            return Self::number_ids((&ids.ends, &ids.ids), outputs, ids.block_tokens, block_tokens);
         }
         if let Some(sessions) = &trace.session {
             return Self::from_sessions(trace, sessions, block_tokens);
@@ -54,8 +70,20 @@ impl Prefixes {
         Self { kind: Kind::None, block_tokens: 1, contents: 0 }
     }
 
-    /// Numbers contents by the ids of blocks of `theirs` tokens, for blocks of `ours` tokens.
+    /// Numbers contents by the ids of blocks of prompts.
+    #[cfg(test)]
     fn from_ids(ends: &[usize], ids: &[u64], theirs: u32, ours: u32) -> Result<Self, Error> {
+        Self::number_ids((ends, ids), None, theirs, ours)
+    }
+
+    /// Numbers contents by the ids of blocks of `theirs` tokens, for blocks of `ours` tokens. `outputs`: the ids of
+    /// outputs, and the tokens of the prompts that they follow.
+    fn number_ids(
+        (ends, ids): (&[usize], &[u64]),
+        outputs: Option<(&OutputIds, &[u32])>,
+        theirs: u32,
+        ours: u32,
+    ) -> Result<Self, Error> {
         if theirs == 0 || !theirs.is_multiple_of(ours) && !ours.is_multiple_of(theirs) {
             let rule = format!("must be a multiple or a divisor of the trace's {theirs}, was {ours}");
             return Err(Error::config("block_tokens", rule));
@@ -74,6 +102,24 @@ impl Prefixes {
             }
             start = end;
         }
+        let outputs = outputs.map(|(outputs, prompts)| {
+            let mut found = Vec::with_capacity(outputs.ids.len());
+            for (row, prompt) in prompts.iter().enumerate() {
+                let full = (prompt / theirs) as usize;
+                let before = of_row(ends, &nodes, row);
+                // An output follows a prompt whose full blocks all have ids; else nothing is known of where it is.
+                let mut parent = match full {
+                    0 => u32::MAX,
+                    _ => before.get(full - 1).copied().unwrap_or(u32::MAX - 1),
+                };
+                for &id in outputs.of(row) {
+                    let next = tree.len() as u32;
+                    parent = *tree.entry((parent, id)).or_insert(next);
+                    found.push(parent);
+                }
+            }
+            Outputs { ends: outputs.ends.clone(), nodes: found, block_tokens: theirs }
+        });
         let contents = tree.len() * fine as usize;
         if contents >= u32::MAX as usize {
             let distinct = tree.len();
@@ -84,7 +130,7 @@ impl Prefixes {
             );
             return Err(Error::config("block_tokens", rule));
         }
-        let kind = Kind::Ids { ends: ends.to_vec(), nodes, fine, coarse };
+        let kind = Kind::Ids { ends: ends.to_vec(), nodes, outputs, fine, coarse };
         Ok(Self { kind, block_tokens: ours, contents })
     }
 
@@ -145,13 +191,11 @@ impl Prefixes {
     pub fn shared(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
-            Kind::Ids { ends, nodes, fine, coarse } => {
+            Kind::Ids { ends, nodes, fine, coarse, .. } => {
                 if position >= prompt / self.block_tokens {
                     return None;
                 }
-                let row = request as usize;
-                let start = if row == 0 { 0 } else { ends[row - 1] };
-                let own = &nodes[start..ends[row]];
+                let own = of_row(ends, nodes, request as usize);
                 if *coarse > 1 {
                     return own.get(((position + 1) * coarse - 1) as usize).copied();
                 }
@@ -163,11 +207,44 @@ impl Prefixes {
             }
         }
     }
+
+    /// The number of the content of a block at `position` that is full once a request has all its output, and was not
+    /// full before; `None` if the trace does not say what is in it.
+    #[inline]
+    pub(crate) fn of_output(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
+        match &self.kind {
+            Kind::Ids { outputs: Some(outputs), fine, coarse, .. } => {
+                let own = of_row(&outputs.ends, &outputs.nodes, request as usize);
+                let full = prompt / outputs.block_tokens;
+                if *coarse > 1 {
+                    return own.get(((position + 1) * coarse - 1).checked_sub(full)? as usize).copied();
+                }
+                own.get((position / fine).checked_sub(full)? as usize)
+                    .map(|node| node * fine + position % fine)
+            }
+            Kind::Sessions { .. } => self.shared(request, prompt, position),
+            _ => None,
+        }
+    }
+
+    /// The number of the content of a prompt's block at `position`, full or not, if other requests may have it too. The
+    /// blocks are those of the trace.
+    #[inline]
+    pub(crate) fn begun(&self, request: u32, position: u32) -> Option<u32> {
+        match &self.kind {
+            Kind::None => None,
+            Kind::Ids { ends, nodes, .. } => {
+                of_row(ends, nodes, request as usize).get(position as usize).copied()
+            }
+            Kind::Sessions { .. } => self.shared(request, 0, position),
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::PrefixIds;
 
     /// The shared contents of two requests' first `blocks` blocks.
     fn contents(prefixes: &Prefixes, prompt: u32, blocks: u32) -> [Vec<Option<u32>>; 2] {
@@ -215,6 +292,40 @@ mod tests {
         for (ids, fits) in [(&[1, 2, 3][..], false), (&[1, 2], true)] {
             assert_eq!(Prefixes::from_ids(&[ids.len()], ids, 1_431_655_765, 1).is_ok(), fits);
         }
+    }
+
+    #[test]
+    fn a_later_prompt_has_the_blocks_that_an_output_filled() {
+        // Blocks of 2 tokens. Row 0: a prompt of 3 tokens, whose second block the output fills, and a third.
+        // Row 1 continues that with a full prompt, row 2 with another third block.
+        let ids = PrefixIds {
+            ends: vec![2, 5, 8],
+            ids: vec![7, 8, 7, 8, 9, 7, 8, 6],
+            block_tokens: 2,
+            outputs: Some(OutputIds { ends: vec![2, 2, 2], ids: vec![8, 9] }),
+        };
+        let trace = Trace {
+            arrival: vec![0; 3],
+            prompt_tokens: vec![3, 6, 6],
+            output_tokens: vec![3, 1, 1],
+            prefix: Some(ids),
+            ..Trace::default()
+        };
+        trace.validate().unwrap();
+        for (ours, filled) in [(2, 1..3), (1, 2..6)] {
+            let prefixes = Prefixes::new(&trace, ours).unwrap();
+            let output: Vec<_> = filled.clone().map(|at| prefixes.of_output(0, 3, at)).collect();
+            let [later, other] =
+                [1, 2].map(|row| filled.clone().map(|at| prefixes.shared(row, 6, at)).collect::<Vec<_>>());
+            assert!(output.iter().all(Option::is_some), "{output:?}");
+            assert_eq!(output, later);
+            assert_eq!(output[..output.len() / 2], other[..output.len() / 2]);
+            assert_ne!(output, other);
+            assert_eq!(prefixes.of_output(1, 6, 6 / ours), None, "its output has no ids");
+        }
+        let coarse = Prefixes::new(&trace, 4).unwrap();
+        assert_eq!(coarse.of_output(0, 3, 0), coarse.shared(1, 6, 0));
+        assert!(coarse.of_output(0, 3, 0).is_some());
     }
 
     #[test]

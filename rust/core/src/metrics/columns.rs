@@ -14,8 +14,12 @@ pub enum Status {
     Waiting = 2,
     /// It had not arrived when the replay stopped.
     NotArrived = 3,
-    /// No instance could ever have served it.
+    /// No instance could ever have served it, or the policy rejected it.
     Rejected = 4,
+    /// The router held it when the replay stopped.
+    Held = 5,
+    /// It left the router, which held it for too long.
+    GaveUp = 6,
 }
 
 /// Why a request was rejected.
@@ -30,6 +34,8 @@ pub enum Reason {
     ExceedsMemory = 2,
     /// The prompt exceeds the tokens of a step, and prompts are not cut into chunks.
     ExceedsBudget = 3,
+    /// A rule of the policy rejected it.
+    Policy = 4,
 }
 
 /// Means "no instance" in [`Columns::instance`].
@@ -47,6 +53,8 @@ pub struct OptionalColumns {
     pub paced: bool,
     /// The pace has a target for the first token.
     pub asked: bool,
+    /// Routers may hold requests.
+    pub holds: bool,
 }
 
 /// The columns of the result, each with one entry a request. One field for each column.
@@ -93,6 +101,8 @@ pub struct Columns {
     pub qoe_answering: Vec<f64>,
     /// Quality of experience from the target of its first token on; empty without such a target.
     pub qoe: Vec<f64>,
+    /// Time for which the router held it; empty if routers never hold requests.
+    pub held: Vec<Ticks>,
     /// Tokens that it has generated.
     pub generated: Vec<u32>,
     /// Tokens of its prompt that its first lookup found in the prefix cache.
@@ -124,6 +134,7 @@ impl Columns {
             last_instance: vec![NO_INSTANCE; moves],
             qoe_answering: vec![f64::NAN; given(optional.paced)],
             qoe: vec![f64::NAN; given(optional.asked)],
+            held: vec![0; given(optional.holds)],
             reasoning_end: vec![NEVER; phases],
             first_answer: vec![NEVER; phases],
             scheduled: vec![NEVER; n],

@@ -11,6 +11,6 @@ pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};
-pub(crate) use recorder::{Recorder, RequestTotals};
+pub(crate) use recorder::{Notice, Recorder, RequestTotals};
 pub use sketch::Sketch;
 pub(crate) use traffic_counter::TrafficCounter;

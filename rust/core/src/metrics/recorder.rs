@@ -10,6 +10,30 @@ pub(crate) struct Recorder {
     pub(crate) columns: Columns,
     /// Gaps between the tokens of a request, over all requests.
     pub(crate) gaps: Sketch,
+    /// First tokens, and requests that left their instance for good, so far.
+    pub(crate) changes: u64,
+    /// Requests that left their instance for good since the list was last emptied, by row; `None`: not listed.
+    pub(crate) closed: Option<Vec<u32>>,
+    /// What happened to requests since it was last taken; `None` if nothing reads it.
+    pub(crate) notices: Option<Vec<Notice>>,
+}
+
+/// What happened to a request, by row. Of one request they are in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Notice {
+    /// It yielded its first token.
+    FirstToken(u32),
+    /// It finished, or was dropped.
+    Closed(u32),
+}
+
+impl Notice {
+    /// The row of the request.
+    pub(crate) fn row(self) -> u32 {
+        match self {
+            Self::FirstToken(row) | Self::Closed(row) => row,
+        }
+    }
 }
 
 /// Counts of one request, when it finishes or the replay ends.
@@ -26,7 +50,18 @@ pub(crate) struct RequestTotals {
 impl Recorder {
     /// A recorder for `n` requests that have not arrived.
     pub(crate) fn new(n: usize, optional: OptionalColumns) -> Self {
-        Self { columns: Columns::new(n, optional), gaps: Sketch::default() }
+        let columns = Columns::new(n, optional);
+        Self { columns, gaps: Sketch::default(), changes: 0, closed: None, notices: None }
+    }
+
+    /// Writes that a request yielded its first token.
+    #[inline]
+    pub(crate) fn first_token(&mut self, row: usize, now: Ticks) {
+        self.columns.first_token[row] = now;
+        self.changes += 1;
+        if let Some(notices) = &mut self.notices {
+            notices.push(Notice::FirstToken(row as u32));
+        }
     }
 
     /// Writes that a request with `reasoning` reasoning tokens yielded its `generated`th
@@ -66,11 +101,28 @@ impl Recorder {
         self.columns.reason[row] = reason as u8;
     }
 
+    /// Writes that the router held a request for `ticks`, and then sent it to an instance or gave it up.
+    pub(crate) fn held(&mut self, row: usize, ticks: Ticks) {
+        self.columns.held[row] = ticks;
+    }
+
+    /// Writes the status of a request that the router still holds, or that gave up.
+    pub(crate) fn not_routed(&mut self, row: usize, status: Status) {
+        self.columns.status[row] = status as u8;
+    }
+
     /// Writes the final columns of a request.
     #[inline]
     pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
         let row = request as usize;
+        if let Some(notices) = &mut self.notices {
+            notices.push(Notice::Closed(request));
+        }
         let columns = &mut self.columns;
+        self.changes += 1;
+        if let Some(closed) = &mut self.closed {
+            closed.push(request);
+        }
         columns.status[row] = status as u8;
         columns.generated[row] = totals.generated;
         columns.preemptions[row] = totals.preemptions;

@@ -48,6 +48,12 @@ pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
     sort_key_of(evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone()))
 }
 
+/// The present value of an expression.
+#[inline]
+pub(crate) fn value_now<S: Scope>(expr: &Expr, scope: &mut S) -> f64 {
+    evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone())
+}
+
 /// The sort key of a value: a whole number that orders as the value does, the same on any machine. NaN is the largest.
 #[inline]
 pub(crate) fn sort_key_of(value: f64) -> i64 {
@@ -113,7 +119,7 @@ fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, valid
 
 /// The value of an operation of two values.
 #[inline]
-fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N {
+pub(super) fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N {
     match op {
         Op::Add => first.plus(second, 1.0),
         Op::Sub => first.plus(second, -1.0),
@@ -127,14 +133,19 @@ fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N
 
 /// Whether a comparison holds.
 #[inline]
-#[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
 pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> bool {
     // On a line, one value passes the other only once.
     let gap = first.plus(second, -1.0);
     let up = if gap.value() <= 0.0 { -gap.value() } else { f64::INFINITY };
     let down = if gap.value() >= 0.0 { gap.value() } else { f64::INFINITY };
     gap.bounded(up, down, validity);
-    let (a, b) = (first.value(), second.value());
+    truth_of(op, first.value(), second.value())
+}
+
+/// Whether a comparison of numbers holds.
+#[inline]
+#[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
+pub(super) fn truth_of(op: Op, a: f64, b: f64) -> bool {
     match op {
         Op::Lt => a < b,
         Op::Le => a <= b,
@@ -146,7 +157,7 @@ pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Val
 }
 
 /// The largest `n` with `2^n` at most the value; below 2 it is 0.
-fn ilog2<N: Number>(of: N, validity: &mut Validity) -> N {
+pub(super) fn ilog2<N: Number>(of: N, validity: &mut Validity) -> N {
     let value = of.value();
     if value < 2.0 || !value.is_finite() {
         of.bounded(2.0 - value, f64::INFINITY, validity);

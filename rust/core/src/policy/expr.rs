@@ -143,6 +143,20 @@ impl Expr {
         }
     }
 
+    /// Calls `f` with each instance field that it reads, and the class.
+    pub(crate) fn visit_instance_fields(&self, f: &mut dyn FnMut(InstField, u32)) {
+        match self {
+            Self::Field(Field::Inst(_, field, class)) => f(*field, *class),
+            Self::Const(_) | Self::Field(_) => {}
+            Self::Op(_, arguments) => {
+                for argument in arguments {
+                    argument.visit_instance_fields(f);
+                }
+            }
+            Self::Over(_, of, _) => of.visit_instance_fields(f),
+        }
+    }
+
     /// Whether it reads an instance field for which `test` holds.
     pub(crate) fn looks_at(&self, test: &dyn Fn(InstField) -> bool) -> bool {
         match self {

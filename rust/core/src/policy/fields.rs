@@ -100,6 +100,8 @@ pub enum InstField {
     AnsweringOnPace,
     /// Tokens of context of the running requests.
     RunningTokens,
+    /// Blocks that the context of each running request fills, the block of its next token included.
+    ContextBlocks,
     /// Tokens of prompts and of outputs so far, over the unfinished requests.
     OutstandingTokens,
     /// The mean time between its latest decode steps, in seconds.
@@ -124,6 +126,73 @@ pub enum InstField {
     PrefixTokens,
     /// Its index in the cluster.
     Index,
+    /// Leading blocks of the request's prompt that the router's prefix index believes it to hold.
+    IndexBlocks,
+    /// The tokens of these.
+    IndexTokens,
+    /// Distinct blocks of its unfinished requests, by weight, as the router has booked them.
+    ActiveBlocks,
+    /// Full blocks of the request's prompt that are not among these.
+    ActiveNewBlocks,
+    /// Prompt tokens of its unfinished requests whose prefill has not ended, as the router has booked them.
+    ActivePrefillTokens,
+    /// Unfinished requests that the router sent to it.
+    RoutedRequests,
+    /// Tokens of the prompts of these.
+    RoutedTokens,
+    /// Requests that the router sent to it since the latest report, or since the start.
+    RoutedSinceReport,
+    /// Requests that the router ever sent to it.
+    RoutedEver,
+}
+
+/// Where a router has a field of an instance from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// It keeps the field itself, at its own decisions and as requests end.
+    Kept,
+    /// The instance reports it.
+    Reported,
+    /// It knows it from the configuration, or computes it at the decision.
+    Known,
+}
+
+impl InstField {
+    /// Whether the books of a router have it.
+    #[inline]
+    pub(crate) const fn is_booked(self) -> bool {
+        matches!(
+            self,
+            Self::IndexBlocks
+                | Self::IndexTokens
+                | Self::ActiveBlocks
+                | Self::ActiveNewBlocks
+                | Self::ActivePrefillTokens
+        )
+    }
+
+    /// Where a router has it from.
+    pub(crate) const fn source(self) -> Source {
+        match self {
+            Self::RoutedRequests
+            | Self::RoutedTokens
+            | Self::RoutedSinceReport
+            | Self::RoutedEver
+            | Self::IndexBlocks
+            | Self::IndexTokens
+            | Self::ActiveBlocks
+            | Self::ActiveNewBlocks
+            | Self::ActivePrefillTokens => Source::Kept,
+            Self::TotalBlocks
+            | Self::BlockTokens
+            | Self::Role
+            | Self::Index
+            | Self::Fits
+            | Self::PrefillS
+            | Self::PrefixTokens => Source::Known,
+            _ => Source::Reported,
+        }
+    }
 }
 
 /// The instance that a field belongs to.

@@ -2,7 +2,9 @@
 //!
 //! Nothing here knows the engine. An expression is evaluated in a `Scope`, which gives the value of each field.
 
+mod books;
 mod changes;
+mod columns;
 mod condition;
 mod evaluate;
 mod expr;
@@ -13,13 +15,16 @@ mod number;
 mod routing;
 mod validity;
 
+pub use books::{ActiveConfig, BooksConfig, IndexConfig, Learns, PromptText, TrackedOutputs, TreeConfig};
 pub(crate) use changes::Changes;
+pub(crate) use columns::{Columns, column_now, is_columnar};
 pub(crate) use condition::Condition;
-pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of};
+pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of, value_now};
 pub use expr::{Aggregate, Expr, Op};
+pub(crate) use fields::Source;
 pub use fields::{Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Choice, Live, Monitor};
 pub(crate) use number::Number;
-pub use routing::{Flip, Moment, Pick, Routing, Rule};
+pub use routing::{AffinityKey, Flip, Moment, Pick, Routing, Rule, Softmax, Ties};
 pub(crate) use validity::Validity;

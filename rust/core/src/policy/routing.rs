@@ -2,9 +2,11 @@
 
 use serde::Deserialize;
 
+use super::books::BooksConfig;
 use super::expr::Expr;
 use super::fields::{InstField, ReqField};
 use super::monitor::{Action, Monitor};
+use crate::error::Error;
 
 /// The rules that route requests, by the occasion on which each is asked.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -24,6 +26,12 @@ pub struct Routing {
     /// Checks that run every so often.
     #[serde(default)]
     pub every: Vec<Monitor>,
+    /// What routers keep of the requests that they route.
+    #[serde(default)]
+    pub books: BooksConfig,
+    /// A number of each instance that is recorded for each request as it is routed on arrival.
+    #[serde(default)]
+    pub watch: Option<Expr>,
 }
 
 /// A rule: it picks an instance, or none.
@@ -85,10 +93,65 @@ pub enum Rule {
         /// The number of the callback.
         index: usize,
     },
+    /// The instance to which the hash of a key assigns the request, by rendezvous hashing; none for a request without
+    /// the key.
+    Affinity {
+        /// What requests with the same instance have in common.
+        key: AffinityKey,
+        /// The roles that the picked instance may have; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
+    },
+    /// Keeps an arriving request at the router.
+    Hold,
+    /// Rejects an arriving request.
+    Reject {
+        /// A condition on it; if it does not hold, the request is not rejected, and no instance is picked.
+        #[serde(default)]
+        when: Option<Expr>,
+    },
+    /// The owner, in the router's tree of prompts, of the last node that the request's prompt touches.
+    Owner {
+        /// The share of the prompt that the tree must have; if it has as much or less, no instance is picked.
+        above: f64,
+    },
 }
 
-/// Picks the instance with the lowest keys. Ties go to the lowest index.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+/// What requests that are routed by affinity have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AffinityKey {
+    /// The conversation.
+    Session,
+    /// The tenant.
+    Tenant,
+    /// The first so many blocks of the prompt, or all where it has fewer.
+    Prefix(u32),
+}
+
+/// Which of several instances is picked whose keys are equal.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ties {
+    /// The first: the lowest index, or the first that was drawn.
+    #[default]
+    First,
+    /// The last.
+    Last,
+    /// The first from the one after the instance that this rule picked last, around.
+    Next,
+    /// The first from an instance on that moves by one with each choice, around. It begins as for `Spread`.
+    Rotate,
+    /// The first from an instance on, around: of n instances, router r of m begins at n r / m.
+    Spread,
+    /// One of them at random.
+    Random,
+    /// The instance that is given for the request, by row, if it is among them; else the first.
+    Given(Vec<u32>),
+}
+
+/// Picks the instance with the lowest keys.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pick {
     /// The keys: instances are compared by the first one in which they differ.
@@ -102,6 +165,39 @@ pub struct Pick {
     /// The roles that the picked instance may have; `None`: any.
     #[serde(default)]
     pub within: Option<Vec<u32>>,
+    /// Draws the instance instead, the lower its first key the likelier.
+    #[serde(default)]
+    pub softmax: Option<Softmax>,
+    /// Which of several instances is picked whose keys are equal.
+    #[serde(default)]
+    pub ties: Ties,
+    /// How many instances are drawn at random, of which one is picked; `None`: all are compared.
+    #[serde(default)]
+    pub among: Option<u32>,
+    /// The number of this rule among all rules that remember an instance.
+    #[serde(skip)]
+    pub turn: usize,
+}
+
+/// A random choice by a key. An instance with key `x` has the weight `exp(-(x - min) / ((max - min) temperature))`.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Softmax {
+    /// How much the key matters: the lower, the more.
+    pub temperature: f64,
+    /// The seed of the draws.
+    pub seed: u64,
+    /// The number of this pick among all that draw.
+    #[serde(skip)]
+    pub number: usize,
+}
+
+impl Pick {
+    /// Whether all instances are compared and the lowest index wins ties.
+    #[inline]
+    pub(crate) fn scans(&self) -> bool {
+        self.among.is_none() && self.ties == Ties::First
+    }
 }
 
 /// Changes the role of the instance that a rule picks.
@@ -197,14 +293,15 @@ impl Rule {
             Self::Pick(pick) => {
                 pick.min.iter().chain(&pick.r#where).chain(&pick.accept).for_each(&mut *f);
             }
-            Self::Stay { when } => when.iter().for_each(&mut *f),
+            Self::Stay { when } | Self::Reject { when } => when.iter().for_each(&mut *f),
             Self::Unless { when, .. } | Self::When { when, .. } => f(when),
             _ => {}
         }
         self.parts().iter().for_each(|rule| rule.visit(f));
     }
 
-    /// Numbers the round-robin rules in it, from `turns` on, and tells its flips the moment at which they are asked.
+    /// Numbers the rules in it that remember an instance, from `turns` on, and tells its flips the moment at which they
+    /// are asked.
     fn prepare(&mut self, turns: &mut usize, asked: Moment) {
         match self {
             Self::RoundRobin { turn, .. } => {
@@ -212,14 +309,42 @@ impl Rule {
                 *turns += 1;
             }
             Self::Flip(flip) => flip.moment = asked,
+            Self::Pick(pick) => {
+                pick.turn = *turns;
+                *turns += 1;
+            }
             _ => {}
         }
         self.parts_mut().iter_mut().for_each(|rule| rule.prepare(turns, asked));
     }
 
+    /// Numbers the picks in it that draw, and adds their seeds to `seeds`.
+    fn number_draws(&mut self, seeds: &mut Vec<u64>) {
+        if let Self::Pick(Pick { softmax: Some(softmax), .. }) = self {
+            softmax.number = seeds.len();
+            seeds.push(softmax.seed);
+        }
+        self.parts_mut().iter_mut().for_each(|rule| rule.number_draws(seeds));
+    }
+
+    /// Whether `test` holds of it or of a rule in it.
+    fn has(&self, test: &dyn Fn(&Self) -> bool) -> bool {
+        test(self) || self.parts().iter().any(|rule| rule.has(test))
+    }
+
     /// Whether a callback may decide, which may read any field.
     fn calls(&self) -> bool {
-        matches!(self, Self::Call { .. }) || self.parts().iter().any(Self::calls)
+        self.has(&|rule| matches!(rule, Self::Call { .. }))
+    }
+
+    /// Whether it may keep a request at the router.
+    pub(crate) fn holds(&self) -> bool {
+        self.has(&|rule| matches!(rule, Self::Hold))
+    }
+
+    /// Whether it may reject a request.
+    pub(crate) fn rejects(&self) -> bool {
+        self.has(&|rule| matches!(rule, Self::Reject { .. }))
     }
 }
 
@@ -235,8 +360,8 @@ impl Routing {
         std::iter::once(&self.on_arrival).chain(later.into_iter().flatten())
     }
 
-    /// Numbers the round-robin rules, and tells flips their moments. Returns how many round-robin rules there are.
-    pub(crate) fn prepare(&mut self) -> usize {
+    /// Numbers the rules that remember an instance, and tells flips their moments.
+    pub(crate) fn prepare(&mut self) {
         let mut turns = 0;
         self.on_arrival.prepare(&mut turns, Moment::Arrival);
         for (rule, asked) in [
@@ -253,7 +378,41 @@ impl Routing {
                 rule.prepare(&mut turns, Moment::Monitor);
             }
         }
-        turns
+    }
+
+    /// Whether a rule is asked again about requests, for which steps must show when prefills end.
+    pub(crate) fn holds(&self) -> bool {
+        self.on_arrival.holds()
+    }
+
+    /// Calls `f` with each instance field that a rule or monitor reads, and the class; callbacks read `shown`.
+    pub(crate) fn visit_instance_fields(&self, shown: &[InstField], f: &mut dyn FnMut(InstField, u32)) {
+        for rule in self.rules() {
+            rule.visit(&mut |expr| expr.visit_instance_fields(f));
+            if rule.has(&|rule| matches!(rule, Rule::FewestRequests { .. })) {
+                f(InstField::Requests, 0);
+            }
+            if rule.has(&|rule| matches!(rule, Rule::FewestTokens { .. })) {
+                f(InstField::OutstandingTokens, 0);
+            }
+            if rule.calls() {
+                for &field in shown {
+                    f(field, 0);
+                }
+            }
+        }
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            action.visit(&mut |expr| expr.visit_instance_fields(f));
+        }
+    }
+
+    /// Calls `f` with the number of each rule that remembers an instance, and where its ties go.
+    pub(crate) fn visit_turns(&self, f: &mut dyn FnMut(usize, Option<&Ties>)) {
+        self.each_rule(&mut |rule| match rule {
+            Rule::RoundRobin { turn, .. } => f(*turn, None),
+            Rule::Pick(pick) => f(pick.turn, Some(&pick.ties)),
+            _ => {}
+        });
     }
 
     /// Calls `f` with each rule and each rule in it, those of monitors included.
@@ -264,6 +423,70 @@ impl Routing {
                 rule.each(f);
             }
         }
+    }
+
+    /// Numbers the picks that draw. Returns their seeds.
+    pub(crate) fn number_draws(&mut self) -> Vec<u64> {
+        let mut seeds = Vec::new();
+        self.on_arrival.number_draws(&mut seeds);
+        let later = [&mut self.decode_on_arrival, &mut self.on_prefilled, &mut self.on_answering];
+        later.into_iter().flatten().for_each(|rule| rule.number_draws(&mut seeds));
+        for action in self.every.iter_mut().flat_map(|monitor| &mut monitor.actions) {
+            if let Action::Flip { rule } = action {
+                rule.number_draws(&mut seeds);
+            }
+        }
+        seeds
+    }
+
+    /// Refuses rules that read what routers do not keep, monitors that read what routers keep, and books and picks with
+    /// numbers out of range.
+    pub(crate) fn check_books(&self) -> Result<(), Error> {
+        let rules = || self.rules();
+        let mut read: Vec<InstField> = Vec::new();
+        rules().for_each(|rule| {
+            rule.visit(&mut |expr| expr.visit_instance_fields(&mut |field, _| read.push(field)));
+        });
+        let missing = read.into_iter().find(|field| match field {
+            InstField::IndexBlocks | InstField::IndexTokens => self.books.index.is_none(),
+            InstField::ActiveBlocks | InstField::ActiveNewBlocks | InstField::ActivePrefillTokens => {
+                self.books.active.is_none()
+            }
+            _ => false,
+        });
+        if let Some(field) = missing {
+            return Err(Error::config(
+                "routing.books",
+                format!("must have what rules read, lacked {field:?}"),
+            ));
+        }
+        if self.books.tree.is_none()
+            && rules().any(|rule| rule.has(&|rule| matches!(rule, Rule::Owner { .. })))
+        {
+            return Err(Error::config(
+                "routing.books.tree",
+                "must be given for a rule that asks for an owner",
+            ));
+        }
+        let mut monitored = false;
+        for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
+            action.visit(&mut |expr| monitored |= expr.looks_at(&InstField::is_booked));
+        }
+        if monitored {
+            return Err(Error::config("routing.every", "must not read what routers keep in books"));
+        }
+        let mut error = self.books.check();
+        rules().for_each(|rule| {
+            rule.has(&|rule| {
+                let Rule::Pick(Pick { softmax: Some(softmax), min, .. }) = rule else { return false };
+                !(softmax.temperature >= 0.0 && softmax.temperature.is_finite()) || min.len() != 1
+            })
+            .then(|| {
+                let rule = "must have a temperature of 0 or more that is finite, and a single key";
+                error = Err(Error::config("routing.softmax", rule));
+            });
+        });
+        error
     }
 
     /// Whether a rule or monitor reads a request field for which `test` holds.

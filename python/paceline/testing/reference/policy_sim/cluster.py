@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from paceline.testing.reference.clock import run
+from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
@@ -20,7 +21,8 @@ from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
-from paceline.testing.reference.policy_sim.rules import Rule
+from paceline.testing.reference.policy_sim.roles import Roles
+from paceline.testing.reference.policy_sim.rules import Flip, Rule
 from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
@@ -52,23 +54,42 @@ class Cluster:
             incoming = Incoming(handover, at_once=not config.get("links"))
             replicas.append(Replica(index, instance, role, scope, contents, incoming))
         routing = config["routing"]
+        self.roles = Roles(replicas, config.get("leaving", []))
+
+        def flips(cause: str) -> Flip:
+            def flip(index: int, rule: dict[str, Any], view: View) -> bool:
+                row = None if view.request is None else view.request.index
+                return self.roles.flip(index, rule["to"], rule["keep"], (cause, row), view.now)
+
+            return flip
+
         self.rules = {
-            name: Rule(routing[name])
+            name: Rule(routing[name], flips(name))
             for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
             if routing.get(name)
         }
         self.decodes_at: dict[Request, int | None] = {}
+        kept = routing.get("books")
+        self.books = Books(kept, requests, prefix_block_tokens) if kept else None
         self.monitors: list[dict[str, Any]] = routing["every"]
+        self.flips = {
+            (number, place): Rule(action["rule"], flips("every"))
+            for number, monitor in enumerate(self.monitors)
+            for place, action in enumerate(monitor["actions"])
+            if action["action"] == "flip"
+        }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
         lease = handover["lease"] if handover else None
         self.traffic = Traffic(replicas, links, pace, handover is not None, lease)
+        self.traffic.changed = self.roles.settle
         self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
+        self.outcome.flips = self.roles.history
 
     @property
     def unfinished(self) -> bool:
@@ -84,6 +105,7 @@ class Cluster:
             raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
+        times += self.roles.due.values()
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -93,12 +115,12 @@ class Cluster:
         self._end_steps(now)
         self.traffic.deliver(now)
         # A transfer that takes no time is followed by a second round at the same moment.
-        if self.unfinished and now > self._watched:
+        if now > self._watched:
             self._watched = now
-            for monitor in self.monitors:
+            for number, monitor in enumerate(self.monitors):
                 if now % monitor["period"] == 0:
-                    for action in monitor["actions"]:
-                        self.traffic.act(action, now)
+                    self._watch(number, now)
+        if self.unfinished:
             self.traffic.deliver(now)
         while self.to_come and self.to_come[0].spec.arrival == now:
             self._arrive(self.to_come.pop(0), now)
@@ -116,7 +138,15 @@ class Cluster:
 
     def _end_steps(self, now: int) -> None:
         ended = [replica for replica in self.replicas if replica.ends == now]
-        yielded = {request for replica in ended for request in replica.end(now)}
+        yielded: set[Request] = set()
+        for replica in ended:
+            tokens = replica.end(now)
+            yielded.update(tokens)
+            if self.books is not None:
+                for request in sorted(tokens, key=lambda one: one.index):
+                    self.books.token(request, replica.index)
+        self.roles.settle(now)
+        self.roles.end_delays(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
                 if request in replica.leaving:
@@ -124,6 +154,15 @@ class Cluster:
                     self.traffic.leave(request, target, now, already)
                 elif request in yielded:
                     self._decide(request, replica, now)
+
+    def _watch(self, number: int, now: int) -> None:
+        """Take the actions of a monitor."""
+        for place, action in enumerate(self.monitors[number]["actions"]):
+            if action["action"] == "flip":
+                able = [one.index for one in self.replicas if one.refusal(TraceRequest(0, 1, 0)) is None]
+                self.flips[number, place].pick(View(now, self.replicas, self.pace), able)
+            elif self.unfinished:
+                self.traffic.act(action, now)
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
@@ -137,10 +176,12 @@ class Cluster:
             if not asked or name not in self.rules:
                 continue
             able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
-            view = View(now, self.replicas, self.pace, request, here=replica)
+            view = View(now, self.replicas, self.pace, request, here=replica, books=self.books)
             target = self.rules[name].pick(view, able)
             if target is not None and target != replica.index:
                 self.traffic.leave(request, target, now)
+                if self.books is not None:
+                    self.books.route(request, target)
                 return
 
     def _arrive(self, request: Request, now: int) -> None:
@@ -152,13 +193,17 @@ class Cluster:
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
         request.joined = now
-        picked = self.rules["on_arrival"].pick(View(now, self.replicas, self.pace, request), able)
+        view = View(now, self.replicas, self.pace, request, books=self.books)
+        picked = self.rules["on_arrival"].pick(view, able)
         assert picked is not None, "the last of the rules on arrival picks an instance"
         if "decode_on_arrival" in self.rules:
-            view = View(now, self.replicas, self.pace, request, here=self.replicas[picked])
+            view = View(now, self.replicas, self.pace, request, here=self.replicas[picked], books=self.books)
             self.decodes_at[request] = self.rules["decode_on_arrival"].pick(view, able)
         self.outcome.instance[request.index] = picked
+        if self.books is not None:
+            self.books.route(request, picked)
         self.replicas[picked].arrive(request, now)
+        self.roles.settle(now)
 
     def _start_steps(self, now: int) -> None:
         """Start steps; again where the KV of a request was read at once, since its source has more blocks now."""
@@ -170,10 +215,12 @@ class Cluster:
         if self.lockstep is None:
             for replica in self.replicas:
                 replica.form(now)
+                self.roles.settle(now)
                 replica.begin(now)
         elif not any(replica.step for replica in self.replicas):
             for replica in self.replicas:
                 replica.form(now)
+                self.roles.settle(now)
             ticks = ticks_together(self.lockstep, self.replicas)
             for replica in self.replicas:
                 replica.begin(now, ticks)

@@ -99,6 +99,8 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "waiting": _count(lambda request: not (request.running or request.memory == "cpu")),
     "swapped": _count(lambda request: request.place == "queued" and request.memory == "cpu"),
     "requests": lambda at: len(at.requests),
+    "prefilling_requests": _count(lambda request: request.generated == 0),
+    "decoding_requests": _count(lambda request: request.generated > 0),
     "reasoning_requests": _count(lambda request: request.phase != ANSWERING),
     "answering_requests": _count(lambda request: request.phase == ANSWERING),
     "fresh_answering_requests": _fresh,

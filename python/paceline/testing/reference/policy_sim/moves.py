@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +71,8 @@ class Traffic:
     copies: list[Copy] = field(default_factory=list)
     offered: list[Handover] = field(default_factory=list)
     reads: list[Handover] = field(default_factory=list)
+    changed: Callable[[int], None] = lambda now: None
+    """Called when a request has left an instance or joined one."""
 
     @property
     def ends(self) -> list[int]:
@@ -84,10 +87,13 @@ class Traffic:
         source = request.where
         if self.hands_over:
             handover = self.replicas[source].hand_over(request, target, now, already)
+            self.changed(now)
             self.offered.append(handover)
             self.replicas[target].offer(handover)
+            self.changed(now)
             return
         blocks = self.replicas[source].leave(request, now)
+        self.changed(now)
         _, ends = self._send(source, target, request.computed - already, now)
         self.moves.append(Move(request, source, target, blocks, ends))
         request.transfers.append(Transfer(now, ends))
@@ -102,15 +108,18 @@ class Traffic:
             self.moves.remove(move)
             self.replicas[move.source].free_sent(move.blocks)
             self.replicas[move.target].arrive(move.request, now)
+            self.changed(now)
         for handover in [one for one in self.reads if one.ends == now]:
             self.reads.remove(handover)
             self._end_read(handover, now)
             self.replicas[handover.target].receive(handover.request, now)
+            self.changed(now)
         for handover in self.offered.copy():
             if self.lease is not None and handover.left + self.lease == now:
                 self.offered.remove(handover)
                 self._end_handover(handover, now, waited_until=now)
                 self.replicas[handover.target].withdraw(handover.request, now)
+                self.changed(now)
 
     def send_accepted(self, now: int) -> bool:
         """Send the KV of the requests accepted in the steps that start now; return whether any was read at once."""

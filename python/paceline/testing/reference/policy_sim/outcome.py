@@ -8,6 +8,7 @@ from typing import Literal
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
+from paceline.testing.reference.policy_sim.roles import Change
 from paceline.testing.reference.refusal import Reason
 
 Status = Literal["finished", "running", "waiting", "not arrived", "rejected"]
@@ -28,6 +29,8 @@ class Outcome:
         The network between them, and what it carried.
     end : int
         Time of the last event, or the end of the simulated time.
+    flips : list of Change
+        The changes of instances' pools, in order.
     """
 
     requests: list[Request]
@@ -35,6 +38,7 @@ class Outcome:
     replicas: list[Replica]
     links: Links = field(default_factory=Links)
     end: int = 0
+    flips: list[Change] = field(default_factory=list)
 
     @property
     def rejected(self) -> list[Reason | None]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from paceline.testing.reference.policy_sim.books import BOOKED, Books
 from paceline.testing.reference.policy_sim.instance_fields import instance_field
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
@@ -26,12 +27,13 @@ class View:
     inst: Replica | None = None
     here: Replica | None = None
     there: Replica | None = None
+    books: Books | None = None
 
     def each(self, within: list[int] | None) -> Iterator[View]:
         """Go over the instances of some roles, each in turn as the candidate."""
         for replica in self.replicas:
             if within is None or replica.role in within:
-                yield View(self.now, self.replicas, self.pace, self.request, replica, self.here, self.there)
+                yield replace(self, inst=replica)
 
     def field(self, name: str, position: int | None) -> float:
         """Return a field by its name."""
@@ -42,4 +44,6 @@ class View:
             return request_field(rest, self.request, self.now, self.pace, self.replicas, at)
         replica = {"inst": self.inst, "here": self.here, "there": self.there}[subject]
         assert replica is not None, name
+        if self.books is not None and rest in BOOKED:
+            return self.books.field(rest, replica.index, self.request)
         return instance_field(rest, replica, self.now, self.pace, self.request, position)

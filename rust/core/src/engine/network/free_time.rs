@@ -94,17 +94,26 @@ impl FreeTime {
         let before = Gap { start: gap.start, end: start };
         let after = Gap { start: end, end: gap.end };
         // The last gap stays even if the clock's range is used up.
-        let rest = [before, after].into_iter().filter(|rest| rest.end > rest.start || rest.end == NEVER);
-        chunk.gaps.splice(place..=place, rest);
-        let gaps = std::mem::take(&mut chunk.gaps);
-        if gaps.is_empty() {
+        let (keep_before, keep_after) = (start > gap.start, gap.end > end || gap.end == NEVER);
+        match (keep_before, keep_after) {
+            (true, true) => {
+                chunk.gaps[place] = before;
+                chunk.gaps.insert(place + 1, after);
+            }
+            (true, false) => chunk.gaps[place] = before,
+            (false, true) => chunk.gaps[place] = after,
+            (false, false) => {
+                chunk.gaps.remove(place);
+            }
+        }
+        if chunk.gaps.is_empty() {
             self.chunks.remove(at);
-        } else if gaps.len() > MOST {
-            let (left, right) = gaps.split_at(MOST / 2);
-            self.chunks[at] = Chunk::new(left.to_vec());
-            self.chunks.insert(at + 1, Chunk::new(right.to_vec()));
-        } else {
-            self.chunks[at] = Chunk::new(gaps);
+        } else if chunk.gaps.len() > MOST {
+            let right = chunk.gaps.split_off(MOST / 2);
+            *chunk = Chunk::new(std::mem::take(&mut chunk.gaps));
+            self.chunks.insert(at + 1, Chunk::new(right));
+        } else if gap.length() == chunk.longest {
+            chunk.longest = chunk.gaps.iter().map(|gap| gap.length()).max().unwrap_or(0);
         }
     }
 

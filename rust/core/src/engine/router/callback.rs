@@ -63,7 +63,7 @@ pub const CALLBACK_REQUEST_FIELDS: [(&str, ReqField); 14] = [
 ];
 
 /// The instance fields that a callback sees, by name.
-pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 23] = [
+pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 27] = [
     ("kv_tokens", InstField::KvTokens),
     ("gpu_kv_tokens", InstField::GpuKvTokens),
     ("cpu_kv_tokens", InstField::CpuKvTokens),
@@ -87,4 +87,8 @@ pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 23] = [
     ("prefill_s", InstField::PrefillS),
     ("role", InstField::Role),
     ("prefix_tokens", InstField::PrefixTokens),
+    ("routed_requests", InstField::RoutedRequests),
+    ("routed_tokens", InstField::RoutedTokens),
+    ("routed_since_report", InstField::RoutedSinceReport),
+    ("routed_ever", InstField::RoutedEver),
 ];

@@ -1,51 +1,154 @@
 //! Picks the instance for a request by a rule.
 //!
-//! A rule sees the tokens of each instance as of its last finished step, and its batch, queues and blocks as of now. It
-//! picks only instances that could serve the request.
+//! A rule sees the tokens of each instance as of its last finished step, and its batch, queues and blocks as of now; or,
+//! if instances report, all of these as of the latest report ([`reports`]). It sees what its own router keeps as of the
+//! latest decision ([`kept`]). It picks only instances that could serve the request.
 
+mod affinity;
+mod books;
 mod callback;
+mod draws;
+mod equals;
+mod kept;
+mod known;
 mod pick;
+mod random;
+mod reports;
+mod softmax;
 mod view;
 
 pub use callback::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
+pub(super) use known::Known;
 pub(super) use pick::{Best, Candidates};
 pub(super) use view::RouterView;
 
+use books::Books;
+use draws::{Draws, mix};
+use equals::Memory;
 use pick::LowerBound;
+use random::WyRand;
 
 use super::cluster::Cluster;
+use crate::config::Routers;
 use crate::error::Error;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{Pick, Rule};
+use crate::policy::{Expr, InstField, Pick, Routing, Rule, Scope, Ties, sort_key_of, value_now};
 use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// What a rule decides about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Nothing: it picks no instance.
+    None,
+    /// The request is sent to an instance.
+    Send(usize),
+    /// The request stays at the router.
+    Hold,
+    /// The request is rejected.
+    Reject,
+}
+
+/// What the rules of one router remember.
+#[derive(Debug)]
+struct Desk {
+    /// By rule that remembers an instance: the instance that is next.
+    turns: Vec<usize>,
+    /// The router's random numbers.
+    draws: Draws,
+    /// What it keeps of the requests that it routed, if the policy reads that.
+    books: Option<Box<Books>>,
+    /// The random numbers of each pick that draws by weights.
+    random: Vec<WyRand>,
+}
 
 /// What rules remember between two requests, and what they share.
 pub(super) struct Router {
-    /// By round-robin rule: the instance that is next.
-    turns: Vec<usize>,
+    /// By router.
+    desks: Vec<Desk>,
     /// Whether every instance refuses the same requests.
     uniform: bool,
     /// By instance: a bound of the field by which a pick compares.
     bounds: Vec<LowerBound>,
     /// The callbacks of the policy.
     callbacks: Option<Box<dyn Decide>>,
+    /// A number of each instance that is recorded as requests arrive.
+    watch: Option<Expr>,
+    /// Its values, of all instances for one request after another.
+    watched: Vec<f64>,
 }
 
 impl std::fmt::Debug for Router {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Router").field("turns", &self.turns).finish_non_exhaustive()
+        f.debug_struct("Router").field("desks", &self.desks).finish_non_exhaustive()
     }
 }
 
 impl Router {
-    /// A router for rules with `turns` round-robin rules among them.
-    pub(super) fn new(instances: &[Instance], turns: usize, callbacks: Option<Box<dyn Decide>>) -> Self {
+    /// Routers for the rules of `routing`, whose rules that remember an instance are numbered.
+    pub(super) fn new(
+        instances: &[Instance],
+        routing: &Routing,
+        routers: Routers,
+        callbacks: Option<Box<dyn Decide>>,
+    ) -> Self {
+        let (n, count) = (instances.len(), u64::from(routers.count));
+        let desk = |router: u64| {
+            let from = (n as u64 * router / count) as usize;
+            let mut turns = Vec::new();
+            routing.visit_turns(&mut |turn, ties| {
+                turns.resize(turns.len().max(turn + 1), 0);
+                turns[turn] = if matches!(ties, Some(Ties::Rotate | Ties::Spread)) { from } else { 0 };
+            });
+            Desk { turns, draws: Draws::new(routers.seed, router), books: None, random: Vec::new() }
+        };
         Self {
-            turns: vec![0; turns],
+            desks: (0..count).map(desk).collect(),
             uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
-            bounds: vec![LowerBound::EXCLUDED; instances.len()],
+            bounds: vec![LowerBound::EXCLUDED; n],
             callbacks,
+            watch: None,
+            watched: Vec::new(),
+        }
+    }
+
+    /// Has each router keep the books that the rules read, and seeds the generators of those that draw.
+    pub(super) fn keep_books(
+        &mut self,
+        routing: &mut Routing,
+        instances: usize,
+        trace: &Trace,
+    ) -> Result<(), Error> {
+        self.watch = routing.watch.clone();
+        let seeds = routing.number_draws();
+        for (router, desk) in (0..).zip(&mut self.desks) {
+            if routing.books.exist() {
+                desk.books = Some(Box::new(Books::new(&routing.books, instances, trace)?));
+            }
+            let seed = |&seed: &u64| if router == 0 { seed } else { seed ^ mix(router) };
+            desk.random = seeds.iter().map(|one| WyRand::new(seed(one))).collect();
+        }
+        Ok(())
+    }
+
+    /// Books a request that was routed to an instance.
+    #[inline]
+    pub(super) fn book(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        let router = cluster.known().router_of(row as usize);
+        if let Some(books) = &mut self.desks[router].books {
+            books.route(row, instance, cluster.trace());
+        }
+    }
+
+    /// Books what happened to requests in steps that have ended.
+    #[inline]
+    pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
+        if cluster.has_notices() {
+            let notices = cluster.take_notices();
+            for books in self.desks.iter_mut().filter_map(|desk| desk.books.as_mut()) {
+                books.hear(&notices, cluster, now);
+            }
         }
     }
 
@@ -64,21 +167,21 @@ impl Router {
         all().max_by_key(|reason| *reason as u8).unwrap_or(reason)
     }
 
-    /// The instance that a rule picks for a request that arrives.
+    /// What a rule decides about a request that arrives, or that a router holds.
     #[inline]
-    pub(super) fn pick_on_arrival(
+    pub(super) fn decide_on_arrival(
         &mut self,
         rule: &Rule,
         row: usize,
         cluster: &mut Cluster,
         now: Ticks,
-    ) -> Result<Option<usize>, Error> {
-        if rule.counts() {
+    ) -> Result<Decision, Error> {
+        if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
-            return Ok(self.fewest(rule, prompt, output, cluster, now));
+            return Ok(Decision::of(self.fewest(rule, prompt, output, cluster, now)));
         }
         let view = RequestView::arriving(row as u32, now, cluster.trace());
-        self.pick(rule, &Asking { view, place: None }, cluster, now)
+        self.decide(rule, &Asking { view, place: None }, cluster, now)
     }
 
     /// The instance that a rule picks for a request that arrives, whose prompt an instance is to compute: (row, that
@@ -94,11 +197,11 @@ impl Router {
         let asking = Asking { view, place: None };
         let mut view = RouterView::of_request(cluster, &asking, now);
         view.set_here(prefill);
-        self.choose(rule, &mut view)
+        Ok(self.choose(rule, &mut view)?.picked())
     }
 
-    /// The instance that a rule picks for a request.
-    #[inline(never)]
+    /// The instance that a rule picks for a request on an instance.
+    #[inline]
     pub(super) fn pick(
         &mut self,
         rule: &Rule,
@@ -106,7 +209,46 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
-        self.choose(rule, &mut RouterView::of_request(cluster, request, now))
+        Ok(self.decide(rule, request, cluster, now)?.picked())
+    }
+
+    /// What a rule decides about a request.
+    #[inline(never)]
+    fn decide(
+        &mut self,
+        rule: &Rule,
+        request: &Asking,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Result<Decision, Error> {
+        let router = cluster.known().router_of(request.view.row as usize);
+        let Some(mut books) = self.desks[router].books.take() else {
+            return self.choose_and_record(rule, &mut RouterView::of_request(cluster, request, now));
+        };
+        books.catch_up(cluster, now);
+        books.look_up(request.view.row, cluster.trace());
+        let mut view = RouterView::of_request(cluster, request, now).with_books(&books);
+        let decision = self.choose_and_record(rule, &mut view);
+        self.desks[router].books = Some(books);
+        decision
+    }
+
+    /// What a rule decides in a view. Records what is watched as the request arrives.
+    fn choose_and_record(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
+        if let Some(watch) = &self.watch
+            && view.here().is_none()
+        {
+            for index in 0..view.len() {
+                view.set_candidate(index);
+                self.watched.push(value_now(watch, view));
+            }
+        }
+        self.choose(rule, view)
+    }
+
+    /// The values that were watched, of all instances for one request after another.
+    pub(super) fn into_watched(self) -> Vec<f64> {
+        self.watched
     }
 
     /// Asks a rule that changes roles, for a monitor: about no request.
@@ -116,8 +258,8 @@ impl Router {
         self.choose(rule, &mut RouterView::of_request(cluster, &Asking { view, place: None }, now)).map(drop)
     }
 
-    /// The instance that a rule picks in a view.
-    fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Option<usize>, Error> {
+    /// What a rule decides in a view.
+    fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
         let uniform = self.uniform;
         Ok(match rule {
             Rule::RoundRobin { turn, within } => {
@@ -125,48 +267,69 @@ impl Router {
                     within.as_ref().is_none_or(|roles| view.cluster().roles().is_in(i, roles))
                         && (uniform || view.serves(i))
                 };
-                if let Some((picked, after)) = next_in_turn(self.turns[*turn], view.len(), may_pick) {
-                    self.turns[*turn] = after;
-                    Some(picked)
-                } else {
-                    None
-                }
+                let turn = &mut self.desks[view.router()].turns[*turn];
+                let next = next_in_turn(*turn, view.len(), may_pick);
+                Decision::of(next.map(|(picked, after)| {
+                    *turn = after;
+                    picked
+                }))
             }
-            Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => {
+            Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => Decision::of(if view.is_reported() {
+                self.fewest_reported(rule, view)
+            } else {
                 let (prompt, output) = view.lengths();
                 self.fewest(rule, prompt, output, view.cluster(), view.now())
-            }
-            Rule::Pick(pick) => self.best(pick, view),
+            }),
+            Rule::Pick(pick) => Decision::of(self.best(pick, view)),
             Rule::FirstOf { rules } => {
                 for rule in rules {
-                    if let Some(index) = self.choose(rule, view)? {
-                        return Ok(Some(index));
+                    let decision = self.choose(rule, view)?;
+                    if decision != Decision::None {
+                        return Ok(decision);
                     }
                 }
-                None
+                Decision::None
             }
             Rule::Stay { when } => {
                 let here = view.here();
                 view.set_candidate(here.unwrap_or(0));
                 let stays = when.as_ref().is_none_or(|when| view.holds(when));
-                here.filter(|_| stays)
+                Decision::of(here.filter(|_| stays))
             }
             Rule::Unless { of, when } => {
-                let Some(picked) = self.choose(of, view)? else { return Ok(None) };
+                let decision = self.choose(of, view)?;
+                let Decision::Send(picked) = decision else { return Ok(decision) };
                 // What the condition reads of no named instance is of the picked one.
                 view.set_candidate(picked);
                 view.set_there(Some(picked));
-                (!view.holds(when)).then_some(picked)
+                if view.holds(when) { Decision::None } else { decision }
+            }
+            Rule::Call { index } => Decision::of(self.call(*index, view)?),
+            Rule::Affinity { key, within } => {
+                let hash = affinity::hash_of(*key, view.row(), view.cluster().trace());
+                let may = |&i: &usize| {
+                    within.as_ref().is_none_or(|roles| view.has_role(i, roles)) && (uniform || view.serves(i))
+                };
+                Decision::of(hash.and_then(|hash| affinity::instance_for(hash, (0..view.len()).filter(may))))
+            }
+            Rule::Hold => Decision::Hold,
+            Rule::Reject { when } => {
+                view.set_candidate(0);
+                let rejects = when.as_ref().is_none_or(|when| view.holds(when));
+                if rejects { Decision::Reject } else { Decision::None }
+            }
+            &Rule::Owner { above } => {
+                Decision::of(view.prompt_owner(above).filter(|&owner| uniform || view.serves(owner)))
             }
             Rule::When { of, when } => {
                 view.set_candidate(view.here().unwrap_or(0));
-                if view.holds(when) { self.choose(of, view)? } else { None }
+                if view.holds(when) { self.choose(of, view)? } else { Decision::None }
             }
             Rule::Flip(flip) => {
-                let Some(picked) = self.choose(&flip.of, view)? else { return Ok(None) };
-                view.flip(picked, flip).then_some(picked)
+                let decision = self.choose(&flip.of, view)?;
+                let Decision::Send(picked) = decision else { return Ok(decision) };
+                if view.flip(picked, flip) { decision } else { Decision::None }
             }
-            Rule::Call { index } => self.call(*index, view)?,
         })
     }
 
@@ -187,12 +350,38 @@ impl Router {
         }
     }
 
+    /// As [`Self::fewest`], by the latest report.
+    fn fewest_reported(&self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
+        let tokens = matches!(rule, Rule::FewestTokens { .. });
+        let field = if tokens { InstField::OutstandingTokens } else { InstField::Requests };
+        let within = rule.within();
+        let may = |&i: &usize| {
+            within.is_none_or(|roles| view.has_role(i, roles)) && (self.uniform || view.serves(i))
+        };
+        let able: Vec<usize> = (0..view.len()).filter(may).collect();
+        able.into_iter().min_by_key(|&i| sort_key_of(view.field(i, field, 0)))
+    }
+
     /// The lowest instance of a pick, if it is accepted.
     fn best(&mut self, pick: &Pick, view: &mut RouterView) -> Option<usize> {
-        let picked = pick::lowest(pick, view, self.uniform, &mut self.bounds)?;
+        let picked = if let Some(softmax) = &pick.softmax {
+            let random = &mut self.desks[view.router()].random[softmax.number];
+            softmax::drawn(pick, softmax.temperature, view, random)?
+        } else if pick.scans() {
+            pick::lowest(pick, view, self.uniform, &mut self.bounds)?
+        } else {
+            let Desk { turns, draws, .. } = &mut self.desks[view.router()];
+            let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.row() };
+            equals::lowest(pick, view, self.uniform, &mut memory)?
+        };
         view.set_candidate(picked);
-        let accepted = pick.accept.as_ref().is_none_or(|accept| view.holds(accept));
-        accepted.then_some(picked)
+        if pick.accept.as_ref().is_some_and(|accept| !view.holds(accept)) {
+            return None;
+        }
+        if !pick.scans() {
+            equals::note(&pick.ties, picked, view.len(), &mut self.desks[view.router()].turns[pick.turn]);
+        }
+        Some(picked)
     }
 
     /// The instance that a callback picks.
@@ -211,6 +400,19 @@ impl Router {
             return Err(Error::config("routing", rule));
         }
         Ok(picked)
+    }
+}
+
+impl Decision {
+    /// The instance that was picked, if one was.
+    fn picked(self) -> Option<usize> {
+        if let Self::Send(picked) = self { Some(picked) } else { None }
+    }
+
+    /// To send the request to the instance that was picked.
+    #[inline]
+    fn of(picked: Option<usize>) -> Self {
+        picked.map_or(Self::None, Self::Send)
     }
 }
 
@@ -243,7 +445,7 @@ fn fewest_tokens(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::fixtures::{cluster, row};
+    use crate::engine::fixtures::{cluster, router, row};
 
     #[test]
     fn turns_go_around_and_pass_over_instances_that_do_not_serve() {
@@ -256,7 +458,7 @@ mod tests {
     #[test]
     fn a_request_is_refused_only_if_every_instance_refuses_it() {
         let cluster = cluster(&[10, 40], &[row(0, 8, 8)]);
-        let router = Router::new(cluster.instances(), 0, None);
+        let router = router(&cluster);
         // Blocks of 16 tokens: 160 fit into the first instance, 640 into the second.
         assert_eq!(router.rejects(100, 8, cluster.instances()), Reason::None);
         assert_eq!(router.rejects(500, 8, cluster.instances()), Reason::None);
@@ -266,14 +468,13 @@ mod tests {
     #[test]
     fn fewest_requests_counts_what_was_sent_and_first_of_falls_through() {
         let mut cluster = cluster(&[10, 40], &[row(0, 8, 8), row(0, 8, 8), row(0, 500, 8)]);
-        let mut router = Router::new(cluster.instances(), 1, None);
+        let mut router = router(&cluster);
         let fewest = Rule::FewestRequests { within: None };
         let mut picked = |rule: &Rule, row: usize, cluster: &mut Cluster| {
-            let index = router.pick_on_arrival(rule, row, cluster, 0).unwrap();
-            if let Some(index) = index {
-                cluster.send(row, index, 0);
-            }
-            index
+            let decision = router.decide_on_arrival(rule, row, cluster, 0).unwrap();
+            let Decision::Send(index) = decision else { return None };
+            cluster.send(row, index, 0);
+            Some(index)
         };
         assert_eq!(picked(&fewest, 0, &mut cluster), Some(0));
         assert_eq!(picked(&fewest, 1, &mut cluster), Some(1));
@@ -294,8 +495,8 @@ mod tests {
         let mut cluster = cluster(&[10, 40], &[row(0, 500, 8)]);
         let rule = Rule::Call { index: 0 };
         for (index, fits) in [(0, false), (1, true), (2, false)] {
-            let mut router = Router::new(cluster.instances(), 0, Some(Box::new(Always(index))));
-            let picked = router.pick_on_arrival(&rule, 0, &mut cluster, 0);
+            let mut router = Router { callbacks: Some(Box::new(Always(index))), ..router(&cluster) };
+            let picked = router.decide_on_arrival(&rule, 0, &mut cluster, 0);
             assert_eq!(picked.is_ok(), fits, "{picked:?}");
         }
     }

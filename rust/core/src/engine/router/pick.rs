@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now};
+use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now, sort_key_of};
 
 /// What a pick needs to know of the instances.
 pub(in crate::engine) trait Candidates: Scope {
@@ -14,6 +14,10 @@ pub(in crate::engine) trait Candidates: Scope {
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64;
     /// Whether a condition holds of the candidate.
     fn holds(&mut self, condition: &Expr) -> bool;
+    /// The values of a key for all instances, if they are computed at once.
+    fn values(&mut self, _key: &Expr) -> Option<Vec<f64>> {
+        None
+    }
 }
 
 /// The lowest instance by the keys of `pick`; if several are equal, the first. `uniform`: every instance refuses the
@@ -31,19 +35,25 @@ pub(super) fn lowest<V: Candidates>(
             set_bounds(field, class, pick, view, all, bounds);
             lowest_by_field(field, class, pick, view, bounds)
         }
-        keys => lowest_by_keys(keys, pick, view, all),
+        keys => {
+            let values = if let [key] = keys { view.values(key) } else { None };
+            match values {
+                Some(values) => lowest_by_values(&values, pick, view, all),
+                None => lowest_by_keys(keys, pick, view, all),
+            }
+        }
     }
 }
 
 /// Whether `pick` may pick an instance at all.
 #[inline(never)]
-fn may_pick<V: Candidates>(pick: &Pick, index: usize, view: &V) -> bool {
+pub(super) fn may_pick<V: Candidates>(pick: &Pick, index: usize, view: &V) -> bool {
     pick.within.as_ref().is_none_or(|roles| view.has_role(index, roles)) && view.serves(index)
 }
 
 /// Whether the condition of `pick` holds of an instance.
 #[inline]
-fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bool {
+pub(super) fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bool {
     view.consider(index);
     pick.r#where.as_ref().is_none_or(|condition| view.holds(condition))
 }
@@ -148,6 +158,22 @@ fn lowest_by_keys<V: Candidates>(keys: &[Expr], pick: &Pick, view: &mut V, all: 
     best.found
 }
 
+/// The lowest instance by the values of its key; if several are equal, the first. `all`: every instance may be picked.
+#[inline(never)]
+fn lowest_by_values<V: Candidates>(values: &[f64], pick: &Pick, view: &mut V, all: bool) -> Option<usize> {
+    let (mut found, mut least) = (None, i64::MAX);
+    for (i, &value) in values.iter().enumerate() {
+        let value = sort_key_of(value);
+        if found.is_some() && value >= least {
+            continue;
+        }
+        if (all || may_pick(pick, i, view)) && meets_condition(pick, i, view) {
+            (found, least) = (Some(i), value);
+        }
+    }
+    found
+}
+
 /// The lowest item so far, and its sort keys.
 #[derive(Debug)]
 pub(in crate::engine) struct Best<T> {
@@ -197,6 +223,8 @@ impl<T> Best<T> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::draws::Draws;
+    use super::super::equals::{self, Memory};
     use super::*;
     use crate::policy::{Linear, Number, ReqField, Validity, holds_now};
     use proptest::prelude::*;
@@ -283,6 +311,7 @@ mod tests {
                 r#where: conditional.then(|| field(InstField::Fits)),
                 accept: None,
                 within: within.map(|role| vec![role]),
+                ..Pick::default()
             };
             let may = |fake: &Fake| {
                 fake.serves && (!conditional || fake.fits) && within.is_none_or(|role| fake.role == role)
@@ -294,6 +323,14 @@ mod tests {
             let mut bounds = vec![LowerBound::EXCLUDED; instances.len()];
             let mut view = Fakes { instances, candidate: 0 };
             prop_assert_eq!(lowest(&pick, &mut view, uniform, &mut bounds), expected);
+            // As the first of those that are equal, and with all instances drawn.
+            let (mut turn, mut draws) = (0, Draws::new(1, 0));
+            let mut memory = Memory { turn: &mut turn, draws: &mut draws, row: 0 };
+            prop_assert_eq!(equals::lowest(&pick, &mut view, uniform, &mut memory), expected);
+            let drawn = Pick { among: Some(100), ..pick.clone() };
+            let picked = equals::lowest(&drawn, &mut view, uniform, &mut memory);
+            let key_of = |picked: Option<usize>| picked.map(|i| key(&view.instances[i]));
+            prop_assert_eq!(key_of(picked), key_of(expected));
         }
     }
 }

@@ -1,13 +1,16 @@
 //! What rules see: a request, and every instance: tokens as of its last finished step, its batch, queues and blocks as
-//! of now.
+//! of now. If instances report, rules see them as of the latest report.
 
+use super::books::Books;
+use super::known::Knowledge;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
 use crate::engine::roles::{Cause, Flipping};
 use crate::instance::Asking;
 use crate::metrics::Reason;
 use crate::policy::{
-    Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity, holds_now,
+    Columns, Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity,
+    column_now, holds_now, is_columnar,
 };
 use crate::time::Ticks;
 
@@ -25,13 +28,18 @@ pub(in crate::engine) struct RouterView<'a> {
     here: Option<usize>,
     /// The instance that was picked, or the target of a pair.
     there: Option<usize>,
+    /// The router that is asked; `None`: a monitor, which sees what all routers keep.
+    router: Option<usize>,
+    /// What the router keeps of the requests that it routed.
+    books: Option<&'a Books>,
 }
 
 impl<'a> RouterView<'a> {
     /// The view of a rule that picks an instance for `request`.
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
-        Self { cluster, now, request, candidate: 0, here, there: None }
+        let router = Some(cluster.known().router_of(request.view.row as usize));
+        Self { cluster, now, request, candidate: 0, here, there: None, router, books: None }
     }
 
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
@@ -41,7 +49,20 @@ impl<'a> RouterView<'a> {
         (here, there): (usize, usize),
         now: Ticks,
     ) -> Self {
-        Self { cluster, now, request, candidate: here, here: Some(here), there: Some(there) }
+        let (here, there) = (Some(here), Some(there));
+        Self { cluster, now, request, candidate: here.unwrap_or(0), here, there, router: None, books: None }
+    }
+
+    /// The same view, with what the router keeps.
+    pub(super) fn with_books(self, books: &'a Books) -> Self {
+        Self { books: Some(books), ..self }
+    }
+
+    /// The owner of the last node that the request's prompt touches in the router's tree, if the tree has more than the
+    /// share `above` of the prompt.
+    pub(super) fn prompt_owner(&self, above: f64) -> Option<usize> {
+        let matched = self.books?.matched(self.request.view.row, self.cluster.trace())?;
+        (matched.share > above).then_some(matched.owner)
     }
 
     /// The number of instances.
@@ -62,6 +83,16 @@ impl<'a> RouterView<'a> {
     /// The tokens of the request's prompt and output.
     pub(super) fn lengths(&self) -> (u32, u32) {
         (self.request.view.prompt, self.request.view.output)
+    }
+
+    /// The router that is asked.
+    pub(super) fn router(&self) -> usize {
+        self.router.unwrap_or(0)
+    }
+
+    /// Whether routers see reports, and not the instances as they are.
+    pub(super) fn is_reported(&self) -> bool {
+        self.cluster.known().is_reported()
     }
 
     /// The row of the request in the trace.
@@ -106,12 +137,23 @@ impl Candidates for RouterView<'_> {
 
     #[inline]
     fn lower_bound(&self, index: usize, field: InstField) -> Option<f64> {
-        self.cluster.instance(index).at_least(field)
+        if self.cluster.known().is_reported() { None } else { self.cluster.instance(index).at_least(field) }
     }
 
     #[inline]
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
-        self.cluster.field(index, field, class, self.request, self.now)
+        if field.is_booked() {
+            return self.books.map_or(0.0, |books| books.field(index, field, self.request.view.prompt));
+        }
+        let known = self.cluster.known().field(index, (field, class), self.router);
+        match known {
+            Knowledge::AsIs => self.cluster.field(index, field, class, self.request, self.now),
+            Knowledge::Value(value) => value,
+            Knowledge::FreeBlocks(free) => {
+                let lacking = self.cluster.instance(index).lacking_blocks(self.request);
+                f64::from(u8::from(lacking == 0 || lacking as f64 <= free))
+            }
+        }
     }
 
     #[inline]
@@ -121,6 +163,29 @@ impl Candidates for RouterView<'_> {
                 self.field(self.candidate, field, class) != 0.0
             }
             _ => holds_now(condition, self),
+        }
+    }
+
+    #[inline]
+    fn values(&mut self, key: &Expr) -> Option<Vec<f64>> {
+        is_columnar(key, &InstField::is_booked).then(|| column_now(key, self))
+    }
+}
+
+impl Columns for RouterView<'_> {
+    fn instances(&self) -> usize {
+        self.cluster.len()
+    }
+
+    fn of_request(&mut self, field: ReqField) -> f64 {
+        Scope::request(self, field, &mut Validity::EVER.clone()).value
+    }
+
+    fn of_instances(&mut self, field: InstField, column: &mut Vec<f64>) {
+        let instances = self.cluster.len();
+        match self.books {
+            Some(books) => books.column(field, self.request.view.prompt, instances, column),
+            None => column.resize(instances, 0.0),
         }
     }
 }

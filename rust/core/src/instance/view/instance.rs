@@ -119,7 +119,7 @@ impl Instance {
             InstField::FreshAnsweringRequests | InstField::WaitingBlocks | InstField::HeadBlocks => {
                 next_rank().min(next_milestone)
             }
-            InstField::MeanTokenIntervalS => 0,
+            InstField::MeanTokenIntervalS | InstField::ContextBlocks => 0,
             _ => return false,
         };
         let taken = self.batch.decode_set().step();
@@ -301,6 +301,7 @@ impl Instance {
             InstField::ClassRequests => whole(self.in_class(class)),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             InstField::RunningTokens => whole(self.running_tokens(now)),
+            InstField::ContextBlocks => whole(self.context_blocks()),
             InstField::MeanTokenIntervalS => self.load.mean_interval_s(),
             InstField::PrefillDelayS => seconds(self.load.prefill_delay()),
             InstField::PrefillS => {
@@ -317,7 +318,28 @@ impl Instance {
             }
             InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(&asking.view))),
             InstField::Index => f64::from(self.settings.index),
+            // The routers keep these; conditions of a scheduler do not read them.
+            InstField::RoutedRequests
+            | InstField::RoutedTokens
+            | InstField::RoutedSinceReport
+            | InstField::RoutedEver
+            | InstField::IndexBlocks
+            | InstField::IndexTokens
+            | InstField::ActiveBlocks
+            | InstField::ActiveNewBlocks
+            | InstField::ActivePrefillTokens => 0.0,
         }
+    }
+
+    /// The row and the output tokens of each request on it. The finished steps are booked.
+    pub(crate) fn output_tokens(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.requests.iter().map(|state| {
+            let generated = match state.phase {
+                Phase::Decoding => self.batch.decode_set().computed(state) + 1 - state.prompt,
+                _ => state.generated,
+            };
+            (state.request, generated)
+        })
     }
 
     /// Prompt tokens of a request that the prefix cache holds.
@@ -329,6 +351,12 @@ impl Instance {
     /// Whether the blocks are free that a request needs for its next step, beside those
     /// that it holds here.
     fn fits(&self, asking: &Asking, now: Ticks) -> bool {
+        let lacking = self.lacking_blocks(asking);
+        lacking == 0 || lacking <= self.free_blocks(now)
+    }
+
+    /// Blocks that a request needs for its next step, beside those that it holds here.
+    pub(crate) fn lacking_blocks(&self, asking: &Asking) -> u64 {
         let view = &asking.view;
         let held = match asking.place {
             Some((index, slot)) if index == self.settings.index as usize => {
@@ -338,8 +366,7 @@ impl Instance {
             _ => 0,
         };
         let needed = if asking.place.is_some() { view.computed + 1 } else { view.prompt };
-        let lacking = self.settings.blocks_for(needed).saturating_sub(held);
-        lacking == 0 || lacking <= self.free_blocks(now)
+        self.settings.blocks_for(needed).saturating_sub(held)
     }
 
     /// Whether every reader has tokens left.
@@ -402,6 +429,15 @@ impl Instance {
         let context = |&slot: &Slot| u64::from(self.requests[slot].target());
         let outside: u64 = self.batch.outside().iter().map(context).sum();
         set.kv_tokens() + set.len() * (1 + self.run.ended(now)) + outside
+    }
+
+    /// Blocks that the context of each running request fills. The finished steps are booked.
+    fn context_blocks(&self) -> u64 {
+        let outside = self.batch.outside().iter().map(|&slot| self.requests[slot].target());
+        let members = self.batch.order().current(&self.requests);
+        let members = members.filter(|&slot| self.requests[slot].phase == Phase::Decoding);
+        let decoding = members.map(|slot| self.batch.decode_set().computed(&self.requests[slot]) + 1);
+        outside.chain(decoding).map(|tokens| self.settings.blocks_for(tokens)).sum()
     }
 
     /// Blocks that the admissions of all queued requests need.

@@ -1,0 +1,123 @@
+"""The pools of instances over time, and their changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from paceline._arguments import typed, typed_fields
+from paceline._clock import TICKS_PER_SECOND
+from paceline.errors import ResultError
+
+if TYPE_CHECKING:
+    from paceline.result.stats import ReplayStats
+
+__all__ = ["Flip", "flips_frame", "flips_from_json", "roles_frame", "seconds_by_role"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+@typed_fields(ResultError)
+class Flip:
+    """A change of an instance's pool.
+
+    Attributes
+    ----------
+    ticks, instance
+        When, and of which instance.
+    before, after
+        Its pools.
+    cause
+        The rule that flipped it, by its name in the policy; ``condition`` or
+        ``delay`` if it joined the pool that it was on its way to.
+    request
+        The row of the request about which the rule was asked, if there was one.
+    """
+
+    ticks: int
+    instance: int
+    before: str
+    after: str
+    cause: str
+    request: int | None = None
+
+    @classmethod
+    @typed(ResultError)
+    def from_dict(cls, fields: Mapping[str, Any]) -> Flip:
+        """Build from decoded JSON; unknown fields are ignored.
+
+        Raises
+        ------
+        ResultError
+            If a field is missing.
+        """
+        try:
+            return cls(**{name: fields[name] for name in cls.__dataclass_fields__})
+        except KeyError as error:
+            raise ResultError(f"a flip must have {error}, had {', '.join(map(str, fields))}") from error
+
+
+def flips_from_json(text: bytes, pools: tuple[str, ...]) -> tuple[Flip, ...]:
+    """Read the engine's changes of pools; ``pools`` has the names by code."""
+    return tuple(
+        Flip(
+            ticks=ticks,
+            instance=instance,
+            before=pools[before],
+            after=pools[after],
+            cause=cause,
+            request=request,
+        )
+        for ticks, instance, before, after, cause, request in json.loads(text)
+    )
+
+
+def flips_frame(stats: ReplayStats) -> pl.DataFrame:
+    """Return a row per change of a pool."""
+    rows = [
+        (flip.ticks / TICKS_PER_SECOND, flip.instance, flip.before, flip.after, flip.cause, flip.request)
+        for flip in stats.flips
+    ]
+    schema = {
+        "time_s": pl.Float64(),
+        "instance": pl.UInt32(),
+        "from": pl.String(),
+        "to": pl.String(),
+        "cause": pl.String(),
+        "request": pl.UInt32(),
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def roles_frame(stats: ReplayStats) -> pl.DataFrame:
+    """Return a row per time of an instance in a pool, by instance and in order."""
+    rows = [
+        (instance, role, start / TICKS_PER_SECOND, end / TICKS_PER_SECOND)
+        for instance, role, start, end in sorted(_spans(stats), key=lambda span: (span[0], span[2]))
+    ]
+    schema = {"instance": pl.UInt32(), "role": pl.String(), "from_s": pl.Float64(), "to_s": pl.Float64()}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def seconds_by_role(stats: ReplayStats) -> dict[str, float]:
+    """Return the seconds that instances spent in each pool, in all; empty without pools."""
+    ticks = dict.fromkeys(stats.roles, 0)
+    for _, role, start, end in _spans(stats):
+        ticks[role] = ticks.get(role, 0) + end - start
+    return {role: total / TICKS_PER_SECOND for role, total in ticks.items()}
+
+
+def _spans(stats: ReplayStats) -> Iterator[tuple[int, str, int, int]]:
+    """Yield instance, pool, start and end of each time in a pool that has a length."""
+    present = list(stats.roles)
+    since = [0] * len(present)
+    for flip in stats.flips:
+        if flip.ticks > since[flip.instance]:
+            yield flip.instance, present[flip.instance], since[flip.instance], flip.ticks
+        present[flip.instance], since[flip.instance] = flip.after, flip.ticks
+    for instance, (role, start) in enumerate(zip(present, since, strict=True)):
+        if stats.end_ticks > start:
+            yield instance, role, start, stats.end_ticks

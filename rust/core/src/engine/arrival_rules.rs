@@ -1,0 +1,52 @@
+//! The rules that are asked as a request arrives: where it is sent, and where it is to decode.
+
+use super::cluster::Cluster;
+use super::router::{Decision, Router};
+use crate::error::Error;
+use crate::policy::Rule;
+use crate::time::Ticks;
+
+/// Means that no instance was picked.
+const NONE: u32 = u32::MAX;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct ArrivalRules {
+    /// Picks the instance to which a request is sent.
+    on_arrival: Rule,
+    /// Picks the instance to which it migrates once its prefill has ended, if that is picked as it arrives.
+    decode: Option<Rule>,
+    /// By row of the trace: the instance that `decode` picked.
+    targets: Vec<u32>,
+}
+
+impl ArrivalRules {
+    /// The rules of a replay of so many requests.
+    pub(super) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
+        let targets = if decode.is_some() { vec![NONE; requests] } else { Vec::new() };
+        Self { on_arrival, decode, targets }
+    }
+
+    /// What the rules decide about a request that arrives, or that a router holds.
+    #[inline]
+    pub(super) fn decide(
+        &mut self,
+        row: usize,
+        router: &mut Router,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Result<Decision, Error> {
+        let decision = router.decide_on_arrival(&self.on_arrival, row, cluster, now)?;
+        if let (Some(rule), Decision::Send(prefill)) = (&self.decode, decision) {
+            let picked = router.pick_with_prefill(rule, (row, prefill), cluster, now)?;
+            self.targets[row] = picked.map_or(NONE, |index| index as u32);
+        }
+        Ok(decision)
+    }
+
+    /// The instance on which a request is to decode, if that was picked as it arrived.
+    pub(super) fn target(&self, request: u32) -> Option<usize> {
+        let picked = self.targets.get(request as usize).copied().filter(|&picked| picked != NONE)?;
+        Some(picked as usize)
+    }
+}

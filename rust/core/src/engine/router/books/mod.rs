@@ -1,0 +1,338 @@
+//! What a router keeps of the requests that it has routed: an index of prefixes, books of active sequences, a tree of
+//! prompts. Each is kept only if the policy has it. None of them sees an instance: they learn from the router's own
+//! decisions, and from notices that a request has its first token, has finished, or has yielded more tokens.
+
+mod active;
+mod holders;
+mod prefix_index;
+mod prompt_tree;
+mod texts;
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use active::{ActiveBlocks, Booked};
+use prefix_index::PrefixIndex;
+pub(super) use prompt_tree::Matched;
+use prompt_tree::PromptTree;
+use texts::Texts;
+
+use rustc_hash::FxHashMap;
+
+use crate::engine::cluster::Cluster;
+use crate::error::Error;
+use crate::kv::Prefixes;
+use crate::metrics::Notice;
+use crate::policy::{BooksConfig, InstField, Learns, TrackedOutputs};
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Books {
+    /// The index, what it learns from, and the contents of its blocks.
+    index: Option<Index>,
+    /// The books of active sequences.
+    active: Option<Active>,
+    /// The tree of prompts.
+    tree: Option<PromptTree>,
+    /// The instance of each unfinished request.
+    places: FxHashMap<u32, u32>,
+    /// The request that is routed, for which the next two hold.
+    asked: Option<u32>,
+    /// By instance: leading blocks of its prompt in the index.
+    indexed: Vec<u32>,
+    /// By instance: leading blocks of its prompt among the active ones.
+    shared: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Index {
+    index: PrefixIndex,
+    learns: Learns,
+    /// The most leading blocks of a prompt that are looked up and learned.
+    most: u32,
+    path: Path,
+}
+
+#[derive(Debug)]
+struct Active {
+    blocks: ActiveBlocks,
+    tracked: TrackedOutputs,
+    /// Whether blocks of the prompt are booked.
+    prompts: bool,
+    /// Whether requests may share blocks.
+    reuses: bool,
+    path: Path,
+}
+
+/// The blocks of prompts and outputs, at one block size.
+#[derive(Debug)]
+struct Path {
+    contents: Arc<Prefixes>,
+    block_tokens: u32,
+}
+
+impl Path {
+    fn new(trace: &Trace, block_tokens: u32, field: &str) -> Result<Self, Error> {
+        let contents = Prefixes::new(trace, block_tokens).map_err(|error| error.within(field))?;
+        Ok(Self { contents: Arc::new(contents), block_tokens })
+    }
+
+    /// The full blocks of a prompt.
+    fn of_prompt(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
+        let prompt = trace.prompt_tokens[row as usize];
+        (0..prompt / self.block_tokens).map(move |at| self.contents.shared(row, prompt, at))
+    }
+
+    /// The full blocks of a prompt and its output, as far as the trace says what is in them.
+    fn of_all(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
+        let (prompt, output) = (trace.prompt_tokens[row as usize], trace.output_tokens[row as usize]);
+        let total = (prompt + output) / self.block_tokens;
+        let outputs = (prompt / self.block_tokens..total)
+            .map_while(move |at| self.contents.of_output(row, prompt, at).map(Some));
+        self.of_prompt(row, trace).chain(outputs)
+    }
+}
+
+impl Books {
+    /// Empty books, as a policy has them.
+    ///
+    /// # Errors
+    ///
+    /// If a block size neither divides that of the trace's prefix ids nor is a multiple of it, or if a text of hexadecimal
+    /// digits is wanted of a trace without ids.
+    pub(in crate::engine) fn new(
+        config: &BooksConfig,
+        instances: usize,
+        trace: &Trace,
+    ) -> Result<Self, Error> {
+        let index = config.index.as_ref().map(|index| {
+            Ok::<_, Error>(Index {
+                index: PrefixIndex::new(instances, index.capacity),
+                learns: index.learns,
+                most: index.longest.unwrap_or(u32::MAX),
+                path: Path::new(trace, index.block_tokens, "routing.books.index")?,
+            })
+        });
+        let active = config.active.as_ref().map(|active| {
+            Ok::<_, Error>(Active {
+                blocks: ActiveBlocks::new(instances, active.block_tokens, active.outputs),
+                tracked: active.outputs,
+                prompts: active.prompts,
+                reuses: active.reuses,
+                path: Path::new(trace, active.block_tokens, "routing.books.active")?,
+            })
+        });
+        let tree = config.tree.as_ref().map(|tree| {
+            let size = trace.prefix.as_ref().map_or(tree.block_tokens, |ids| ids.block_tokens);
+            let contents = Prefixes::new(trace, size).map_err(|error| error.within("routing.books.tree"))?;
+            Ok::<_, Error>(PromptTree::new(Texts::new(tree.text, Arc::new(contents), size)))
+        });
+        Ok(Self {
+            index: index.transpose()?,
+            active: active.transpose()?,
+            tree: tree.transpose()?,
+            places: FxHashMap::default(),
+            asked: None,
+            indexed: vec![0; instances],
+            shared: vec![0; instances],
+        })
+    }
+
+    /// Looks up the prompt of a request that is routed.
+    pub(super) fn look_up(&mut self, row: u32, trace: &Trace) {
+        if self.asked == Some(row) {
+            return;
+        }
+        self.asked = Some(row);
+        if let Some(Index { index, most, path, .. }) = &mut self.index {
+            index.count_leading(path.of_prompt(row, trace).take(*most as usize), &mut self.indexed);
+        }
+        if let Some(Active { blocks, prompts: true, reuses: true, path, .. }) = &mut self.active {
+            blocks.count_leading(path.of_prompt(row, trace), &mut self.shared);
+        }
+    }
+
+    /// A field of an instance that the books have, for the request that was looked up last.
+    #[inline]
+    pub(super) fn field(&self, instance: usize, field: InstField, prompt: u32) -> f64 {
+        match (field, &self.index, &self.active) {
+            (InstField::IndexBlocks, Some(_), _) => f64::from(self.indexed[instance]),
+            (InstField::IndexTokens, Some(index), _) => {
+                f64::from(self.indexed[instance]) * f64::from(index.path.block_tokens)
+            }
+            (InstField::ActiveBlocks, _, Some(active)) => active.blocks.blocks(instance),
+            (InstField::ActiveNewBlocks, _, Some(active)) if active.prompts => {
+                f64::from(prompt / active.path.block_tokens - self.shared[instance])
+            }
+            (InstField::ActivePrefillTokens, _, Some(active)) => {
+                active.blocks.prefill_tokens(instance) as f64
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Writes such a field of all instances to `column`.
+    pub(super) fn column(&self, field: InstField, prompt: u32, instances: usize, column: &mut Vec<f64>) {
+        let all = 0..instances;
+        match (field, &self.index, &self.active) {
+            (InstField::IndexBlocks, Some(_), _) => {
+                column.extend(self.indexed.iter().map(|&at| f64::from(at)))
+            }
+            (InstField::ActiveBlocks, _, Some(active)) => column.extend(all.map(|i| active.blocks.blocks(i))),
+            _ => column.extend(all.map(|instance| self.field(instance, field, prompt))),
+        }
+    }
+
+    /// What the tree of prompts has of a request's prompt.
+    pub(super) fn matched(&self, row: u32, trace: &Trace) -> Option<Matched> {
+        self.tree.as_ref()?.matched(row, trace)
+    }
+}
+
+/// What becomes of requests.
+impl Books {
+    /// Books a request that is routed to an instance, whether it arrives or migrates.
+    pub(in crate::engine) fn route(&mut self, row: u32, instance: usize, trace: &Trace) {
+        self.look_up(row, trace);
+        self.places.insert(row, instance as u32);
+        let prompt = trace.prompt_tokens[row as usize];
+        let known = self.index.as_ref().map_or(0, |index| self.indexed[instance] * index.path.block_tokens);
+        if let Some(active) = &mut self.active {
+            let before = active.blocks.remove(row);
+            let path = &active.path;
+            let all = if active.prompts { path.of_prompt(row, trace).count() } else { 0 };
+            let blocks = path.of_prompt(row, trace).take(all);
+            let booked = Booked {
+                row,
+                prompt,
+                uncached: prompt - known.min(prompt),
+                expected: trace.output_tokens[row as usize],
+            };
+            let blocks = blocks.map(|block| block.filter(|_| active.reuses));
+            active.blocks.add(booked, blocks, instance);
+            if let Some(generated) = before.filter(|&generated| generated > 0) {
+                active.blocks.end_prefill(row);
+                active.blocks.resume(row, generated);
+            }
+        }
+        if let Some(Index { index, learns: Learns::Routed, most, path }) = &mut self.index {
+            index.learn(row, path.of_prompt(row, trace).take(*most as usize), instance);
+        }
+        if let Some(tree) = &mut self.tree {
+            tree.insert(row, instance, trace);
+        }
+        self.asked = None;
+    }
+
+    /// Notes that a request has its first token.
+    fn end_prefill(&mut self, row: u32, trace: &Trace) {
+        self.asked = None;
+        if let Some(active) = &mut self.active {
+            active.blocks.end_prefill(row);
+        }
+        let Some(&instance) = self.places.get(&row) else { return };
+        if let Some(Index { index, learns: Learns::Prefilled | Learns::Finished, most, path }) =
+            &mut self.index
+        {
+            index.learn(row, path.of_prompt(row, trace).take(*most as usize), instance as usize);
+        }
+    }
+
+    /// Notes that a request has finished, or was dropped.
+    fn close(&mut self, row: u32, trace: &Trace) {
+        self.asked = None;
+        if let Some(active) = &mut self.active {
+            active.blocks.remove(row);
+        }
+        let Some(instance) = self.places.remove(&row) else { return };
+        if let Some(Index { index, learns: Learns::Finished, most, path }) = &mut self.index {
+            index.learn(row, path.of_all(row, trace).take(*most as usize), instance as usize);
+        }
+    }
+}
+
+/// What instances report.
+impl Books {
+    /// Books what happened to requests in steps that ended by now: by instance, and then by request.
+    #[inline(never)]
+    pub(in crate::engine) fn hear(&mut self, notices: &[Notice], cluster: &mut Cluster, now: Ticks) {
+        let placed = notices.iter().filter_map(|&notice| Some((*self.places.get(&notice.row())?, notice)));
+        let mut placed: Vec<_> = placed.collect();
+        placed.sort_unstable_by_key(|&(instance, notice)| (instance, notice.row(), notice));
+        for notices in placed.chunk_by(|one, other| one.0 == other.0) {
+            if self.tracks_tokens() {
+                self.follow(notices[0].0 as usize, notices, cluster, now);
+                continue;
+            }
+            for &(_, notice) in notices {
+                match notice {
+                    Notice::FirstToken(row) => self.end_prefill(row, cluster.trace()),
+                    Notice::Closed(row) => self.close(row, cluster.trace()),
+                }
+            }
+        }
+    }
+
+    /// Books the output tokens of all requests as of the steps that ended by now, if outputs are tracked.
+    #[inline]
+    pub(super) fn catch_up(&mut self, cluster: &mut Cluster, now: Ticks) {
+        if self.tracks_tokens() {
+            for instance in 0..cluster.len() {
+                self.follow(instance, &[], cluster, now);
+            }
+        }
+    }
+
+    /// Books the output tokens of an instance's requests, and what happened to some of them in its latest step: in the
+    /// order of the steps, and within one of the requests. A block that is filled `n` tokens ago counts as filled `n`
+    /// steps ago.
+    fn follow(&mut self, instance: usize, notices: &[(u32, Notice)], cluster: &mut Cluster, now: Ticks) {
+        cluster.catch_up(instance, now);
+        let Some(active) = &self.active else { return };
+        let mut yielded: Vec<(u32, u32)> = cluster.instance(instance).output_tokens().collect();
+        for &(_, notice) in notices {
+            if let Notice::Closed(row) = notice {
+                yielded.retain(|one| one.0 != row);
+                yielded.push((row, cluster.tokens_yielded(row)));
+            }
+        }
+        let mut events: Vec<(Reverse<u32>, u32, Event)> = Vec::new();
+        for &(row, generated) in &yielded {
+            let Some(mut filled) = active.blocks.next_crossing(row) else { continue };
+            while filled <= generated {
+                events.push((Reverse(generated - filled), row, Event::Filled(filled)));
+                filled += active.path.block_tokens;
+            }
+        }
+        events.extend(notices.iter().map(|&(_, notice)| (Reverse(0), notice.row(), Event::Notice(notice))));
+        events.sort_unstable();
+        for (_, row, event) in events {
+            match event {
+                Event::Filled(generated) => {
+                    if let Some(active) = &mut self.active {
+                        active.blocks.yield_tokens(row, generated);
+                    }
+                }
+                Event::Notice(Notice::FirstToken(row)) => self.end_prefill(row, cluster.trace()),
+                Event::Notice(Notice::Closed(row)) => self.close(row, cluster.trace()),
+            }
+        }
+    }
+
+    /// Whether they follow the output tokens of requests.
+    #[inline]
+    fn tracks_tokens(&self) -> bool {
+        self.active.as_ref().is_some_and(|active| active.tracked != TrackedOutputs::None)
+    }
+}
+
+/// What happens to a request in a step, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// Its output, with so many tokens, begins a block.
+    Filled(u32),
+    /// It has its first token, or is finished.
+    Notice(Notice),
+}

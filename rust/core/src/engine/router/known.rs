@@ -1,0 +1,134 @@
+//! What routers know of the instances: their own counts, and what the instances report.
+
+use super::callback::CALLBACK_INSTANCE_FIELDS;
+use super::kept::Kept;
+use super::reports::Reports;
+use crate::config::Config;
+use crate::policy::{InstField, Source};
+use crate::time::{NEVER, Ticks};
+use crate::trace::Trace;
+
+/// How a router comes to know a field of an instance at a decision.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::engine) enum Knowledge {
+    /// This is its value.
+    Value(f64),
+    /// The request fits if the instance has this many free blocks or lacks none.
+    FreeBlocks(f64),
+    /// As the instance has it now.
+    AsIs,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(in crate::engine) struct Known {
+    /// Routers.
+    routers: usize,
+    /// Counts of the routers' own decisions, if a rule reads one.
+    kept: Option<Kept>,
+    /// Reports, if routers do not see the instances as they are.
+    reports: Option<Reports>,
+}
+
+impl Known {
+    /// What the routers of a configuration know at the start.
+    pub(in crate::engine) fn new(config: &Config, trace: &Trace) -> Self {
+        let (mut keeps, mut fields) = (false, Vec::new());
+        let shown = CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field);
+        config.routing.visit_instance_fields(&shown, &mut |field, class| {
+            let reported = if field == InstField::Fits { InstField::FreeBlocks } else { field };
+            match reported.source() {
+                Source::Kept => keeps = true,
+                Source::Reported if !fields.contains(&(reported, class)) => fields.push((reported, class)),
+                Source::Reported | Source::Known => {}
+            }
+        });
+        let (routers, instances) = (config.routers.count as usize, config.instances.len());
+        Self {
+            routers,
+            kept: keeps.then(|| Kept::new(routers, instances, trace.len())),
+            reports: config.routers.report_every.map(|every| Reports::new(every, fields, instances)),
+        }
+    }
+
+    /// The router of a request.
+    #[inline]
+    pub(in crate::engine) fn router_of(&self, row: usize) -> usize {
+        if self.routers == 1 { 0 } else { row % self.routers }
+    }
+
+    /// Whether routers keep counts of their own.
+    #[inline]
+    pub(in crate::engine) fn keeps(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Whether routers see reports, and not the instances as they are.
+    #[inline]
+    pub(in crate::engine) fn is_reported(&self) -> bool {
+        self.reports.is_some()
+    }
+
+    /// Counts a request on the instance that a rule picked for it.
+    #[inline]
+    pub(in crate::engine) fn route(&mut self, row: usize, instance: usize, trace: &Trace) {
+        if let Some(kept) = &mut self.kept {
+            kept.route(row, instance, trace.prompt_tokens[row]);
+        }
+    }
+
+    /// No longer counts requests that ended.
+    pub(in crate::engine) fn end(&mut self, rows: &[u32], trace: &Trace) {
+        if let Some(kept) = &mut self.kept {
+            for &row in rows {
+                kept.end(row as usize, trace.prompt_tokens[row as usize]);
+            }
+        }
+    }
+
+    /// When the instances report next.
+    #[inline]
+    pub(in crate::engine) fn next_report(&self) -> Ticks {
+        self.reports.as_ref().map_or(NEVER, Reports::next)
+    }
+
+    /// When the instances report next, if something has happened since they last did, after `events` events.
+    pub(in crate::engine) fn next_news(&self, events: u64) -> Ticks {
+        self.reports.as_ref().filter(|reports| !reports.is_fresh(events)).map_or(NEVER, Reports::next)
+    }
+
+    /// Takes a report; `value` gives a field of an instance.
+    pub(in crate::engine) fn report(
+        &mut self,
+        events: u64,
+        value: impl FnMut(usize, (InstField, u32)) -> f64,
+    ) {
+        if let Some(reports) = &mut self.reports {
+            reports.take(events, value);
+        }
+        if let Some(kept) = &mut self.kept {
+            kept.report();
+        }
+    }
+
+    /// How a router knows a field of an instance; a monitor sees the sums of all routers.
+    #[inline]
+    pub(in crate::engine) fn field(
+        &self,
+        instance: usize,
+        (field, class): (InstField, u32),
+        router: Option<usize>,
+    ) -> Knowledge {
+        if self.kept.is_none() && self.reports.is_none() {
+            return Knowledge::AsIs;
+        }
+        match (field.source(), &self.kept, &self.reports) {
+            (Source::Kept, Some(kept), _) => Knowledge::Value(kept.field(field, router, instance)),
+            (Source::Reported, _, Some(reports)) => Knowledge::Value(reports.field(instance, (field, class))),
+            (_, _, Some(reports)) if field == InstField::Fits => {
+                Knowledge::FreeBlocks(reports.field(instance, (InstField::FreeBlocks, 0)))
+            }
+            _ => Knowledge::AsIs,
+        }
+    }
+}
