@@ -133,6 +133,7 @@ class FakeOutcome:
     reason: NDArray[np.uint8]
     itl: Any
     stats: bytes
+    flips: bytes
 
 
 def instance_stats(**counters: int) -> dict[str, Any]:

@@ -386,6 +386,8 @@ impl Cluster {
 
     /// Updates what an instance has to report, once its role has changed.
     fn settle_role(&mut self, index: usize) {
+        // Requests that are held may go to the pool that the instance is in now.
+        self.recorder.changes += 1;
         let waits = self.roles.condition(index).is_some();
         self.instances[index].await_prefills(waits);
     }
@@ -558,6 +560,7 @@ impl Cluster {
     pub(super) fn receive(&mut self, index: usize, slot: u32, now: Ticks) {
         let end = self.instances[index].receive(slot, now, &self.trace, &mut self.recorder);
         self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
     }
 
     /// Gives up the KV of a request that was offered to an instance, if it was not accepted. Returns where the KV is.
@@ -565,6 +568,7 @@ impl Cluster {
         let instance = &mut self.instances[index];
         let (origin, end) = instance.expire_offer(request, now, &self.trace, &mut self.recorder)?;
         self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
         Some(origin)
     }
 

@@ -130,10 +130,13 @@ impl Simulation {
         Ok(self.done)
     }
 
-    /// When a report is taken that may let a request go that is held; [`NEVER`] if none will.
+    /// When a report is taken or an instance joins a pool, which may let a request go that is held; [`NEVER`] if none will.
     #[inline]
     fn next_news(&self) -> Ticks {
-        if self.arrivals.held() == 0 { NEVER } else { self.cluster.known().next_news(self.cluster.events()) }
+        if self.arrivals.held() == 0 {
+            return NEVER;
+        }
+        self.cluster.known().next_news(self.cluster.events()).min(self.cluster.next_role())
     }
 
     /// Handles everything that happens at one moment.

@@ -4,8 +4,8 @@
 //! unless there is a pool for instances on their way there: it is in that one until a condition on the instance holds or a
 //! delay has ended. A role is only read by rules; the requests on the instance stay.
 //!
-//! INV-18: at each moment, as many instances are in a pool or on their way there as the flips that took others from it had
-//! to keep.
+//! A flip leaves as many instances in a pool, or on their way there, as it has to keep; so a pool of which each flip keeps
+//! one never loses its last.
 
 use crate::collections::Tournament;
 use crate::config::Leaving;

@@ -63,7 +63,7 @@ pub const CALLBACK_REQUEST_FIELDS: [(&str, ReqField); 14] = [
 ];
 
 /// The instance fields that a callback sees, by name.
-pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 27] = [
+pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 29] = [
     ("kv_tokens", InstField::KvTokens),
     ("gpu_kv_tokens", InstField::GpuKvTokens),
     ("cpu_kv_tokens", InstField::CpuKvTokens),
@@ -76,6 +76,8 @@ pub const CALLBACK_INSTANCE_FIELDS: [(&str, InstField); 27] = [
     ("waiting", InstField::Waiting),
     ("swapped", InstField::Swapped),
     ("requests", InstField::Requests),
+    ("prefilling_requests", InstField::PrefillingRequests),
+    ("decoding_requests", InstField::DecodingRequests),
     ("reasoning_requests", InstField::ReasoningRequests),
     ("answering_requests", InstField::AnsweringRequests),
     ("fresh_answering_requests", InstField::FreshAnsweringRequests),
