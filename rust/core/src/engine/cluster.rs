@@ -523,6 +523,21 @@ impl Cluster {
         self.reschedule(index, end, now);
     }
 
+    /// Releases the blocks of a request whose KV was read as steps started: the step of its source that starts now, too,
+    /// was formed before that.
+    pub(super) fn free_read_at_once(&mut self, index: usize, slot: u32, now: Ticks) {
+        self.instances[index].begin_step(now, &self.trace, &mut self.recorder);
+        self.free_migrated(index, slot, now);
+    }
+
+    /// Begins the steps that start now within runs.
+    #[inline(never)]
+    pub(super) fn begin_steps(&mut self, now: Ticks) {
+        for instance in &mut self.instances {
+            instance.begin_step(now, &self.trace, &mut self.recorder);
+        }
+    }
+
     /// Queues a migrated request, with its KV, on an instance.
     pub(super) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
         let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);

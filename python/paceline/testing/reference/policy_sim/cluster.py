@@ -202,6 +202,7 @@ class Cluster:
         self.outcome.instance[request.index] = picked
         if self.books is not None:
             self.books.route(request, picked)
+        self.replicas[picked].count_routed(request, self.replicas)
         self.replicas[picked].arrive(request, now)
         self.roles.settle(now)
 

@@ -76,6 +76,10 @@ def _incoming_blocks(at: Replica) -> int:
     )
 
 
+def _routed(at: Replica) -> list[Request]:
+    return [request for request in at.routed if not (request.done or request.rejected)]
+
+
 def _fits(at: Replica, request: Request) -> bool:
     memory = at.scheduler.memory
     held = len(request.blocks) if request.running and request.where == at.index else 0
@@ -105,6 +109,9 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "answering_requests": _count(lambda request: request.phase == ANSWERING),
     "fresh_answering_requests": _fresh,
     "running_tokens": lambda at: sum(request.tokens for request in at.requests if request.running),
+    "context_blocks": lambda at: sum(
+        at.scheduler.memory.blocks_for(request.tokens) for request in at.requests if request.running
+    ),
     "outstanding_tokens": lambda at: sum(request.tokens for request in at.requests),
     "mean_token_interval_s": _mean_token_interval,
     "prefill_delay_s": _prefill_delay,
@@ -113,6 +120,10 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "incoming_requests": lambda at: len(at.scheduler.state.incoming.on_the_way),
     "incoming_tokens": lambda at: sum(one.computed for one in at.scheduler.state.incoming.on_the_way),
     "incoming_blocks": _incoming_blocks,
+    "routed_requests": lambda at: len(_routed(at)),
+    "routed_tokens": lambda at: sum(request.spec.prompt_tokens for request in _routed(at)),
+    "routed_since_report": lambda at: at.routed_ever,
+    "routed_ever": lambda at: at.routed_ever,
     "role": lambda at: at.role,
     "index": lambda at: at.index,
 }

@@ -85,6 +85,7 @@ class Traffic:
         """Send a request to another instance, which has ``already`` tokens of its KV."""
         assert request.where is not None
         source = request.where
+        self.replicas[target].count_routed(request, self.replicas)
         if self.hands_over:
             handover = self.replicas[source].hand_over(request, target, now, already)
             self.changed(now)

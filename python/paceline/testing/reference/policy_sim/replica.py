@@ -68,6 +68,8 @@ class Replica:
         self.requests: list[Request] = []  # unfinished requests of the instance
         self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
         self.outgoing: list[Handover] = []  # requests that left and whose KV has not been read
+        self.routed: list[Request] = []  # requests that a rule sent here last
+        self.routed_ever = 0
         self.step: Step | None = None
         self.ends: int | None = None
         self.decode_gaps: list[int] = []  # between the ends of steps that decoded, without idle time
@@ -119,6 +121,15 @@ class Replica:
         self.requests.append(request)
         self.scheduler.add(request, now)
         self._count_waiting()
+
+    def count_routed(self, request: Request, replicas: list[Replica]) -> None:
+        """Count a request that a rule sends to the instance, and no longer on another."""
+        if request in self.routed:
+            return
+        for replica in replicas:
+            replica.routed = [one for one in replica.routed if one is not request]
+        self.routed.append(request)
+        self.routed_ever += 1
 
     def free_sent(self, blocks: list[int]) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""

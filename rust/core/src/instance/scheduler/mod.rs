@@ -102,15 +102,18 @@ impl Instance {
             self.free_deferred();
         }
         let (mut run, shape) = self.time_step(draft, decodes, trace)?;
+        // Received requests that were admitted hold no blocks before their first step any more: the next step may accept
+        // an offer.
+        let accepts = self.transfers.offered() > 0 && self.transfers.has_admitted();
         // A request whose KV was dropped may be admitted for less at the next step.
-        if dropped || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
+        if dropped || accepts || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
             run.steps = 1;
         }
         self.run.start(run, shape);
         let mut end = run.end();
         if self.batch.runs_chunks() {
             self.batch.begin_chunks();
-            if let Some((planned, shape)) = self.plan_after(&run, trace) {
+            if !accepts && let Some((planned, shape)) = self.plan_after(&run, trace) {
                 end = self.run.plan(planned, shape);
             }
         }
