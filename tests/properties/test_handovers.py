@@ -45,7 +45,12 @@ def test_blocks_are_held_at_the_source_or_at_the_target_and_nowhere_else(case: W
             held |= {block for handover in replica.outgoing for block in handover.blocks}
             held |= {block for blocks in state.sent for block in blocks}
             held |= {block for one in state.deferred for block in one.blocks}
-            held |= {block for move in cluster.traffic.moves if move.source == replica.index for block in move.blocks}
+            held |= {
+                block
+                for move in cluster.traffic.moves
+                if move.source == replica.index
+                for block in move.blocks
+            }
             assert len(held) == state.memory.pool.held
             incoming = state.incoming
             # The KV of a request is at one place until it is read, and its blocks are at two.

@@ -59,7 +59,9 @@ FROM_ACCEPTANCE = ("kv_tokens", "gpu_kv_tokens", "kv_usage")
 
 
 @BOTH
-@pytest.mark.parametrize("field", ["requests", "waiting", "outstanding_tokens", *AT_ONCE[3:6], *FROM_ACCEPTANCE])
+@pytest.mark.parametrize(
+    "field", ["requests", "waiting", "outstanding_tokens", *AT_ONCE[3:6], *FROM_ACCEPTANCE]
+)
 def test_requests_a_millisecond_apart_go_to_different_idle_instances(field: str, leap: bool) -> None:
     """The first is on the wire for ten seconds when the second is prefilled, a millisecond later."""
     two = [TraceRequest(0, 10, 5), TraceRequest(SECOND // 1000, 10, 5)]

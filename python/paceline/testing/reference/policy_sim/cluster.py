@@ -207,7 +207,7 @@ class Cluster:
         self.roles.settle(now)
 
     def _start_steps(self, now: int) -> None:
-        """Start steps; again where the KV of a request was read at once, since its source has more blocks now."""
+        """Start steps; again where KV was read at once, since its source has more blocks now."""
         self._start_each(now)
         while self.traffic.send_accepted(now):
             self._start_each(now)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 _NOT_COVERED = ("call", "hold", "reject", "affinity", "prefix_tree")
 
 

@@ -69,7 +69,7 @@ class Memory:
     def attach_prefix(self, request: Request, hits: list[int], *, counted: bool = True) -> None:
         """Give a request that holds no block the blocks of its cached prefix.
 
-        What a target has of a request that is handed over is not counted: the request does not compute its prompt.
+        The lookup of a request that is handed over is not counted: the request does not compute its prompt.
         """
         if counted and self._contents is not None:
             self.queried_tokens += request.tokens

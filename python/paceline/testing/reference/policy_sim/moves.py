@@ -100,7 +100,7 @@ class Traffic:
         request.transfers.append(Transfer(now, ends))
 
     def deliver(self, now: int) -> None:
-        """End the transfers that end now: requests join their instances, and next stages begin; then leases."""
+        """End the transfers that end now, and begin the next stages; then end the leases."""
         while ended := [one for one in self.copies if one.ends == now]:
             for copy in ended:
                 self.copies.remove(copy)
@@ -123,7 +123,7 @@ class Traffic:
                 self.changed(now)
 
     def send_accepted(self, now: int) -> bool:
-        """Send the KV of the requests accepted in the steps that start now; return whether any was read at once."""
+        """Send the KV of requests accepted in the steps that start now; return whether any is read at once."""
         read = False
         for target in self.replicas:
             incoming = target.scheduler.state.incoming

@@ -101,8 +101,8 @@ class Request:
     spells : list of Spell
     transfers : list of Transfer
     handover_wait, received_wait, first_decode : int
-        Times of its hand-overs: from when it left until the first byte was sent, or its offer was withdrawn; from
-        when its KV was received until it was admitted; the steps that admitted it.
+        Times of its hand-overs: from when it left until the first byte was sent, or its offer was withdrawn;
+        from when its KV was received until it was admitted; the steps that admitted it.
     """
 
     index: int
