@@ -103,9 +103,9 @@ def test_a_prompt_in_transfer_for_five_seconds_holds_its_blocks_for_these(leap: 
 def test_a_second_of_transfer_to_an_idle_receiver_takes_a_second(leap: bool) -> None:
     """An earlier transfer from the same sender waits for a receiver that another sender keeps busy.
 
-    Prompts of 10 tokens take 10 s on the wire. From 1 s on, instance 0 sends one to instance 2. Instance 1 has
-    sent none, and at 2 s has one of 10 tokens for instance 2, which waits until 11 s, and at 3 s one of a token
-    for the idle instance 3, which does not wait behind it.
+    Prompts of 10 tokens take 10 s on the wire. From 1 s on, instance 0 sends one to instance 2.
+    Instance 1 has sent none, and at 2 s has one of 10 tokens for instance 2, which waits until 11 s,
+    and at 3 s one of a token for the idle instance 3, which does not wait behind it.
     """
     to = wire.op("eq", wire.field("inst.index"), wire.field("req.tenant"))
     config = wire.cluster(
@@ -126,26 +126,3 @@ def test_a_second_of_transfer_to_an_idle_receiver_takes_a_second(leap: bool) -> 
     assert outcome.handover_wait_ticks[2] == 0
     # The second one's receiver is busy until 11 s; it is sent from 2 s or later, and takes 10 s.
     assert outcome.transfer_ticks[1] >= (11 - 2 + 10) * SECOND
-
-
-@BOTH
-def test_an_offer_is_withdrawn_only_by_its_own_lease(leap: bool) -> None:
-    """A request that has returned to an instance keeps its second offer when the lease of its first would end.
-
-    It is prefilled on instance 0 until 1 s, offered to instance 1 and accepted there at once, as is its way back
-    after the reasoning. A lease of 1000 s ends long after both.
-    """
-    one = [TraceRequest(0, 2, 6, reasoning_tokens=3)]
-    config = wire.cluster(
-        instance(),
-        instance(),
-        on_arrival=wire.pick(wire.field("inst.index")),
-        on_prefilled=wire.pick(wire.op("neg", wire.field("inst.index"))),
-        on_answering=wire.pick(wire.field("inst.index")),
-        handover=wire.handover(lease=1000 * SECOND),
-        links=(1e6, 0),
-    )
-    outcome = replayed(one, config, leap=leap)
-    # 1 s of prefill, 2 s of transfer, two steps, 4 s of transfer, three steps.
-    assert outcome.finish_ticks.tolist() == [(1 + 2 + 2 + 4 + 3) * SECOND]
-    assert [each["expired_offers"] for each in json.loads(outcome.stats)["instances"]] == [0, 0]

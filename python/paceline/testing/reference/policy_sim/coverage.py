@@ -10,9 +10,10 @@ _NOT_COVERED = ("call", "hold", "reject", "affinity", "prefix_tree")
 def covers(config: dict[str, Any]) -> bool:
     """Whether the simulator covers a configuration that the engine accepts.
 
-    Not covered are several routers and reports to them, requests that routers hold or reject, ties that are not
-    broken by index, samples, affinity, costs that are not affine, rules that are Python functions, and prefills
-    that continue beside a batch that runs by groups of layers, which no engine does.
+    Not covered are several routers and reports to them, requests that routers hold or reject, ties that
+    are not broken by index, samples, affinity, costs that are not affine, rules that are Python
+    functions, and prefills that continue beside a batch that runs by groups of layers, which no engine
+    does.
     """
     routers = config.get("routers") or {}
     plain = routers.get("count", 1) == 1 and routers.get("report_every") is None

@@ -1,8 +1,9 @@
 """Hand-overs: requests that migrate with their KV, for which the target holds blocks before it is sent.
 
-A request is offered to its target as it leaves its source, whose blocks stay allocated. The target accepts
-offers in order, in the stage that admits: it allocates the blocks for the next step. The KV that it lacks is sent then. Once
-that is received, the request waits with its blocks, ahead of the queue.
+A request is offered to its target as it leaves its source, whose blocks stay allocated. The target
+accepts offers in order, in the stage that admits: it allocates the blocks for the next step. The KV
+that it lacks is sent then. Once that is received, the request waits with its blocks, ahead of the
+queue.
 """
 
 from __future__ import annotations

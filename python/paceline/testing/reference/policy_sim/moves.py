@@ -123,7 +123,7 @@ class Traffic:
                 self.changed(now)
 
     def send_accepted(self, now: int) -> bool:
-        """Send the KV of requests accepted in the steps that start now; return whether any is read at once."""
+        """Send the KV of requests accepted in steps that start now; return whether any is read at once."""
         read = False
         for target in self.replicas:
             incoming = target.scheduler.state.incoming

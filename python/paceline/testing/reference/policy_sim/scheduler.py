@@ -167,7 +167,7 @@ class Scheduler:
 
     @property
     def head(self) -> Request | None:
-        """The request of the queue that is admitted next, of those that need blocks if requests are not ranked."""
+        """The request that is admitted next, of those that need blocks if requests are not ranked."""
         queue = self.state.queue
         offered = [handover.request for handover in self.state.incoming.offered if self.ranking is None]
         return next(iter([*queue.swapped, *offered, *queue.in_order, *queue.unknown]), None)
