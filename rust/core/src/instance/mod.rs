@@ -176,7 +176,7 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.queued(), now);
+        self.stats.book_waiting(self.waiting(), now);
         let row = request as usize;
         let prompt = trace.prompt_tokens[row];
         if self.settings.predicts {
@@ -193,7 +193,7 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_arrival(request, trace)
         };
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
         recorder.columns.instance[row] = self.settings.index;
         if let Some(last) = recorder.columns.last_instance.get_mut(row) {
             *last = self.settings.index;
@@ -242,6 +242,13 @@ impl Instance {
     fn queued(&self) -> u64 {
         let handed = self.transfers.offered() + self.received_in_order();
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
+    }
+
+    /// Requests that wait on this instance: the queued ones but for those whose KV is elsewhere, which count as in
+    /// transfer.
+    #[inline]
+    fn waiting(&self) -> u64 {
+        self.queued() - self.transfers.offered()
     }
 
     /// Requests whose KV has been received and that wait in the order of that.
