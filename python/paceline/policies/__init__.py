@@ -10,7 +10,8 @@ from paceline.policies.fastserve import fastserve
 from paceline.policies.fcfs import fcfs
 from paceline.policies.las import las
 from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
-from paceline.policies.llm_d import llm_d, llm_d_disaggregated
+from paceline.policies.llm_d import llm_d
+from paceline.policies.llm_d_disaggregated import llm_d_disaggregated
 from paceline.policies.llumnix import llumnix
 from paceline.policies.llumnix_adaptive import llumnix_adaptive
 from paceline.policies.mooncake import mooncake
