@@ -101,8 +101,10 @@ def llumnix_adaptive(
     """
     if instances < 2:
         raise PolicyError(f"instances of llumnix_adaptive must be 2 or more, was {said(instances)}")
-    sizes = {"prefill": 1, "adaptive": instances - 2, "decode": 1}
-    pools = Pools(**{name: size for name, size in sizes.items() if size})
+    if instances == 2:
+        pools = Pools(prefill=1, decode=1)
+    else:
+        pools = Pools(prefill=1, adaptive=instances - 2, decode=1)
     prefills = tuple(name for name in pools.names if name != "decode")
     decodes = tuple(name for name in pools.names if name != "prefill")
 

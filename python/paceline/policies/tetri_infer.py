@@ -75,10 +75,11 @@ def tetri_infer(
     tokens = oracle.output_tokens if length == "oracle" else req.score
     most = (tokens // bucket_tokens + 1) * bucket_tokens
     room = inst.free_blocks * inst.block_tokens >= req.prompt_tokens + most
-    base = vllm().scheduler if scheduler is None else scheduler
+    base = vllm().scheduler_of(0) if scheduler is None else scheduler
+    chunked = vllm(max_num_batched_tokens=chunk_tokens).scheduler_of(0)
     return Policy(
         name="tetri-infer",
-        scheduler={"prefill": vllm(max_num_batched_tokens=chunk_tokens).scheduler, "decode": base},
+        scheduler={"prefill": chunked, "decode": base},
         pools=Pools(prefill=prefill, decode=decode),
         on_arrival=fewest_tokens(within="prefill"),
         on_prefilled=pick(min=[where(room, 0, 1), inst.requests], within="decode", among=choices),
