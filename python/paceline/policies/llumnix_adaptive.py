@@ -113,7 +113,9 @@ def llumnix_adaptive(
         held = where(of.decoding_requests == 0, 0, of.outstanding_tokens)
         return step_s + request_s * (of.decoding_requests + requests) + token_s * (held + tokens)
 
-    now, after = predicted(inst), predicted(inst, 1, req.context_tokens)
+    elsewhere = inst.index != inst.here.index
+    after = predicted(inst, where(elsewhere, 1, 0), where(elsewhere, req.context_tokens, 0))
+    now = predicted(inst)
     bound = slo.tpot * dispatch_below
     below = now < bound
     choose = pick(min=req.context_tokens, where=req.running & (req.phase != "prefill"))
