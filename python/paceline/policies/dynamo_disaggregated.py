@@ -63,15 +63,15 @@ def dynamo_disaggregated(
     Notes
     -----
     Source: ai-dynamo/dynamo at 2093662a, ``conditional_disagg.rs`` (2,048 tokens, 0.7) and
-    the cost of ``lib/kv-router``, see `dynamo`. Differences: of decode instances, blocks are
-    those of the tokens that they report, and what is cached is read from their caches, as the
-    books of a router (`ActiveBlocks`, `PrefixIndex`) have only where a request is sent as it
-    arrives; a block that several requests of a decode instance have counts for each. The decode
-    instance is scored again after the prefill instance is known, with the same numbers.
+    the cost of ``lib/kv-router``, see `dynamo`. Differences: what decode instances have
+    cached is read from their caches, as the source learns it from their events; a request
+    is booked on its decode instance from the end of its prefill on, in the source from its
+    arrival on; the decode instance is chosen again after the prefill instance is known, with
+    the same numbers, so that among equals it may differ from the one whose cache decided.
     """
     cached = inst.prefix_tokens(req)
     uncached = req.prompt_tokens - cached
-    blocks = (inst.outstanding_tokens + req.prompt_tokens - overlap_score_credit * cached) / block_tokens
+    blocks = inst.active_blocks + inst.active_new_blocks(req) - overlap_score_credit * cached / block_tokens
     few = (uncached < local_below_tokens) & (uncached < local_below_share * req.prompt_tokens)
     on_prefill = dynamo_cost(block_tokens=block_tokens, overlap_score_credit=overlap_score_credit)
     return Policy(

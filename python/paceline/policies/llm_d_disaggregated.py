@@ -59,8 +59,8 @@ def llm_d_disaggregated(
     50 ms) and the decider of its profile handler (``nonCachedTokens``: 0 by default, 16 in
     the sample), from reading, without logs; the scores as of `llm_d`. Differences: what is
     cached is read from the instances' caches, as llm-d's precise scorer learns it from
-    their events, because a router's `PrefixIndex` learns only where a request is sent as
-    it arrives; the decode instance is scored again after the prefill instance is known,
+    their events (its default index learns the decode instance as the request arrives, ours
+    would as it is handed over); the decode instance is scored again after the prefill instance is known,
     with the same numbers, so that among equals it may differ from the one whose cache
     decided.
     """
