@@ -64,10 +64,9 @@ def dynamo_disaggregated(
     -----
     Source: ai-dynamo/dynamo at 2093662a, ``conditional_disagg.rs`` (2,048 tokens, 0.7) and
     the cost of ``lib/kv-router``, see `dynamo`. Differences: what decode instances have
-    cached is read from their caches, as the source learns it from their events; a request
-    is booked on its decode instance from the end of its prefill on, in the source from its
-    arrival on; the decode instance is chosen again after the prefill instance is known, with
-    the same numbers, so that among equals it may differ from the one whose cache decided.
+    cached is read from their caches, as the source learns it from their events; the
+    decode instance is picked again when the prefill on another instance has ended, and books
+    move there then.
     """
     cached = inst.prefix_tokens(req)
     uncached = req.prompt_tokens - cached
@@ -82,7 +81,7 @@ def dynamo_disaggregated(
             pick(min=blocks, within="decode", accept=few, ties="random"),
             pick(min=on_prefill, within="prefill", ties="random"),
         ),
-        decode_on_arrival=first_of(
+        on_prefilled=first_of(
             stay(when=inst.here.role == "decode"), pick(min=blocks, within="decode", ties="random")
         ),
         index=PrefixIndex(block_tokens=block_tokens, learns="prefilled"),
