@@ -4,9 +4,46 @@ from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policy import Policy, PrefixIndex, Scheduler, cluster, inst, maximum, minimum, pick, req, where
+from paceline.policy import (
+    Expr,
+    Policy,
+    PrefixIndex,
+    Scheduler,
+    cluster,
+    inst,
+    maximum,
+    minimum,
+    pick,
+    req,
+    where,
+)
 
-__all__ = ["llm_d"]
+__all__ = ["llm_d", "llm_d_score"]
+
+
+@typed(PolicyError)
+def llm_d_score(
+    prefix: Expr,
+    *,
+    prefix_weight: float,
+    queue_weight: float,
+    kv_cache_weight: float,
+    within: str | None = None,
+) -> Expr:
+    """Return the weighted sum of the scores of an instance.
+
+    Parameters
+    ----------
+    prefix
+        The share of the prompt that the instance has cached.
+    prefix_weight, queue_weight, kv_cache_weight
+        The weights of the scores.
+    within
+        The pool of which the longest and the shortest queue are; None: of all instances.
+    """
+    longest, shortest = cluster.max(inst.waiting, within=within), cluster.min(inst.waiting, within=within)
+    queue = where(longest == shortest, 1, (longest - inst.waiting) / (longest - shortest))
+    return prefix_weight * prefix + queue_weight * queue + kv_cache_weight * (1 - inst.kv_usage)
 
 
 @typed(PolicyError)
@@ -62,9 +99,9 @@ def llm_d(
     """
     total = minimum(req.prompt_tokens // block_tokens, longest)
     prefix = inst.index_blocks(req) / maximum(total, 1)
-    longest_queue, shortest = cluster.max(inst.waiting), cluster.min(inst.waiting)
-    queue = where(longest_queue == shortest, 1, (longest_queue - inst.waiting) / (longest_queue - shortest))
-    score = prefix_weight * prefix + queue_weight * queue + kv_cache_weight * (1 - inst.kv_usage)
+    score = llm_d_score(
+        prefix, prefix_weight=prefix_weight, queue_weight=queue_weight, kv_cache_weight=kv_cache_weight
+    )
     return Policy(
         name="llm-d",
         scheduler=Scheduler() if scheduler is None else scheduler,

@@ -6,20 +6,19 @@ from dataclasses import replace
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
+from paceline.policies.llumnix_dispatch import Dispatch, LoadMetric, llumnix_dispatch, remaining_steps
 from paceline.policies.vllm_v0 import vllm_v0
-from paceline.policy import Live, Policy, Scheduler, first_of, inst, maximum, migrate, pick, req, where
+from paceline.policy import Live, Policy, Scheduler, migrate, pick, req
 
 __all__ = ["llumnix"]
-
-IDLE = 1e9
-"""Steps left on an instance without requests: more than on any other."""
 
 
 @typed(PolicyError)
 def llumnix(
     *,
     scheduler: Scheduler | None = None,
-    busy_below: float = 10.0,
+    dispatch: Dispatch = "load",
+    metric: LoadMetric = "remaining_steps",
     migrate_below: float = -3.0,
     period_s: float = 0.05,
     defrag: bool = True,
@@ -36,9 +35,12 @@ def llumnix(
     ----------
     scheduler
         How instances form their steps; None: as vLLM 0.6.1.
-    busy_below
-        Steps left below which an instance gets arrivals only if all instances
-        are below it.
+    dispatch
+        Where requests are routed: by `metric` (``load``), to the fewest waiting
+        (``queue``), to the fewest sent there ever (``balanced``), or in turn (``rr``).
+    metric
+        The load by which ``load`` compares instances, see
+        `paceline.policies.llumnix_dispatch`.
     migrate_below
         Steps left up to which an instance is a source of migrations, and from
         which on it is a target.
@@ -68,12 +70,14 @@ def llumnix(
     Source: Sun et al., "Llumnix: Dynamic Scheduling for Large Language Model
     Serving" (OSDI 2024); AlibabaPAI/llumnix (24220fb8), dispatch ``load`` by
     ``remaining_steps``, pairs ``defrag``, requests ``SR`` (the shortest that
-    decodes). Difference: an instance does not migrate requests because it
-    preempted some.
+    decodes). The engine makes every decision in the logs of that code under
+    ``tests/conformance/logs/routers/llumnix_*`` by the same dispatch rules. The source
+    passes over busy instances unless all are (fewer than ten steps left); with one metric
+    for both, that never changes the choice. Differences: an instance does not migrate
+    requests because it preempted some; routers see instances as they are now, where
+    the source polls them every 50 ms (``replace(policy, reports=Reports(every=0.05))``).
     """
-    queued = inst.head_blocks if defrag else inst.waiting_blocks
-    sharing = inst.running + (where(inst.waiting > 0, 1, 0) if defrag else inst.waiting)
-    left = where(inst.requests == 0, IDLE, (inst.free_blocks - queued) / maximum(sharing, 1))
+    left = remaining_steps(defrag=defrag)
     move = migrate(
         source=pick(min=left, where=left <= migrate_below),
         target=pick(max=left, where=left >= migrate_below),
@@ -84,6 +88,6 @@ def llumnix(
     return replace(
         base,
         name="llumnix",
-        on_arrival=first_of(pick(max=left, where=left >= busy_below), pick(max=left)),
+        on_arrival=llumnix_dispatch(dispatch, metric=metric, defrag=defrag),
         every={period_s: [move]} if migration else {},
     )

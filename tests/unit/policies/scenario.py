@@ -24,9 +24,10 @@ def run(
     token_s: float = 0.0,
     leap: bool = True,
     block_tokens: int = 4,
+    instances: int = 1,
     **optional: Any,
 ) -> Result:
-    """Replay through one instance: a second for each step and ``token_s`` for each token."""
+    """Replay through instances of which each step takes a second, and ``token_s`` for each token."""
     arrival, prompt, output = zip(*requests, strict=True)
     trace = paceline.Trace.from_columns(
         arrival=list(arrival), prompt_tokens=list(prompt), output_tokens=list(output), **optional
@@ -34,7 +35,7 @@ def run(
     cost = paceline.Affine(step_s=1.0, token_s=token_s, kv_token_s=0.0)
     # Block 0 holds no tokens.
     instance = paceline.Instance(cost=cost, num_blocks=blocks + 1, block_tokens=block_tokens)
-    return paceline.replay(trace, paceline.Cluster([instance]), policy, leap=leap)
+    return paceline.replay(trace, paceline.Cluster(instances * [instance]), policy, leap=leap)
 
 
 def times(result: Result, column: str) -> list[float | None]:

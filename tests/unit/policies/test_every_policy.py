@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline import policies
@@ -121,9 +121,96 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     ),
 }
 
+POOLS = {"prefill": st.just(2), "decode": st.just(2)}
+OFTEN = st.sampled_from([0.5, 3.0])
+CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
+    "autoscaled": st.builds(
+        policies.autoscaled,
+        serving=st.just(2),
+        off=st.just(2),
+        target=st.sampled_from(["throughput", "latency"]),
+        period_s=OFTEN,
+        start_s=st.sampled_from([0.0, 2.0, 60.0]),
+    ),
+    "dynamo": st.builds(
+        policies.dynamo,
+        temperature=st.sampled_from([0.0, 0.7]),
+        use_kv_events=st.booleans(),
+        output_events=st.just(False),
+        track_output_blocks=st.booleans(),
+    ),
+    "dynamo_disaggregated": st.builds(
+        policies.dynamo_disaggregated, local_below_tokens=st.sampled_from([4, 12, 2048]), **POOLS
+    ),
+    "llm_d": st.builds(policies.llm_d, capacity=st.sampled_from([2, 31_250])),
+    "llm_d_disaggregated": st.builds(
+        policies.llm_d_disaggregated, non_cached_tokens=st.sampled_from([0, 4, 16]), report_s=OFTEN, **POOLS
+    ),
+    "llumnix": st.builds(
+        policies.llumnix,
+        dispatch=st.sampled_from(["load", "queue", "balanced", "rr"]),
+        metric=st.sampled_from(
+            ["remaining_steps", "kv_blocks_ratio", "miss_waiting_tokens", "adaptive_decode"]
+        ),
+        scheduler=st.just(policies.vllm().scheduler),
+    ),
+    "llumnix_adaptive": st.builds(
+        policies.llumnix_adaptive,
+        instances=st.just(4),
+        tpot=st.sampled_from([0.05, 2.0]),
+        request_s=st.sampled_from([0.0, 0.5]),
+        period_s=OFTEN,
+    ),
+    "mooncake": st.builds(
+        policies.mooncake, ttft=st.sampled_from([3.0, 30.0]), rejecting=st.booleans(), **POOLS
+    ),
+    "power_of_two": st.builds(policies.power_of_two, seed=st.integers(0, 9)),
+    "prefix_hash": st.builds(policies.prefix_hash, blocks=st.sampled_from([1, 16])),
+    "session_affinity": st.builds(policies.session_affinity, most_requests=st.sampled_from([None, 0, 2])),
+    "sglang_router": st.builds(policies.sglang_router, balance_abs_threshold=st.sampled_from([1, 64])),
+    "tetri_infer": st.builds(
+        policies.tetri_infer,
+        length=st.sampled_from(["oracle", "score"]),
+        bucket_tokens=st.sampled_from([4, 200]),
+        chunk_tokens=CHUNKS,
+        **POOLS,
+    ),
+    "vllm_balancer": st.builds(
+        policies.vllm_balancer,
+        version=st.sampled_from(["0.11", "0.33"]),
+        clients=st.sampled_from([1, 3]),
+        report_s=OFTEN,
+    ),
+}
+"""Policies that route, for clusters of four instances."""
+
 
 def test_no_policy_is_left_out() -> None:
-    assert {name.partition(",")[0] for name in STRATEGIES} == set(policies.__all__)
+    assert {name.partition(",")[0] for name in (*STRATEGIES, *CLUSTERED)} == set(policies.__all__)
+
+
+@pytest.mark.parametrize("name", CLUSTERED)
+@settings(max_examples=8)
+@given(data=st.data(), workload=workloads())
+def test_it_ends_on_a_cluster_and_is_the_same_when_read_back(
+    name: str, data: st.DataObject, workload: dict[str, Any]
+) -> None:
+    policy = data.draw(CLUSTERED[name])
+    again = Policy.from_toml(policy.to_toml())
+    assert again == policy
+    # Sessions and prefixes exclude each other in a trace.
+    if name == "session_affinity":
+        del workload["prefix"], workload["prefix_block_tokens"]
+        count = len(workload["requests"])
+        workload["session"] = data.draw(
+            st.lists(st.sampled_from(["a", "b", "c"]), min_size=count, max_size=count)
+        )
+    leapt, stepped = (
+        run(one, leap=leap, instances=4, **workload) for one, leap in ((policy, True), (again, False))
+    )
+    assert leapt.requests.equals(stepped.requests)
+    assert set(leapt.requests["status"]) <= {"finished", "rejected"}
+    check(leapt)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

@@ -7,24 +7,24 @@ metric for both, it never changes the choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
 from paceline.conformance.routers import timed
 from paceline.conformance.routers.bounds import Blocks, Count, Index, Instances, Request, Step
 from paceline.conformance.routers.decided import Decided
-from paceline.conformance.routers.replay import NO_SHORTAGE, TICKS_PER_S, columns, instance, run
-from paceline.policy import Policy, Reports, Rule, inst, minimum, pick, where
+from paceline.conformance.routers.replay import TICKS_PER_S, columns, instance, run
+from paceline.policies.llumnix_dispatch import Dispatch, LoadMetric, llumnix_dispatch
+from paceline.policy import Policy, Reports, inst
 
-__all__ = ["Log", "recorded", "replayed", "rule"]
+__all__ = ["Log", "recorded", "replayed"]
 
 
 class _Config(msgspec.Struct):
     step_ns: Step
     poll_ns: Step
-    policy: Literal["load", "queue", "balanced", "rr"]
-    metric: Literal["remaining_steps", "kv_blocks_ratio", "miss_waiting_tokens", "adaptive_decode"]
+    policy: Dispatch
+    metric: LoadMetric
     enable_defrag: bool
     instances: Instances
     max_num_seqs: Count
@@ -50,35 +50,18 @@ def recorded(log: Log) -> Decided:
     return timed.recorded([decision.instance for decision in log.decisions], log.results)
 
 
-def rule(config: _Config) -> Rule:
-    """Return the rule of a dispatch policy and metric."""
-    if config.policy == "rr":
-        return "round_robin"
-    if config.policy == "queue":
-        return pick(min=inst.waiting)
-    if config.policy == "balanced":
-        return pick(min=inst.routed_ever)
-    free = config.kv_blocks - inst.context_blocks
-    decodes = inst.answering_requests
-    if config.metric == "remaining_steps":
-        waiting = minimum(inst.waiting, 1) if config.enable_defrag else inst.waiting
-        left = free - (inst.head_blocks if config.enable_defrag else inst.waiting_blocks)
-        steps = where(inst.running + waiting == 0, float(NO_SHORTAGE), left / (inst.running + waiting))
-        return pick(max=steps, ties="last")
-    if config.metric == "kv_blocks_ratio":
-        return pick(min=(inst.context_blocks + inst.waiting_blocks) / config.kv_blocks)
-    if config.metric == "miss_waiting_tokens":
-        return pick(min=inst.outstanding_tokens - inst.running_tokens)
-    return pick(min=where(decodes == 0, 128, where(decodes >= 128, decodes, 128 - decodes)))
-
-
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Replay a log: the instances are sorted by their names, as text, where the policy does so."""
     del follow  # nothing is random
     config = log.config
-    policy = Policy(
-        name=log.router, on_arrival=rule(config), reports=Reports(every=config.poll_ns / TICKS_PER_S)
+    rule = llumnix_dispatch(
+        config.policy,
+        metric=config.metric,
+        defrag=config.enable_defrag,
+        free=config.kv_blocks - inst.context_blocks,
+        total=config.kv_blocks,
     )
+    policy = Policy(name=log.router, on_arrival=rule, reports=Reports(every=config.poll_ns / TICKS_PER_S))
     engine = instance(
         step_ns=config.step_ns, max_num_seqs=config.max_num_seqs, admission_blocks=config.kv_blocks
     )

@@ -8,7 +8,7 @@ from paceline.conformance.routers import sglang
 from paceline.conformance.routers.bounds import Seed
 from paceline.conformance.routers.decided import Decided
 from paceline.conformance.routers.replay import columns, run
-from paceline.policy import Policy, inst, pick
+from paceline.policies.power_of_two import power_of_two
 
 __all__ = ["Log", "recorded", "replayed"]
 
@@ -29,6 +29,5 @@ recorded = sglang.recorded
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Replay a log: of two drawn instances, the first unless the second has fewer requests in flight."""
     del follow  # ties go to the first that was drawn, by the log's generator
-    rule = pick(min=inst.routed_requests, among=2)
-    policy = Policy(name=log.router, on_arrival=rule, seed=log.config.rng_seed)
+    policy = power_of_two(seed=log.config.rng_seed)
     return sglang.decided(run(sglang.cluster(log), columns(log.requests), policy, leap=leap))

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 from paceline.conformance.routers import vllm_balancer
 from paceline.conformance.routers.decided import Decided
-from paceline.policy import Rule, inst, pick
+from paceline.policies.vllm_balancer import balancer_rule
+from paceline.policy import inst
 
-__all__ = ["Log", "recorded", "replayed", "rule"]
+__all__ = ["Log", "recorded", "replayed"]
 
 Log = vllm_balancer.BalancerLog
 recorded = vllm_balancer.recorded
 
 
-def rule(clients: int) -> Rule:
-    """Return the rule: 4 waiting + running, as reported, and ``clients`` more waiting for each choice since.
-
-    A client scans from its own beginning and keeps the first minimum.
-    """
-    waiting = inst.waiting + clients * inst.routed_since_report
-    return pick(min=4 * waiting + inst.running, ties="spread")
-
-
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Replay a log."""
     del follow  # nothing is random
-    return vllm_balancer.replayed(log, rule(log.config.clients), leap=leap)
+    return vllm_balancer.replayed(log, balancer_rule("0.11", log.config.clients, inst.kv_usage), leap=leap)

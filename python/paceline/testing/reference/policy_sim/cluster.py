@@ -186,6 +186,8 @@ class Cluster:
             target = self.decodes_at.get(request)
             if target is not None and target != replica.index:
                 self.traffic.leave(request, target, now)
+                if self.books is not None:
+                    self.books.route(request, target)
                 return
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
