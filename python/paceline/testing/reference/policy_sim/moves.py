@@ -134,12 +134,16 @@ class Traffic:
             for handover in accepted:
                 self.offered.remove(handover)
                 if incoming.at_once or handover.lacking == 0:
+                    if incoming.at_once:
+                        source = self.replicas[handover.source]
+                        self.links.sent.append(handover.lacking * source.kv_bytes)
                     handover.sent = handover.ends = now
                     self._end_read(handover, now)
                     read = True
                 else:
-                    source = handover.source
-                    handover.sent, handover.ends = self._send(source, target.index, handover.lacking, now)
+                    handover.sent, handover.ends = self._send(
+                        handover.source, target.index, handover.lacking, now
+                    )
                     self.reads.append(handover)
         return read
 
