@@ -96,6 +96,7 @@ REQUESTS = st.lists(
     st.lists(PICKS, max_size=2),
     LAST,
     st.one_of(st.none(), PICKS),
+    st.sampled_from(["on_prefilled", "decode_on_arrival"]),
     ROUTERS,
     REQUESTS,
     st.sampled_from([None, None, 150]),
@@ -105,6 +106,7 @@ def test_routers_decide_as_the_reference_does(
     picks: list[dict[str, Any]],
     last: list[dict[str, Any]],
     later: dict[str, Any] | None,
+    moment: str,
     routers: dict[str, Any],
     requests: list[tuple[int, int, int]],
     until: int | None,
@@ -113,7 +115,8 @@ def test_routers_decide_as_the_reference_does(
     instances = [instance(blocks, seqs) for blocks, seqs in sizes]
     routing = {
         "on_arrival": {"rule": "first_of", "rules": [*picks, *last]},
-        "on_prefilled": later,
+        "on_prefilled": None,
+        moment: later,
         "on_answering": None,
         "every": [],
     }

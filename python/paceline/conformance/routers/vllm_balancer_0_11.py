@@ -1,4 +1,4 @@
-"""Logs of vLLM 0.11.0's data-parallel balancer, with reports at regular times."""
+"""Logs of vLLM 0.11.0's data-parallel balancer."""
 
 from __future__ import annotations
 
@@ -24,4 +24,4 @@ def rule(clients: int) -> Rule:
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Replay a log."""
     del follow  # nothing is random
-    return vllm_balancer.replayed(log, rule(log.config.clients), leap=leap)
+    return vllm_balancer.replayed(log, rule(log.config.clients), tells_before=False, leap=leap)

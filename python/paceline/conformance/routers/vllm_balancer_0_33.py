@@ -1,4 +1,4 @@
-"""Logs of vLLM 0.33.0's data-parallel balancer, with reports at regular times."""
+"""Logs of vLLM 0.33.0's data-parallel balancer."""
 
 from __future__ import annotations
 
@@ -31,4 +31,5 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     del follow  # nothing is random
     if log.config.kv_blocks is None:
         raise TraceError("config.kv_blocks of a log of vLLM 0.33.0 must be a number of blocks, was null")
-    return vllm_balancer.replayed(log, rule(log.config.clients, log.config.kv_blocks), leap=leap)
+    score = rule(log.config.clients, log.config.kv_blocks)
+    return vllm_balancer.replayed(log, score, tells_before=True, leap=leap)

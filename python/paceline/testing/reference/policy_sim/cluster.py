@@ -8,6 +8,7 @@ requests arrive; steps start.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from paceline.testing.reference.clock import run
@@ -65,13 +66,16 @@ class Cluster:
         n, count = len(replicas), self.routers.count
         self.rules = {
             name: [Rule(routing[name], flips(name), n * router // count) for router in range(count)]
-            for name in ("on_arrival", "on_prefilled", "on_answering")
-            if routing[name]
+            for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
+            if routing.get(name)
         }
+        self.decode_targets: dict[int, int | None] = {}
         self.held: list[Request] = []
         self._asked_at = 0
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
+        if self.books is not None:
+            self.books.role_of = lambda index: replicas[index].role
         self.monitors: list[dict[str, Any]] = routing["every"]
         self.flips = {
             (number, place): Rule(action["rule"], flips("every"))
@@ -174,7 +178,13 @@ class Cluster:
         """Route a request again that has just generated a token."""
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
-            if not asked or name not in self.rules:
+            if not asked:
+                continue
+            if name not in self.rules:
+                target = self.decode_targets.get(request.index) if name == "on_prefilled" else None
+                if target is not None and target != replica.index:
+                    self._leave(request, target, now)
+                    return
                 continue
             able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
             view = View(
@@ -182,10 +192,13 @@ class Cluster:
             )
             target = self.rules[name][self.routers.router_of(request.index)].pick(view, able)
             if target is not None and target != replica.index:
-                self.traffic.leave(request, target, now)
-                if self.books is not None:
-                    self.books.route(request, target)
+                self._leave(request, target, now)
                 return
+
+    def _leave(self, request: Request, target: int, now: int) -> None:
+        self.traffic.leave(request, target, now)
+        if self.books is not None:
+            self.books.route(request, target)
 
     def _arrive(self, request: Request, now: int) -> None:
         refusals = [replica.refusal(request.spec) for replica in self.replicas]
@@ -213,12 +226,26 @@ class Cluster:
             request.rejected = "policy"
         elif isinstance(decision, int):
             self.outcome.instance[request.index] = decision
-            self.routers.route(request, decision)
+            self._pick_decode(request, replace(view, here=self.replicas[decision], decode=True), able)
+            if (decode := self.decode_targets.get(request.index)) is None:
+                self.routers.route(request, decision)
+            else:
+                self.routers.route_both(request, decision, decode)
             if self.books is not None:
                 self.books.route(request, decision)
             self.replicas[decision].arrive(request, now)
             self.roles.settle(now)
         return decision is not AtRouter.HOLD
+
+    def _pick_decode(self, request: Request, view: View, able: list[int]) -> None:
+        """Pick the instance on which an arriving request is to decode, if that is picked now."""
+        rules = self.rules.get("decode_on_arrival")
+        if rules is None:
+            return
+        target = rules[self.routers.router_of(request.index)].pick(view, able)
+        self.decode_targets[request.index] = target
+        if target is not None and self.books is not None:
+            self.books.insert(request, target)
 
     @property
     def _changes(self) -> int:

@@ -55,12 +55,13 @@ class Routers:
         self.count: int = given["count"]
         self.every: int | None = given["report_every"]
         self.give_up_after: int | None = given["give_up_after"]
-        self.draws = [Draws(given["seed"], router) for router in range(self.count)]
+        # Of the rules for arrivals, and of the one for the decode instance of an arrival.
+        self.draws = [[Draws(given["seed"], router) for router in range(self.count)] for _ in range(2)]
         self._replicas, self._pace = replicas, pace
         self._fields = {*_fields(config["routing"]), ("requests", None), ("outstanding_tokens", None)}
         self._reported: dict[tuple[int, str, int | None], float] = {}
         self._routed: list[tuple[Request, int]] = []
-        self._at: dict[int, int] = {}
+        self._at: dict[int, set[int]] = {}
         self._since = 0
         if self.every is not None:
             self.report(0)
@@ -71,9 +72,14 @@ class Routers:
 
     def route(self, request: Request, index: int) -> None:
         """Note that a rule picked an instance for a request."""
-        if self._at.get(request.index) != index:
+        if index not in self._at.get(request.index, ()):
             self._routed.append((request, index))
-            self._at[request.index] = index
+            self._at[request.index] = {index}
+
+    def route_both(self, request: Request, prefill: int, decode: int) -> None:
+        """Note that rules picked two instances for an arriving request: it counts on both."""
+        self._routed += [(request, index) for index in sorted({prefill, decode})]
+        self._at[request.index] = {prefill, decode}
 
     def report(self, now: int) -> None:
         """Have all instances report."""
@@ -113,7 +119,7 @@ class Routers:
         there = {
             request.index: request.spec.prompt_tokens
             for request in sent
-            if self._at[request.index] == index and not request.done and request.rejected is None
+            if index in self._at[request.index] and not request.done and request.rejected is None
         }
         return len(there) if name == "routed_requests" else sum(there.values())
 
