@@ -15,7 +15,7 @@ from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.links import Links
-from paceline.testing.reference.policy_sim.lockstep import ticks_together
+from paceline.testing.reference.policy_sim.lockstep import idle_ticks, ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
@@ -84,6 +84,10 @@ class Cluster:
             if action["action"] == "flip"
         }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
+        self._steps_together = self._step = 0
+        self._in_step = False
+        self._idle_until: int | None = None
+        self._reported = False
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
@@ -114,8 +118,10 @@ class Cluster:
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
         times += self.roles.due.values()
-        if self.routers.every is not None:
-            times.append((after // self.routers.every + 1) * self.routers.every)
+        if (report := self.routers.next_report(after)) is not None:
+            times.append(report)
+        if self._idle_until is not None:
+            times.append(self._idle_until)
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -135,6 +141,12 @@ class Cluster:
         for replica in self.replicas:
             replica.wake(now)
         self._start_steps(now)
+        while self.routers.relay is not None and self.routers.relay.read(now):
+            self.routers.report(now)
+            if self.held:
+                self._reported = True
+                self._ask_again(now)
+                self._start_steps(now)
 
     def pass_time(self, moment: int) -> None:
         """Account for the time until a moment, in which nothing changes."""
@@ -155,7 +167,13 @@ class Cluster:
                     self.books.token(request, replica.index)
         self.roles.settle(now)
         self.roles.end_delays(now)
-        if self.routers.every is not None and now > 0 and now % self.routers.every == 0:
+        for replica in ended:
+            self.routers.tell(replica, self._step, now)
+        self._end_common_step(now)
+        relay, every = self.routers.relay, self.routers.every
+        due = every is not None and now > 0 and now % every == 0 if relay is None else relay.due <= now
+        self._reported = due
+        if due:
             self.routers.report(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
@@ -257,9 +275,7 @@ class Cluster:
 
     def _ask_again(self, now: int) -> None:
         """Route requests that are held and may go, and drop those that have waited for too long."""
-        every = self.routers.every
-        reported = every is not None and now > 0 and now % every == 0
-        if self.held and (reported or self._changes != self._asked_at):
+        if self.held and (self._reported or self._changes != self._asked_at):
             blocked: set[int] = set()
             for request in self.held.copy():
                 router = self.routers.router_of(request.index)
@@ -278,19 +294,47 @@ class Cluster:
         self.held.remove(request)
         self.outcome.held.discard(request.index)
 
+    def _tell_before(self, now: int) -> None:
+        for replica in self.replicas:
+            if self.routers.relay is not None and self.routers.relay.before and replica.step is None:
+                self.routers.tell(replica, self._step, now)
+
+    def _end_common_step(self, now: int) -> None:
+        """End a step of instances in lockstep; where they agree on that, they stop if none has a request."""
+        if self._idle_until == now:
+            self._idle_until = None
+        if not self._in_step or self._idle_until is not None or any(one.step for one in self.replicas):
+            return
+        self._in_step = False
+        self._steps_together += 1
+        self._step += 1
+        sync = (self.lockstep or {}).get("sync")
+        agrees = sync is None or self._steps_together % sync["every"] == 0
+        if sync is not None and sync["first"] and self._steps_together == 1:
+            agrees = True
+        if agrees and not any(one.requests for one in self.replicas):
+            self._steps_together = 0
+
     def _start_steps(self, now: int) -> None:
         if self.lockstep is None:
+            self._tell_before(now)
             for replica in self.replicas:
                 replica.form(now)
                 self.roles.settle(now)
                 replica.begin(now)
-        elif not any(replica.step for replica in self.replicas):
+        elif self._idle_until is None and not any(replica.step for replica in self.replicas):
+            self._tell_before(now)
             for replica in self.replicas:
                 replica.form(now)
                 self.roles.settle(now)
             ticks = ticks_together(self.lockstep, self.replicas)
             for replica in self.replicas:
                 replica.begin(now, ticks)
+            if ticks is not None:
+                self._in_step = True
+            elif self.lockstep.get("sync") is not None and self._steps_together > 0:
+                self._in_step = True
+                self._idle_until = now + idle_ticks(self.lockstep, self.replicas)
 
 
 def replay(

@@ -7,6 +7,7 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.instance_fields import fits_into, instance_field
 from paceline.testing.reference.policy_sim.pacing import Pace
+from paceline.testing.reference.policy_sim.relay import Relay
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 
@@ -63,8 +64,11 @@ class Routers:
         self._routed: list[tuple[Request, int]] = []
         self._at: dict[int, set[int]] = {}
         self._since = 0
+        self.relay: Relay | None = None
         if self.every is not None:
             self.report(0)
+            if given.get("relay") is not None:
+                self.relay = Relay(given["relay"], self.every, [self._fields_of(one, 0) for one in replicas])
 
     def router_of(self, row: int) -> int:
         """Return the router of a request."""
@@ -82,12 +86,33 @@ class Routers:
         self._at[request.index] = {prefill, decode}
 
     def report(self, now: int) -> None:
-        """Have all instances report."""
+        """Have all instances report, or a relay publish what they told it."""
         self._since = len(self._routed)
+        relayed = None if self.relay is None else self.relay.publish(now)
         for replica in self._replicas:
-            for name, position in self._fields:
-                value = instance_field(name, replica, now, self._pace, None, position)
+            fields = self._fields_of(replica, now) if relayed is None else relayed[replica.index]
+            for (name, position), value in fields.items():
                 self._reported[replica.index, name, position] = value
+
+    def _fields_of(self, replica: Replica, now: int) -> dict[tuple[str, int | None], float]:
+        return {
+            (name, position): instance_field(name, replica, now, self._pace, None, position)
+            for name, position in self._fields
+        }
+
+    def tell(self, replica: Replica, step: int, now: int) -> None:
+        """Have an instance tell the relay its fields, if there is one and its counts have changed."""
+        if self.relay is not None:
+            running, waiting = (
+                instance_field(name, replica, now, self._pace, None, None) for name in ("running", "waiting")
+            )
+            self.relay.tell(replica.index, step, (running, waiting), self._fields_of(replica, now))
+
+    def next_report(self, after: int) -> int | None:
+        """Return when instances report next, or the relay publishes."""
+        if self.every is None:
+            return None
+        return (after // self.every + 1) * self.every if self.relay is None else self.relay.due
 
     def field(
         self,

@@ -133,7 +133,7 @@ impl Known {
         mut value: impl FnMut((InstField, u32)) -> f64,
     ) {
         if let (Some(relay), Some(reports)) = (&mut self.relay, &self.reports) {
-            let counts = [value((InstField::Running, 0)), value((InstField::Waiting, 0))];
+            let counts = [InstField::Running, InstField::Waiting].map(|field| value((field, 0)) as u64);
             if relay.differs(instance, counts) {
                 let values = reports.fields().iter().map(|&field| value(field)).collect();
                 relay.tell(instance, step, counts, values);

@@ -28,7 +28,7 @@ pub(super) struct Relay {
     /// The longest gap between two publications.
     every: Ticks,
     /// By instance: running and queued requests as it told last.
-    told: Vec<[f64; 2]>,
+    told: Vec<[u64; 2]>,
     /// Messages that are not read yet.
     messages: Vec<Message>,
     /// The fields of all instances, as they told last.
@@ -51,7 +51,7 @@ impl Relay {
         Self {
             config,
             every,
-            told: vec![[0.0; 2]; instances],
+            told: vec![[0; 2]; instances],
             messages: Vec::new(),
             values: Vec::new(),
             copy: None,
@@ -88,12 +88,12 @@ impl Relay {
     }
 
     /// Whether an instance tells its fields, with so many running and queued requests.
-    pub(super) fn differs(&self, instance: usize, counts: [f64; 2]) -> bool {
+    pub(super) fn differs(&self, instance: usize, counts: [u64; 2]) -> bool {
         self.told[instance] != counts
     }
 
     /// Has an instance tell its fields before or after a step.
-    pub(super) fn tell(&mut self, instance: usize, step: u64, counts: [f64; 2], values: Vec<f64>) {
+    pub(super) fn tell(&mut self, instance: usize, step: u64, counts: [u64; 2], values: Vec<f64>) {
         self.told[instance] = counts;
         self.messages.push(Message { instance, step, values });
     }
@@ -117,12 +117,11 @@ impl Relay {
 
     /// Publishes the fields of all instances.
     pub(super) fn publish(&mut self, now: Ticks, published: &mut Vec<f64>) {
-        match self.copy.take() {
-            Some(copy) => *published = copy,
-            None => {
-                published.clone_from(&self.values);
-                self.changed = false;
-            }
+        if let Some(copy) = self.copy.take() {
+            *published = copy;
+        } else {
+            published.clone_from(&self.values);
+            self.changed = false;
         }
         self.published = self.in_units(now);
         self.set_deadline(now);
@@ -160,9 +159,9 @@ mod tests {
     #[test]
     fn what_is_told_is_published_a_gap_after_the_latest_publication() {
         let (mut relay, mut published) = (relay(None), Vec::new());
-        assert!(relay.differs(1, [0.0, 1.0]) && !relay.differs(1, [0.0, 0.0]));
-        relay.tell(1, 0, [0.0, 1.0], vec![7.0]);
-        assert!(relay.has_news() && !relay.differs(1, [0.0, 1.0]));
+        assert!(relay.differs(1, [0, 1]) && !relay.differs(1, [0, 0]));
+        relay.tell(1, 0, [0, 1], vec![7.0]);
+        assert!(relay.has_news() && !relay.differs(1, [0, 1]));
         assert!(!relay.read(27));
         // Two units have passed since 0: 80 ticks are left.
         assert_eq!(relay.due(), 27 + 80);
@@ -170,8 +169,8 @@ mod tests {
         assert_eq!((published.as_slice(), relay.has_news()), ([0.0, 7.0].as_slice(), false));
         assert_eq!(relay.due(), 107 + 1000);
         // More than the gap has passed: the deadline is at once, and all messages are read before.
-        relay.tell(0, 1, [1.0, 0.0], vec![3.0]);
-        relay.tell(1, 1, [1.0, 0.0], vec![4.0]);
+        relay.tell(0, 1, [1, 0], vec![3.0]);
+        relay.tell(1, 1, [1, 0], vec![4.0]);
         assert!(relay.read(250));
         relay.publish(250, &mut published);
         assert_eq!(published, [3.0, 4.0]);
@@ -180,11 +179,11 @@ mod tests {
     #[test]
     fn a_copy_of_the_step_before_is_published_first() {
         let (mut relay, mut published) = (relay(Some(50)), Vec::new());
-        relay.tell(0, 1, [1.0, 0.0], vec![1.0]);
+        relay.tell(0, 1, [1, 0], vec![1.0]);
         assert!(!relay.read(95), "it waits 50 ticks while there is no copy");
         assert_eq!(relay.due(), 145);
-        relay.tell(1, 1, [1.0, 0.0], vec![2.0]);
-        relay.tell(0, 2, [2.0, 0.0], vec![9.0]);
+        relay.tell(1, 1, [1, 0], vec![2.0]);
+        relay.tell(0, 2, [2, 0], vec![9.0]);
         assert!(!relay.read(96), "one unit of the gap is left");
         assert_eq!(relay.due(), 106);
         relay.publish(106, &mut published);
