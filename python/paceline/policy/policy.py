@@ -22,6 +22,7 @@ from paceline.policy.monitors import Migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
 from paceline.policy.routers import Reports, check_routers, routers_to_wire
+from paceline.policy.rule_checks import check
 from paceline.policy.rules import (
     Affinity,
     AffinityKey,
@@ -31,7 +32,6 @@ from paceline.policy.rules import (
     Routing,
     Rule,
     When,
-    check,
     each,
     is_rule,
 )
@@ -194,7 +194,7 @@ class Policy(Value):
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
         if self.pools is not None:
             schedulers.check_flips(self.pools, self.flips)
-            self.pools.check_flips(self.flips)
+            self.pools._check_flips(self.flips)
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)
@@ -233,7 +233,7 @@ class Policy(Value):
 
     def _steady(self, pools: frozenset[str]) -> bool:
         """Whether there is an instance in one of some pools at every moment."""
-        return self.pools is None or self.pools.never_empty(pools, self.flips)
+        return self.pools is None or self.pools._never_empty(pools, self.flips)
 
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the policy, its scheduler's first."""

@@ -142,7 +142,7 @@ class Pools:
             wire.append({"role": role, "from": source, "to": target, **ends})
         return wire
 
-    def never_empty(self, pools: frozenset[str], flips: Iterable[Flip]) -> bool:
+    def _never_empty(self, pools: frozenset[str], flips: Iterable[Flip]) -> bool:
         """Whether there is an instance in one of some pools at every moment.
 
         A pool that has an instance at the start, and that each flip leaves one in,
@@ -152,14 +152,14 @@ class Pools:
             return True  # an unknown name is refused elsewhere
         several = tuple(flips)
         for pool, size in self._sizes:
-            left = [flip for flip in several if pool in self.left_by(flip)]
+            left = [flip for flip in several if pool in self._left_by(flip)]
             # The instance that stays may have joined since, or be on its way.
             arriving = {name for name in self._leaving if left and self.ends(name)[1] == pool}
             if size > 0 and all(flip.keep > 0 for flip in left) and {pool, *arriving} <= pools:
                 return True
         return False
 
-    def check_flips(self, flips: Iterable[Flip]) -> None:
+    def _check_flips(self, flips: Iterable[Flip]) -> None:
         """Refuse pools that are empty and stay so.
 
         Raises
@@ -174,7 +174,7 @@ class Pools:
                     f"pool {pool!r} must have an instance, or a flip(..., to={pool!r}) to it, had 0"
                 )
 
-    def left_by(self, flip: Flip) -> frozenset[str]:
+    def _left_by(self, flip: Flip) -> frozenset[str]:
         """Return the pools that an instance may leave by a flip."""
         sources = pools_of(flip.of)
         if sources is None:

@@ -40,7 +40,7 @@ class Schedulers:
                 f"scheduler must be a Scheduler, or one for each pool by its name, was {said(given)}"
             )
         sizes = {} if pools is None else {pool: size for pool, size in pools.sizes.items() if size > 0}
-        if set(given) != set(sizes):
+        if not sizes or set(given) != set(sizes):
             wanted = ", ".join(sizes) if sizes else "none: the policy has no pools"
             raise PolicyError(
                 f"scheduler must have one for each pool that has instances at the start ({wanted}), "
@@ -101,7 +101,7 @@ class Schedulers:
             return
         joined = {pool: {pool} for pool in pools.sizes}
         for flip in flips:
-            for pool in pools.left_by(flip):
+            for pool in pools._left_by(flip):
                 both = joined[pool] | joined[flip.to]
                 joined.update(dict.fromkeys(both, both))
                 found = {name: scheduler for name, scheduler in self.by_pool if name in both}

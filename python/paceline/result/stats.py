@@ -18,8 +18,8 @@ from paceline._arguments import typed, typed_fields
 from paceline._check import said
 from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
+from paceline.result.flip import Flip, flips_from_json
 from paceline.result.network import NetworkStats
-from paceline.result.roles import Flip, flips_from_json
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]

@@ -37,6 +37,7 @@ from paceline.policy import (
     stay,
     where,
 )
+from paceline.policy.books import BOOKED
 from paceline.policy.expressions.fields import FIELDS
 from paceline.policy.expressions.tree import Expr, lift
 
@@ -63,8 +64,10 @@ def leaves(namespaces: list[Any], *, alone: bool = False) -> dict[str, st.Search
     for space in namespaces:
         for (owner, name), meaning in FIELDS.items():
             if owner != repr(space).partition(".")[0] or (
-                alone and (meaning.takes == "request" or meaning.source == "kept")
+                alone and (meaning.takes == "request" or meaning.source == "kept" or name == "role")
             ):
+                continue
+            if name in BOOKED:  # they need a router that keeps books
                 continue
             found = getattr(space, name)
             if meaning.takes != "nothing":

@@ -290,19 +290,26 @@ class Instance(Namespace):
         "Requests that this router sent there since the start.", unit="requests", source="kept"
     )
     index_blocks = _OfRequest(
-        "Leading blocks of the request's prompt that the router's prefix index has for it.", unit="blocks"
+        "Leading blocks of the request's prompt that the router's prefix index has for it.",
+        unit="blocks",
+        source="kept",
     )
-    index_tokens = _OfRequest("The tokens of these blocks.", unit="tokens")
+    index_tokens = _OfRequest("The tokens of these blocks.", unit="tokens", source="kept")
     active_blocks = _Plain(
-        "Distinct blocks of its unfinished requests, by weight, in the router's books.", unit="blocks"
+        "Distinct blocks of its unfinished requests, by weight, in the router's books.",
+        unit="blocks",
+        source="kept",
     )
     active_new_blocks = _OfRequest(
-        "Full blocks of the request's prompt that are not among its active blocks.", unit="blocks"
+        "Full blocks of the request's prompt that are not among its active blocks.",
+        unit="blocks",
+        source="kept",
     )
     active_prefill_tokens = _Plain(
         "Prompt tokens of its requests without a first token in the router's books, less those that the "
         "prefix index had for it.",
         unit="tokens",
+        source="kept",
     )
 
     def in_pool(self, *pools: str) -> Expr:

@@ -3,13 +3,13 @@
 //! Everything that happens to an instance goes through the cluster, which keeps the calendar of steps and the counts of
 //! requests up to date.
 
+mod handovers;
+
 use super::calendar::Calendar;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use super::router::Known;
 use crate::error::Error;
-use crate::instance::{
-    Asking, Instance, MigratingRequest, Origin, PhaseChange, Pull, RequestView, StepRecord,
-};
+use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
 use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
@@ -551,68 +551,6 @@ impl Cluster {
     /// Makes a request ask to leave once the step in progress has ended.
     pub(super) fn request_departure(&mut self, index: usize, slot: u32) {
         self.instances[index].request_departure(slot);
-    }
-
-    /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
-    pub(super) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
-        self.outstanding[index] -= 1;
-        let migrating = self.instances[index].migrate_out(slot, now, &self.trace);
-        self.leave_if_done(index, now);
-        migrating
-    }
-
-    /// Frees the blocks of a request whose KV has been read.
-    pub(super) fn free_migrated(&mut self, index: usize, slot: u32, now: Ticks) {
-        let end = self.instances[index].finish_transfer(slot, now, &self.trace, &mut self.recorder);
-        self.reschedule(index, end, now);
-    }
-
-    /// Queues a migrated request, with its KV, on an instance.
-    pub(super) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
-        let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
-        self.outstanding[index] += 1;
-        self.reschedule(index, end, now);
-        self.leave_if_done(index, now);
-    }
-
-    /// Offers a request, whose blocks are held at `origin`, to an instance.
-    pub(super) fn offer(&mut self, index: usize, migrating: &MigratingRequest, origin: Origin, now: Ticks) {
-        self.outstanding[index] += 1;
-        let end = self.instances[index].offer(migrating, origin, now, &self.trace, &mut self.recorder);
-        self.reschedule(index, end, now);
-        self.leave_if_done(index, now);
-    }
-
-    /// An instance that has accepted requests since the last call.
-    #[inline]
-    pub(super) fn next_with_pulls(&mut self) -> Option<usize> {
-        self.with_pulls.pop()
-    }
-
-    /// Moves the requests that an instance has accepted to `pulls`, which is empty.
-    pub(super) fn take_pulls(&mut self, index: usize, pulls: &mut Vec<Pull>) {
-        self.instances[index].take_pulls(pulls);
-    }
-
-    /// Books that a request was handed over to an instance; the first byte was sent at `sent`.
-    pub(super) fn book_handover(&mut self, index: usize, pull: &Pull, sent: Ticks, now: Ticks) {
-        self.instances[index].book_handover(pull, (sent, now), &self.trace, &mut self.recorder);
-    }
-
-    /// The KV of an accepted request has been received.
-    pub(super) fn receive(&mut self, index: usize, slot: u32, now: Ticks) {
-        let end = self.instances[index].receive(slot, now, &self.trace, &mut self.recorder);
-        self.reschedule(index, end, now);
-        self.leave_if_done(index, now);
-    }
-
-    /// Gives up the KV of a request that was offered to an instance, if it was not accepted. Returns where the KV is.
-    pub(super) fn expire_offer(&mut self, index: usize, request: u32, now: Ticks) -> Option<Origin> {
-        let instance = &mut self.instances[index];
-        let (origin, end) = instance.expire_offer(request, now, &self.trace, &mut self.recorder)?;
-        self.reschedule(index, end, now);
-        self.leave_if_done(index, now);
-        Some(origin)
     }
 
     /// Stops all instances at the end of the simulated time.

@@ -169,6 +169,12 @@ impl<T> Network<T> {
         })
     }
 
+    /// Counts a transfer of `bytes` bytes that takes no time and crosses no medium.
+    pub(super) fn count(&mut self, bytes: u64) {
+        self.sent += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
     /// Sends a transfer of `bytes` bytes. `now` is no earlier than that of any transfer before.
     pub(super) fn send(&mut self, transfer: Transfer<T>, bytes: u64, now: Ticks) -> Sent {
         let sent = match &mut self.wires {

@@ -1,8 +1,8 @@
 """The clock of a cluster under a policy, from the configuration that the engine reads.
 
 At one moment, in this order: steps end, instance by instance; requests with their first token or their last
-reasoning token are routed again, and requests that monitors chose leave; transfers end; monitors run;
-requests arrive; steps start.
+reasoning token are routed again, and requests that monitors chose leave; transfers end, then leases; monitors
+run; requests arrive; steps start, and the KV of requests that they accept is sent.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import idle_ticks, ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
@@ -42,6 +43,7 @@ class Cluster:
         pace = Pace(**config["pace"]) if config.get("pace") else None
         roles = config.get("roles") or [0] * len(config["instances"])
         replicas: list[Replica] = []
+        handover: dict[str, Any] | None = config.get("handover")
 
         def scope(now: int, replica: Replica, request: Request | None) -> View:
             return View(now, replicas, pace, request, inst=replica, here=replica)
@@ -51,7 +53,8 @@ class Cluster:
             if instance["scheduler"]["prefix_cache"]:
                 size = instance["block_tokens"]
                 contents = Contents(requests, size, prefix_block_tokens or size)
-            replicas.append(Replica(index, instance, role, scope, contents))
+            incoming = Incoming(handover, at_once=not config.get("links"))
+            replicas.append(Replica(index, instance, role, scope, contents, incoming))
         routing = config["routing"]
         self.roles = Roles(replicas, config.get("leaving", []))
 
@@ -72,6 +75,7 @@ class Cluster:
         self.decode_targets: dict[int, int | None] = {}
         self.held: list[Request] = []
         self._asked_at = 0
+        self.decodes_at: dict[Request, int | None] = {}
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
         if self.books is not None:
@@ -91,8 +95,10 @@ class Cluster:
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
-        self.traffic = Traffic(replicas, links, pace, routers=self.routers)
+        lease = handover["lease"] if handover else None
+        self.traffic = Traffic(replicas, links, pace, handover is not None, lease, routers=self.routers)
         self.traffic.changed = self.roles.settle
+        self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
@@ -130,9 +136,12 @@ class Cluster:
             raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
         self.traffic.deliver(now)
-        for number, monitor in enumerate(self.monitors):
-            if now > 0 and now % monitor["period"] == 0:
-                self._watch(number, now)
+        # A transfer that takes no time is followed by a second round at the same moment.
+        if now > self._watched:
+            self._watched = now
+            for number, monitor in enumerate(self.monitors):
+                if now % monitor["period"] == 0:
+                    self._watch(number, now)
         if self.unfinished:
             self.traffic.deliver(now)
         self._ask_again(now)
@@ -194,6 +203,11 @@ class Cluster:
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
+        if request.generated == 1:
+            target = self.decodes_at.get(request)
+            if target is not None and target != replica.index:
+                self.traffic.leave(request, target, now)
+                return
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
             if not asked:
@@ -243,6 +257,10 @@ class Cluster:
         if decision is AtRouter.REJECT:
             request.rejected = "policy"
         elif isinstance(decision, int):
+            if "decode_on_arrival" in self.rules:
+                router = self.routers.router_of(request.index)
+                view = replace(view, here=self.replicas[decision])
+                self.decodes_at[request] = self.rules["decode_on_arrival"][router].pick(view, able)
             self.outcome.instance[request.index] = decision
             self._pick_decode(request, replace(view, here=self.replicas[decision], decode=True), able)
             if (decode := self.decode_targets.get(request.index)) is None:
@@ -316,6 +334,12 @@ class Cluster:
             self._steps_together = 0
 
     def _start_steps(self, now: int) -> None:
+        """Start steps; again where KV was read at once, since its source has more blocks now."""
+        self._start_each(now)
+        while self.traffic.send_accepted(now):
+            self._start_each(now)
+
+    def _start_each(self, now: int) -> None:
         if self.lockstep is None:
             self._tell_before(now)
             for replica in self.replicas:

@@ -1,0 +1,96 @@
+//! What happens to the instances of a cluster as requests migrate and are handed over.
+
+use super::Cluster;
+use crate::instance::{MigratingRequest, Origin, Pull};
+use crate::time::Ticks;
+
+impl Cluster {
+    /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
+    pub(in crate::engine) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
+        self.outstanding[index] -= 1;
+        let migrating = self.instances[index].migrate_out(slot, now, &self.trace);
+        self.leave_if_done(index, now);
+        migrating
+    }
+
+    /// Frees the blocks of a request whose KV has been read.
+    pub(in crate::engine) fn free_migrated(&mut self, index: usize, slot: u32, now: Ticks) {
+        let end = self.instances[index].finish_transfer(slot, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+    }
+
+    /// Releases the blocks of a request whose KV was read as steps started: the step of its source that starts now, too,
+    /// was formed before that.
+    pub(in crate::engine) fn free_read_at_once(&mut self, index: usize, slot: u32, now: Ticks) {
+        self.instances[index].begin_step(now, &self.trace, &mut self.recorder);
+        self.free_migrated(index, slot, now);
+    }
+
+    /// Begins the steps that start now within runs.
+    #[inline(never)]
+    pub(in crate::engine) fn begin_steps(&mut self, now: Ticks) {
+        for instance in &mut self.instances {
+            instance.begin_step(now, &self.trace, &mut self.recorder);
+        }
+    }
+
+    /// Queues a migrated request, with its KV, on an instance.
+    pub(in crate::engine) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
+        let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
+        self.outstanding[index] += 1;
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+    }
+
+    /// Offers a request, whose blocks are held at `origin`, to an instance.
+    pub(in crate::engine) fn offer(
+        &mut self,
+        index: usize,
+        migrating: &MigratingRequest,
+        origin: Origin,
+        now: Ticks,
+    ) {
+        self.outstanding[index] += 1;
+        let end = self.instances[index].offer(migrating, origin, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+    }
+
+    /// The first of the instances that have accepted requests and that this has not returned since.
+    #[inline]
+    pub(in crate::engine) fn next_with_pulls(&mut self) -> Option<usize> {
+        let first = (0..self.with_pulls.len()).min_by_key(|&at| self.with_pulls[at])?;
+        Some(self.with_pulls.swap_remove(first))
+    }
+
+    /// Moves the requests that an instance has accepted to `pulls`, which is empty.
+    pub(in crate::engine) fn take_pulls(&mut self, index: usize, pulls: &mut Vec<Pull>) {
+        self.instances[index].take_pulls(pulls);
+    }
+
+    /// Books that a request was handed over to an instance; the first byte was sent at `sent`.
+    pub(in crate::engine) fn book_handover(&mut self, index: usize, pull: &Pull, sent: Ticks, now: Ticks) {
+        self.instances[index].book_handover(pull, (sent, now), &self.trace, &mut self.recorder);
+    }
+
+    /// The KV of an accepted request has been received.
+    pub(in crate::engine) fn receive(&mut self, index: usize, slot: u32, now: Ticks) {
+        let end = self.instances[index].receive(slot, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+    }
+
+    /// Gives up the KV of a request that was offered to an instance, if it was not accepted. Returns where the KV is.
+    pub(in crate::engine) fn expire_offer(
+        &mut self,
+        index: usize,
+        request: u32,
+        now: Ticks,
+    ) -> Option<Origin> {
+        let instance = &mut self.instances[index];
+        let (origin, end) = instance.expire_offer(request, now, &self.trace, &mut self.recorder)?;
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+        Some(origin)
+    }
+}
