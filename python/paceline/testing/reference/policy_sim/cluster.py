@@ -75,7 +75,6 @@ class Cluster:
         self.decode_targets: dict[int, int | None] = {}
         self.held: list[Request] = []
         self._asked_at = 0
-        self.decodes_at: dict[Request, int | None] = {}
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
         if self.books is not None:
@@ -203,11 +202,6 @@ class Cluster:
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
-        if request.generated == 1:
-            target = self.decodes_at.get(request)
-            if target is not None and target != replica.index:
-                self.traffic.leave(request, target, now)
-                return
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
             if not asked:
@@ -257,10 +251,6 @@ class Cluster:
         if decision is AtRouter.REJECT:
             request.rejected = "policy"
         elif isinstance(decision, int):
-            if "decode_on_arrival" in self.rules:
-                router = self.routers.router_of(request.index)
-                view = replace(view, here=self.replicas[decision])
-                self.decodes_at[request] = self.rules["decode_on_arrival"][router].pick(view, able)
             self.outcome.instance[request.index] = decision
             self._pick_decode(request, replace(view, here=self.replicas[decision], decode=True), able)
             if (decode := self.decode_targets.get(request.index)) is None:
