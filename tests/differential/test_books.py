@@ -34,6 +34,11 @@ ACTIVE = st.fixed_dictionaries(
     }
 )
 TREES = st.just({"block_tokens": 4, "text": "tokens"})
+OWNERS = st.builds(
+    lambda above, within: {"rule": "owner", "above": above, "within": within},
+    st.sampled_from([0.0, 0.3, 0.9]),
+    st.sampled_from([None, [0], [1]]),
+)
 FIELDS = ("index_blocks", "index_tokens", "active_blocks", "active_new_blocks", "active_prefill_tokens")
 
 
@@ -47,7 +52,8 @@ def requests(draw: st.DrawFn) -> list[TraceRequest]:
     arrivals = accumulate(gap for gap, _, _ in shapes)
     for at, (_, prompt, output) in zip(arrivals, shapes, strict=True):
         ids = draw(st.lists(st.integers(0, 1), min_size=-(-prompt // 4), max_size=-(-prompt // 4)))
-        session = draw(st.none() | st.integers(0, 2))
+        # A trace of n requests has sessions 0 to n - 1.
+        session = draw(st.none() | st.integers(0, 1))
         kind: dict[str, Any] = {"prefix": tuple(ids)} if by_ids else {"session": session}
         found.append(TraceRequest(at, prompt, output, **kind))
     return found
@@ -74,11 +80,14 @@ def configs(draw: st.DrawFn) -> Wire:
     )  # fmt: skip
     rules = [wire.pick(draw(keys()))]
     if draw(st.booleans()):
-        rules.insert(0, {"rule": "owner", "above": draw(st.sampled_from([0.0, 0.3, 0.9]))})
+        rules.insert(0, draw(OWNERS))
     config = wire.cluster(
         *count * [instance],
         on_arrival=rules[0] if len(rules) == 1 else wire.first_of(*rules),
     )
+    config["roles"] = draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
+    if draw(st.booleans()):
+        config["routing"]["decode_on_arrival"] = wire.first_of(draw(OWNERS), wire.pick(draw(keys())))
     config["routing"]["books"] = {"index": draw(INDEXES), "active": draw(ACTIVE), "tree": draw(TREES)}
     return config
 

@@ -76,13 +76,29 @@ LAST = st.sampled_from(
         [{"rule": "reject", "when": compared("req.prompt_tokens", "gt", 30)}, {"rule": "round_robin"}],
     ]
 )  # fmt: skip
-ROUTERS = st.fixed_dictionaries(
+RELAYS = st.fixed_dictionaries(
     {
-        "count": st.sampled_from([1, 1, 2, 3]),
-        "report_every": st.sampled_from([None, 1, 15, 40, 200]),
-        "give_up_after": st.sampled_from([None, 20, 90, 400]),
-        "seed": st.integers(0, 2**64 - 1),
+        "gap": st.sampled_from([0, 7, 30, 60]),
+        "unit": st.sampled_from([1, 10]),
+        "before": st.booleans(),
+        "copies": st.sampled_from([None, 5, 40]),
     }
+)
+ROUTERS = st.builds(
+    lambda relay, settings: {**settings, "relay": None if settings["report_every"] is None else relay},
+    st.none() | RELAYS,
+    st.fixed_dictionaries(
+        {
+            "count": st.sampled_from([1, 1, 2, 3]),
+            "report_every": st.sampled_from([None, 1, 15, 40, 200]),
+            "give_up_after": st.sampled_from([None, 20, 90, 400]),
+            "seed": st.integers(0, 2**64 - 1),
+        }
+    ),
+)
+LOCKSTEPS = st.builds(
+    lambda sync: {"shared": {"at": [1, 9], "ticks": [2, 18]}, "padded": 4, "sync": sync},
+    st.none() | st.fixed_dictionaries({"every": st.integers(1, 6), "first": st.booleans()}),
 )
 REQUESTS = st.lists(
     st.tuples(st.sampled_from([0, 0, 1, 7, 30, 120]), st.integers(1, 40), st.integers(1, 30)),
@@ -96,24 +112,29 @@ REQUESTS = st.lists(
     st.lists(PICKS, max_size=2),
     LAST,
     st.one_of(st.none(), PICKS),
+    st.sampled_from(["on_prefilled", "decode_on_arrival"]),
     ROUTERS,
     REQUESTS,
     st.sampled_from([None, None, 150]),
+    st.none() | LOCKSTEPS,
 )
 def test_routers_decide_as_the_reference_does(
     sizes: list[tuple[int, int]],
     picks: list[dict[str, Any]],
     last: list[dict[str, Any]],
     later: dict[str, Any] | None,
+    moment: str,
     routers: dict[str, Any],
     requests: list[tuple[int, int, int]],
     until: int | None,
+    lockstep: dict[str, Any] | None,
 ) -> None:
     arrivals = np.cumsum([gap for gap, _, _ in requests]).tolist()
     instances = [instance(blocks, seqs) for blocks, seqs in sizes]
     routing = {
         "on_arrival": {"rule": "first_of", "rules": [*picks, *last]},
-        "on_prefilled": later,
+        "on_prefilled": None,
+        moment: later,
         "on_answering": None,
         "every": [],
     }
@@ -121,6 +142,7 @@ def test_routers_decide_as_the_reference_does(
         TraceRequest(at, prompt, output) for at, (_, prompt, output) in zip(arrivals, requests, strict=True)
     ]
     config = {"instances": instances, "routing": routing, "routers": routers, "until": until}
+    config["lockstep"] = lockstep
     theirs = replay(config, rows)
     for leap in (True, False):
         ours = _native.run(
@@ -133,6 +155,7 @@ def test_routers_decide_as_the_reference_does(
             routing=routing,
             routers=routers,
             until_ticks=until,
+            lockstep=lockstep,
             leap=leap,
         )
         statuses = [STATUSES[code] for code in ours.status.tolist()]

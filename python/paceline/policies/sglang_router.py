@@ -6,9 +6,20 @@ from typing import Literal
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
-from paceline.policy import Policy, PromptTree, Scheduler, cluster, first_of, inst, pick, prompt_owner
+from paceline.policy import (
+    Expr,
+    Policy,
+    PromptTree,
+    Scheduler,
+    cluster,
+    first_of,
+    inst,
+    pick,
+    prompt_owner,
+)
+from paceline.policy.rules import FirstOf
 
-__all__ = ["sglang_router"]
+__all__ = ["cache_aware", "sglang_router"]
 
 
 @typed(PolicyError)
@@ -54,14 +65,47 @@ def sglang_router(
     thread of its own, with ties by hash); shares are compared in double precision,
     where the source has single.
     """
-    load = inst.requests
-    least, greatest = cluster.min(load), cluster.max(load)
-    unbalanced = (greatest - least > balance_abs_threshold) & (greatest > least * balance_rel_threshold)
     return Policy(
         name="sglang-router",
         scheduler=Scheduler() if scheduler is None else scheduler,
-        on_arrival=first_of(
-            pick(min=load, accept=unbalanced), prompt_owner(above=cache_threshold), pick(min=load)
+        on_arrival=cache_aware(
+            cache_threshold=cache_threshold,
+            balance_abs_threshold=balance_abs_threshold,
+            balance_rel_threshold=balance_rel_threshold,
         ),
         tree=PromptTree(text=text),
+    )
+
+
+@typed(PolicyError)
+def cache_aware(
+    *,
+    load: Expr = inst.requests,
+    cache_threshold: float = 0.3,
+    balance_abs_threshold: int = 64,
+    balance_rel_threshold: float = 1.5,
+    within: str | None = None,
+) -> FirstOf:
+    """Return the rule of `sglang_router`, for a pool of its own if one is named.
+
+    Parameters
+    ----------
+    load
+        The load of an instance.
+    cache_threshold, balance_abs_threshold, balance_rel_threshold
+        See `sglang_router`.
+    within
+        The pool whose instances it picks, of whose prompts it has a tree; None: all.
+
+    Examples
+    --------
+    >>> cache_aware(within="prefill").rules[1]
+    prompt_owner(above=0.3, within='prefill')
+    """
+    least, greatest = cluster.min(load, within=within), cluster.max(load, within=within)
+    unbalanced = (greatest - least > balance_abs_threshold) & (greatest > least * balance_rel_threshold)
+    return first_of(
+        pick(min=load, within=within, accept=unbalanced),
+        prompt_owner(above=cache_threshold, within=within),
+        pick(min=load, within=within),
     )

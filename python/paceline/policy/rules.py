@@ -273,9 +273,13 @@ class PromptOwner(Chain):
     """Pick the owner of a prompt in the router's tree. Made by `prompt_owner`."""
 
     above: float
+    within: tuple[str, ...] | None = None
 
     def __repr__(self) -> str:
-        return f"prompt_owner(above={self.above!r})"
+        named = f"above={self.above!r}"
+        if self.within is not None:
+            named += f", within={shown(self.within[0] if len(self.within) == 1 else self.within)}"
+        return f"prompt_owner({named})"
 
 
 Rule = Chain | Routing | Router
@@ -381,16 +385,21 @@ def _check_draws(rule: Pick) -> None:
 
 
 @typed(PolicyError)
-def prompt_owner(*, above: float) -> PromptOwner:
+def prompt_owner(*, above: float, within: str | Sequence[str] | None = None) -> PromptOwner:
     """Pick the owner of the request's prompt in the router's tree of prompts.
 
-    It is the owner of the last node that the prompt touches; see `PromptTree`.
+    It is the owner of the last node that the prompt touches; see `PromptTree`. The
+    router keeps a tree for each `within` that a rule names, of the prompts that are
+    routed to these pools.
 
     Parameters
     ----------
     above
         The tree must have more than this share of the prompt, 0 to 1; else the rule
         picks none.
+    within
+        The pools of which the tree has the prompts, and that the picked instance must
+        be in; None: all instances.
 
     Examples
     --------
@@ -399,7 +408,7 @@ def prompt_owner(*, above: float) -> PromptOwner:
     first_of(prompt_owner(above=0.5), pick(min=inst.requests))
     """
     share("above of prompt_owner()", above)
-    return PromptOwner(above=float(above))
+    return PromptOwner(above=float(above), within=pools(within))
 
 
 def _keys(given: Operand | Sequence[Operand]) -> tuple[Expr, ...]:

@@ -69,7 +69,7 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
     for expression in expressions:
         to_wire(_without_tenants(expression), names)
     for rule in rules_in(rules, monitors):
-        if isinstance(rule, Pick | Counting | Affinity):
+        if isinstance(rule, Pick | Counting | Affinity | PromptOwner):
             names.pool_codes(rule.within)
         elif isinstance(rule, Flip):
             if "→" in rule.to and rule.to in names.pools:
@@ -141,7 +141,7 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
         case Stay():
             return {"rule": "stay", "when": _maybe(rule.condition, names)}
         case PromptOwner():
-            return {"rule": "owner", "above": rule.above}
+            return {"rule": "owner", "above": rule.above, "within": names.pool_codes(rule.within)}
     return {"rule": "call", "index": call()}
 
 

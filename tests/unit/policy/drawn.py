@@ -232,7 +232,14 @@ POLICIES = st.builds(
     pools=st.just(Pools(prefill=2, decode=1)),
     pace=st.sampled_from([Pace(tpot=0.1), Pace(tpot=0.05, first=1, ttft=2.5)]),
     slo=st.just(SLO(ttft=2.0, tpot=0.1, e2e=9.0, itl=0.5)),
-    reports=st.sampled_from([None, Reports(every=0.25)]),
+    reports=st.sampled_from(
+        [
+            None,
+            Reports(every=0.25),
+            Reports(every=5.0, on_change="after"),
+            Reports(every=5.0, on_change="around", gap=0.1, unit=0.001, whole_steps=0.05),
+        ]
+    ),
     routers=st.sampled_from([1, 3]),
     seed=st.sampled_from([0, 2**64 - 1]),
 )

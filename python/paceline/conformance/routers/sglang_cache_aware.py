@@ -14,7 +14,7 @@ from paceline.conformance.routers.replay import columns, watch
 from paceline.policies.sglang_router import sglang_router
 from paceline.policy import inst
 
-__all__ = ["Log", "recorded", "replayed"]
+__all__ = ["Log", "recorded", "replayed", "spelled"]
 
 _SPREAD = 2_654_435_761
 """What "hex8" multiplies an id by, modulo 2^32; it is odd, so no two ids become one."""
@@ -49,7 +49,8 @@ def recorded(log: Log) -> Decided:
     return {"loads": [decision.scores for decision in log.decisions], **sglang.recorded(log)}
 
 
-def _spelled(block: int) -> int:
+def spelled(block: int) -> int:
+    """Return the digits that stand for a block under "hex8", as a number."""
     return block * _SPREAD % 2**32
 
 
@@ -64,7 +65,7 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
         balance_rel_threshold=config.balance_rel_threshold,
         text="hex" if hexadecimal else "tokens",
     )
-    blocks = prefix_columns(log.requests, log.block_tokens, _spelled if hexadecimal else int)
+    blocks = prefix_columns(log.requests, log.block_tokens, spelled if hexadecimal else int)
     given: dict[str, Any] = {**columns(log.requests), **blocks}
     outcome = watch(sglang.cluster(log), given, policy, inst.requests, leap=leap)
     return {

@@ -1,4 +1,4 @@
-"""Logs of vLLM 0.11.0's data-parallel balancer, with reports at regular times."""
+"""Logs of vLLM 0.11.0's data-parallel balancer."""
 
 from __future__ import annotations
 
@@ -16,4 +16,5 @@ recorded = vllm_balancer.recorded
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Replay a log."""
     del follow  # nothing is random
-    return vllm_balancer.replayed(log, balancer_rule("0.11", log.config.clients, inst.kv_usage), leap=leap)
+    rule = balancer_rule("0.11", log.config.clients, inst.kv_usage)
+    return vllm_balancer.replayed(log, rule, tells_before=False, leap=leap)

@@ -1,4 +1,4 @@
-"""Logs of vLLM 0.33.0's data-parallel balancer, with reports at regular times."""
+"""Logs of vLLM 0.33.0's data-parallel balancer."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
         raise TraceError("config.kv_blocks of a log of vLLM 0.33.0 must be a number of blocks, was null")
     kv_usage = inst.context_blocks / log.config.kv_blocks
     rule = balancer_rule("0.33", log.config.clients, kv_usage)
-    return vllm_balancer.replayed(log, rule, leap=leap)
+    return vllm_balancer.replayed(log, rule, tells_before=True, leap=leap)

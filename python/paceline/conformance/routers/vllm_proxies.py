@@ -11,7 +11,7 @@ their only reasoning token: the first token of a log is the first of the answer.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from paceline.conformance.routers import timed
 from paceline.conformance.routers.bounds import Count, Index, Instances, Nanoseconds, Request, Step
 from paceline.conformance.routers.decided import Decided
 from paceline.conformance.routers.replay import columns, instance, run
-from paceline.policy import Policy, Pools, Rule, inst, pick
+from paceline.policy import Policy, Pools, round_robin
 
 __all__ = ["Log", "recorded", "replayed"]
 
@@ -73,8 +73,8 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     cluster = log.cluster
     policy = Policy(
         name=log.router,
-        on_arrival=pick(min=0 * inst.index, within="prefill", ties="next"),
-        on_prefilled=_decode(log),
+        on_arrival=round_robin(within="prefill"),
+        **_decode(log),
         pools=Pools(prefill=cluster.prefill, decode=cluster.decode),
     )
     prefill = instance(step_ns=cluster.prefill_base_ns, token_ns=cluster.prefill_per_token_ns, max_num_seqs=1)
@@ -86,12 +86,10 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     return _decided(run(instances, given, policy, leap=leap), cluster.prefill)
 
 
-def _decode(log: Log) -> Rule:
-    """Return the rule for the decode instance."""
-    cluster = log.cluster
-    if log.router == "vllm-nixl-toy-proxy":
-        return pick(min=0 * inst.index, within="decode", ties="next")
-    return lambda request, instances: cluster.prefill + request.row % cluster.decode
+def _decode(log: Log) -> dict[str, Any]:
+    """Return the rule for the decode instance, by the moment at which it is asked."""
+    moment = "on_prefilled" if log.router == "vllm-nixl-toy-proxy" else "decode_on_arrival"
+    return {moment: round_robin(within="decode")}
 
 
 def _decided(outcome: _core.Outcome, prefill: int) -> Decided:

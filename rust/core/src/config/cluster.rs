@@ -48,4 +48,18 @@ pub struct Lockstep {
     pub shared: Curve,
     /// Up to this many tokens on one instance, every instance computes as many tokens as the one with the most.
     pub padded: u64,
+    /// At which steps the instances agree whether to go on; `None`: no step is run if no instance has a request.
+    #[serde(default)]
+    pub sync: Option<Sync>,
+}
+
+/// The steps at which instances that step together agree whether to go on. Up to the next such step they step on, though
+/// none has a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sync {
+    /// Every so many steps.
+    pub every: u64,
+    /// Whether the first step is one of them.
+    pub first: bool,
 }

@@ -66,7 +66,9 @@ impl Config {
             }
         }
         let padded = self.lockstep.as_ref().map_or(0, |lockstep| lockstep.padded);
-        within(|| "lockstep.padded".into(), 0, MOST, padded)
+        within(|| "lockstep.padded".into(), 0, MOST, padded)?;
+        let sync = self.lockstep.as_ref().and_then(|lockstep| lockstep.sync);
+        within(|| "lockstep.sync.every".into(), 1, MOST, sync.map_or(1, |sync| sync.every))
     }
 }
 
@@ -78,6 +80,14 @@ impl Routers {
     fn check_limits(&self) -> Result<(), Error> {
         within(|| "routers.count".into(), 1, MOST_ROUTERS, u64::from(self.count))?;
         within(|| "routers.report_every".into(), 1, HORIZON, self.report_every.unwrap_or(1))?;
+        if let Some(relay) = self.relay {
+            if self.report_every.is_none() {
+                return Err(Error::config("routers.report_every", "must be given for a relay, was null"));
+            }
+            within(|| "routers.relay.gap".into(), 0, HORIZON, relay.gap)?;
+            within(|| "routers.relay.unit".into(), 1, HORIZON, relay.unit)?;
+            within(|| "routers.relay.copies".into(), 0, HORIZON, relay.copies.unwrap_or(0))?;
+        }
         within(|| "routers.give_up_after".into(), 1, HORIZON, self.give_up_after.unwrap_or(1))
     }
 }

@@ -17,14 +17,14 @@ mod scheduler;
 
 use serde::Deserialize;
 
-pub use cluster::{InstanceConfig, Lockstep, Pace};
+pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use handover::Handover;
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
 pub use ranking::{Class, Ranking, Refresh};
-pub use routers::Routers;
+pub use routers::{Relay, Routers};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
     Stage, Victim,

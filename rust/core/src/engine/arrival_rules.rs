@@ -40,6 +40,10 @@ impl ArrivalRules {
         if let (Some(rule), Decision::Send(prefill)) = (&self.decode, decision) {
             let picked = router.pick_with_prefill(rule, (row, prefill), cluster, now)?;
             self.targets[row] = picked.map_or(NONE, |index| index as u32);
+            if let Some(index) = picked {
+                cluster.count_decode(row, index);
+                router.book_decode(row as u32, index, cluster);
+            }
         }
         Ok(decision)
     }

@@ -17,12 +17,11 @@
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
 use super::live_migration::Migrations;
-use super::lockstep;
+use super::lockstep::Ranks;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::FlipRecord;
 use super::router::Router;
-use crate::config::Lockstep;
 use crate::error::Error;
 use crate::instance::StepRecord;
 use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
@@ -43,8 +42,8 @@ pub struct Simulation {
     pub(super) monitors: Monitors,
     /// Requests that migrate between instances.
     pub(super) migrations: Migrations,
-    /// What instances share that start their steps together.
-    pub(super) lockstep: Option<Lockstep>,
+    /// Starts steps: of each instance on its own, or of all together.
+    pub(super) ranks: Ranks,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
     pub(super) may_migrate: bool,
     /// When the replay stops, even if requests are left.
@@ -116,7 +115,7 @@ impl Simulation {
                 return Err(self.cluster.no_progress(self.arrivals.held(), self.clock));
             }
             let others = comes.min(self.monitors.next()).min(self.cluster.next_role());
-            let others = others.min(self.cluster.known().next_report());
+            let others = others.min(self.cluster.known().next_report()).min(self.ranks.idle_until());
             let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
@@ -160,7 +159,8 @@ impl Simulation {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
         let asks = self.may_migrate || self.arrivals.held() > 0;
-        if self.lockstep.is_none()
+        if !self.ranks.are_together()
+            && !self.cluster.known().is_relayed(false)
             && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
         {
             self.cluster.start_step(index, now)?;
@@ -178,6 +178,8 @@ impl Simulation {
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
+        self.cluster.tell(false, self.ranks.step(), now);
+        self.ranks.end_step(&self.cluster, now);
         self.router.hear(&mut self.cluster, now);
         self.cluster.forget_closed();
         self.reported = self.cluster.known().next_report() <= now;
@@ -226,17 +228,20 @@ impl Simulation {
         self.arrivals.route(self.reported, &mut self.cluster, &mut self.router, now)
     }
 
-    /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent.
+    /// Phase 6: the instances that are free start a step. The KV of the requests that they accept is sent. Then a relay
+    /// reads what it was told.
     #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
         loop {
-            match &self.lockstep {
-                None => self.cluster.start_steps(now)?,
-                Some(lockstep) => lockstep::start_together(lockstep, &mut self.cluster, now)?,
+            self.ranks.start_steps(&mut self.cluster, now)?;
+            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+                continue;
             }
-            if !self.may_migrate || !self.migrations.send_accepted(&mut self.cluster, now) {
+            self.reported = self.cluster.relay(now) && self.arrivals.held() > 0;
+            if !self.reported {
                 return Ok(());
             }
+            self.route_arrivals(now)?;
         }
     }
 

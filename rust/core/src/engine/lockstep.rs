@@ -3,31 +3,118 @@
 //! The data-parallel ranks of a mixture of experts schedule on their own, but in every layer they exchange tokens for
 //! the experts that they share. So no rank starts a step before all ranks have ended theirs, and a step lasts as long
 //! as the slowest rank's own part and the part that depends on the tokens of all ranks. A rank without requests takes
-//! part with one token.
+//! part with one token. If the ranks agree only at some steps whether to go on, they step on up to the next of these,
+//! though none has a request, and an arrival waits for the end of the step.
 //!
 //! Follows vLLM 0.19: `core.py` (`DPEngineCoreProc.run_busy_loop`, which runs idle ranks along) and `dp_utils.py`
 //! (`coordinate_batch_across_dp`, which pads all ranks to the longest where it runs CUDA graphs). Layers are not
 //! simulated one by one: that a different rank may be the slowest in each layer is not modelled.
 
 use super::cluster::Cluster;
-use crate::config::Lockstep;
+use crate::config::{Lockstep, Sync};
 use crate::error::Error;
 use crate::instance::Instance;
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 
-/// Starts a step on all instances that have one to run, unless an instance is still in a step.
-#[inline(never)]
-pub(super) fn start_together(lockstep: &Lockstep, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
-    if !cluster.is_idle() {
-        return Ok(());
+/// Instances that step together, or each on its own.
+#[derive(Debug)]
+pub(super) struct Ranks {
+    /// What they share; `None` if each steps on its own.
+    lockstep: Option<Lockstep>,
+    /// Steps since the instances began to step, each with at least one request at first.
+    steps: u64,
+    /// Steps so far.
+    total: u64,
+    /// Whether the instances are in a step.
+    in_step: bool,
+    /// When the step ends in which no instance has a request; [`NEVER`] if they are in no such step.
+    idle_until: Ticks,
+}
+
+impl Ranks {
+    /// Instances that are idle.
+    pub(super) fn new(lockstep: Option<Lockstep>) -> Self {
+        Self { lockstep, steps: 0, total: 0, in_step: false, idle_until: NEVER }
     }
-    cluster.sort_free();
-    cluster.start_steps(now)?;
-    let instances = cluster.instances();
-    let Some(own) = instances.iter().filter_map(Instance::step_ticks).max() else { return Ok(()) };
-    let tokens = instances.iter().map(|instance| instance.step_tokens().unwrap_or(1));
-    let shared = lockstep.shared.at(computed_tokens(tokens, lockstep.padded));
-    cluster.stretch_steps(own.saturating_add(shared), now)
+
+    /// Whether they step together.
+    #[inline]
+    pub(super) fn are_together(&self) -> bool {
+        self.lockstep.is_some()
+    }
+
+    /// The number of the present step, of all that are taken together.
+    pub(super) fn step(&self) -> u64 {
+        self.total
+    }
+
+    /// When the step ends in which no instance has a request; [`NEVER`] if they are in no such step.
+    #[inline]
+    pub(super) fn idle_until(&self) -> Ticks {
+        self.idle_until
+    }
+
+    /// Notes that a step has ended, if one has. At the steps at which the instances agree on that, they stop if none of
+    /// them has a request.
+    #[inline]
+    pub(super) fn end_step(&mut self, cluster: &Cluster, now: Ticks) {
+        if self.in_step {
+            self.end_common_step(cluster, now);
+        }
+    }
+
+    /// See [`Self::end_step`].
+    #[inline(never)]
+    fn end_common_step(&mut self, cluster: &Cluster, now: Ticks) {
+        if self.idle_until <= now {
+            self.idle_until = NEVER;
+        }
+        if self.idle_until != NEVER || !cluster.is_idle() {
+            return;
+        }
+        self.in_step = false;
+        (self.steps, self.total) = (self.steps + 1, self.total + 1);
+        let agrees = |sync: Sync| self.steps.is_multiple_of(sync.every) || sync.first && self.steps == 1;
+        let sync = self.lockstep.as_ref().and_then(|lockstep| lockstep.sync);
+        if sync.is_none_or(agrees) && !cluster.has_requests() {
+            self.steps = 0;
+        }
+    }
+
+    /// Starts a step on all instances that have one to run, unless they step together and one is still in a step.
+    #[inline]
+    pub(super) fn start_steps(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
+        if self.lockstep.is_some() {
+            return self.start_together(cluster, now);
+        }
+        cluster.tell(true, 0, now);
+        cluster.start_steps(now)
+    }
+
+    /// See [`Self::start_steps`].
+    #[inline(never)]
+    fn start_together(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
+        let Some(lockstep) = &self.lockstep else { return Ok(()) };
+        if self.idle_until != NEVER || !cluster.is_idle() {
+            return Ok(());
+        }
+        cluster.sort_free();
+        cluster.tell(true, self.total, now);
+        cluster.start_steps(now)?;
+        let instances = cluster.instances();
+        let tokens = instances.iter().map(|instance| instance.step_tokens().unwrap_or(1));
+        let shared = lockstep.shared.at(computed_tokens(tokens, lockstep.padded));
+        if let Some(own) = instances.iter().filter_map(Instance::step_ticks).max() {
+            self.in_step = true;
+            return cluster.stretch_steps(own.saturating_add(shared), now);
+        }
+        if lockstep.sync.is_some() && self.steps > 0 {
+            let own = instances.iter().map(|instance| instance.predicted_prefill(1)).max().unwrap_or(0);
+            self.in_step = true;
+            self.idle_until = now.saturating_add(own).saturating_add(shared);
+        }
+        Ok(())
+    }
 }
 
 /// The tokens that all instances compute together: the sum of `tokens`, or, if no instance has more than `padded`, as

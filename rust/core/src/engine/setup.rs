@@ -8,6 +8,7 @@ use super::cluster::Cluster;
 use super::event_loop::Simulation;
 use super::held::Held;
 use super::live_migration::Migrations;
+use super::lockstep::Ranks;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
@@ -63,7 +64,7 @@ impl Simulation {
             ),
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
-            lockstep: config.lockstep.clone(),
+            ranks: Ranks::new(config.lockstep.clone()),
             until: config.until.unwrap_or(NEVER - 1),
             clock: 0,
             reported: false,
@@ -110,7 +111,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         config.routing.looks_at(&test) || displaces_when.is_some_and(|when| when.looks_at(&test))
     };
     ObservedFields {
-        leap: config.leap && config.lockstep.is_none(),
+        leap: config.leap && config.lockstep.is_none() && config.routers.relay.is_none(),
         pace: config.pace,
         on_pace: reads(InstField::AnsweringOnPace),
         slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),

@@ -114,6 +114,9 @@ pub enum Rule {
     Owner {
         /// The share of the prompt that the tree must have; if it has as much or less, no instance is picked.
         above: f64,
+        /// The roles of the instances whose prompts the tree has, and of the picked one; `None`: any.
+        #[serde(default)]
+        within: Option<Vec<u32>>,
     },
 }
 
@@ -423,6 +426,19 @@ impl Routing {
                 rule.each(f);
             }
         }
+    }
+
+    /// The pools that rules name which ask for the owner of a prompt; `None`: all instances.
+    pub(crate) fn prompt_pools(&self) -> Vec<Option<Vec<u32>>> {
+        let mut pools = Vec::new();
+        self.each_rule(&mut |rule| {
+            if let Rule::Owner { within, .. } = rule
+                && !pools.contains(within)
+            {
+                pools.push(within.clone());
+            }
+        });
+        pools
     }
 
     /// Numbers the picks that draw. Returns their seeds.

@@ -7,8 +7,9 @@ a text is the instance of the first prompt that began with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from paceline.testing.reference.policy_sim.contents import Contents
@@ -48,7 +49,8 @@ class Books:
     prefix_block_tokens: int | None
     held: dict[int, list[Hashable]] = field(default_factory=dict)
     active: dict[Request, _Active] = field(default_factory=dict)
-    owners: dict[tuple[Hashable, ...], int] = field(default_factory=dict)
+    prompts: list[tuple[tuple[Hashable, ...], int, int]] = field(default_factory=list)
+    role_of: Callable[[int], int] = lambda instance: 0
 
     # -- what happens ---------------------------------------------------------------------
 
@@ -67,10 +69,12 @@ class Books:
             weights = {block: self._weight(instance, block) for block in blocks}
             self.active[request] = _Active(instance, prefill, blocks, weights, seen, filled)
         self._learn(request, instance, "routed")
+        self.insert(request, instance)
+
+    def insert(self, request: Request, instance: int) -> None:
+        """Note the prompt of a request in the trees of the instance to which it is routed."""
         if self.config["tree"]:
-            text = self._text(request)
-            for length in range(1, len(text) + 1):
-                self.owners.setdefault(text[:length], instance)
+            self.prompts.append((self._text(request), instance, self.role_of(instance)))
 
     def token(self, request: Request, instance: int) -> None:
         """Book a token of a request on an instance, the last one as its end."""
@@ -139,11 +143,22 @@ class Books:
         leading = _leading(blocks, set(self.held.get(instance, ())))
         return leading if name == "index_blocks" else leading * config["block_tokens"]
 
-    def owner(self, request: Request, above: float) -> int | None:
-        """Return the owner of as much of a prompt as was routed before, if it exceeds a share of it."""
+    def owner(self, request: Request, above: float, within: Sequence[int] | None) -> int | None:
+        """Return the owner of as much of a prompt as was routed before, if it exceeds a share of it.
+
+        Only prompts count that were routed to the roles ``within``, and the owner must have one of them.
+        """
         text = self._text(request)
-        matched = next((n for n in range(len(text), 0, -1) if text[:n] in self.owners), 0)
-        return self.owners[text[:matched]] if matched and matched / len(text) > above else None
+        common = [
+            (sum(takewhile(bool, (a == b for a, b in zip(text, other, strict=False)))), at)
+            for other, at, role in self.prompts
+            if within is None or role in within
+        ]
+        matched = max((length for length, _ in common), default=0)
+        if not matched or matched / len(text) <= above:
+            return None
+        owner = next(at for length, at in common if length == matched)
+        return owner if within is None or self.role_of(owner) in within else None
 
     # -- their parts ----------------------------------------------------------------------
 

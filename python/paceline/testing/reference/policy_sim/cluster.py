@@ -16,7 +16,7 @@ from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
-from paceline.testing.reference.policy_sim.lockstep import ticks_together
+from paceline.testing.reference.policy_sim.lockstep import idle_ticks, ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
 from paceline.testing.reference.policy_sim.outcome import Outcome
 from paceline.testing.reference.policy_sim.pacing import Pace
@@ -72,11 +72,13 @@ class Cluster:
             for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
             if routing.get(name)
         }
+        self.decode_targets: dict[int, int | None] = {}
         self.held: list[Request] = []
         self._asked_at = 0
-        self.decodes_at: dict[Request, int | None] = {}
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
+        if self.books is not None:
+            self.books.role_of = lambda index: replicas[index].role
         self.monitors: list[dict[str, Any]] = routing["every"]
         self.flips = {
             (number, place): Rule(action["rule"], flips("every"))
@@ -85,6 +87,10 @@ class Cluster:
             if action["action"] == "flip"
         }
         self.lockstep: dict[str, Any] | None = config.get("lockstep")
+        self._steps_together = self._step = 0
+        self._in_step = False
+        self._idle_until: int | None = None
+        self._reported = False
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
@@ -117,8 +123,10 @@ class Cluster:
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
         times += self.roles.due.values()
-        if self.routers.every is not None:
-            times.append((after // self.routers.every + 1) * self.routers.every)
+        if (report := self.routers.next_report(after)) is not None:
+            times.append(report)
+        if self._idle_until is not None:
+            times.append(self._idle_until)
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -141,6 +149,12 @@ class Cluster:
         for replica in self.replicas:
             replica.wake(now)
         self._start_steps(now)
+        while self.routers.relay is not None and self.routers.relay.read(now):
+            self.routers.report(now)
+            if self.held:
+                self._reported = True
+                self._ask_again(now)
+                self._start_steps(now)
 
     def pass_time(self, moment: int) -> None:
         """Account for the time until a moment, in which nothing changes."""
@@ -161,7 +175,13 @@ class Cluster:
                     self.books.token(request, replica.index)
         self.roles.settle(now)
         self.roles.end_delays(now)
-        if self.routers.every is not None and now > 0 and now % self.routers.every == 0:
+        for replica in ended:
+            self.routers.tell(replica, self._step, now)
+        self._end_common_step(now)
+        relay, every = self.routers.relay, self.routers.every
+        due = every is not None and now > 0 and now % every == 0 if relay is None else relay.due <= now
+        self._reported = due
+        if due:
             self.routers.report(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
@@ -182,16 +202,15 @@ class Cluster:
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
-        if request.generated == 1:
-            target = self.decodes_at.get(request)
-            if target is not None and target != replica.index:
-                self.traffic.leave(request, target, now)
-                if self.books is not None:
-                    self.books.route(request, target)
-                return
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
-            if not asked or name not in self.rules:
+            if not asked:
+                continue
+            if name not in self.rules:
+                target = self.decode_targets.get(request.index) if name == "on_prefilled" else None
+                if target is not None and target != replica.index:
+                    self._leave(request, target, now)
+                    return
                 continue
             able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
             view = View(
@@ -199,10 +218,13 @@ class Cluster:
             )
             target = self.rules[name][self.routers.router_of(request.index)].pick(view, able)
             if target is not None and target != replica.index:
-                self.traffic.leave(request, target, now)
-                if self.books is not None:
-                    self.books.route(request, target)
+                self._leave(request, target, now)
                 return
+
+    def _leave(self, request: Request, target: int, now: int) -> None:
+        self.traffic.leave(request, target, now)
+        if self.books is not None:
+            self.books.route(request, target)
 
     def _arrive(self, request: Request, now: int) -> None:
         refusals = [replica.refusal(request.spec) for replica in self.replicas]
@@ -229,17 +251,27 @@ class Cluster:
         if decision is AtRouter.REJECT:
             request.rejected = "policy"
         elif isinstance(decision, int):
-            if "decode_on_arrival" in self.rules:
-                router = self.routers.router_of(request.index)
-                view = replace(view, here=self.replicas[decision])
-                self.decodes_at[request] = self.rules["decode_on_arrival"][router].pick(view, able)
             self.outcome.instance[request.index] = decision
-            self.routers.route(request, decision)
+            self._pick_decode(request, replace(view, here=self.replicas[decision], decode=True), able)
+            if (decode := self.decode_targets.get(request.index)) is None:
+                self.routers.route(request, decision)
+            else:
+                self.routers.route_both(request, decision, decode)
             if self.books is not None:
                 self.books.route(request, decision)
             self.replicas[decision].arrive(request, now)
             self.roles.settle(now)
         return decision is not AtRouter.HOLD
+
+    def _pick_decode(self, request: Request, view: View, able: list[int]) -> None:
+        """Pick the instance on which an arriving request is to decode, if that is picked now."""
+        rules = self.rules.get("decode_on_arrival")
+        if rules is None:
+            return
+        target = rules[self.routers.router_of(request.index)].pick(view, able)
+        self.decode_targets[request.index] = target
+        if target is not None and self.books is not None:
+            self.books.insert(request, target)
 
     @property
     def _changes(self) -> int:
@@ -251,9 +283,7 @@ class Cluster:
 
     def _ask_again(self, now: int) -> None:
         """Route requests that are held and may go, and drop those that have waited for too long."""
-        every = self.routers.every
-        reported = every is not None and now > 0 and now % every == 0
-        if self.held and (reported or self._changes != self._asked_at):
+        if self.held and (self._reported or self._changes != self._asked_at):
             blocked: set[int] = set()
             for request in self.held.copy():
                 router = self.routers.router_of(request.index)
@@ -272,6 +302,27 @@ class Cluster:
         self.held.remove(request)
         self.outcome.held.discard(request.index)
 
+    def _tell_before(self, now: int) -> None:
+        for replica in self.replicas:
+            if self.routers.relay is not None and self.routers.relay.before and replica.step is None:
+                self.routers.tell(replica, self._step, now)
+
+    def _end_common_step(self, now: int) -> None:
+        """End a step of instances in lockstep; where they agree on that, they stop if none has a request."""
+        if self._idle_until == now:
+            self._idle_until = None
+        if not self._in_step or self._idle_until is not None or any(one.step for one in self.replicas):
+            return
+        self._in_step = False
+        self._steps_together += 1
+        self._step += 1
+        sync = (self.lockstep or {}).get("sync")
+        agrees = sync is None or self._steps_together % sync["every"] == 0
+        if sync is not None and sync["first"] and self._steps_together == 1:
+            agrees = True
+        if agrees and not any(one.requests for one in self.replicas):
+            self._steps_together = 0
+
     def _start_steps(self, now: int) -> None:
         """Start steps; again where KV was read at once, since its source has more blocks now."""
         self._start_each(now)
@@ -280,17 +331,24 @@ class Cluster:
 
     def _start_each(self, now: int) -> None:
         if self.lockstep is None:
+            self._tell_before(now)
             for replica in self.replicas:
                 replica.form(now)
                 self.roles.settle(now)
                 replica.begin(now)
-        elif not any(replica.step for replica in self.replicas):
+        elif self._idle_until is None and not any(replica.step for replica in self.replicas):
+            self._tell_before(now)
             for replica in self.replicas:
                 replica.form(now)
                 self.roles.settle(now)
             ticks = ticks_together(self.lockstep, self.replicas)
             for replica in self.replicas:
                 replica.begin(now, ticks)
+            if ticks is not None:
+                self._in_step = True
+            elif self.lockstep.get("sync") is not None and self._steps_together > 0:
+                self._in_step = True
+                self._idle_until = now + idle_ticks(self.lockstep, self.replicas)
 
 
 def replay(

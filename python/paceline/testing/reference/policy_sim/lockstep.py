@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from paceline.testing.reference.policy_sim.replica import Replica
+from paceline.testing.reference.policy_sim.request import TraceRequest
 
 
 def on_curve(curve: dict[str, list[int]], at: int) -> int:
@@ -25,6 +26,12 @@ def on_curve(curve: dict[str, list[int]], at: int) -> int:
         return max(y[0], 0)
     left = max(i for i in range(len(x) - 1) if x[i] <= at)
     return max(y[left] + (y[left + 1] - y[left]) * (at - x[left]) // (x[left + 1] - x[left]), 0)
+
+
+def idle_ticks(config: dict[str, Any], replicas: list[Replica]) -> int:
+    """Return the time of a step in which no instance has work: each takes part with one token."""
+    slowest = max(replica.prefill_ticks(TraceRequest(0, 1, 0)) for replica in replicas)
+    return slowest + on_curve(config["shared"], len(replicas))
 
 
 def ticks_together(config: dict[str, Any], replicas: list[Replica]) -> int | None:

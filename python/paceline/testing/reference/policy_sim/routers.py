@@ -7,6 +7,7 @@ from typing import Any
 
 from paceline.testing.reference.policy_sim.instance_fields import fits_into, instance_field
 from paceline.testing.reference.policy_sim.pacing import Pace
+from paceline.testing.reference.policy_sim.relay import Relay
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 
@@ -55,15 +56,19 @@ class Routers:
         self.count: int = given["count"]
         self.every: int | None = given["report_every"]
         self.give_up_after: int | None = given["give_up_after"]
-        self.draws = [Draws(given["seed"], router) for router in range(self.count)]
+        # Of the rules for arrivals, and of the one for the decode instance of an arrival.
+        self.draws = [[Draws(given["seed"], router) for router in range(self.count)] for _ in range(2)]
         self._replicas, self._pace = replicas, pace
         self._fields = {*_fields(config["routing"]), ("requests", None), ("outstanding_tokens", None)}
         self._reported: dict[tuple[int, str, int | None], float] = {}
         self._routed: list[tuple[Request, int]] = []
-        self._at: dict[int, int] = {}
+        self._at: dict[int, set[int]] = {}
         self._since = 0
+        self.relay: Relay | None = None
         if self.every is not None:
             self.report(0)
+            if given.get("relay") is not None:
+                self.relay = Relay(given["relay"], self.every, [self._fields_of(one, 0) for one in replicas])
 
     def router_of(self, row: int) -> int:
         """Return the router of a request."""
@@ -71,17 +76,43 @@ class Routers:
 
     def route(self, request: Request, index: int) -> None:
         """Note that a rule picked an instance for a request."""
-        if self._at.get(request.index) != index:
+        if index not in self._at.get(request.index, ()):
             self._routed.append((request, index))
-            self._at[request.index] = index
+            self._at[request.index] = {index}
+
+    def route_both(self, request: Request, prefill: int, decode: int) -> None:
+        """Note that rules picked two instances for an arriving request: it counts on both."""
+        self._routed += [(request, index) for index in sorted({prefill, decode})]
+        self._at[request.index] = {prefill, decode}
 
     def report(self, now: int) -> None:
-        """Have all instances report."""
+        """Have all instances report, or a relay publish what they told it."""
         self._since = len(self._routed)
+        relayed = None if self.relay is None else self.relay.publish(now)
         for replica in self._replicas:
-            for name, position in self._fields:
-                value = instance_field(name, replica, now, self._pace, None, position)
+            fields = self._fields_of(replica, now) if relayed is None else relayed[replica.index]
+            for (name, position), value in fields.items():
                 self._reported[replica.index, name, position] = value
+
+    def _fields_of(self, replica: Replica, now: int) -> dict[tuple[str, int | None], float]:
+        return {
+            (name, position): instance_field(name, replica, now, self._pace, None, position)
+            for name, position in self._fields
+        }
+
+    def tell(self, replica: Replica, step: int, now: int) -> None:
+        """Have an instance tell the relay its fields, if there is one and its counts have changed."""
+        if self.relay is not None:
+            running, waiting = (
+                instance_field(name, replica, now, self._pace, None, None) for name in ("running", "waiting")
+            )
+            self.relay.tell(replica.index, step, (running, waiting), self._fields_of(replica, now))
+
+    def next_report(self, after: int) -> int | None:
+        """Return when instances report next, or the relay publishes."""
+        if self.every is None:
+            return None
+        return (after // self.every + 1) * self.every if self.relay is None else self.relay.due
 
     def field(
         self,
@@ -113,7 +144,7 @@ class Routers:
         there = {
             request.index: request.spec.prompt_tokens
             for request in sent
-            if self._at[request.index] == index and not request.done and request.rejected is None
+            if index in self._at[request.index] and not request.done and request.rejected is None
         }
         return len(there) if name == "routed_requests" else sum(there.values())
 

@@ -57,7 +57,7 @@ class Rule:
         if kind == "owner":
             assert view.books is not None
             assert view.request is not None
-            owner = view.books.owner(view.request, self._wire["above"])
+            owner = view.books.owner(view.request, self._wire["above"], self._wire.get("within"))
             return owner if owner in able else None
         if kind == "stay":
             stays = view.here is not None and holds(self._wire["when"], view)
@@ -93,7 +93,7 @@ class Rule:
         if self._wire.get("among") is not None:
             assert view.routers
             assert view.request
-            draws = view.routers.draws[view.routers.router_of(view.request.index)]
+            draws = view.routers.draws[view.decode][view.routers.router_of(view.request.index)]
             allowed = draws.sample(allowed, self._wire["among"])
         of_each = {index: views[index] for index in allowed if holds(self._wire["where"], views[index])}
         picked = self._preferred(of_each, view)
@@ -117,7 +117,7 @@ class Rule:
             case "random" if len(equal) > 1:
                 assert view.routers
                 assert view.request
-                draws = view.routers.draws[view.routers.router_of(view.request.index)]
+                draws = view.routers.draws[view.decode][view.routers.router_of(view.request.index)]
                 return equal[draws.below(len(equal))]
         return equal[0]
 

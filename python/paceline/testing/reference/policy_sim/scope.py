@@ -30,6 +30,7 @@ class View:
     there: Replica | None = None
     books: Books | None = None
     routers: Routers | None = None
+    decode: bool = False
 
     def each(self, within: list[int] | None) -> Iterator[View]:
         """Go over the instances of some roles, each in turn as the candidate."""

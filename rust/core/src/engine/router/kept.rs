@@ -1,7 +1,8 @@
 //! What each router keeps of the instances: counts of its own decisions, exact at any moment.
 //!
 //! A request counts for the router that routes it, on the instance that a rule picked last, from the decision until the
-//! request ends.
+//! request ends. A request whose decode instance is picked as it arrives counts on both instances until it ends, or
+//! until a rule picks a third one.
 
 use crate::policy::InstField;
 
@@ -32,6 +33,8 @@ pub(super) struct Kept {
     counts: Vec<Counts>,
     /// By row: the instance on which the request counts.
     at: Vec<u32>,
+    /// By row: the instance on which the request is to decode, on which it counts as well. Empty until one is picked.
+    decode: Vec<u32>,
 }
 
 impl Kept {
@@ -42,16 +45,41 @@ impl Kept {
             instances,
             counts: vec![Counts::default(); routers * instances],
             at: vec![NONE; requests],
+            decode: Vec::new(),
         }
     }
 
     /// Counts a request on an instance that a rule picked for it, and no longer on another.
     pub(super) fn route(&mut self, row: usize, instance: usize, prompt: u32) {
+        let decode = self.decode.get(row).copied().unwrap_or(NONE);
         if self.at[row] == instance as u32 {
             return;
         }
-        self.end(row, prompt);
+        if decode == instance as u32 {
+            // It counts there already. An arrival that prefills where it decodes counts once.
+            if self.at[row] == NONE {
+                (self.at[row], self.decode[row]) = (decode, NONE);
+            }
+            return;
+        }
+        if self.at[row] != NONE {
+            self.end(row, prompt);
+        }
         self.at[row] = instance as u32;
+        self.count(row, instance, prompt);
+    }
+
+    /// Counts a request that is about to be routed on the instance on which it is to decode.
+    pub(super) fn route_decode(&mut self, row: usize, instance: usize, prompt: u32) {
+        if self.decode.is_empty() {
+            self.decode = vec![NONE; self.at.len()];
+        }
+        self.decode[row] = instance as u32;
+        self.count(row, instance, prompt);
+    }
+
+    /// Adds a request to the counts of an instance.
+    fn count(&mut self, row: usize, instance: usize, prompt: u32) {
         let counts = &mut self.counts[row % self.routers * self.instances + instance];
         counts.requests += 1;
         counts.tokens += u64::from(prompt);
@@ -62,7 +90,8 @@ impl Kept {
     /// No longer counts a request, which ended.
     pub(super) fn end(&mut self, row: usize, prompt: u32) {
         let at = std::mem::replace(&mut self.at[row], NONE);
-        if at != NONE {
+        let decode = self.decode.get_mut(row).map_or(NONE, |decode| std::mem::replace(decode, NONE));
+        for at in [at, decode].into_iter().filter(|&at| at != NONE) {
             let counts = &mut self.counts[row % self.routers * self.instances + at as usize];
             counts.requests -= 1;
             counts.tokens -= u64::from(prompt);
@@ -117,6 +146,34 @@ mod tests {
         kept.report();
         assert_eq!(all(&kept, Some(0), 1), [1, 10, 0, 2]);
         assert_eq!(all(&kept, Some(0), 2), [0; 4]);
+    }
+
+    #[test]
+    fn a_request_given_two_instances_at_arrival_counts_on_both_until_it_ends() {
+        let mut kept = Kept::new(1, 3, 2);
+        kept.route_decode(0, 1, 7);
+        kept.route(0, 0, 7);
+        for _ in 0..2 {
+            assert_eq!((all(&kept, None, 0), all(&kept, None, 1)), ([1, 7, 1, 1], [1, 7, 1, 1]));
+            kept.route(0, 1, 7);
+        }
+        kept.end(0, 7);
+        assert_eq!((all(&kept, None, 0), all(&kept, None, 1)), ([0, 0, 1, 1], [0, 0, 1, 1]));
+        // Row 1 prefills where it decodes, and is then routed on to a third instance.
+        kept.route_decode(1, 1, 9);
+        kept.route(1, 1, 9);
+        assert_eq!(all(&kept, None, 1), [1, 9, 2, 2]);
+        kept.route(1, 2, 9);
+        assert_eq!((all(&kept, None, 1), all(&kept, None, 2)), ([0, 0, 2, 2], [1, 9, 1, 1]));
+    }
+
+    #[test]
+    fn a_third_instance_takes_a_request_from_both_of_its_own() {
+        let mut kept = Kept::new(1, 3, 1);
+        kept.route_decode(0, 1, 7);
+        kept.route(0, 0, 7);
+        kept.route(0, 2, 7);
+        assert_eq!([0, 1, 2].map(|i| all(&kept, None, i)[0]), [0, 0, 1]);
     }
 
     #[test]

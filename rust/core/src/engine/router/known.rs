@@ -2,6 +2,7 @@
 
 use super::callback::CALLBACK_INSTANCE_FIELDS;
 use super::kept::Kept;
+use super::relay::Relay;
 use super::reports::Reports;
 use crate::config::Config;
 use crate::policy::{InstField, Source};
@@ -28,6 +29,8 @@ pub(in crate::engine) struct Known {
     kept: Option<Kept>,
     /// Reports, if routers do not see the instances as they are.
     reports: Option<Reports>,
+    /// What instances report to in place of the routers, if anything.
+    relay: Option<Box<Relay>>,
 }
 
 impl Known {
@@ -47,6 +50,11 @@ impl Known {
         Self {
             routers,
             kept: keeps.then(|| Kept::new(routers, instances, trace.len())),
+            relay: config
+                .routers
+                .relay
+                .zip(config.routers.report_every)
+                .map(|(relay, every)| Box::new(Relay::new(relay, every, instances))),
             reports: config.routers.report_every.map(|every| Reports::new(every, fields, instances)),
         }
     }
@@ -77,6 +85,13 @@ impl Known {
         }
     }
 
+    /// Counts a request that is about to be routed on the instance that a rule picked for its decode.
+    pub(in crate::engine) fn route_decode(&mut self, row: usize, instance: usize, trace: &Trace) {
+        if let Some(kept) = &mut self.kept {
+            kept.route_decode(row, instance, trace.prompt_tokens[row]);
+        }
+    }
+
     /// No longer counts requests that ended.
     pub(in crate::engine) fn end(&mut self, rows: &[u32], trace: &Trace) {
         if let Some(kept) = &mut self.kept {
@@ -89,22 +104,64 @@ impl Known {
     /// When the instances report next.
     #[inline]
     pub(in crate::engine) fn next_report(&self) -> Ticks {
-        self.reports.as_ref().map_or(NEVER, Reports::next)
+        match &self.relay {
+            Some(relay) => relay.due(),
+            None => self.reports.as_ref().map_or(NEVER, Reports::next),
+        }
     }
 
     /// When the instances report next, if something has happened since they last did, after `events` events.
     pub(in crate::engine) fn next_news(&self, events: u64) -> Ticks {
-        self.reports.as_ref().filter(|reports| !reports.is_fresh(events)).map_or(NEVER, Reports::next)
+        let news = |reports: &&Reports| {
+            !reports.is_fresh(events) || self.relay.as_ref().is_some_and(|relay| relay.has_news())
+        };
+        self.reports.as_ref().filter(news).map_or(NEVER, |_| self.next_report())
+    }
+
+    /// Whether instances report to a relay: before and after steps, or only after them.
+    #[inline]
+    pub(in crate::engine) fn is_relayed(&self, before: bool) -> bool {
+        self.relay.as_ref().is_some_and(|relay| !before || relay.hears_before())
+    }
+
+    /// Has an instance tell its fields to the relay if its counts have changed, before or after a step; `value` gives a
+    /// field.
+    pub(in crate::engine) fn tell(
+        &mut self,
+        instance: usize,
+        step: u64,
+        mut value: impl FnMut((InstField, u32)) -> f64,
+    ) {
+        if let (Some(relay), Some(reports)) = (&mut self.relay, &self.reports) {
+            let counts = [InstField::Running, InstField::Waiting].map(|field| value((field, 0)) as u64);
+            if relay.differs(instance, counts) {
+                let values = reports.fields().iter().map(|&field| value(field)).collect();
+                relay.tell(instance, step, counts, values);
+            }
+        }
+    }
+
+    /// Has the relay read what it was told at this moment. Returns whether it publishes now.
+    pub(in crate::engine) fn read(&mut self, now: Ticks) -> bool {
+        self.relay.as_mut().is_some_and(|relay| relay.read(now))
     }
 
     /// Takes a report; `value` gives a field of an instance.
     pub(in crate::engine) fn report(
         &mut self,
-        events: u64,
-        value: impl FnMut(usize, (InstField, u32)) -> f64,
+        (now, events): (Ticks, u64),
+        instances: usize,
+        mut value: impl FnMut(usize, (InstField, u32)) -> f64,
     ) {
-        if let Some(reports) = &mut self.reports {
-            reports.take(events, value);
+        match (&mut self.reports, &mut self.relay) {
+            (Some(reports), Some(relay)) => {
+                for instance in (0..instances).filter(|_| relay.is_new()).collect::<Vec<_>>() {
+                    relay.begin_with(reports.fields().iter().map(|&field| value(instance, field)));
+                }
+                relay.publish(now, reports.replace(events));
+            }
+            (Some(reports), None) => reports.take(events, value),
+            (None, _) => {}
         }
         if let Some(kept) = &mut self.kept {
             kept.report();

@@ -13,6 +13,7 @@ mod kept;
 mod known;
 mod pick;
 mod random;
+mod relay;
 mod reports;
 mod softmax;
 mod view;
@@ -55,8 +56,8 @@ pub(super) enum Decision {
 struct Desk {
     /// By rule that remembers an instance: the instance that is next.
     turns: Vec<usize>,
-    /// The router's random numbers.
-    draws: Draws,
+    /// The router's random numbers: those of the rule that picks the decode instance of an arrival, and of all others.
+    draws: [Draws; 2],
     /// What it keeps of the requests that it routed, if the policy reads that.
     books: Option<Box<Books>>,
     /// The random numbers of each pick that draws by weights.
@@ -101,7 +102,12 @@ impl Router {
                 turns.resize(turns.len().max(turn + 1), 0);
                 turns[turn] = if matches!(ties, Some(Ties::Rotate | Ties::Spread)) { from } else { 0 };
             });
-            Desk { turns, draws: Draws::new(routers.seed, router), books: None, random: Vec::new() }
+            Desk {
+                turns,
+                draws: [0; 2].map(|_| Draws::new(routers.seed, router)),
+                books: None,
+                random: Vec::new(),
+            }
         };
         Self {
             desks: (0..count).map(desk).collect(),
@@ -124,7 +130,8 @@ impl Router {
         let seeds = routing.number_draws();
         for (router, desk) in (0..).zip(&mut self.desks) {
             if routing.books.exist() {
-                desk.books = Some(Box::new(Books::new(&routing.books, instances, trace)?));
+                desk.books =
+                    Some(Box::new(Books::new(&routing.books, &routing.prompt_pools(), instances, trace)?));
             }
             let seed = |&seed: &u64| if router == 0 { seed } else { seed ^ mix(router) };
             desk.random = seeds.iter().map(|one| WyRand::new(seed(one))).collect();
@@ -137,7 +144,16 @@ impl Router {
     pub(super) fn book(&mut self, row: u32, instance: usize, cluster: &Cluster) {
         let router = cluster.known().router_of(row as usize);
         if let Some(books) = &mut self.desks[router].books {
-            books.route(row, instance, cluster.trace());
+            books.route(row, instance, cluster);
+        }
+    }
+
+    /// Books a request that arrives, which is to decode on an instance.
+    #[inline]
+    pub(super) fn book_decode(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        let router = cluster.known().router_of(row as usize);
+        if let Some(books) = &mut self.desks[router].books {
+            books.insert_prompt(row, instance, cluster);
         }
     }
 
@@ -195,9 +211,20 @@ impl Router {
     ) -> Result<Option<usize>, Error> {
         let view = RequestView::arriving(row as u32, now, cluster.trace());
         let asking = Asking { view, place: None };
+        let router = cluster.known().router_of(row);
+        let mut books = self.desks[router].books.take();
+        if let Some(books) = &mut books {
+            books.catch_up(cluster, now);
+            books.look_up(row as u32, cluster.trace());
+        }
         let mut view = RouterView::of_request(cluster, &asking, now);
-        view.set_here(prefill);
-        Ok(self.choose(rule, &mut view)?.picked())
+        if let Some(books) = &books {
+            view = view.with_books(books);
+        }
+        view.set_prefill(prefill);
+        let decision = self.choose(rule, &mut view);
+        self.desks[router].books = books;
+        Ok(decision?.picked())
     }
 
     /// The instance that a rule picks for a request on an instance.
@@ -318,8 +345,9 @@ impl Router {
                 let rejects = when.as_ref().is_none_or(|when| view.holds(when));
                 if rejects { Decision::Reject } else { Decision::None }
             }
-            &Rule::Owner { above } => {
-                Decision::of(view.prompt_owner(above).filter(|&owner| uniform || view.serves(owner)))
+            Rule::Owner { above, within } => {
+                let owner = view.prompt_owner(*above, within.as_deref());
+                Decision::of(owner.filter(|&owner| uniform || view.serves(owner)))
             }
             Rule::When { of, when } => {
                 view.set_candidate(view.here().unwrap_or(0));
@@ -370,7 +398,8 @@ impl Router {
         } else if pick.scans() {
             pick::lowest(pick, view, self.uniform, &mut self.bounds)?
         } else {
-            let Desk { turns, draws, .. } = &mut self.desks[view.router()];
+            let Desk { turns, draws: [decode, others], .. } = &mut self.desks[view.router()];
+            let draws = if view.is_decode() { decode } else { others };
             let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.row() };
             equals::lowest(pick, view, self.uniform, &mut memory)?
         };

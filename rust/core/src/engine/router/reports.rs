@@ -53,6 +53,17 @@ impl Reports {
         }
     }
 
+    /// The fields that are reported, and the classes that they count.
+    pub(super) fn fields(&self) -> &[(InstField, u32)] {
+        &self.fields
+    }
+
+    /// The values of the latest report, which are to be replaced.
+    pub(super) fn replace(&mut self, events: u64) -> &mut Vec<f64> {
+        self.events = events;
+        &mut self.values
+    }
+
     /// A field of an instance as of the latest report.
     pub(super) fn field(&self, instance: usize, field: (InstField, u32)) -> f64 {
         let at = self.fields.iter().position(|&reported| reported == field);

@@ -32,6 +32,8 @@ pub(in crate::engine) struct RouterView<'a> {
     router: Option<usize>,
     /// What the router keeps of the requests that it routed.
     books: Option<&'a Books>,
+    /// Whether the rule picks the decode instance of a request that arrives.
+    decode: bool,
 }
 
 impl<'a> RouterView<'a> {
@@ -39,7 +41,7 @@ impl<'a> RouterView<'a> {
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
         let router = Some(cluster.known().router_of(request.view.row as usize));
-        Self { cluster, now, request, candidate: 0, here, there: None, router, books: None }
+        Self { cluster, now, request, candidate: 0, here, there: None, router, books: None, decode: false }
     }
 
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
@@ -50,7 +52,8 @@ impl<'a> RouterView<'a> {
         now: Ticks,
     ) -> Self {
         let (here, there) = (Some(here), Some(there));
-        Self { cluster, now, request, candidate: here.unwrap_or(0), here, there, router: None, books: None }
+        let candidate = here.unwrap_or(0);
+        Self { cluster, now, request, candidate, here, there, router: None, books: None, decode: false }
     }
 
     /// The same view, with what the router keeps.
@@ -58,11 +61,12 @@ impl<'a> RouterView<'a> {
         Self { books: Some(books), ..self }
     }
 
-    /// The owner of the last node that the request's prompt touches in the router's tree, if the tree has more than the
-    /// share `above` of the prompt.
-    pub(super) fn prompt_owner(&self, above: f64) -> Option<usize> {
-        let matched = self.books?.matched(self.request.view.row, self.cluster.trace())?;
-        (matched.share > above).then_some(matched.owner)
+    /// The owner of the last node that the request's prompt touches in the router's tree of these pools, if the tree has
+    /// more than the share `above` of the prompt, and the owner is in these pools.
+    pub(super) fn prompt_owner(&self, above: f64, within: Option<&[u32]>) -> Option<usize> {
+        let matched = self.books?.matched(self.request.view.row, within, self.cluster.trace())?;
+        let owner = Some(matched.owner).filter(|_| matched.share > above)?;
+        within.is_none_or(|roles| self.cluster.roles().is_in(owner, roles)).then_some(owner)
     }
 
     /// The number of instances.
@@ -105,9 +109,14 @@ impl<'a> RouterView<'a> {
         self.here
     }
 
-    /// Sets the instance of the request.
-    pub(super) fn set_here(&mut self, here: usize) {
-        self.here = Some(here);
+    /// Sets the instance that is to compute the request's prompt: the rule picks the one on which it is to decode.
+    pub(super) fn set_prefill(&mut self, prefill: usize) {
+        (self.here, self.decode) = (Some(prefill), true);
+    }
+
+    /// Whether the rule picks the decode instance of a request that arrives.
+    pub(super) fn is_decode(&self) -> bool {
+        self.decode
     }
 
     /// Has an instance change its pool, as a rule says. Returns whether it is in that pool then, or on its way.

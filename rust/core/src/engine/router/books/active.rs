@@ -208,8 +208,10 @@ impl ActiveBlocks {
         }
     }
 
-    /// Removes a request that has finished or left its instance. Returns its output tokens that are booked, if it is there.
+    /// Removes a request that has finished or left its instance. Returns its output tokens that are booked, if its prefill
+    /// had ended.
     pub(super) fn remove(&mut self, row: u32) -> Option<u32> {
+        let prefilled = self.requests.get(&row)?.prefilled;
         self.end_prefill(row);
         let request = self.requests.remove(&row)?;
         let instance = request.instance;
@@ -234,7 +236,7 @@ impl ActiveBlocks {
             // No error of rounding outlives the blocks.
             books.weight = 0.0;
         }
-        Some(request.generated)
+        prefilled.then_some(request.generated)
     }
 }
 
@@ -270,6 +272,19 @@ mod tests {
         books.remove(1);
         books.count_leading(path(&[1]), &mut leading);
         assert_eq!((books.blocks(1), books.prefill_tokens(1), leading[1]), (0.0, 0, 0));
+    }
+
+    #[test]
+    fn the_books_of_a_request_that_leaves_tell_whether_its_prefill_had_ended() {
+        let mut books = ActiveBlocks::new(2, 4, TrackedOutputs::None);
+        books.add(booked(0, 10), path(&[1, 2]), 0);
+        assert_eq!(books.remove(0), None);
+        books.add(booked(0, 10), path(&[1, 2]), 0);
+        books.end_prefill(0);
+        assert_eq!(books.remove(0), Some(0));
+        books.add(booked(0, 10), path(&[1, 2]), 1);
+        books.resume(0, 0);
+        assert_eq!((books.prefill_tokens(0), books.prefill_tokens(1)), (0, 0));
     }
 
     #[test]

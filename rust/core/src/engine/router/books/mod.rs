@@ -34,8 +34,8 @@ pub(in crate::engine) struct Books {
     index: Option<Index>,
     /// The books of active sequences.
     active: Option<Active>,
-    /// The tree of prompts.
-    tree: Option<PromptTree>,
+    /// The trees of prompts, each of the requests that are routed to instances of some pools, `None`: to any.
+    trees: Vec<(Option<Vec<u32>>, PromptTree)>,
     /// The instance of each unfinished request.
     places: FxHashMap<u32, u32>,
     /// The request that is routed, for which the next two hold.
@@ -96,7 +96,7 @@ impl Path {
 }
 
 impl Books {
-    /// Empty books, as a policy has them.
+    /// Empty books, as a policy has them, with a tree for each of `pools`.
     ///
     /// # Errors
     ///
@@ -104,6 +104,7 @@ impl Books {
     /// digits is wanted of a trace without ids.
     pub(in crate::engine) fn new(
         config: &BooksConfig,
+        pools: &[Option<Vec<u32>>],
         instances: usize,
         trace: &Trace,
     ) -> Result<Self, Error> {
@@ -124,15 +125,20 @@ impl Books {
                 path: Path::new(trace, active.block_tokens, "routing.books.active")?,
             })
         });
-        let tree = config.tree.as_ref().map(|tree| {
+        let mut trees = Vec::new();
+        if let Some(tree) = &config.tree {
             let size = trace.prefix.as_ref().map_or(tree.block_tokens, |ids| ids.block_tokens);
             let contents = Prefixes::new(trace, size).map_err(|error| error.within("routing.books.tree"))?;
-            Ok::<_, Error>(PromptTree::new(Texts::new(tree.text, Arc::new(contents), size)))
-        });
+            let contents = Arc::new(contents);
+            for pools in pools {
+                let texts = Texts::new(tree.text, Arc::clone(&contents), size);
+                trees.push((pools.clone(), PromptTree::new(texts)));
+            }
+        }
         Ok(Self {
             index: index.transpose()?,
             active: active.transpose()?,
-            tree: tree.transpose()?,
+            trees,
             places: FxHashMap::default(),
             asked: None,
             indexed: vec![0; instances],
@@ -185,16 +191,18 @@ impl Books {
         }
     }
 
-    /// What the tree of prompts has of a request's prompt.
-    pub(super) fn matched(&self, row: u32, trace: &Trace) -> Option<Matched> {
-        self.tree.as_ref()?.matched(row, trace)
+    /// What the tree of some pools has of a request's prompt.
+    pub(super) fn matched(&self, row: u32, pools: Option<&[u32]>, trace: &Trace) -> Option<Matched> {
+        let (_, tree) = self.trees.iter().find(|(of, _)| of.as_deref() == pools)?;
+        tree.matched(row, trace)
     }
 }
 
 /// What becomes of requests.
 impl Books {
     /// Books a request that is routed to an instance, whether it arrives or migrates.
-    pub(in crate::engine) fn route(&mut self, row: u32, instance: usize, trace: &Trace) {
+    pub(in crate::engine) fn route(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        let trace = cluster.trace();
         self.look_up(row, trace);
         self.places.insert(row, instance as u32);
         let prompt = trace.prompt_tokens[row as usize];
@@ -212,18 +220,24 @@ impl Books {
             };
             let blocks = blocks.map(|block| block.filter(|_| active.reuses));
             active.blocks.add(booked, blocks, instance);
-            if let Some(generated) = before.filter(|&generated| generated > 0) {
-                active.blocks.end_prefill(row);
+            if let Some(generated) = before {
                 active.blocks.resume(row, generated);
             }
         }
         if let Some(Index { blocks, learns: Learns::Routed, most, path }) = &mut self.index {
             blocks.learn(row, path.of_prompt(row, trace).take(*most as usize), instance);
         }
-        if let Some(tree) = &mut self.tree {
-            tree.insert(row, instance, trace);
-        }
+        self.insert_prompt(row, instance, cluster);
         self.asked = None;
+    }
+
+    /// Inserts the prompt of a request into the trees of the instance to which it is routed.
+    pub(in crate::engine) fn insert_prompt(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        for (pools, tree) in &mut self.trees {
+            if pools.as_ref().is_none_or(|pools| cluster.roles().is_in(instance, pools)) {
+                tree.insert(row, instance, cluster.trace());
+            }
+        }
     }
 
     /// Notes that a request has its first token.
