@@ -280,5 +280,7 @@ def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
     config["links"] = draw(st.none() | networks(count))
     if draw(st.booleans()):
         config = draw(with_flips(config, moves=moves))
+        if config["routing"].get("decode_on_arrival"):
+            config["routing"]["on_prefilled"] = None
     least = draw(st.sampled_from([1, 6 * count, 6 * count]))
     return WireCase(requests=draw(requests(least=least, most=8 * count)), config=config)

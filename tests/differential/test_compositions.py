@@ -92,7 +92,7 @@ def test_the_cases_reach_what_they_are_for() -> None:
     """Prefix hits, swaps, groups of layers, preemptions and rejections all occur among the drawn cases."""
     seen = dict.fromkeys(("hit", "swapped", "grouped", "preempted", "rejected", "evicted"), 0)
 
-    @settings(max_examples=100)
+    @settings(max_examples=400)
     @given(case=compositions())
     def look(case: Composed) -> None:
         outcome = reference(case)
