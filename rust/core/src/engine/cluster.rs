@@ -336,23 +336,24 @@ impl Cluster {
 /// What instances tell a relay.
 impl Cluster {
     /// Has the instances that are free tell the relay if their counts have changed, by index: before a step, or after the
-    /// step with this number.
+    /// step with this number. `all`: those that are not free, too, as they step along.
     #[inline]
-    pub(super) fn tell(&mut self, before: bool, step: u64, now: Ticks) {
+    pub(super) fn tell(&mut self, before: bool, step: u64, all: bool, now: Ticks) {
         if self.known.is_relayed(before) {
-            self.tell_relay(step, now);
+            self.tell_relay(step, all, now);
         }
     }
 
     /// See [`Self::tell`].
     #[inline(never)]
-    fn tell_relay(&mut self, step: u64, now: Ticks) {
+    fn tell_relay(&mut self, step: u64, all: bool, now: Ticks) {
         self.sort_free();
         let Self { instances, known, trace, recorder, free, .. } = self;
         let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
-        for &index in free.iter() {
-            let instance = &mut instances[index];
-            known.tell(index, step, |field| instance.field(field, now, &no_request, trace, recorder));
+        for (index, instance) in instances.iter_mut().enumerate() {
+            if all || free.binary_search(&index).is_ok() {
+                known.tell(index, step, |field| instance.field(field, now, &no_request, trace, recorder));
+            }
         }
     }
 

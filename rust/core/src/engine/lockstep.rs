@@ -54,6 +54,13 @@ impl Ranks {
         self.idle_until
     }
 
+    /// Whether a step ends at this moment: of any instance if each steps on its own, else the step of all.
+    #[inline]
+    pub(super) fn step_ends(&self, cluster: &Cluster, now: Ticks) -> bool {
+        let idles = self.idle_until != NEVER && self.idle_until > now;
+        self.lockstep.is_none() || self.in_step && !idles && cluster.is_idle()
+    }
+
     /// Notes that a step has ended, if one has. At the steps at which the instances agree on that, they stop if none of
     /// them has a request.
     #[inline]
@@ -66,13 +73,10 @@ impl Ranks {
     /// See [`Self::end_step`].
     #[inline(never)]
     fn end_common_step(&mut self, cluster: &Cluster, now: Ticks) {
-        if self.idle_until <= now {
-            self.idle_until = NEVER;
-        }
-        if self.idle_until != NEVER || !cluster.is_idle() {
+        if !self.step_ends(cluster, now) {
             return;
         }
-        self.in_step = false;
+        (self.in_step, self.idle_until) = (false, NEVER);
         (self.steps, self.total) = (self.steps + 1, self.total + 1);
         let agrees = |sync: Sync| self.steps.is_multiple_of(sync.every) || sync.first && self.steps == 1;
         let sync = self.lockstep.as_ref().and_then(|lockstep| lockstep.sync);
@@ -87,7 +91,7 @@ impl Ranks {
         if self.lockstep.is_some() {
             return self.start_together(cluster, now);
         }
-        cluster.tell(true, 0, now);
+        cluster.tell(true, 0, false, now);
         cluster.start_steps(now)
     }
 
@@ -99,7 +103,7 @@ impl Ranks {
             return Ok(());
         }
         cluster.sort_free();
-        cluster.tell(true, self.total, now);
+        cluster.tell(true, self.total, true, now);
         cluster.start_steps(now)?;
         let instances = cluster.instances();
         let tokens = instances.iter().map(|instance| instance.step_tokens().unwrap_or(1));
@@ -137,5 +141,25 @@ mod tests {
         assert_eq!(computed_tokens(tokens(), 8), 24);
         assert_eq!(computed_tokens(tokens(), 7), 12);
         assert_eq!(computed_tokens(tokens(), 0), 12);
+    }
+
+    #[test]
+    fn an_arrival_in_a_step_without_requests_waits_for_its_end() {
+        use crate::engine::event_loop::Simulation;
+        use crate::engine::fixtures::{config, row, trace};
+
+        // Two instances agree at every third step whether to go on. A step takes 100 ticks, one a token, and 10 for the
+        // part that they share.
+        let mut config = config(&[10, 10], r#"{"on_arrival": {"rule": "fewest_requests"}}"#);
+        let shared = serde_json::from_str(r#"{"at": [1], "ticks": [10]}"#).unwrap();
+        let sync = Some(Sync { every: 3, first: false });
+        config.lockstep = Some(Lockstep { shared, padded: 0, sync });
+        // The first request takes one step, until 130. The second arrives in the step without requests that follows,
+        // which ends at 130 + 111, and nothing else happens until then.
+        let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 1), row(200, 30, 1)])).unwrap();
+        while !simulation.advance(10).unwrap() {}
+        let columns = simulation.into_outcome().columns;
+        assert_eq!(columns.scheduled, [0, 241]);
+        assert_eq!(columns.finish, [130, 241 + 140]);
     }
 }

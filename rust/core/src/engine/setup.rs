@@ -121,7 +121,9 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         asks_answering: config.routing.on_answering.is_some(),
         asked_again: config.routing.holds() || config.routing.books.exist(),
         records: config.record_decisions,
-        handover: config.handover.map(|rules| Acceptance { rules, at_once: config.links.is_none() }),
+        handover: config
+            .handover
+            .map(|rules| Acceptance::new(&rules, config.instances[index].blocks, config.links.is_none())),
     }
 }
 

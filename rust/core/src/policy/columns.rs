@@ -3,8 +3,8 @@
 //! An operation runs over a column of all instances' values, and an aggregate is computed once. The values are the same,
 //! bit for bit, as those of the expression for each instance by itself.
 
-use super::evaluate::{combine, ilog2, truth_of};
-use super::expr::{Aggregate, Expr, Op};
+use super::evaluate::{Tally, combine, ilog2, truth_of};
+use super::expr::{Expr, Op};
 use super::fields::{Field, InstField, InstanceRef, ReqField};
 use super::validity::Validity;
 
@@ -97,7 +97,9 @@ fn evaluate<C: Columns>(expr: &Expr, of: &mut C) -> Column {
         Expr::Op(op, arguments) => operate(*op, arguments, of),
         Expr::Over(aggregate, inner, _) => {
             let values = evaluate(inner, of);
-            Column::Same(over(*aggregate, (0..of.instances()).map(|index| values.at(index))))
+            let mut tally = Tally::default();
+            (0..of.instances()).for_each(|index| tally.add(values.at(index)));
+            Column::Same(tally.value(*aggregate))
         }
     }
 }
@@ -157,33 +159,10 @@ fn operate<C: Columns>(op: Op, arguments: &[Expr], of: &mut C) -> Column {
     result
 }
 
-/// The value of an aggregate.
-fn over(aggregate: Aggregate, values: impl Iterator<Item = f64>) -> f64 {
-    let (mut count, mut holding, mut sum) = (0_u32, 0_u32, 0.0);
-    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
-    for value in values {
-        count += 1;
-        holding += u32::from(value != 0.0);
-        sum += value;
-        least = least.min(value);
-        most = most.max(value);
-    }
-    match aggregate {
-        Aggregate::Count => f64::from(holding),
-        Aggregate::Sum => sum,
-        Aggregate::Any => f64::from(u8::from(holding > 0)),
-        Aggregate::All => f64::from(u8::from(holding == count)),
-        _ if count == 0 => 0.0,
-        Aggregate::Mean => sum / f64::from(count),
-        Aggregate::Min => least,
-        Aggregate::Max => most,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Linear, Number, Scope, value_now};
+    use crate::policy::{Aggregate, Linear, Number, Scope, value_now};
     use proptest::prelude::*;
 
     /// Instances that are their two fields.

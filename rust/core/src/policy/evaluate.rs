@@ -171,8 +171,7 @@ pub(super) fn ilog2<N: Number>(of: N, validity: &mut Validity) -> N {
 
 /// The value of an aggregate over instances.
 fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope: &mut S) -> f64 {
-    let (mut count, mut holding, mut sum) = (0_u32, 0_u32, 0.0);
-    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut tally = Tally::default();
     for index in 0..scope.instances() {
         if within.is_some_and(|roles| !scope.has_role(index, roles)) {
             continue;
@@ -180,21 +179,51 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
         let before = scope.consider(index);
         let value: f64 = evaluate(of, scope, &mut Validity::EVER.clone());
         scope.consider(before);
-        count += 1;
-        holding += u32::from(value != 0.0);
-        sum += value;
-        least = least.min(value);
-        most = most.max(value);
+        tally.add(value);
     }
-    match aggregate {
-        Aggregate::Count => f64::from(holding),
-        Aggregate::Sum => sum,
-        Aggregate::Any => f64::from(u8::from(holding > 0)),
-        Aggregate::All => f64::from(u8::from(holding == count)),
-        _ if count == 0 => 0.0,
-        Aggregate::Mean => sum / f64::from(count),
-        Aggregate::Min => least,
-        Aggregate::Max => most,
+    tally.value(aggregate)
+}
+
+/// What aggregates need to know of the values that they combine.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tally {
+    count: u32,
+    /// Values that are not 0.
+    holding: u32,
+    sum: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { count: 0, holding: 0, sum: 0.0, least: f64::INFINITY, most: f64::NEG_INFINITY }
+    }
+}
+
+impl Tally {
+    /// Adds a value.
+    #[inline]
+    pub(super) fn add(&mut self, value: f64) {
+        self.count += 1;
+        self.holding += u32::from(value != 0.0);
+        self.sum += value;
+        self.least = self.least.min(value);
+        self.most = self.most.max(value);
+    }
+
+    /// The value of an aggregate of all values that were added.
+    pub(super) fn value(self, aggregate: Aggregate) -> f64 {
+        match aggregate {
+            Aggregate::Count => f64::from(self.holding),
+            Aggregate::Sum => self.sum,
+            Aggregate::Any => f64::from(u8::from(self.holding > 0)),
+            Aggregate::All => f64::from(u8::from(self.holding == self.count)),
+            _ if self.count == 0 => 0.0,
+            Aggregate::Mean => self.sum / f64::from(self.count),
+            Aggregate::Min => self.least,
+            Aggregate::Max => self.most,
+        }
     }
 }
 

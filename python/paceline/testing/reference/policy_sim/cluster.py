@@ -117,6 +117,8 @@ class Cluster:
         times += [request.spec.arrival for request in self.to_come[:1]]
         if self.routers.give_up_after is not None:
             times += [request.spec.arrival + self.routers.give_up_after for request in self.held]
+        if self._idle_until is not None:
+            times.append(self._idle_until)
         reported = self.routers.every is not None
         if not times and not (self.held and reported):
             raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
@@ -125,8 +127,6 @@ class Cluster:
         times += self.roles.due.values()
         if (report := self.routers.next_report(after)) is not None:
             times.append(report)
-        if self._idle_until is not None:
-            times.append(self._idle_until)
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -175,7 +175,7 @@ class Cluster:
                     self.books.token(request, replica.index)
         self.roles.settle(now)
         self.roles.end_delays(now)
-        for replica in ended:
+        for replica in self.replicas if self._common_step_ends(now) else ended:
             self.routers.tell(replica, self._step, now)
         self._end_common_step(now)
         relay, every = self.routers.relay, self.routers.every
@@ -307,13 +307,16 @@ class Cluster:
             if self.routers.relay is not None and self.routers.relay.before and replica.step is None:
                 self.routers.tell(replica, self._step, now)
 
+    def _common_step_ends(self, now: int) -> bool:
+        """Whether the step of instances in lockstep ends at a moment, which may be one without requests."""
+        ends = self._idle_until is None or self._idle_until <= now
+        return self._in_step and ends and not any(one.step for one in self.replicas)
+
     def _end_common_step(self, now: int) -> None:
         """End a step of instances in lockstep; where they agree on that, they stop if none has a request."""
-        if self._idle_until == now:
-            self._idle_until = None
-        if not self._in_step or self._idle_until is not None or any(one.step for one in self.replicas):
+        if not self._common_step_ends(now):
             return
-        self._in_step = False
+        self._in_step, self._idle_until = False, None
         self._steps_together += 1
         self._step += 1
         sync = (self.lockstep or {}).get("sync")

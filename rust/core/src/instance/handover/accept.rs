@@ -1,6 +1,6 @@
 //! Accepting requests that are handed over, receiving their KV, and admitting them.
 
-use super::transfers::{Acceptance, Offer, Origin, Pull};
+use super::transfers::{Offer, Origin, Pull};
 use crate::instance::migration::MigratingRequest;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
@@ -39,13 +39,12 @@ impl Instance {
 
     #[inline(never)]
     fn accept_each(&mut self, draft: &StepDraft, trace: &Trace) {
-        let Some(Acceptance { rules, at_once }) = self.settings.handover else { return };
-        let total = self.settings.blocks;
+        let Some(acceptance) = self.settings.handover else { return };
         let mut hits = std::mem::take(&mut self.scratch.hits);
         while let Some(offer) = self.transfers.first_offer() {
             if !self.sees(offer.origin.left)
                 || self.seats_taken(draft) >= self.settings.scheduler.max_num_seqs
-                || !self.transfers.may_accept(&rules, total)
+                || !self.transfers.may_accept(&acceptance)
             {
                 break;
             }
@@ -63,7 +62,7 @@ impl Instance {
             state.phase = Phase::Receiving;
             let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
             self.transfers.accept(lacking);
-            if at_once || lacking == 0 {
+            if acceptance.at_once || lacking == 0 {
                 self.receive_kv(offer.slot, draft.now, trace);
             }
         }
@@ -147,7 +146,7 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<(Origin, Option<Ticks>)> {
         // It may be another offer of the request, which has been here since the one whose lease ends.
-        let lease = self.settings.handover?.rules.lease?;
+        let lease = self.settings.handover?.lease?;
         let due = |offer: &Offer| offer.request == request && offer.origin.left.saturating_add(lease) <= now;
         let offer = self.transfers.first_offer().filter(due)?;
         self.apply_head(now, trace, recorder);

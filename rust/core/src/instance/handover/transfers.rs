@@ -9,10 +9,28 @@ use crate::time::Ticks;
 /// How an instance accepts requests that are handed over to it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Acceptance {
-    /// The rules.
-    pub(crate) rules: Handover,
+    /// The most transfers to it at once.
+    most_transfers: u64,
+    /// The blocks below which those must be that accepted requests hold before their first step here.
+    held_below: u64,
+    /// Ticks after which the source of a request that was not accepted frees its blocks.
+    pub(crate) lease: Option<Ticks>,
     /// Whether transfers take no time.
     pub(crate) at_once: bool,
+}
+
+impl Acceptance {
+    /// The acceptance of an instance of `blocks` blocks.
+    pub(crate) fn new(rules: &Handover, blocks: u64, at_once: bool) -> Self {
+        // So many whole blocks are below the share as are below the next whole number.
+        let held_below = rules.most_held.map_or(u64::MAX, |share| (share * blocks as f64).ceil() as u64);
+        Self {
+            most_transfers: rules.most_transfers.unwrap_or(u64::MAX),
+            held_below,
+            lease: rules.lease,
+            at_once,
+        }
+    }
 }
 
 /// Where the KV of a request is that was handed over.
@@ -111,10 +129,9 @@ impl Transfers {
         Some(offer)
     }
 
-    /// Whether the rules allow one more request to be accepted, of `total` blocks.
-    pub(super) fn may_accept(&self, rules: &Handover, total: u64) -> bool {
-        let transfers = rules.most_transfers.is_none_or(|most| self.receiving < most);
-        transfers && rules.most_held.is_none_or(|share| (self.held.1 as f64) < share * total as f64)
+    /// Whether the rules allow one more request to be accepted.
+    pub(super) fn may_accept(&self, rules: &Acceptance) -> bool {
+        self.receiving < rules.most_transfers && self.held.1 < rules.held_below
     }
 
     /// Accepts the request that was offered first, which now holds its blocks. Its target
@@ -323,20 +340,22 @@ mod tests {
     #[test]
     fn rules_limit_the_transfers_and_the_blocks_before_the_first_step() {
         let mut transfers = Transfers::default();
-        let one = Handover { most_transfers: Some(1), ..RULES };
-        let half = Handover { most_held: Some(0.5), ..RULES };
+        let one = Acceptance::new(&Handover { most_transfers: Some(1), ..RULES }, 8, false);
+        let [half, half_of_9] =
+            [8, 9].map(|blocks| Acceptance::new(&Handover { most_held: Some(0.5), ..RULES }, blocks, false));
+        let any = Acceptance::new(&RULES, 1, false);
         for slot in 0..2 {
             transfers.offer(offer(slot, 10, 4));
         }
-        assert!(transfers.may_accept(&one, 8) && transfers.may_accept(&half, 8));
+        assert!(transfers.may_accept(&one) && transfers.may_accept(&half));
         transfers.accept(10);
-        assert!(!transfers.may_accept(&one, 8), "a transfer is on its way");
-        assert!(!transfers.may_accept(&half, 8), "half of the blocks are not below half");
-        assert!(transfers.may_accept(&half, 9) && transfers.may_accept(&RULES, 1));
+        assert!(!transfers.may_accept(&one), "a transfer is on its way");
+        assert!(!transfers.may_accept(&half), "half of the blocks are not below half");
+        assert!(transfers.may_accept(&half_of_9) && transfers.may_accept(&any));
         transfers.receive(0, 10, 4, true);
-        assert!(transfers.may_accept(&one, 8) && !transfers.may_accept(&half, 8));
+        assert!(transfers.may_accept(&one) && !transfers.may_accept(&half));
         transfers.admit(0, 10, 10, 4);
-        assert!(transfers.may_accept(&half, 8));
+        assert!(transfers.may_accept(&half));
     }
 
     #[test]
