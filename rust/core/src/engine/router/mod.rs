@@ -195,9 +195,20 @@ impl Router {
     ) -> Result<Option<usize>, Error> {
         let view = RequestView::arriving(row as u32, now, cluster.trace());
         let asking = Asking { view, place: None };
+        let router = cluster.known().router_of(row);
+        let mut books = self.desks[router].books.take();
+        if let Some(books) = &mut books {
+            books.catch_up(cluster, now);
+            books.look_up(row as u32, cluster.trace());
+        }
         let mut view = RouterView::of_request(cluster, &asking, now);
+        if let Some(books) = &books {
+            view = view.with_books(books);
+        }
         view.set_here(prefill);
-        Ok(self.choose(rule, &mut view)?.picked())
+        let decision = self.choose(rule, &mut view);
+        self.desks[router].books = books;
+        Ok(decision?.picked())
     }
 
     /// The instance that a rule picks for a request on an instance.
@@ -328,7 +339,8 @@ impl Router {
             Rule::Flip(flip) => {
                 let decision = self.choose(&flip.of, view)?;
                 let Decision::Send(picked) = decision else { return Ok(decision) };
-                if view.flip(picked, flip) { decision } else { Decision::None }
+                let flipped = view.flip(picked, flip);
+                if flipped && flip.picks { decision } else { Decision::None }
             }
         })
     }
