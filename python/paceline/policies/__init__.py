@@ -16,6 +16,7 @@ from paceline.policies.round_robin_quanta import round_robin_quanta
 from paceline.policies.sarathi import sarathi
 from paceline.policies.sglang import sglang
 from paceline.policies.sglang_router import sglang_router
+from paceline.policies.splitwise import splitwise, splitwise_router
 from paceline.policies.srpt import srpt
 from paceline.policies.static import static
 from paceline.policies.vllm import vllm
@@ -39,6 +40,8 @@ __all__ = [
     "sarathi",
     "sglang",
     "sglang_router",
+    "splitwise",
+    "splitwise_router",
     "srpt",
     "static",
     "vllm",

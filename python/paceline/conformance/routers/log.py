@@ -51,6 +51,11 @@ class RouterLog:
     content: Any
 
     @property
+    def grade(self) -> str:
+        """What is compared: ``replay``, decisions and times of a replay; ``rule``, decisions given what was seen."""
+        return getattr(self.kind, "GRADE", "replay")
+
+    @property
     def requests(self) -> Sequence[_Request]:
         """The requests, in order of arrival."""
         requests: Sequence[_Request] = self.content.requests
