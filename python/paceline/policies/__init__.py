@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from paceline.policies.andes import andes
+from paceline.policies.distserve import distserve
 from paceline.policies.dynamo import dynamo
 from paceline.policies.fastserve import fastserve
 from paceline.policies.fcfs import fcfs
@@ -27,6 +28,7 @@ __all__ = [
     "andes",
     "authors_chunked",
     "authors_orca",
+    "distserve",
     "dynamo",
     "fastserve",
     "fcfs",

@@ -6,6 +6,7 @@ A kind is a module with
 - ``recorded(log)``: the decisions and times in the log, a `Decided`;
 - ``GRADE``, if it is not ``"replay"``: ``"rule"`` where the policy's rules are
   asked about what the log says that the router saw, and times are not compared;
+- ``LEFT_OUT``, if decisions in the log are not compared: which;
 - ``replayed(log, leap=..., follow=...)``: the same from a replay of the log's
   requests. With ``follow``, ties that the router breaks at random go to the
   instance in the log where it is among the equals.
@@ -30,6 +31,8 @@ KINDS: Final[dict[str, str]] = {
     "vllm-0.11.0/DPLBAsyncMPClient": "vllm_balancer_0_11",
     "vllm-0.33.0/DPLBAsyncMPClient": "vllm_balancer_0_33",
     "llumnix/*": "llumnix",
+    "distserve/ContextStageFCFSScheduler+*": "distserve_context",
+    "simdistserve/Scheduler": "simdistserve",
     "splitwise-sim/MixedPoolScheduler": "splitwise_mixed",
     "splitwise-sim/*": "splitwise",
     "vllm-nixl-toy-proxy": "vllm_proxies",

@@ -52,8 +52,13 @@ class RouterLog:
 
     @property
     def grade(self) -> str:
-        """What is compared: ``replay``, decisions and times of a replay; ``rule``, decisions given what was seen."""
+        """What is compared: ``replay``, a replay's decisions and times; ``rule``, decisions given what was seen."""
         return getattr(self.kind, "GRADE", "replay")
+
+    @property
+    def left_out(self) -> str | None:
+        """Whose decisions in the log are not compared; None: all are."""
+        return getattr(self.kind, "LEFT_OUT", None)
 
     @property
     def requests(self) -> Sequence[_Request]:

@@ -12,13 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from paceline import _core, _native
 from paceline.conformance.routers.replay import TICKS_PER_S, instance
+from paceline.errors import TraceError
 from paceline.policy import Policy
 
-__all__ = ["Answer", "Sight", "ask", "places"]
+__all__ = ["Answer", "Rules", "Sight", "places"]
 
 _STEP_NS = 1_000
 
@@ -49,36 +51,65 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the rules decided: where a request is sent, where it decodes, and which instances changed pools."""
+    """What the rules decided: where a request is sent, where it decodes, and which instances change pools."""
 
     first: int
     last: int
     flips: Sequence[tuple[int, int]] = field(default=())
 
 
-def ask(policy: Policy, sight: Sight) -> Answer:
-    """Ask the rules of a policy about a request.
+class Rules:
+    """The rules of a policy, to be asked about single requests.
 
     The rules are those for arrivals and for prefills that end. Nothing else happens
-    in the replay, so that each is asked once.
+    in the replay of a request, so that each is asked once.
+
+    Parameters
+    ----------
+    policy
+        The policy.
+    instances
+        How many there are.
     """
-    count = len(sight.order)
-    wire = policy.to_wire(instances=count, ticks_per_s=TICKS_PER_S)
-    if sight.roles is not None:
-        wire["roles"] = [sight.roles[index] for index in sight.order]
-    shown = {name: [values[index] for index in sight.order] for name, values in sight.fields.items()}
-    for moment in ("on_arrival", "decode_on_arrival", "on_prefilled"):
-        wire["routing"][moment] = _given(wire["routing"][moment], shown)
-    request = {
-        "arrival_ticks": np.array([0], dtype=np.uint64),
-        "prompt_tokens": np.array([sight.prompt_tokens], dtype=np.uint32),
-        "output_tokens": np.array([sight.output_tokens], dtype=np.uint32),
-    }
-    engine = instance(step_ns=_STEP_NS)
-    outcome = _native.run([engine] * count, request, **wire)
-    flips = [(sight.order[at], after) for _, at, _, after, _, _ in json.loads(outcome.flips)]
-    ((first, last),) = places(outcome)
-    return Answer(first=sight.order[first], last=sight.order[last], flips=flips)
+
+    def __init__(self, policy: Policy, instances: int) -> None:
+        self._wire = policy.to_wire(instances=instances, ticks_per_s=TICKS_PER_S)
+        self._routing = msgspec.json.encode(self._wire["routing"]).decode()
+        self._engines = [instance(step_ns=_STEP_NS)] * instances
+
+    def ask(self, sight: Sight) -> Answer:
+        """Return what the rules decide about a request.
+
+        Raises
+        ------
+        TraceError
+            If what was seen is not of these instances.
+        """
+        order, routing, wire = sight.order, self._routing, dict(self._wire)
+        count = len(self._engines)
+        if sorted(order) != list(range(count)):
+            raise TraceError(f"pools seen must have each of the {count} instances once, had {list(order)}")
+        for name, values in sight.fields.items():
+            if len(values) != count:
+                raise TraceError(
+                    f"what is seen must have {name} for each of the {count} instances, had {len(values)}"
+                )
+        for name, values in sight.fields.items():
+            for which in ("inst", "here", "there"):
+                shown = _by_index(f"{which}.index", [values[index] for index in order])
+                routing = routing.replace(_text({"field": f"{which}.{name}"}), _text(shown))
+        wire["routing"] = msgspec.Raw(routing.encode())
+        if sight.roles is not None:
+            wire["roles"] = [sight.roles[index] for index in order]
+        request = {
+            "arrival_ticks": np.array([0], dtype=np.uint64),
+            "prompt_tokens": np.array([sight.prompt_tokens], dtype=np.uint32),
+            "output_tokens": np.array([sight.output_tokens], dtype=np.uint32),
+        }
+        outcome = _native.run(self._engines, request, **wire)
+        flips = [(order[at], after) for _, at, _, after, _, _ in json.loads(outcome.flips)]
+        ((first, last),) = places(outcome)
+        return Answer(first=order[first], last=order[last], flips=flips)
 
 
 def places(outcome: _core.Outcome) -> list[tuple[int, int]]:
@@ -88,16 +119,8 @@ def places(outcome: _core.Outcome) -> list[tuple[int, int]]:
     return list(zip(first, outcome.last_instance.tolist() or first, strict=True))
 
 
-def _given(wire: Any, shown: Mapping[str, Sequence[float]]) -> Any:  # noqa: ANN401 - any part of a rule
-    """Return a rule, or a part of one, with numbers in place of fields."""
-    if isinstance(wire, list):
-        return [_given(part, shown) for part in wire]
-    if not isinstance(wire, dict):
-        return wire
-    if "field" in wire:
-        which, _, name = wire["field"].partition(".")
-        return _by_index(f"{which}.index", shown[name]) if name in shown else wire
-    return {key: _given(part, shown) for key, part in wire.items()}
+def _text(expression: dict[str, Any]) -> str:
+    return msgspec.json.encode(expression).decode()
 
 
 def _by_index(index: str, values: Sequence[float], start: int = 0) -> dict[str, Any]:

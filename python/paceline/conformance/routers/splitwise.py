@@ -7,6 +7,7 @@ preempts tasks in place, which the engine's schedulers cannot say.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -14,12 +15,12 @@ import msgspec
 from paceline.conformance.routers.bounds import Index, Request
 from paceline.conformance.routers.decided import Decided
 from paceline.conformance.routers.replay import columns, instance, run
-from paceline.conformance.routers.seen import Answer, Sight, ask, places
+from paceline.conformance.routers.seen import Answer, Rules, Sight, places
 from paceline.errors import TraceError
 from paceline.policies.splitwise import splitwise_router
 from paceline.policy import Policy
 
-__all__ = ["GRADE", "Cluster", "Instance", "Log", "Seen", "order", "recorded", "replayed"]
+__all__ = ["GRADE", "Cluster", "Instance", "Log", "Seen", "check_rows", "recorded", "replayed"]
 
 GRADE: Final = "rule"
 
@@ -93,6 +94,7 @@ def recorded(log: Log) -> Decided:
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Ask the rules about each request."""
     del follow  # nothing is random
+    check_rows([decision.request for decision in log.decisions], len(log.requests))
     tags = [each.tag for each in log.cluster.instances]
     rule = _RULES.get(log.router.partition("/")[2])
     if rule is None:
@@ -110,20 +112,36 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     }
 
 
-def order(cluster: Cluster) -> list[int]:
+def check_rows(rows: Sequence[int], requests: int) -> None:
+    """Refuse decisions that are not one for each request, in their order.
+
+    Raises
+    ------
+    TraceError
+        Names the first that is not.
+    """
+    for at, row in enumerate(rows):
+        if row != at:
+            raise TraceError(f"decision {at} must be of request {at}, was of {row}")
+    if len(rows) != requests:
+        raise TraceError(f"decisions must be one for each of the {requests} requests, were {len(rows)}")
+
+
+def _order(cluster: Cluster) -> list[int]:
     """Return the instances, those for prompts first."""
     return sorted(range(len(cluster.instances)), key=lambda index: cluster.instances[index].tag == "token")
 
 
 def _in_turn(log: Log, policy: Policy, *, leap: bool) -> list[Answer]:
     """Replay the requests for rules that see nothing but their own turns."""
-    instances = order(log.cluster)
+    instances = _order(log.cluster)
     outcome = run([instance(step_ns=1000)] * len(instances), columns(log.requests), policy, leap=leap)
     return [Answer(first=instances[first], last=instances[last]) for first, last in places(outcome)]
 
 
 def _asked(log: Log, policy: Policy) -> list[Answer]:
-    return [ask(policy, _sight(log, decision)) for decision in log.decisions]
+    rules = Rules(policy, len(log.cluster.instances))
+    return [rules.ask(_sight(log, decision)) for decision in log.decisions]
 
 
 def _sight(log: Log, decision: _Decision) -> Sight:
@@ -132,7 +150,7 @@ def _sight(log: Log, decision: _Decision) -> Sight:
     return Sight(
         prompt_tokens=request.prompt_tokens,
         output_tokens=request.output_tokens,
-        order=order(log.cluster),
+        order=_order(log.cluster),
         fields={
             "requests": seen.pending_requests,
             "incoming_requests": [0] * len(seen.pending_requests),

@@ -14,11 +14,10 @@ import msgspec
 
 from paceline.conformance.routers.bounds import Index, Request
 from paceline.conformance.routers.decided import Decided
-from paceline.conformance.routers.seen import Sight, ask
-from paceline.conformance.routers.splitwise import Cluster, Seen
+from paceline.conformance.routers.seen import Rules, Sight
+from paceline.conformance.routers.splitwise import Cluster, Seen, check_rows
 from paceline.errors import TraceError
 from paceline.policies.splitwise import splitwise
-from paceline.policy import Policy
 
 __all__ = ["GRADE", "Log", "recorded", "replayed"]
 
@@ -73,11 +72,12 @@ def recorded(log: Log) -> Decided:
 def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     """Ask the rules about each request."""
     del leap, follow  # each replay is of one request, and nothing is random
+    check_rows([decision.request for decision in log.decisions], len(log.requests))
     tags = [each.tag for each in log.cluster.instances]
     if None in tags:
         raise TraceError(
-            f"cluster.instances[{tags.index(None)}].tag of a log of MixedPoolScheduler must be 'prompt' or 'token', "
-            "was null"
+            f"cluster.instances[{tags.index(None)}].tag of a log of MixedPoolScheduler must be 'prompt' or "
+            "'token', was null"
         )
     policy = splitwise(
         prompt=tags.count("prompt"),
@@ -85,11 +85,11 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
         most_pending_tokens=log.config.prompt_max_pending_batch_tokens,
     )
     assert policy.pools is not None
-    names = policy.pools.names
+    names, rules = policy.pools.names, Rules(policy, len(tags))
     ours = []
     for decision in log.decisions:
         roles = _roles(decision.seen.pools, [f"mixed_{tag}" for tag in tags])
-        answer = ask(policy, _sight(log, decision, [names.index(role) for role in roles]))
+        answer = rules.ask(_sight(log, decision, [names.index(role) for role in roles]))
         for index, code in answer.flips:
             roles[index] = names[code]
         pools = [
@@ -102,6 +102,9 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
 
 def _roles(pools: _Pools, mixed: Sequence[str]) -> list[str]:
     """Return the pool of each instance; the mixed pools are those of the pools from which they came."""
+    placed = sorted([*pools.prompt, *pools.mixed, *pools.token])
+    if placed != list(range(len(mixed))):
+        raise TraceError(f"pools seen must have each of the {len(mixed)} instances once, had {placed}")
     roles = list(mixed)
     for name in ("prompt", "token"):
         for index in getattr(pools, name):
