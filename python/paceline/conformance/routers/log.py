@@ -52,7 +52,7 @@ class RouterLog:
 
     @property
     def grade(self) -> str:
-        """What is compared: ``replay``, a replay's decisions and times; ``rule``, decisions given what was seen."""
+        """``replay``: a replay's decisions and times are compared; ``rule``: decisions, given what was seen."""
         return getattr(self.kind, "GRADE", "replay")
 
     @property

@@ -146,7 +146,8 @@ def _asked(log: Log, policy: Policy) -> list[Answer]:
 
 def _sight(log: Log, decision: _Decision) -> Sight:
     seen, request = decision.seen, log.requests[decision.request]
-    tokens = zip(seen.sched_pending_tokens, seen.pending_requests, strict=True)
+    # Lists of other lengths are refused when the rules are asked.
+    tokens = zip(seen.sched_pending_tokens, seen.pending_requests, strict=False)
     return Sight(
         prompt_tokens=request.prompt_tokens,
         output_tokens=request.output_tokens,
