@@ -52,7 +52,7 @@ class RouterLog:
 
     @property
     def grade(self) -> str:
-        """``replay``: a replay's decisions and times are compared; ``rule``: decisions, given what was seen."""
+        """``replay``: a replay's decisions and times are compared; ``rule``: decisions, given what it saw."""
         return getattr(self.kind, "GRADE", "replay")
 
     @property
