@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline.policies.andes import andes
 from paceline.policies.autoscaled import autoscaled
+from paceline.policies.distserve import distserve
 from paceline.policies.dynamo import dynamo
 from paceline.policies.dynamo_disaggregated import dynamo_disaggregated
 from paceline.policies.fastserve import fastserve
@@ -25,6 +26,7 @@ from paceline.policies.sarathi import sarathi
 from paceline.policies.session_affinity import session_affinity
 from paceline.policies.sglang import sglang
 from paceline.policies.sglang_router import sglang_router
+from paceline.policies.splitwise import splitwise, splitwise_router
 from paceline.policies.srpt import srpt
 from paceline.policies.static import static
 from paceline.policies.tetri_infer import tetri_infer
@@ -38,6 +40,7 @@ __all__ = [
     "authors_chunked",
     "authors_orca",
     "autoscaled",
+    "distserve",
     "dynamo",
     "dynamo_disaggregated",
     "fastserve",
@@ -59,6 +62,8 @@ __all__ = [
     "session_affinity",
     "sglang",
     "sglang_router",
+    "splitwise",
+    "splitwise_router",
     "srpt",
     "static",
     "tetri_infer",

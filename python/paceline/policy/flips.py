@@ -26,13 +26,15 @@ class Flip(Chain):
     of: Rule
     to: str
     keep: int = 1
+    picks: bool = True
 
     def __post_init__(self) -> None:
         bounded(self)
 
     def __repr__(self) -> str:
         keep = "" if self.keep == 1 else f", keep={self.keep}"
-        return f"flip({shown(self.of)}, to={self.to!r}{keep})"
+        picks = "" if self.picks else ", picks=False"
+        return f"flip({shown(self.of)}, to={self.to!r}{keep}{picks})"
 
     @property
     def inner(self) -> tuple[object, ...]:
@@ -41,7 +43,9 @@ class Flip(Chain):
 
 
 @typed(PolicyError)
-def flip(rule: Rule, *, to: str, when: Operand | None = None, keep: int = 1) -> Flip | When:
+def flip(
+    rule: Rule, *, to: str, when: Operand | None = None, keep: int = 1, picks: bool = True
+) -> Flip | When:
     """Change the pool of the instance that a rule picks, and pick it.
 
     The instance joins the pool at once, unless the policy's `Pools` have a pool for
@@ -61,6 +65,9 @@ def flip(rule: Rule, *, to: str, when: Operand | None = None, keep: int = 1) -> 
     keep
         How many instances must stay, in the pool that it leaves or on their way
         there. If fewer would, no instance is picked.
+    picks
+        Whether the instance is picked. If not, none is, and `first_of` asks its next
+        rule after the pool has changed.
 
     Raises
     ------
@@ -80,7 +87,7 @@ def flip(rule: Rule, *, to: str, when: Operand | None = None, keep: int = 1) -> 
         if isinstance(part, Flip):
             raise PolicyError(f"the rule of flip() must not flip itself, was {shown(rule)}")
     whole("keep of flip()", keep, least=0)
-    flipped = Flip(rule, spelled(to), keep)
+    flipped = Flip(rule, spelled(to), keep, picks)
     return flipped if when is None else flipped.when(when)
 
 

@@ -135,7 +135,8 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
             return {"rule": "when", "of": _rule(rule.of, names, call), "when": when}
         case Flip():
             to = names.code("role", rule.to)
-            return {"rule": "flip", "of": _rule(rule.of, names, call), "to": to, "keep": rule.keep}
+            wire = {"rule": "flip", "of": _rule(rule.of, names, call), "to": to, "keep": rule.keep}
+            return wire if rule.picks else {**wire, "picks": False}
         case Counting():
             return {"rule": rule.name, "within": names.pool_codes(rule.within)}
         case Stay():

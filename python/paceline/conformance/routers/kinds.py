@@ -4,6 +4,9 @@ A kind is a module with
 
 - ``Log``: what a file holds, a `msgspec.Struct` with the bounds of every number;
 - ``recorded(log)``: the decisions and times in the log, a `Decided`;
+- ``GRADE``, if it is not ``"replay"``: ``"rule"`` where the policy's rules are
+  asked about what the log says that the router saw, and times are not compared;
+- ``LEFT_OUT``, if decisions in the log are not compared: which;
 - ``replayed(log, leap=..., follow=...)``: the same from a replay of the log's
   requests. With ``follow``, ties that the router breaks at random go to the
   instance in the log where it is among the equals.
@@ -31,6 +34,10 @@ KINDS: Final[dict[str, str]] = {
     "vllm-0.33.0/DPLBAsyncMPClient": "vllm_balancer_0_33",
     "vllm-0.33.0/DPLBAsyncMPClient+DPCoordinator": "vllm_balancer_0_33",
     "llumnix/*": "llumnix",
+    "distserve/ContextStageFCFSScheduler+*": "distserve_context",
+    "simdistserve/Scheduler": "simdistserve",
+    "splitwise-sim/MixedPoolScheduler": "splitwise_mixed",
+    "splitwise-sim/*": "splitwise",
     "vllm-nixl-toy-proxy": "vllm_proxies",
     "vllm-p2p-nccl-xpyd-proxy": "vllm_proxies",
 }

@@ -51,6 +51,16 @@ class RouterLog:
     content: Any
 
     @property
+    def grade(self) -> str:
+        """``replay``: a replay's decisions and times are compared; ``rule``: decisions, given what it saw."""
+        return getattr(self.kind, "GRADE", "replay")
+
+    @property
+    def left_out(self) -> str | None:
+        """Whose decisions in the log are not compared; None: all are."""
+        return getattr(self.kind, "LEFT_OUT", None)
+
+    @property
     def requests(self) -> Sequence[_Request]:
         """The requests, in order of arrival."""
         requests: Sequence[_Request] = self.content.requests

@@ -214,9 +214,17 @@ pub struct Flip {
     /// If fewer instances than this would stay in the pool that the instance leaves, or on the way there, no instance is
     /// picked.
     pub keep: u64,
+    /// Whether the rule picks the instance; if not, it picks none, and the next rule is asked.
+    #[serde(default = "yes")]
+    pub picks: bool,
     /// The moment at which the rule is asked.
     #[serde(skip)]
     pub moment: Moment,
+}
+
+/// The default of a flag.
+const fn yes() -> bool {
+    true
 }
 
 /// A moment at which a rule is asked.

@@ -72,7 +72,8 @@ class Rule:
             return self._parts[0].pick(view, able) if holds(self._wire["when"], view) else None
         if kind == "flip":
             picked = self._parts[0].pick(view, able)
-            return picked if picked is not None and self._flip(picked, self._wire, view) else None
+            flipped = picked is not None and self._flip(picked, self._wire, view)
+            return picked if flipped and self._wire.get("picks", True) else None
         if kind == "pick":
             return self._pick(view, able)
         within = self._wire.get("within")

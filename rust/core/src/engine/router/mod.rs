@@ -356,7 +356,8 @@ impl Router {
             Rule::Flip(flip) => {
                 let decision = self.choose(&flip.of, view)?;
                 let Decision::Send(picked) = decision else { return Ok(decision) };
-                if view.flip(picked, flip) { decision } else { Decision::None }
+                let flipped = view.flip(picked, flip);
+                if flipped && flip.picks { decision } else { Decision::None }
             }
         })
     }

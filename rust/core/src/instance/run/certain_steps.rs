@@ -88,6 +88,10 @@ impl Instance {
         let joined_late = !self.batch.decode_set().late_joiners().is_empty();
         let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
         let spared = joined_late && self.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
+        // A request that was admitted in this step was held as offers were accepted; the next step may accept more.
+        if self.transfers.has_admitted() && self.transfers.offered() > 0 {
+            return 1;
+        }
         let rules = &self.settings.scheduler;
         let seats = rules.max_num_seqs.min(rules.max_num_batched_tokens);
         let spare = u64::from(rules.spare_block);
