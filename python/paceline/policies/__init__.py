@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from paceline.policies.andes import andes
+from paceline.policies.arrow import arrow
+from paceline.policies.arrow_xllm import arrow_xllm
+from paceline.policies.disaggregated import disaggregated
 from paceline.policies.dynamo import dynamo
 from paceline.policies.fastserve import fastserve
 from paceline.policies.fcfs import fcfs
@@ -24,8 +27,11 @@ from paceline.policies.vllm_v0 import vllm_v0
 
 __all__ = [
     "andes",
+    "arrow",
+    "arrow_xllm",
     "authors_chunked",
     "authors_orca",
+    "disaggregated",
     "dynamo",
     "fastserve",
     "fcfs",

@@ -16,6 +16,10 @@ Shape = tuple[float, int, int]
 """Arrival in seconds, prompt tokens, output tokens."""
 
 
+LINKS = paceline.Links(gbps=1e6)
+"""For transfers that take no time: instances without a model move no bytes."""
+
+
 def run(
     policy: Policy,
     requests: Sequence[Shape],
@@ -26,7 +30,7 @@ def run(
     block_tokens: int = 4,
     **optional: Any,
 ) -> Result:
-    """Replay through one instance: a second for each step and ``token_s`` for each token."""
+    """Replay through one instance, or those of the policy's pools: a second a step, ``token_s`` a token."""
     arrival, prompt, output = zip(*requests, strict=True)
     trace = paceline.Trace.from_columns(
         arrival=list(arrival), prompt_tokens=list(prompt), output_tokens=list(output), **optional
@@ -34,7 +38,10 @@ def run(
     cost = paceline.Affine(step_s=1.0, token_s=token_s, kv_token_s=0.0)
     # Block 0 holds no tokens.
     instance = paceline.Instance(cost=cost, num_blocks=blocks + 1, block_tokens=block_tokens)
-    return paceline.replay(trace, paceline.Cluster([instance]), policy, leap=leap)
+    if policy.pools is None:
+        return paceline.replay(trace, paceline.Cluster([instance]), policy, leap=leap)
+    instances = sum(policy.pools.sizes.values()) * [instance]
+    return paceline.replay(trace, paceline.Cluster(instances, links=LINKS), policy, leap=leap)
 
 
 def times(result: Result, column: str) -> list[float | None]:

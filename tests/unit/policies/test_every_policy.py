@@ -28,6 +28,31 @@ LIMITS = {
     "routing": st.just("fewest_requests"),
 }
 STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
+    "arrow": st.builds(
+        policies.arrow,
+        prefill=st.sampled_from([1, 2]),
+        decode=st.sampled_from([1, 2]),
+        ttft=st.sampled_from([0.5, 1.5, 8.0]),
+        tpot=st.sampled_from([0.5, 2.0]),
+        scheduling=st.sampled_from(["slo_aware", "minimal_load", "round_robin"]),
+        max_running_tokens=st.sampled_from([None, 10, 60]),
+        load=st.sampled_from(["running", "assigned"]),
+        period_s=st.sampled_from([0.5, 3.0]),
+    ),
+    "arrow_xllm": st.builds(
+        policies.arrow_xllm,
+        prefill=st.sampled_from([1, 2]),
+        decode=st.just(2),
+        tpot=st.sampled_from([0.01, 2.0]),
+        token_s=st.sampled_from([1e-8, 1e-3]),
+    ),
+    "disaggregated": st.builds(
+        policies.disaggregated,
+        prefill=st.sampled_from([1, 2]),
+        decode=st.sampled_from([1, 2]),
+        proxy=st.sampled_from(["nixl", "p2p_nccl"]),
+        prefill_scheduler=st.sampled_from([None, policies.vllm(max_num_batched_tokens=7).scheduler]),
+    ),
     "authors_chunked": st.builds(
         policies.authors_chunked, max_num_batched_tokens=CHUNKS, max_num_seqs=st.sampled_from([1, 2, 4, 16])
     ),
