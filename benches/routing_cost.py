@@ -1,7 +1,7 @@
-"""Compare what a routing decision costs with 10 and with 1,000 instances: `.venv/bin/python benches/routing_cost.py`.
+"""Compare the cost of a decision with 10 and 1,000 instances: `.venv/bin/python benches/routing_cost.py`.
 
-The cost is the time of a replay under a rule less that of the same requests under round robin, by request. Instances
-are so fast that no queue forms, so that the rest of a replay costs the same under both.
+The cost is the time of a replay under a rule less that of the same requests under round robin, by request.
+Instances are so fast that no queue forms, so that the rest of a replay costs the same under both.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def best_s(trace: paceline.Trace, instances: int, policy: Policy) -> float:
 def main() -> None:
     """Measure each policy at both sizes, and print the cost of a decision."""
     trace = requests()
-    print(f"{REQUESTS:,} requests of {BLOCKS} blocks, best of {ROUNDS}, microseconds a decision beyond round robin:")
+    print(f"{REQUESTS:,} requests of {BLOCKS} blocks, best of {ROUNDS}: microseconds beyond round robin")
     for policy in (policies.dynamo(), policies.dynamo(use_kv_events=False), policies.sglang_router()):
         cost = {}
         for instances in (10, 1000):
@@ -57,7 +57,9 @@ def main() -> None:
             cost[instances] = (best_s(trace, instances, policy) - plain) / REQUESTS * 1e6
         learns = "" if policy.index is None else f", index learns when {policy.index.learns}"
         ratio = cost[1000] / cost[10]
-        print(f"{policy.name}{learns}: {cost[10]:.1f} with 10, {cost[1000]:.1f} with 1,000: {ratio:.1f} times")
+        print(
+            f"{policy.name}{learns}: {cost[10]:.1f} with 10, {cost[1000]:.1f} with 1,000: {ratio:.1f} times"
+        )
 
 
 if __name__ == "__main__":

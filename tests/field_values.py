@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Literal
 
 from paceline.policy.expressions.fields import FIELDS, Meaning
+from paceline.testing.reference.policy_sim.books import BOOKED
 
 Values = Literal["tokens", "blocks", "count", "few", "flag", "span", "moment", "share"]
 
@@ -50,13 +51,13 @@ OF_REQUEST = {
 OF_INSTANCE = {
     meaning.wire: meaning
     for meaning in FIELDS.values()
-    if meaning.space == "inst" and meaning.takes != "request"
+    if meaning.space == "inst" and meaning.takes != "request" and meaning.wire not in BOOKED
 }
-"""Fields of an instance alone, by the engine's name of them."""
+"""Fields of an instance alone, by the engine's name of them, but for those that need books of the router."""
 
 ABOUT_A_REQUEST = {
     meaning.wire: meaning
     for meaning in FIELDS.values()
-    if meaning.space == "inst" and meaning.takes == "request"
+    if meaning.space == "inst" and meaning.takes == "request" and meaning.wire not in BOOKED
 }
 """Fields of an instance that depend on the request, likewise."""

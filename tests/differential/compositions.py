@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from differential import wire
 from differential.networks import networks
-from differential.policies import COPIES, WireCase, arrival_rules, instances, later_rules, requests
+from differential.policies import COPIES, HANDOVERS, WireCase, arrival_rules, instances, later_rules, requests
 from differential.strategies import BUDGETS, CAPACITY, FAMILIES
 from differential.wire import Wire
 from paceline.testing.reference.policy_sim import TraceRequest
@@ -208,6 +208,7 @@ def compositions(draw: st.DrawFn, *, kind: str = "any", moves: bool = False) -> 
         on_arrival=draw(arrival_rules()),
         on_prefilled=draw(later_rules()) if moves else None,
         on_answering=draw(later_rules()) if moves else None,
+        handover=draw(st.none() | HANDOVERS) if moves else None,
         links=draw(st.none() | networks(count)) if moves else None,
     )
     return Composed(requests=workload, config=config, prefix_block_tokens=size)

@@ -186,6 +186,17 @@ def later_rules(draw: st.DrawFn) -> Wire | None:
 
 @cache
 @st.composite
+def decode_rules(draw: st.DrawFn) -> Wire:
+    """Draw a rule that picks, as a request arrives, where it decodes; it may pick none."""
+    plain = st.sampled_from([{"rule": one} for one in ("round_robin", "fewest_requests", "fewest_tokens")])
+    stays = st.builds(lambda when: {"rule": "stay", "when": when}, conditions(prefixed(OF_INSTANCE, "here")))
+    parts = draw(st.lists(picks(total=False) | stays, max_size=2))
+    last = draw(st.lists(plain | picks(total=True), min_size=0 if parts else 1, max_size=1))
+    return wire.first_of(*parts, *last) if len(parts) + len(last) > 1 else (parts + last)[0]
+
+
+@cache
+@st.composite
 def monitors(draw: st.DrawFn) -> tuple[int, Wire]:
     """Draw a periodic migration rule."""
     of_one = prefixed(OF_INSTANCE, "inst")
@@ -234,6 +245,12 @@ def requests(draw: st.DrawFn, least: int, most: int) -> list[TraceRequest]:
     ]
 
 
+HANDOVERS = st.builds(
+    wire.handover,
+    most_transfers=st.sampled_from([None, None, 1, 2]),
+    most_held=st.sampled_from([None, None, 0.05, 0.5, 1.0]),
+    lease=st.sampled_from([None, 1, 20, 100, 10_000]),
+)
 PACES = st.integers(1, 40).flatmap(
     lambda interval: st.tuples(st.just(interval), st.integers(interval, 60), st.none() | st.integers(0, 100))
 )
@@ -247,13 +264,16 @@ def policies(draw: st.DrawFn, *, moves: bool = True) -> WireCase:
     first = draw(instances())
     alike = draw(st.booleans())
     fleet = [first if alike or index == 0 else draw(instances()) for index in range(count)]
+    early = moves and draw(st.sampled_from([False, False, True]))
     config = wire.cluster(
         *fleet,
         on_arrival=draw(arrival_rules()),
-        on_prefilled=draw(later_rules()) if moves else None,
+        decode_on_arrival=draw(decode_rules()) if early else None,
+        on_prefilled=draw(later_rules()) if moves and not early else None,
         on_answering=draw(later_rules()) if moves else None,
         every=draw(st.lists(monitors(), max_size=2)) if moves and count > 1 else [],
         roles=draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)),
+        handover=draw(st.none() | HANDOVERS) if moves else None,
         pace=draw(st.none() | PACES),
         until=None,
     )

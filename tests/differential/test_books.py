@@ -68,17 +68,16 @@ def configs(draw: st.DrawFn) -> Wire:
     """Draw a cluster whose rules read what a router keeps."""
     count = draw(st.integers(2, 4))
     instance = wire.instance(
-        draw(st.sampled_from([40, 200])), block_tokens=4, step=draw(st.integers(1, 9)), token=draw(st.integers(0, 2)),
+        draw(st.sampled_from([40, 200])), block_tokens=4,
+        step=draw(st.integers(1, 9)), token=draw(st.integers(0, 2)),
         budget=draw(st.sampled_from([8, 64])), seats=draw(st.sampled_from([2, 16])),
     )  # fmt: skip
     rules = [wire.pick(draw(keys()))]
     if draw(st.booleans()):
         rules.insert(0, {"rule": "owner", "above": draw(st.sampled_from([0.0, 0.3, 0.9]))})
-    on_prefilled = wire.pick(draw(keys())) if draw(st.booleans()) else None
     config = wire.cluster(
         *count * [instance],
         on_arrival=rules[0] if len(rules) == 1 else wire.first_of(*rules),
-        on_prefilled=on_prefilled,
     )
     config["routing"]["books"] = {"index": draw(INDEXES), "active": draw(ACTIVE), "tree": draw(TREES)}
     return config

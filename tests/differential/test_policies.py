@@ -69,6 +69,10 @@ class Row:
     transfer: int | None
     preempted: int | None
     preempted_answering: int | None
+    transfer_answering: int | None
+    handover_wait: int | None
+    received_wait: int | None
+    first_decode: int | None
 
 
 def rows_of_reference(outcome: Outcome) -> list[Row]:
@@ -97,6 +101,10 @@ def _row(outcome: Outcome, request: Request) -> Row:
         transfer=parts.transfer if parts else None,
         preempted=parts.preempted if parts else None,
         preempted_answering=parts.preempted_answering if parts else None,
+        transfer_answering=parts.transfer_answering if parts else None,
+        handover_wait=request.handover_wait if parts else None,
+        received_wait=request.received_wait if parts else None,
+        first_decode=request.first_decode if parts else None,
     )
 
 
@@ -110,7 +118,9 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
 
     def left_out(index: int, field: str) -> int | None:
         match field:
-            case "migrations" | "transfer":
+            case "migrations" | "transfer" | "transfer_answering":
+                return 0
+            case "handover_wait" | "received_wait" | "first_decode":
                 return 0
             case "last_instance":
                 return at("instance", index, "instance")
@@ -128,6 +138,9 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
             return left_out(index, field)
         value = int(column[index])
         return None if value == (NOWHERE if "instance" in name else NEVER) else value
+
+    def of_moves(field: str, index: int) -> int | None:
+        return at(f"{field}_ticks", index, field)
 
     rows = []
     for index, status in enumerate(outcome.status.tolist()):
@@ -154,6 +167,10 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 preempted_answering=at("preempted_answering_ticks", index, "preempted_answering")
                 if done
                 else None,
+                transfer_answering=of_moves("transfer_answering", index) if done else None,
+                handover_wait=of_moves("handover_wait", index) if done else None,
+                received_wait=of_moves("received_wait", index) if done else None,
+                first_decode=of_moves("first_decode", index) if done else None,
             )
         )
     return rows

@@ -139,13 +139,21 @@ def migrate(
     }
 
 
+def handover(
+    most_transfers: int | None = None, most_held: float | None = None, lease: int | None = None
+) -> Wire:
+    return {"most_transfers": most_transfers, "most_held": most_held, "lease": lease}
+
+
 def cluster(
     *instances: Wire,
     on_arrival: Wire = ROUND_ROBIN,
+    decode_on_arrival: Wire | None = None,
     on_prefilled: Wire | None = None,
     on_answering: Wire | None = None,
     every: Sequence[tuple[int, Wire]] = (),
     roles: Sequence[int] | None = None,
+    handover: Wire | None = None,
     links: Wire | tuple[float, int] | None = None,
     pace: tuple[int, int, int | None] | None = None,
     until: int | None = None,
@@ -157,11 +165,13 @@ def cluster(
         "instances": list(instances),
         "routing": {
             "on_arrival": on_arrival,
+            "decode_on_arrival": decode_on_arrival,
             "on_prefilled": on_prefilled,
             "on_answering": on_answering,
             "every": [{"period": period, "actions": [action]} for period, action in every],
         },
         "roles": list(roles or [0] * len(instances)),
+        "handover": handover,
         "links": links,
         "pace": None if pace is None else dict(zip(("interval", "first", "ttft"), pace, strict=True)),
         "until": until,

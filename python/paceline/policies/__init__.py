@@ -11,6 +11,7 @@ from paceline.policies.fastserve import fastserve
 from paceline.policies.fcfs import fcfs
 from paceline.policies.las import las
 from paceline.policies.layered_prefill import authors_chunked, authors_orca, layered_prefill
+from paceline.policies.llm_d import llm_d
 from paceline.policies.llumnix import llumnix
 from paceline.policies.orca import orca
 from paceline.policies.pars import pars
@@ -37,6 +38,7 @@ __all__ = [
     "fcfs",
     "las",
     "layered_prefill",
+    "llm_d",
     "llumnix",
     "orca",
     "pars",

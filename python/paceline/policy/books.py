@@ -185,7 +185,7 @@ BOOKED: Final[dict[str, tuple[str, str]]] = {
     "active_new_blocks": ("active", "ActiveBlocks()"),
     "active_prefill_tokens": ("active", "ActiveBlocks()"),
 }
-"""The fields of an instance that a router keeps in books: the policy's part that each needs, and an example of it."""
+"""The fields that a router keeps in books: the part of a policy that each needs, and an example of it."""
 
 
 @typed(PolicyError)

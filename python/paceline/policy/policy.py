@@ -418,7 +418,7 @@ def check_books(policy: Policy) -> None:
         for part in expression.walk():
             if isinstance(part, Field) and part.space.startswith("inst") and part.name in BOOKED:
                 raise PolicyError(
-                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: the router keeps it, "
+                    f"{part!r} must be read in on_arrival, on_prefilled or on_answering: a router keeps it, "
                     "which a scheduler and a monitor do not see"
                 )
     rules = [part for rule in policy.rules.values() for part in each(rule)]

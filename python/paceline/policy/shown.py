@@ -24,7 +24,8 @@ class Shown:
     """An instance as a rule reads it when it decides (docs/reference/policy-semantics.md says as of when).
 
     It has the fields of `inst` as numbers, but for `requests_in`, `waiting_blocks`,
-    `head_blocks`, `context_blocks` and `block_tokens`; `fits`, `prefill_time` and `prefix_tokens`
+    `head_blocks`, `context_blocks`, `block_tokens`, `index_blocks`, `index_tokens`, `active_blocks`,
+    `active_new_blocks` and `active_prefill_tokens`; `fits`, `prefill_time` and `prefix_tokens`
     are those of the request that is routed. `index` is its place in the cluster.
     """
 

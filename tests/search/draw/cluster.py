@@ -19,16 +19,19 @@ def cluster(source: Source) -> Wire:
     alike = source.chance(0.5)
     fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
     moves = count > 1 and source.chance(0.65)
+    early = moves and source.chance(0.25)
     watched = count > 1 and source.chance(0.4)
     return {
         "instances": fleet,
         "routing": {
             "on_arrival": rules.on_arrival(source),
-            "on_prefilled": rules.later(source) if moves or source.chance(0.05) else None,
+            "decode_on_arrival": rules.decode_on_arrival(source) if early else None,
+            "on_prefilled": rules.later(source) if (not early and moves) or source.chance(0.05) else None,
             "on_answering": rules.later(source) if moves else None,
             "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
+        "handover": source.maybe(0.6, lambda: handover(source)),
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),
@@ -41,6 +44,14 @@ def _any_instance(source: Source, block_tokens: int | None) -> Wire:
     if source.chance(0.03):
         malform(source, drawn["scheduler"])
     return drawn
+
+
+def handover(source: Source) -> Wire:
+    return {
+        "most_transfers": source.pick((None, None, 1, 2)),
+        "most_held": source.pick((None, None, 0.05, 0.5, 1.0)),
+        "lease": source.pick((None, source.ticks(1, 30), source.ticks(10, 200), source.ticks(500, 5000))),
+    }
 
 
 def lockstep(source: Source) -> Wire:

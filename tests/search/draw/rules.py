@@ -55,6 +55,31 @@ def on_arrival(source: Source) -> Wire:
     return {"rule": "first_of", "rules": [*before, last]} if before else last
 
 
+def decode_on_arrival(source: Source) -> Wire:
+    """Draw a rule that picks, as a request arrives, the instance on which it decodes; it may pick none."""
+    here = {**subject(OF_INSTANCE, "here"), **KNOWN_OF_ARRIVALS}
+
+    def part() -> Wire:
+        match source.pick(("pick", "pick", "unless", "stay")):
+            case "pick":
+                return partial(source, KNOWN_OF_ARRIVALS)
+            case "unless":
+                of = pick(source, KNOWN_OF_ARRIVALS, total=True)
+                return {
+                    "rule": "unless",
+                    "of": of,
+                    "when": condition(source, {**OF_BOTH, **KNOWN_OF_ARRIVALS}),
+                }
+            case _:
+                return {"rule": "stay", "when": condition(source, here)}
+
+    parts = source.some(0, source.pick((0, 1, 2)), part)
+    if not parts or source.chance(0.8):
+        named = source.chance(0.4)
+        parts.append({"rule": source.pick(BY_NAME)} if named else pick(source, KNOWN_OF_ARRIVALS, total=True))
+    return parts[0] if len(parts) == 1 else {"rule": "first_of", "rules": parts}
+
+
 def later(source: Source) -> Wire | None:
     """Draw a rule for a request that is on an instance already, or none."""
     here = {**subject(OF_INSTANCE, "here"), **OF_REQUEST}

@@ -21,8 +21,8 @@ def drawn(case: Case) -> set[str]:
     for instance in config["instances"]:
         found |= set(_of_instance(instance))
     routing = config["routing"]
-    for name in ("on_arrival", "on_prefilled", "on_answering"):
-        found |= set(_of_rule(name, routing[name]))
+    for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering"):
+        found |= set(_of_rule(name, routing.get(name)))
     for monitor in routing["every"]:
         found.add("monitor")
         for action in monitor["actions"]:
@@ -33,6 +33,7 @@ def drawn(case: Case) -> set[str]:
     for name in ("links", "pace", "lockstep"):
         if config[name] is not None:
             found.add(name)
+    found |= set(_of_handover(config))
     if config["until"] is not None:
         found.add("until")
     if any(config["roles"]):
@@ -40,6 +41,17 @@ def drawn(case: Case) -> set[str]:
     found.add(f"instances: {len(config['instances'])}")
     found |= set(_of_requests(case))
     return found
+
+
+def _of_handover(config: Wire) -> Iterator[str]:
+    """Yield the rules of hand-overs, if a request may migrate."""
+    handover, routing = config.get("handover"), config["routing"]
+    if handover is None or not any(rule for name, rule in routing.items() if name != "on_arrival"):
+        return
+    yield "handover"
+    for name, value in handover.items():
+        if value is not None:
+            yield f"handover: {name}"
 
 
 def _of_instance(instance: Wire) -> Iterator[str]:

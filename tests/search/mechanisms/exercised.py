@@ -28,6 +28,9 @@ def exercised(replayed: Replayed) -> set[str]:
         found |= {f"rejected: {REASONS[reason]}" for reason in set(replayed.column("reason")) - {0}}
     if any(replayed.column("migrations")):
         found.add("moved")
+    for name in ("handover_wait_ticks", "received_wait_ticks", "first_decode_ticks"):
+        if any(replayed.column(name)):
+            found.add(name.removesuffix("_ticks"))
     for index, used in enumerate(replayed.stats["instances"]):
         log = replayed.decisions[index]
         scheduler = replayed.case.config["instances"][index]["scheduler"]
@@ -68,6 +71,8 @@ def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:
         yield "evicted"
     if used["landed"]:
         yield "landed"
+    if used["expired_offers"]:
+        yield "offer expired"
     if used["extrapolated"]:
         yield "extrapolated"
 

@@ -22,7 +22,7 @@ IN_STAGES = (
     *("charged", "seated", "over_prefills"),
 )
 IN_ORDER: Wire = {"quantum": 0, "refresh": {"steps": 0, "ticks": 0}}
-IN_CONFIG = ("roles", "links", "pace", "lockstep", "until")
+IN_CONFIG = ("roles", "handover", "links", "pace", "lockstep", "until")
 
 
 def telling(replayed: Replayed) -> set[str]:
@@ -53,10 +53,13 @@ def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
     yield from _changed(config, "displace: when", lambda one: _in_admission(one, "when", None))
     yield from _changed(config, "prefix cache: unknown first", _queued_alike)
     for name in IN_CONFIG:
-        if config[name] != SIMPLE[name]:
+        if config.get(name, SIMPLE[name]) != SIMPLE[name]:
             yield name, {**config, name: SIMPLE[name]}
-    for name in ("on_prefilled", "on_answering", "every"):
-        if config["routing"][name]:
+    for name, value in (config.get("handover") or {}).items():
+        if value is not None:
+            yield f"handover: {name}", {**config, "handover": {**config["handover"], name: None}}
+    for name in ("decode_on_arrival", "on_prefilled", "on_answering", "every"):
+        if config["routing"].get(name):
             yield name, {**config, "routing": {**config["routing"], name: SIMPLE[name]}}
 
 

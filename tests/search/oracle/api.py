@@ -90,6 +90,8 @@ def _routing(config: Wire, asked: Counter[str]) -> Wire:
         return {}
     asked["API: a routing is spelled out"] += 1
     told: Wire = {"routing": routing_to_wire(policy.rules, policy.monitors, NAMES, scheduler.TICKS_PER_S)}
+    if policy.handover is not None:
+        told["handover"] = policy.handover.to_wire(scheduler.TICKS_PER_S)
     if policy.pace is not None:
         told["pace"] = policy.pace.to_wire(scheduler.TICKS_PER_S)
     return told

@@ -226,7 +226,8 @@ def computed(table: Table) -> Iterator[Failure]:
         if hits > sum(one["prefix_queries"] for one in served):
             yield table.broken(14, "tokens hit <= tokens looked up", None, hits=hits)
         did = sum(one["prefill_tokens"] + one["decode_tokens"] for one in served) + hits
-        once = all(one["preemptions"] == one["swap_overflows"] == 0 for one in served)
+        lost = ("preemptions", "swap_overflows", "expired_offers")
+        once = all(one[name] == 0 for one in served for name in lost)
         if did < asked or (once and did > asked):
             yield table.broken(14, "computed + hit = prompt + output - 1", None, did=did, asked=asked)
 

@@ -18,6 +18,7 @@ FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED = range(5)
 COLUMNS = (
     *("scheduled_ticks", "first_token_ticks", "reasoning_end_ticks", "first_answer_ticks"),
     *("answer_started_ticks", "preempted_ticks", "preempted_answering_ticks", "transfer_ticks"),
+    *("handover_wait_ticks", "received_wait_ticks", "first_decode_ticks"),
     *("transfer_answering_ticks", "migrations", "last_instance", "qoe", "qoe_answering"),
     *("finish_ticks", "max_itl_ticks", "preemptions", "generated_tokens", "cached_tokens"),
     *("instance", "status", "reason"),

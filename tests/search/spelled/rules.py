@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.policy import Live, Pace, Policy, Pools, Scheduler, first_of, migrate, pick, stay
+from paceline.policy import Handover, Live, Pace, Policy, Pools, Scheduler, first_of, migrate, pick, stay
 from paceline.policy.monitors import Migrate
 from paceline.policy.rules import Pick, Rule
 from search.spelled.expressions import NAMES, condition, number, pools
@@ -21,7 +21,7 @@ def spell(config: Wire, scheduler: Scheduler) -> Policy:
     PolicyError
         If the public API refuses it.
     """
-    routing, pace = config["routing"], config["pace"]
+    routing, pace, handover = config["routing"], config["pace"], config.get("handover")
     every: dict[float, list[Migrate]] = {}
     for monitor in routing["every"]:
         every.setdefault(monitor["period"] / TICKS_PER_S, []).extend(map(_migrate, monitor["actions"]))
@@ -29,10 +29,12 @@ def spell(config: Wire, scheduler: Scheduler) -> Policy:
         name="drawn",
         scheduler=scheduler,
         on_arrival=_rule(routing["on_arrival"]),
+        decode_on_arrival=routing.get("decode_on_arrival") and _rule(routing["decode_on_arrival"]),
         on_prefilled=routing["on_prefilled"] and _rule(routing["on_prefilled"]),
         on_answering=routing["on_answering"] and _rule(routing["on_answering"]),
         every=every,
         pools=Pools(**dict.fromkeys(NAMES.pools, 1)),
+        handover=None if handover is None else _handover(handover),
         pace=None if pace is None else _pace(pace),
     )
 
@@ -41,6 +43,11 @@ def sayable(config: Wire) -> bool:
     """Whether the public API can express a routing: it has one list of actions for each period."""
     periods = [monitor["period"] for monitor in config["routing"]["every"]]
     return len(set(periods)) == len(periods) and "class_requests" not in str(config["routing"])
+
+
+def _handover(wire: Wire) -> Handover:
+    lease = wire["lease"]
+    return Handover(**{**wire, "lease": None if lease is None else lease / TICKS_PER_S})
 
 
 def _pace(wire: Wire) -> Pace:

@@ -68,7 +68,31 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
     ),
     "orca": st.builds(policies.orca, max_num_seqs=st.sampled_from([1, 3, 16])),
     **{name: st.fixed_dictionaries(LIMITS).flatmap(partial(ranked, name)) for name in RANKED},
+    "dynamo": st.builds(
+        policies.dynamo,
+        block_tokens=st.sampled_from([4, 16]),
+        overlap_score_credit=st.sampled_from([0.0, 0.5, 1.0]),
+        overlap_score_credit_decay=st.sampled_from([0.0, 0.7]),
+        decode_active_request_weight=st.sampled_from([0.0, 2.0]),
+        temperature=st.sampled_from([0.0, 0.5]),
+        use_kv_events=st.booleans(),
+        track_active_blocks=st.booleans(),
+        track_output_blocks=st.booleans(),
+        expected_outputs=st.booleans(),
+        assume_kv_reuse=st.booleans(),
+        track_prefill_tokens=st.booleans(),
+        decode_pool=st.booleans(),
+        seed=st.integers(0, 3),
+    ),
     "fcfs": st.builds(policies.fcfs, preemption=SWAPS, max_num_batched_tokens=CHUNKS),
+    "llm_d": st.builds(
+        policies.llm_d,
+        prefix_weight=st.sampled_from([0.0, 3.0]),
+        block_tokens=st.sampled_from([4, 16]),
+        capacity=st.sampled_from([3, 31_250]),
+        longest=st.sampled_from([2, 256]),
+        seed=st.integers(0, 3),
+    ),
     "llumnix": st.builds(
         policies.llumnix, defrag=st.booleans(), scheduler=st.just(policies.vllm().scheduler)
     ),
@@ -87,6 +111,12 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         schedule_policy=st.sampled_from(["fcfs", "lof"]),
         chunked_prefill_size=CHUNKS,
         max_running_requests=st.sampled_from([1, 3, 16]),
+    ),
+    "sglang_router": st.builds(
+        policies.sglang_router,
+        cache_threshold=st.sampled_from([0.0, 0.3, 1.0]),
+        balance_abs_threshold=st.sampled_from([0, 2, 64]),
+        balance_rel_threshold=st.sampled_from([1.0, 1.5]),
     ),
     "static": st.builds(
         policies.static, size=st.sampled_from([1, 2, 5]), wait_s=st.sampled_from([0.0, 0.7, 3.0])

@@ -17,10 +17,13 @@ from paceline.policy import (
     Pools,
     Quantum,
     Refresh,
+    Reports,
     Scheduler,
     Swap,
+    affinity,
     cluster,
     first_of,
+    hold,
     ilog2,
     inst,
     maximum,
@@ -28,6 +31,7 @@ from paceline.policy import (
     minimum,
     oracle,
     pick,
+    reject,
     req,
     slo,
     stay,
@@ -53,12 +57,14 @@ COMPARISONS = [operator.lt, operator.le, operator.gt, operator.ge, operator.eq, 
 
 
 def leaves(namespaces: list[Any], *, alone: bool = False) -> dict[str, st.SearchStrategy[Expr]]:
-    """Draw a field of some namespaces, by what it stands for; `alone`: none that takes the request."""
+    """Draw a field of some namespaces, by what it stands for; `alone`: as an instance knows it of itself."""
     numbers: list[Expr] = []
     truths: list[Expr] = []
     for space in namespaces:
         for (owner, name), meaning in FIELDS.items():
-            if owner != repr(space).partition(".")[0] or (alone and meaning.takes == "request"):
+            if owner != repr(space).partition(".")[0] or (
+                alone and (meaning.takes == "request" or meaning.source == "kept")
+            ):
                 continue
             found = getattr(space, name)
             if meaning.takes != "nothing":
@@ -147,8 +153,23 @@ NAMES = st.sampled_from(["round_robin", "fewest_requests", "fewest_tokens"])
 GUARDED = st.builds(
     lambda key, where_: pick(min=key, where=where_), CANDIDATE["number"], CANDIDATE["truth"]
 )  # may pick no instance, so that the next rule is reached
+AT_ROUTERS = st.builds(
+    lambda keyed, drawn, last: first_of(keyed, drawn, last),
+    st.sampled_from(
+        [affinity("session"), affinity("prefix", blocks=3, within="prefill"), reject(when=req.score > 2)]
+    ),
+    st.builds(
+        lambda key, allowed, ties, among: pick(min=key, where=allowed, ties=ties, among=among),
+        CANDIDATE["number"],
+        CANDIDATE["truth"],
+        st.sampled_from(["first", "last", "next", "rotate", "spread", "random"]),
+        st.sampled_from([None, 2]),
+    ),
+    st.sampled_from([hold(), reject()]),
+)
 ARRIVAL = st.one_of(
     NAMES,
+    AT_ROUTERS,
     picks(CANDIDATE, bare=True),
     st.builds(first_of, GUARDED, st.one_of(NAMES, picks(CANDIDATE, bare=True))),
 )
@@ -208,5 +229,8 @@ POLICIES = st.builds(
     pools=st.just(Pools(prefill=2, decode=1)),
     pace=st.sampled_from([Pace(tpot=0.1), Pace(tpot=0.05, first=1, ttft=2.5)]),
     slo=st.just(SLO(ttft=2.0, tpot=0.1, e2e=9.0, itl=0.5)),
+    reports=st.sampled_from([None, Reports(every=0.25)]),
+    routers=st.sampled_from([1, 3]),
+    seed=st.sampled_from([0, 2**64 - 1]),
 )
 """Policies that hold everything there is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from paceline.conformance.routers.bounds import Block, Request
@@ -18,7 +19,7 @@ class PrefixRequest(Request):
 
     blocks: list[Block]
     tail_block: Block | None = None
-    out_blocks: list[Block] = []
+    out_blocks: list[Block] = msgspec.field(default_factory=list)
 
 
 def prefix_columns(

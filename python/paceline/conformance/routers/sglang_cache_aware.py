@@ -1,4 +1,4 @@
-"""Logs of SGLang's gateway under its cache-aware policy (sgl-model-gateway 0.3.2, src/policies/cache_aware.rs)."""
+"""Logs of SGLang's gateway, cache-aware (sgl-model-gateway 0.3.2, src/policies/cache_aware.rs)."""
 
 from __future__ import annotations
 

@@ -523,6 +523,21 @@ impl Cluster {
         self.reschedule(index, end, now);
     }
 
+    /// Releases the blocks of a request whose KV was read as steps started: the step of its source that starts now, too,
+    /// was formed before that.
+    pub(super) fn free_read_at_once(&mut self, index: usize, slot: u32, now: Ticks) {
+        self.instances[index].begin_step(now, &self.trace, &mut self.recorder);
+        self.free_migrated(index, slot, now);
+    }
+
+    /// Begins the steps that start now within runs.
+    #[inline(never)]
+    pub(super) fn begin_steps(&mut self, now: Ticks) {
+        for instance in &mut self.instances {
+            instance.begin_step(now, &self.trace, &mut self.recorder);
+        }
+    }
+
     /// Queues a migrated request, with its KV, on an instance.
     pub(super) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
         let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
@@ -539,10 +554,11 @@ impl Cluster {
         self.leave_if_done(index, now);
     }
 
-    /// An instance that has accepted requests since the last call.
+    /// The first of the instances that have accepted requests and that this has not returned since.
     #[inline]
     pub(super) fn next_with_pulls(&mut self) -> Option<usize> {
-        self.with_pulls.pop()
+        let first = (0..self.with_pulls.len()).min_by_key(|&at| self.with_pulls[at])?;
+        Some(self.with_pulls.swap_remove(first))
     }
 
     /// Moves the requests that an instance has accepted to `pulls`, which is empty.

@@ -122,6 +122,10 @@ impl Simulation {
                 self.halt(self.until);
                 break;
             }
+            if self.may_migrate && now == self.clock {
+                // A transfer that took no time: the steps that start at this moment have started.
+                self.cluster.begin_steps(now);
+            }
             self.clock = now;
             if others == now || !self.restart_step(index, now)? {
                 self.run_moment(now)?;

@@ -216,7 +216,7 @@ impl Migrations {
         for pull in pulls.drain(..) {
             let source = pull.origin.instance;
             if self.network.is_instant() || pull.tokens == 0 {
-                cluster.free_migrated(source, pull.origin.slot, now);
+                cluster.free_read_at_once(source, pull.origin.slot, now);
                 cluster.book_handover(target, &pull, now, now);
                 continue;
             }

@@ -14,7 +14,7 @@ use super::roles::Roles;
 use super::router::{Decide, Known, Router};
 use crate::config::{Admission, Config};
 use crate::error::Error;
-use crate::instance::{Instance, ObservedFields};
+use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::Prefixes;
 use crate::metrics::{OptionalColumns, Recorder};
 use crate::policy::{InstField, ReqField};
@@ -120,8 +120,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         asks_answering: config.routing.on_answering.is_some(),
         asked_again: config.routing.holds() || config.routing.books.exist(),
         records: config.record_decisions,
-        handover: config.handover,
-        receives_at_once: config.links.is_none(),
+        handover: config.handover.map(|rules| Acceptance { rules, at_once: config.links.is_none() }),
     }
 }
 

@@ -95,7 +95,7 @@ impl Instance {
         } else {
             self.batch.remove(slot, &self.requests);
         }
-        self.stats.book_waiting(self.queued(), now);
+        self.stats.book_waiting(self.waiting(), now);
         self.move_in_ranking(slot, List::Gone, now, trace);
         let track = self.readers.remove(slot);
         let state = &mut self.requests[slot];
@@ -149,7 +149,7 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.queued(), now);
+        self.stats.book_waiting(self.waiting(), now);
         let slot = self.insert_migrated(migrated, Phase::MigratedIn, now, trace);
         let row = migrated.request as usize;
         let state = &mut self.requests[slot];
@@ -168,7 +168,7 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_migrated(queued.request, slot, trace);
         }
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
         // The cost of its admission depends on the step that admits it.
         self.run.truncate(now)
     }

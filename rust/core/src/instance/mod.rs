@@ -28,7 +28,7 @@ mod settings;
 mod view;
 
 pub use decision_log::{Part, StepRecord};
-pub(crate) use handover::{Origin, Pull};
+pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use migration::MigratingRequest;
 pub(crate) use outbox::PhaseChange;
 pub(crate) use view::{Asking, RequestView, seconds};
@@ -48,7 +48,7 @@ use request::{AdmissionSeq, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
 
-use crate::config::{Handover, InstanceConfig, Pace, QueueOrder};
+use crate::config::{InstanceConfig, Pace, QueueOrder};
 use crate::cost::Cost;
 use crate::kv::{Block, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
@@ -115,9 +115,7 @@ pub(crate) struct ObservedFields {
     /// Whether decisions are kept.
     pub(crate) records: bool,
     /// How requests that are handed over are accepted.
-    pub(crate) handover: Option<Handover>,
-    /// Whether transfers take no time.
-    pub(crate) receives_at_once: bool,
+    pub(crate) handover: Option<Acceptance>,
 }
 
 impl Instance {
@@ -178,7 +176,7 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.queued(), now);
+        self.stats.book_waiting(self.waiting(), now);
         let row = request as usize;
         let prompt = trace.prompt_tokens[row];
         if self.settings.predicts {
@@ -195,7 +193,7 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_arrival(request, trace)
         };
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
         recorder.columns.instance[row] = self.settings.index;
         if let Some(last) = recorder.columns.last_instance.get_mut(row) {
             *last = self.settings.index;
@@ -244,6 +242,13 @@ impl Instance {
     fn queued(&self) -> u64 {
         let handed = self.transfers.offered() + self.received_in_order();
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
+    }
+
+    /// Requests that wait on this instance: the queued ones but for those whose KV is elsewhere, which count as in
+    /// transfer.
+    #[inline]
+    fn waiting(&self) -> u64 {
+        self.queued() - self.transfers.offered()
     }
 
     /// Requests whose KV has been received and that wait in the order of that.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::ObservedFields;
-use crate::config::{Admission, Allocation, Handover, InstanceConfig, QueueOrder, SchedulerConfig};
+use super::handover::Acceptance;
+use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig};
 use crate::cost::{Cost, StepShape};
 use crate::metrics::Reason;
 use crate::policy::{Expr, ReqField};
@@ -28,9 +29,7 @@ pub(crate) struct Settings {
     /// by visiting every running request.
     pub(crate) leap: bool,
     /// How requests that are handed over are accepted; `None`: their KV waits off the GPU.
-    pub(crate) handover: Option<Handover>,
-    /// Whether transfers take no time.
-    pub(crate) receives_at_once: bool,
+    pub(crate) handover: Option<Acceptance>,
     /// The condition on which queued requests displace running ones, if there is one.
     pub(crate) displaces_when: Option<Arc<Expr>>,
     /// Whether a rule reads how long a prefill takes.
@@ -68,7 +67,6 @@ impl Settings {
             cost,
             leap: observed.leap,
             handover: observed.handover,
-            receives_at_once: observed.receives_at_once,
             displaces_when,
             predicts: observed.prefills || ranks_read_prefill,
             plans,

@@ -45,7 +45,9 @@ impl Column {
         match self {
             Self::Same(value) => Self::Same(f(value)),
             Self::Each(mut values) => {
-                values.iter_mut().for_each(|value| *value = f(*value));
+                for value in &mut values {
+                    *value = f(*value);
+                }
                 Self::Each(values)
             }
         }
@@ -58,7 +60,9 @@ impl Column {
             (Self::Same(a), Self::Each(b)) => Self::Each(b.iter().map(|&b| f(a, b)).collect()),
             (first, &Self::Same(b)) => first.map(|a| f(a, b)),
             (Self::Each(mut a), Self::Each(b)) => {
-                a.iter_mut().zip(b).for_each(|(a, &b)| *a = f(*a, b));
+                for (a, &b) in a.iter_mut().zip(b) {
+                    *a = f(*a, b);
+                }
                 Self::Each(a)
             }
         }
@@ -108,13 +112,13 @@ fn operate<C: Columns>(op: Op, arguments: &[Expr], of: &mut C) -> Column {
         Op::Ilog2 => return first.map(|value| ilog2(value, &mut Validity::EVER.clone())),
         Op::If => {
             let (then, other) = (evaluate(&arguments[1], of), evaluate(&arguments[2], of));
-            let chosen = |i: usize| if first.at(i) != 0.0 { then.at(i) } else { other.at(i) };
+            let chosen = |i: usize| if first.at(i) == 0.0 { other.at(i) } else { then.at(i) };
             return match &first {
                 Column::Same(value) => {
-                    if *value != 0.0 {
-                        then
-                    } else {
+                    if *value == 0.0 {
                         other
+                    } else {
+                        then
                     }
                 }
                 Column::Each(values) => Column::Each((0..values.len()).map(chosen).collect()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
@@ -41,6 +42,10 @@ class Offer:
 def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer:
     """Return what the admission of a request would need now."""
     memory, settings = state.memory, state.settings
+    if request in state.incoming.received:
+        # It holds the blocks for its next token.
+        tokens = request.lacking
+        return Offer(tokens, request.computed + tokens, 0, [], tokens <= step.left, "landed")
     if request.memory is not None:
         # Its KV is kept. An unfinished prefill may be cut, the one token of a decode may not.
         wanted = request.lacking if request.decoding or not chunked else step.cut(request.lacking)
@@ -64,17 +69,20 @@ def offer(state: State, request: Request, step: Step, *, chunked: bool) -> Offer
 
 
 def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = False) -> None:
-    """Admit requests, in the queue's order, until one does not fit.
+    """Accept offers, then admit requests, in the queue's order, until one does not fit.
 
+    If a seat is free, received requests are admitted first, in the order of receipt.
     If requests are ranked and displacement is allowed, worse-ranked running requests are preempted to admit a
     better-ranked waiting one.
     """
     chunked: bool = stage["chunked"]
     seats: bool = stage["count_decodes"]
     displaced = 0
+    accept_offers(state, step, count_decodes=seats)
     state.queue.sort()
     while step.left > 0:
-        request = state.queue.first
+        received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
+        request = received or state.queue.first
         if request is None or (state.ranking is not None and request in step.preempted):
             return
         if state.ranking is None and not _has_seat(state, step, count_decodes=seats):
@@ -129,7 +137,11 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
     memory = state.memory
     state.queue.remove(request)
     state.running.append(request)
-    if request.memory is not None:
+    if request in state.incoming.received:
+        state.incoming.received.remove(request)
+        request.received_wait += step.start - request.spells[-1].start
+        step.handed_over.append(request)
+    elif request.memory is not None:
         state.copied_in += memory.move_to_gpu(request, offered.room)
     else:
         memory.attach_prefix(request, offered.hits)
@@ -161,10 +173,14 @@ def _drop(state: State, request: Request) -> None:
 def has_gathered(state: State, gather: dict[str, int], now: int) -> bool:
     """Whether a batch may start: nothing runs, and enough requests wait or the head has waited enough.
 
-    A request that was in a batch before does not wait for others again.
+    A request that was in a batch before does not wait for others again, nor does one that is handed over.
     """
     first = state.queue.first
-    if state.admitted > 0 or first is None:
+    if state.admitted > 0:
+        return False
+    if state.incoming.offered or state.incoming.received:
+        return True
+    if first is None:
         return False
     deadline = first.spec.arrival + gather["wait"]
     if len(state.queue.waiting) >= gather["size"] or deadline <= now or first.scheduled is not None:

@@ -29,7 +29,12 @@ def free_deferred(state: State) -> bool:
 
 
 def catch_up(state: State) -> bool:
-    """Release all arrivals and deferred blocks, if no step was decided ahead; return whether any was."""
+    """Release all arrivals and deferred blocks, if no step was decided ahead; return whether any was.
+
+    Requests that were handed over and that the step did not see are seen from now on.
+    """
+    handed_over = state.started is not None and bool(state.incoming.offered or state.incoming.received)
     arrived = bool(state.queue.unknown)
+    state.started = None
     release_due(state, None)
-    return free_deferred(state) or arrived
+    return free_deferred(state) or arrived or handed_over

@@ -1,7 +1,7 @@
 """What a router keeps of the requests that it routed, recounted from scratch whenever it is read.
 
-An instance holds what a list says; active blocks are those of the requests that are unfinished; the owner of a
-text is the instance of the first prompt that began with it.
+An instance holds what a list says; active blocks are those of the requests that are unfinished; the owner of
+a text is the instance of the first prompt that began with it.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class Books:
         return leading if name == "index_blocks" else leading * config["block_tokens"]
 
     def owner(self, request: Request, above: float) -> int | None:
-        """Return the owner of as much of a prompt as was routed before, if that is more than a share of it."""
+        """Return the owner of as much of a prompt as was routed before, if it exceeds a share of it."""
         text = self._text(request)
         matched = next((n for n in range(len(text), 0, -1) if text[:n] in self.owners), 0)
         return self.owners[text[:matched]] if matched and matched / len(text) > above else None

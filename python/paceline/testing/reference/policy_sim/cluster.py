@@ -1,18 +1,20 @@
 """The clock of a cluster under a policy, from the configuration that the engine reads.
 
 At one moment, in this order: steps end, instance by instance; requests with their first token or their last
-reasoning token are routed again, and requests that monitors chose leave; transfers end; monitors run;
-requests arrive; steps start.
+reasoning token are routed again, and requests that monitors chose leave; transfers end, then leases; monitors
+run; requests arrive; steps start, and the KV of requests that they accept is sent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.books import Books
 from paceline.testing.reference.policy_sim.contents import Contents
+from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.lockstep import ticks_together
 from paceline.testing.reference.policy_sim.moves import Traffic
@@ -21,7 +23,8 @@ from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, TraceRequest
 from paceline.testing.reference.policy_sim.roles import Roles
-from paceline.testing.reference.policy_sim.rules import Flip, Rule
+from paceline.testing.reference.policy_sim.routers import Routers
+from paceline.testing.reference.policy_sim.rules import AtRouter, Flip, Rule
 from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 from paceline.testing.reference.refusal import Reason
@@ -40,6 +43,7 @@ class Cluster:
         pace = Pace(**config["pace"]) if config.get("pace") else None
         roles = config.get("roles") or [0] * len(config["instances"])
         replicas: list[Replica] = []
+        handover: dict[str, Any] | None = config.get("handover")
 
         def scope(now: int, replica: Replica, request: Request | None) -> View:
             return View(now, replicas, pace, request, inst=replica, here=replica)
@@ -49,7 +53,8 @@ class Cluster:
             if instance["scheduler"]["prefix_cache"]:
                 size = instance["block_tokens"]
                 contents = Contents(requests, size, prefix_block_tokens or size)
-            replicas.append(Replica(index, instance, role, scope, contents))
+            incoming = Incoming(handover, at_once=not config.get("links"))
+            replicas.append(Replica(index, instance, role, scope, contents, incoming))
         routing = config["routing"]
         self.roles = Roles(replicas, config.get("leaving", []))
 
@@ -60,11 +65,16 @@ class Cluster:
 
             return flip
 
+        self.routers = Routers(config, replicas, pace)
+        n, count = len(replicas), self.routers.count
         self.rules = {
-            name: Rule(routing[name], flips(name))
-            for name in ("on_arrival", "on_prefilled", "on_answering")
-            if routing[name]
+            name: [Rule(routing[name], flips(name), n * router // count) for router in range(count)]
+            for name in ("on_arrival", "decode_on_arrival", "on_prefilled", "on_answering")
+            if routing.get(name)
         }
+        self.held: list[Request] = []
+        self._asked_at = 0
+        self.decodes_at: dict[Request, int | None] = {}
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
         self.monitors: list[dict[str, Any]] = routing["every"]
@@ -78,8 +88,10 @@ class Cluster:
         self.pace = pace
         self.replicas = replicas
         links = Links(**(config.get("links") or {}))
-        self.traffic = Traffic(replicas, links, pace)
+        lease = handover["lease"] if handover else None
+        self.traffic = Traffic(replicas, links, pace, handover is not None, lease, routers=self.routers)
         self.traffic.changed = self.roles.settle
+        self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
@@ -88,18 +100,25 @@ class Cluster:
     @property
     def unfinished(self) -> bool:
         """Whether there is anything left to do."""
-        return bool(self.to_come or self.traffic.moves or any(one.requests for one in self.replicas))
+        return bool(
+            self.to_come or self.held or self.traffic.moves or any(one.requests for one in self.replicas)
+        )
 
     def next_moment(self) -> int:
         """Return the time of the next event."""
         times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
         times += [one.wakes for one in self.replicas if one.wakes is not None]
         times += [request.spec.arrival for request in self.to_come[:1]]
-        if not times:
+        if self.routers.give_up_after is not None:
+            times += [request.spec.arrival + self.routers.give_up_after for request in self.held]
+        reported = self.routers.every is not None
+        if not times and not (self.held and reported):
             raise Stuck(f"at {self.outcome.end}: requests wait and none can run")
         after = self.outcome.end
         times += [(after // one["period"] + 1) * one["period"] for one in self.monitors]
         times += self.roles.due.values()
+        if self.routers.every is not None:
+            times.append((after // self.routers.every + 1) * self.routers.every)
         return min(times)
 
     def advance(self, now: int) -> None:
@@ -108,11 +127,15 @@ class Cluster:
             raise NoEnd(f"no end in sight after {self._most_steps} steps")
         self._end_steps(now)
         self.traffic.deliver(now)
-        for number, monitor in enumerate(self.monitors):
-            if now > 0 and now % monitor["period"] == 0:
-                self._watch(number, now)
+        # A transfer that takes no time is followed by a second round at the same moment.
+        if now > self._watched:
+            self._watched = now
+            for number, monitor in enumerate(self.monitors):
+                if now % monitor["period"] == 0:
+                    self._watch(number, now)
         if self.unfinished:
             self.traffic.deliver(now)
+        self._ask_again(now)
         while self.to_come and self.to_come[0].spec.arrival == now:
             self._arrive(self.to_come.pop(0), now)
         for replica in self.replicas:
@@ -138,6 +161,8 @@ class Cluster:
                     self.books.token(request, replica.index)
         self.roles.settle(now)
         self.roles.end_delays(now)
+        if self.routers.every is not None and now > 0 and now % self.routers.every == 0:
+            self.routers.report(now)
         for replica in ended:
             for request in replica.scheduler.running.copy():
                 if request in replica.leaving:
@@ -157,13 +182,20 @@ class Cluster:
 
     def _decide(self, request: Request, replica: Replica, now: int) -> None:
         """Route a request again that has just generated a token."""
+        if request.generated == 1:
+            target = self.decodes_at.get(request)
+            if target is not None and target != replica.index:
+                self.traffic.leave(request, target, now)
+                return
         answers = request.changes_phase and request.generated == request.spec.reasoning_tokens
         for name, asked in (("on_prefilled", request.generated == 1), ("on_answering", answers)):
             if not asked or name not in self.rules:
                 continue
             able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
-            view = View(now, self.replicas, self.pace, request, here=replica, books=self.books)
-            target = self.rules[name].pick(view, able)
+            view = View(
+                now, self.replicas, self.pace, request, here=replica, books=self.books, routers=self.routers
+            )
+            target = self.rules[name][self.routers.router_of(request.index)].pick(view, able)
             if target is not None and target != replica.index:
                 self.traffic.leave(request, target, now)
                 if self.books is not None:
@@ -178,17 +210,73 @@ class Cluster:
             reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len")
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
+        router = self.routers.router_of(request.index)
+        behind = any(self.routers.router_of(one.index) == router for one in self.held)
+        if behind or not self._route(request, able, now):
+            if not self.held:
+                self._asked_at = self._changes
+            self.held.append(request)
+            self.outcome.held.add(request.index)
+
+    def _route(self, request: Request, able: list[int], now: int) -> bool:
+        """Send a request to an instance or reject it; return False if its router holds it."""
         request.joined = now
-        view = View(now, self.replicas, self.pace, request, books=self.books)
-        picked = self.rules["on_arrival"].pick(view, able)
-        assert picked is not None, "the last of the rules on arrival picks an instance"
-        self.outcome.instance[request.index] = picked
-        if self.books is not None:
-            self.books.route(request, picked)
-        self.replicas[picked].arrive(request, now)
-        self.roles.settle(now)
+        view = View(now, self.replicas, self.pace, request, books=self.books, routers=self.routers)
+        decision = self.rules["on_arrival"][self.routers.router_of(request.index)].decide(view, able)
+        assert decision is not None, "the last of the rules on arrival picks an instance"
+        if decision is AtRouter.REJECT:
+            request.rejected = "policy"
+        elif isinstance(decision, int):
+            if "decode_on_arrival" in self.rules:
+                router = self.routers.router_of(request.index)
+                view = replace(view, here=self.replicas[decision])
+                self.decodes_at[request] = self.rules["decode_on_arrival"][router].pick(view, able)
+            self.outcome.instance[request.index] = decision
+            self.routers.route(request, decision)
+            if self.books is not None:
+                self.books.route(request, decision)
+            self.replicas[decision].arrive(request, now)
+            self.roles.settle(now)
+        return decision is not AtRouter.HOLD
+
+    @property
+    def _changes(self) -> int:
+        """First tokens, requests that finished or were dropped, and changes of roles, so far."""
+        sent = [one for one in self.outcome.requests if self.outcome.instance[one.index] is not None]
+        firsts = sum(one.generated > 0 for one in sent)
+        ended = sum(one.done or one.rejected is not None for one in sent)
+        return firsts + ended + len(self.roles.history)
+
+    def _ask_again(self, now: int) -> None:
+        """Route requests that are held and may go, and drop those that have waited for too long."""
+        every = self.routers.every
+        reported = every is not None and now > 0 and now % every == 0
+        if self.held and (reported or self._changes != self._asked_at):
+            blocked: set[int] = set()
+            for request in self.held.copy():
+                router = self.routers.router_of(request.index)
+                able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
+                if router in blocked or not self._route(request, able, now):
+                    blocked.add(router)
+                else:
+                    self._let_go(request)
+            self._asked_at = self._changes
+        most = self.routers.give_up_after
+        for request in [one for one in self.held if most is not None and now - one.spec.arrival >= most]:
+            self._let_go(request)
+            self.outcome.gave_up.add(request.index)
+
+    def _let_go(self, request: Request) -> None:
+        self.held.remove(request)
+        self.outcome.held.discard(request.index)
 
     def _start_steps(self, now: int) -> None:
+        """Start steps; again where KV was read at once, since its source has more blocks now."""
+        self._start_each(now)
+        while self.traffic.send_accepted(now):
+            self._start_each(now)
+
+    def _start_each(self, now: int) -> None:
         if self.lockstep is None:
             for replica in self.replicas:
                 replica.form(now)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+_NOT_COVERED = ("call", "hold", "reject", "affinity", "prefix_tree")
+
 
 def covers(config: dict[str, Any]) -> bool:
     """Whether the simulator covers a configuration that the engine accepts.
 
-    Not covered are costs that are not affine, rules that are Python functions, and prefills that continue
-    beside a batch that runs by groups of layers, which no engine does.
+    Not covered are several routers and reports to them, requests that routers hold or reject, ties that
+    are not broken by index, samples, affinity, costs that are not affine, rules that are Python
+    functions, and prefills that continue beside a batch that runs by groups of layers, which no engine
+    does.
     """
-    return all(_covers_instance(instance) for instance in config["instances"]) and not _calls(
-        config["routing"]
-    )
+    routers = config.get("routers") or {}
+    plain = routers.get("count", 1) == 1 and routers.get("report_every") is None
+    instances = all(_covers_instance(instance) for instance in config["instances"])
+    return plain and instances and not _lacks(config["routing"])
 
 
 def _covers_instance(instance: dict[str, Any]) -> bool:
@@ -21,7 +26,8 @@ def _covers_instance(instance: dict[str, Any]) -> bool:
     return bool(instance["cost"]["kind"] == "affine") and not {"layered", "prefills"} <= set(kinds)
 
 
-def _calls(part: Any) -> bool:  # noqa: ANN401 - any part of a configuration
+def _lacks(part: Any) -> bool:  # noqa: ANN401 - any part of a configuration
     if isinstance(part, dict):
-        return part.get("rule") == "call" or any(_calls(one) for one in part.values())
-    return isinstance(part, list) and any(_calls(one) for one in part)
+        sampled = part.get("among") is not None or part.get("ties", "first") != "first"
+        return part.get("rule") in _NOT_COVERED or sampled or any(_lacks(one) for one in part.values())
+    return isinstance(part, list) and any(_lacks(one) for one in part)

@@ -42,6 +42,11 @@ def _kv(*memories: str) -> Callable[[Replica], int]:
     return lambda at: sum(request.computed for request in at.requests if request.memory in memories)
 
 
+def _sent(at: Replica) -> int:
+    """KV of requests that left and whose KV has not been read."""
+    return sum(handover.tokens for handover in at.outgoing)
+
+
 def _kv_usage(at: Replica) -> float:
     return (at.blocks - at.scheduler.memory.free) / at.blocks
 
@@ -64,10 +69,28 @@ def _head_blocks(at: Replica) -> int:
     return at.scheduler.blocks_of(head) if head else 0
 
 
-def _fits(at: Replica, request: Request) -> bool:
+def _incoming_blocks(at: Replica) -> int:
+    """Blocks for the KV that is on its way and for one more token of each request."""
+    return sum(
+        at.scheduler.memory.blocks_for(one.computed + 1) for one in at.scheduler.state.incoming.on_the_way
+    )
+
+
+def fits_into(at: Replica, request: Request, free: float) -> bool:
+    """Whether so many free blocks hold a request, beside those that it has there."""
     memory = at.scheduler.memory
     held = len(request.blocks) if request.running and request.where == at.index else 0
-    return memory.blocks_for(request.tokens) - held <= memory.free
+    lacking = memory.blocks_for(request.tokens) - held
+    return lacking <= 0 or lacking <= free
+
+
+def _fits(at: Replica, request: Request) -> bool:
+    return fits_into(at, request, at.scheduler.memory.free)
+
+
+def _context_blocks(at: Replica) -> int:
+    blocks_for = at.scheduler.memory.blocks_for
+    return sum(blocks_for(request.tokens) for request in at.requests if request.running)
 
 
 def _prefix_tokens(at: Replica, request: Request) -> int:
@@ -75,8 +98,8 @@ def _prefix_tokens(at: Replica, request: Request) -> int:
 
 
 _ALONE: dict[str, Callable[[Replica], float]] = {
-    "kv_tokens": lambda at: sum(request.computed for request in at.requests),
-    "gpu_kv_tokens": _kv("gpu"),
+    "kv_tokens": lambda at: _kv("gpu", "cpu", "host")(at) + _sent(at),
+    "gpu_kv_tokens": lambda at: _kv("gpu")(at) + _sent(at),
     "cpu_kv_tokens": _kv("cpu", "host"),
     "free_blocks": lambda at: at.scheduler.memory.free,
     "total_blocks": lambda at: at.blocks,
@@ -84,7 +107,7 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "free_cpu_blocks": lambda at: at.scheduler.memory.cpu_pool.free,
     "kv_usage": _kv_usage,
     "running": _count(lambda request: request.running),
-    "waiting": _count(lambda request: request.place == "queued" and request.memory != "cpu"),
+    "waiting": _count(lambda request: not (request.running or request.memory == "cpu")),
     "swapped": _count(lambda request: request.place == "queued" and request.memory == "cpu"),
     "requests": lambda at: len(at.requests),
     "prefilling_requests": _count(lambda request: request.generated == 0),
@@ -93,13 +116,19 @@ _ALONE: dict[str, Callable[[Replica], float]] = {
     "answering_requests": _count(lambda request: request.phase == ANSWERING),
     "fresh_answering_requests": _fresh,
     "running_tokens": lambda at: sum(request.tokens for request in at.requests if request.running),
+    "context_blocks": _context_blocks,
     "outstanding_tokens": lambda at: sum(request.tokens for request in at.requests),
     "mean_token_interval_s": _mean_token_interval,
     "prefill_delay_s": _prefill_delay,
-    "waiting_blocks": lambda at: sum(at.scheduler.blocks_of(request) for request in at.scheduler.queue),
+    "waiting_blocks": lambda at: at.scheduler.waiting_blocks,
     "head_blocks": _head_blocks,
+    "incoming_requests": lambda at: len(at.scheduler.state.incoming.on_the_way),
+    "incoming_tokens": lambda at: sum(one.computed for one in at.scheduler.state.incoming.on_the_way),
+    "incoming_blocks": _incoming_blocks,
     "role": lambda at: at.role,
     "index": lambda at: at.index,
+    # Routers keep these; a condition of a scheduler, which is evaluated on an instance, reads 0.
+    **dict.fromkeys(("routed_requests", "routed_tokens", "routed_since_report", "routed_ever"), lambda at: 0),
 }
 
 _OF_A_REQUEST: dict[str, Callable[[Replica, Request], float]] = {

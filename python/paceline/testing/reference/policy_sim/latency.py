@@ -21,7 +21,9 @@ class Split:
     blocking : int
         That time, without transfers.
     transfer : int
-        Between leaving an instance and arriving at the next.
+        Between leaving an instance and arriving at the next, or until the offer to that is withdrawn.
+    transfer_answering : int
+        The part of that between the last reasoning token and the step of the first answer token.
     executed : int
         The rest.
     answer_started : int or None
@@ -33,6 +35,7 @@ class Split:
     preempted_answering: int
     blocking: int
     transfer: int
+    transfer_answering: int
     executed: int
     answer_started: int | None
 
@@ -67,4 +70,4 @@ def split(request: Request) -> Split:
     blocking = change[1] - change[0] - within
     total = request.token_times[-1] - request.spec.arrival
     executed = total - blocked - sum(out) - blocking - transfer
-    return Split(blocked, out[0], out[1], blocking, transfer, executed, answer_started)
+    return Split(blocked, out[0], out[1], blocking, transfer, within, executed, answer_started)

@@ -66,9 +66,12 @@ class Memory:
                 found.append(block)
         return found
 
-    def attach_prefix(self, request: Request, hits: list[int]) -> None:
-        """Give a request that holds no block the blocks of its cached prefix."""
-        if self._contents is not None:
+    def attach_prefix(self, request: Request, hits: list[int], *, counted: bool = True) -> None:
+        """Give a request that holds no block the blocks of its cached prefix.
+
+        The lookup of a request that is handed over is not counted: the request does not compute its prompt.
+        """
+        if counted and self._contents is not None:
             self.queried_tokens += request.tokens
             self.hit_tokens += len(hits) * self._block_tokens
         self.pool.touch(hits)

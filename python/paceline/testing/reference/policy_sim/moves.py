@@ -8,10 +8,12 @@ from typing import Any
 
 from paceline.testing.reference.blocks import blocks_for
 from paceline.testing.reference.policy_sim.expression import Expr, holds, values
+from paceline.testing.reference.policy_sim.handover import Handover
 from paceline.testing.reference.policy_sim.links import Links
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
+from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.scope import View
 
 
@@ -56,33 +58,52 @@ class Copy:
 
 @dataclass(slots=True)
 class Traffic:
-    """All transfers between instances."""
+    """All transfers between instances.
+
+    With ``lease``, the ticks after which an offer is withdrawn that is not accepted; None: never.
+    """
 
     replicas: list[Replica]
     links: Links
     pace: Pace | None
+    hands_over: bool = False
+    lease: int | None = None
     moves: list[Move] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
+    offered: list[Handover] = field(default_factory=list)
+    reads: list[Handover] = field(default_factory=list)
     changed: Callable[[int], None] = lambda now: None
     """Called when a request has left an instance or joined one."""
+    routers: Routers | None = None
 
     @property
     def ends(self) -> list[int]:
-        """The end of each transfer."""
-        return [one.ends for one in self.moves] + [copy.ends for copy in self.copies]
+        """The end of each transfer and of each offer."""
+        transfers: list[Move | Copy | Handover] = [*self.moves, *self.copies, *self.reads]
+        leases = [] if self.lease is None else [one.left + self.lease for one in self.offered]
+        return [one.ends for one in transfers] + leases
 
     def leave(self, request: Request, target: int, now: int, already: int = 0) -> None:
         """Send a request to another instance, which has ``already`` tokens of its KV."""
         assert request.where is not None
         source = request.where
+        if self.routers is not None:
+            self.routers.route(request, target)
+        if self.hands_over:
+            handover = self.replicas[source].hand_over(request, target, now, already)
+            self.changed(now)
+            self.offered.append(handover)
+            self.replicas[target].offer(handover)
+            self.changed(now)
+            return
         blocks = self.replicas[source].leave(request, now)
         self.changed(now)
-        ends = self._send(source, target, request.computed - already, now)
+        _, ends = self._send(source, target, request.computed - already, now)
         self.moves.append(Move(request, source, target, blocks, ends))
         request.transfers.append(Transfer(now, ends))
 
     def deliver(self, now: int) -> None:
-        """End the transfers that end now: requests join their instances, and next stages begin."""
+        """End the transfers that end now, and begin the next stages; then end the leases."""
         while ended := [one for one in self.copies if one.ends == now]:
             for copy in ended:
                 self.copies.remove(copy)
@@ -92,12 +113,41 @@ class Traffic:
             self.replicas[move.source].free_sent(move.blocks)
             self.replicas[move.target].arrive(move.request, now)
             self.changed(now)
+        for handover in [one for one in self.reads if one.ends == now]:
+            self.reads.remove(handover)
+            self._end_read(handover, now)
+            self.replicas[handover.target].receive(handover.request, now)
+            self.changed(now)
+        for handover in self.offered.copy():
+            if self.lease is not None and handover.left + self.lease == now:
+                self.offered.remove(handover)
+                self._end_handover(handover, now, waited_until=now)
+                self.replicas[handover.target].withdraw(handover.request, now)
+                self.changed(now)
+
+    def send_accepted(self, now: int) -> bool:
+        """Send the KV of requests accepted in steps that start now; return whether any is read at once."""
+        read = False
+        for target in self.replicas:
+            incoming = target.scheduler.state.incoming
+            accepted, incoming.accepted = incoming.accepted, []
+            for handover in accepted:
+                self.offered.remove(handover)
+                if incoming.at_once or handover.lacking == 0:
+                    handover.sent = handover.ends = now
+                    self._end_read(handover, now)
+                    read = True
+                else:
+                    source = handover.source
+                    handover.sent, handover.ends = self._send(source, target.index, handover.lacking, now)
+                    self.reads.append(handover)
+        return read
 
     def act(self, action: dict[str, Any], now: int) -> None:
         """Run an action of a monitor: pair instances, and migrate a request of each pair."""
         sources, targets = (self._sorted(action[side], now) for side in ("source", "target"))
         for source, target in zip(sources, targets, strict=False):
-            between = View(now, self.replicas, self.pace, here=source, there=target)
+            between = View(now, self.replicas, self.pace, here=source, there=target, routers=self.routers)
             if source is target or not holds(action["when"], between):
                 continue
             request = self._choose(action["choose"], source, target, now)
@@ -106,7 +156,7 @@ class Traffic:
             if action["live"] is None or action["live"]["stages"] == 0:
                 self._leave_soon(request, source, target.index, now)
                 continue
-            ends = self._send(source.index, target.index, request.computed, now)
+            _, ends = self._send(source.index, target.index, request.computed, now)
             live = action["live"]
             self.copies.append(
                 Copy(
@@ -124,8 +174,18 @@ class Traffic:
 
     # -- their parts ----------------------------------------------------------------------
 
-    def _send(self, source: int, target: int, tokens: int, now: int) -> int:
-        return self.links.send(source, target, tokens * self.replicas[source].kv_bytes, now)
+    def _end_read(self, handover: Handover, now: int) -> None:
+        """End a transfer to a target that has all KV of the request now."""
+        self._end_handover(handover, now, waited_until=handover.sent)
+        self.replicas[handover.target].counts.landed += 1
+
+    def _end_handover(self, handover: Handover, now: int, *, waited_until: int) -> None:
+        self.replicas[handover.source].end_handover(handover)
+        handover.request.transfers.append(Transfer(handover.left, now))
+        handover.request.handover_wait += waited_until - handover.left
+
+    def _send(self, source: int, target: int, tokens: int, now: int) -> tuple[int, int]:
+        return self.links.book(source, target, tokens * self.replicas[source].kv_bytes, now)
 
     def _end_stage(self, copy: Copy, now: int) -> None:
         request, source = copy.request, self.replicas[copy.source]
@@ -136,7 +196,7 @@ class Traffic:
         if copy.stages >= copy.most_stages or blocks_for(since, source.block_tokens) <= copy.last_blocks:
             self._leave_soon(request, source, copy.target, now, copy.tokens)
             return
-        ends = self._send(copy.source, copy.target, since, now)
+        _, ends = self._send(copy.source, copy.target, since, now)
         self.copies.append(replace(copy, tokens=request.computed, ends=ends, stages=copy.stages + 1))
 
     def _leave_soon(self, request: Request, source: Replica, target: int, now: int, already: int = 0) -> None:
@@ -156,7 +216,7 @@ class Traffic:
         return sorted(able, key=lambda one: values(side["min"], self._view(one, now)))
 
     def _view(self, one: Replica, now: int, request: Request | None = None) -> View:
-        return View(now, self.replicas, self.pace, request, inst=one, here=one)
+        return View(now, self.replicas, self.pace, request, inst=one, here=one, routers=self.routers)
 
     def _choose(self, choose: dict[str, Any], source: Replica, target: Replica, now: int) -> Request | None:
         """Choose the request to migrate: one that decodes and is not migrating already."""

@@ -11,7 +11,7 @@ from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.roles import Change
 from paceline.testing.reference.refusal import Reason
 
-Status = Literal["finished", "running", "waiting", "not arrived", "rejected"]
+Status = Literal["finished", "running", "waiting", "not arrived", "rejected", "held", "gave up"]
 
 
 @dataclass(slots=True)
@@ -31,6 +31,8 @@ class Outcome:
         Time of the last event, or the end of the simulated time.
     flips : list of Change
         The changes of instances' pools, in order.
+    held, gave_up : set of int
+        Rows of the requests that routers hold, and of those that left them.
     """
 
     requests: list[Request]
@@ -39,6 +41,8 @@ class Outcome:
     links: Links = field(default_factory=Links)
     end: int = 0
     flips: list[Change] = field(default_factory=list)
+    held: set[int] = field(default_factory=set)
+    gave_up: set[int] = field(default_factory=set)
 
     @property
     def rejected(self) -> list[Reason | None]:
@@ -50,6 +54,8 @@ class Outcome:
         request = self.requests[row]
         if request.rejected is not None:
             return "rejected"
+        if row in self.held or row in self.gave_up:
+            return "held" if row in self.held else "gave up"
         if self.instance[row] is None:
             return "not arrived"
         if request.done:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.instance import Usage
+from paceline.testing.reference.policy_sim.acceptance import receive, withdraw
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.cost import Cost
 from paceline.testing.reference.policy_sim.expression import Scope
+from paceline.testing.reference.policy_sim.handover import Handover, Incoming
 from paceline.testing.reference.policy_sim.request import Request, Spell, TraceRequest
 from paceline.testing.reference.policy_sim.scheduler import Scheduler
 from paceline.testing.reference.policy_sim.step import Step
@@ -26,6 +28,7 @@ class Counts:
     swapped_in_blocks: int = 0
     sent: int = 0
     landed: int = 0
+    expired_offers: int = 0
 
 
 class Replica:
@@ -41,6 +44,8 @@ class Replica:
         Gives what an expression sees at a moment of an instance, and of a request if one is given.
     contents : Contents or None
         What the blocks of the trace's requests hold, where the instance caches prefixes.
+    incoming : Incoming or None
+        How requests that are handed over are accepted; None: none is.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Replica:
         role: int,
         scope: Callable[[int, Replica, Request | None], Scope],
         contents: Contents | None = None,
+        incoming: Incoming | None = None,
     ) -> None:
         self.index: int = index
         self.role: int = role
@@ -57,10 +63,11 @@ class Replica:
         self.block_tokens: int = config["block_tokens"]
         self.kv_bytes: int = config.get("kv_bytes_per_token", 0)
         self.scheduler: Scheduler = Scheduler(
-            config, lambda now, request: scope(now, self, request), contents
+            config, lambda now, request: scope(now, self, request), contents, incoming
         )
         self.requests: list[Request] = []  # unfinished requests of the instance
         self.leaving: dict[Request, tuple[int, int]] = {}  # target, and the tokens of KV that it has
+        self.outgoing: list[Handover] = []  # requests that left and whose KV has not been read
         self.step: Step | None = None
         self.ends: int | None = None
         self.decode_gaps: list[int] = []  # between the ends of steps that decoded, without idle time
@@ -111,7 +118,7 @@ class Replica:
             self.counts.landed += 1
         self.requests.append(request)
         self.scheduler.add(request, now)
-        self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queue))
+        self._count_waiting()
 
     def free_sent(self, blocks: list[int]) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""
@@ -129,6 +136,44 @@ class Replica:
         self._forget(request)
         self.counts.sent += 1
         return self.scheduler.leave(request, now)
+
+    def hand_over(self, request: Request, target: int, now: int, copied: int) -> Handover:
+        """Remove a request that is offered to another instance; its blocks and KV stay."""
+        blocks = self.leave(request, now)
+        handover = Handover(request, self.index, target, blocks, request.computed, now, copied)
+        self.outgoing.append(handover)
+        return handover
+
+    def end_handover(self, handover: Handover) -> None:
+        """Free the blocks of a request whose KV has been read, or is given up."""
+        self.outgoing.remove(handover)
+        self.free_sent(handover.blocks)
+
+    def offer(self, handover: Handover) -> None:
+        """Add a request that is offered to the instance: it counts here from now on."""
+        self._changed = True
+        request = handover.request
+        request.place, request.memory = "offered", "source"
+        request.where = request.last = self.index
+        request.position, request.joined, request.joined_tokens = None, handover.left, request.generated
+        self.requests.append(request)
+        self.scheduler.state.incoming.offered.append(handover)
+
+    def receive(self, request: Request, now: int) -> None:
+        """Receive the KV of an accepted request."""
+        self._changed = True
+        receive(self.scheduler.state, request, now)
+        self._count_waiting()
+
+    def withdraw(self, request: Request, now: int) -> None:
+        """Withdraw the offer of a request, which computes its KV here."""
+        self._changed = True
+        withdraw(self.scheduler.state, request, now)
+        self.counts.expired_offers += 1
+        self._count_waiting()
+
+    def _count_waiting(self) -> None:
+        self.usage.peak_waiting = max(self.usage.peak_waiting, len(self.scheduler.queue))
 
     def _forget(self, request: Request) -> None:
         self.requests.remove(request)
@@ -149,7 +194,7 @@ class Replica:
         before = sum(request.preemptions for request in self.requests)
         self.step = step = scheduler.form(now)
         usage.preemptions += sum(request.preemptions for request in self.requests) - before
-        usage.peak_waiting = max(usage.peak_waiting, len(scheduler.queue))
+        self._count_waiting()
         dropped, scheduler.state.dropped = scheduler.state.dropped, []
         for request in dropped:
             self._forget(request)
@@ -191,6 +236,9 @@ class Replica:
         prefilled = sum(step.tokens.values()) - decoded if step.last_group else 0
         self.counts.prefill_tokens += prefilled
         self.usage.tokens += decoded + prefilled
+        for request in step.handed_over:
+            # It may have been preempted in the step that admitted it.
+            request.first_decode += now - step.start if request in step.tokens else 0
         if decoded:
             self.decode_gaps.append(now - (step.start if self._last_decode is None else self._last_decode))
             self._last_decode = now

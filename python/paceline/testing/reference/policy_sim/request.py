@@ -8,8 +8,8 @@ from typing import Literal
 from paceline.testing.reference.refusal import Reason
 from paceline.testing.reference.request import Request as Row
 
-Place = Literal["queued", "running", "moving", "gone"]
-Memory = Literal["gpu", "cpu", "host"]
+Place = Literal["queued", "running", "moving", "offered", "receiving", "gone"]
+Memory = Literal["gpu", "cpu", "host", "source"]
 REASONING, ANSWERING = 1, 2  # phases; 0 is before the first token
 
 
@@ -79,9 +79,9 @@ class Request:
         Why it was rejected on arrival, or dropped later.
     where, last : int or None
         Its instance (None before arrival, in transfer and when finished), and its last instance.
-    place : {"queued", "running", "moving", "gone"}
-    memory : {"gpu", "cpu", "host"} or None
-        Where its KV is; ``host`` after a migration. None if it has none.
+    place : {"queued", "running", "moving", "offered", "receiving", "gone"}
+    memory : {"gpu", "cpu", "host", "source"} or None
+        Where its KV is; ``host`` after a migration, ``source`` if it is offered. None if it has none.
     decoding : bool
         Whether it has generated a token since it last had no KV.
     queued_at, idle_from : int
@@ -100,6 +100,9 @@ class Request:
         When each token appeared, and the start of the step that computed it.
     spells : list of Spell
     transfers : list of Transfer
+    handover_wait, received_wait, first_decode : int
+        Times of its hand-overs: from when it left until the first byte was sent, or its offer was withdrawn;
+        from when its KV was received until it was admitted; the steps that admitted it.
     """
 
     index: int
@@ -130,6 +133,9 @@ class Request:
     token_starts: list[int] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
+    handover_wait: int = 0
+    received_wait: int = 0
+    first_decode: int = 0
 
     @property
     def tokens(self) -> int:

@@ -9,6 +9,7 @@ from paceline.testing.reference.policy_sim.admission import admit, has_gathered,
 from paceline.testing.reference.policy_sim.async_arrivals import catch_up, free_deferred, release_due
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
+from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
@@ -35,6 +36,8 @@ class Scheduler:
         Returns what an expression sees of the instance and of a request, at a moment.
     contents : Contents or None
         What the blocks of the trace's requests hold, where prefixes are cached.
+    incoming : Incoming or None
+        How requests that are handed over are accepted; None: none is.
     """
 
     def __init__(
@@ -42,14 +45,13 @@ class Scheduler:
         config: dict[str, Any],
         scope: Callable[[int, Request | None], Scope],
         contents: Contents | None = None,
+        incoming: Incoming | None = None,
     ) -> None:
         self.settings = settings = Settings.of(config)
         self.memory: Memory = Memory(config["blocks"], settings, contents)
         self.ranking = Ranking(settings.order) if settings.ranked else None
-        self.state = State(
-            settings, self.memory, Queue(settings, self.memory, self.ranking), self.ranking, scope
-        )
-        self._started: int | None = None  # start of the latest step; None: no step is decided ahead
+        queue = Queue(settings, self.memory, self.ranking)
+        self.state = State(settings, self.memory, queue, self.ranking, scope, incoming or Incoming())
 
     @property
     def running(self) -> list[Request]:
@@ -58,8 +60,15 @@ class Scheduler:
 
     @property
     def queue(self) -> list[Request]:
-        """Requests that are not in the batch."""
-        return self.state.queue.requests
+        """Requests that are not in the batch, without those whose KV is elsewhere."""
+        queued = self.state.queue.requests
+        return queued + [request for request in self.state.incoming.received if request not in queued]
+
+    @property
+    def waiting_blocks(self) -> int:
+        """Blocks that the admissions of all queued requests need, and the offers to be accepted."""
+        offered = [handover.request for handover in self.state.incoming.offered]
+        return sum(self.blocks_of(request) for request in self.queue + offered)
 
     @property
     def formed(self) -> int:
@@ -86,7 +95,7 @@ class Scheduler:
         state, ahead = self.state, self.settings.schedule_ahead
         state.wakes = None
         if ahead:
-            release_due(state, self._started)
+            release_due(state, state.started)
         for _ in range(_MOST_ROUNDS):
             step = self._open(now)
             self._run_stages(step)
@@ -101,7 +110,7 @@ class Scheduler:
     def finish(self, step: Step, now: int) -> list[Request]:
         """End a step: return the requests with a new token, in the order of admission."""
         state = self.state
-        self._started = step.start
+        state.started = step.start
         if step.last_group:
             state.batch = {}
         yielded = []
@@ -142,9 +151,14 @@ class Scheduler:
             self.memory.pool.release(blocks)
 
     def blocks_of(self, request: Request) -> int:
-        """Return the blocks that a request holds if it runs, else those that its admission needs."""
+        """Return the blocks that a request holds if it runs, else those that its admission needs.
+
+        An offer needs blocks to be accepted; a received request has all blocks that it needs.
+        """
         if request.running:
             return len(request.blocks)
+        if request in self.state.incoming.received:
+            return 0
         if request.memory:
             return max(len(request.blocks), self.memory.blocks_for(request.computed + 1))
         by_chunk = self.settings.allocation == "chunk"
@@ -153,9 +167,10 @@ class Scheduler:
 
     @property
     def head(self) -> Request | None:
-        """The request of the queue that is admitted next."""
+        """The request that is admitted next, of those that need blocks if requests are not ranked."""
         queue = self.state.queue
-        return next(iter([*queue.swapped, *queue.in_order, *queue.unknown]), None)
+        offered = [handover.request for handover in self.state.incoming.offered if self.ranking is None]
+        return next(iter([*queue.swapped, *offered, *queue.in_order, *queue.unknown]), None)
 
     # -- forming a step -------------------------------------------------------------------
 
@@ -164,7 +179,7 @@ class Scheduler:
         if self.ranking is not None:
             self.ranking.start(self.running + state.queue.waiting, state.scope, now, state.formed)
         # A request that is alone delays no other, so its chunks have no limit.
-        queued = len(state.queue.waiting) + len(state.queue.swapped)
+        queued = len({*state.queue.waiting, *state.queue.swapped, *state.incoming.received})
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
         longest = settings.long_prefill_token_threshold
         return Step(now, settings.max_num_batched_tokens, None if alone or longest == 0 else longest)
@@ -206,7 +221,6 @@ class Scheduler:
         return stage["gather"] is None or has_gathered(self.state, stage["gather"], step.start)
 
     def _catch_up(self) -> bool:
-        self._started = None
         return catch_up(self.state)
 
     def _settle(self, step: Step) -> Step:

@@ -11,6 +11,7 @@ from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.request_fields import request_field
+from paceline.testing.reference.policy_sim.routers import Routers
 
 
 @dataclass(slots=True)
@@ -28,6 +29,7 @@ class View:
     here: Replica | None = None
     there: Replica | None = None
     books: Books | None = None
+    routers: Routers | None = None
 
     def each(self, within: list[int] | None) -> Iterator[View]:
         """Go over the instances of some roles, each in turn as the candidate."""
@@ -46,4 +48,7 @@ class View:
         assert replica is not None, name
         if self.books is not None and rest in BOOKED:
             return self.books.field(rest, replica.index, self.request)
-        return instance_field(rest, replica, self.now, self.pace, self.request, position)
+        if self.routers is None:
+            return instance_field(rest, replica, self.now, self.pace, self.request, position)
+        router = None if self.request is None else self.routers.router_of(self.request.index)
+        return self.routers.field(rest, replica, self.now, self.request, position, router)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from paceline.testing.reference.policy_sim.expression import Scope
+from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
@@ -28,10 +29,14 @@ class State:
         The order of all requests, if requests are ranked.
     scope : callable
         Returns what an expression sees of the instance and of a request, at a moment.
+    incoming : Incoming
+        Requests that are handed over to the instance and have not been admitted.
     running : list of Request
         Requests in the batch, in the order of admission.
     formed : int
         Steps decided so far.
+    started : int or None
+        Start of the latest step; None if no step is decided ahead.
     copied_out, copied_in : int
         Blocks copied that have not been charged to a step yet.
     batch : dict of Request to int
@@ -53,8 +58,10 @@ class State:
     queue: Queue
     ranking: Ranking | None
     scope: Callable[[int, Request | None], Scope]
+    incoming: Incoming
     running: list[Request] = field(default_factory=list)
     formed: int = 0
+    started: int | None = None
     copied_out: int = 0
     copied_in: int = 0
     batch: dict[Request, int] = field(default_factory=dict)
@@ -87,6 +94,10 @@ class State:
         if count_decodes:
             return self.admitted - len(gone)
         return sum(request not in gone for request in step.prefills)
+
+    def sees(self, moment: int) -> bool:
+        """Whether the step that is formed sees what happened at a moment."""
+        return not self.settings.schedule_ahead or self.started is None or moment <= self.started
 
     def enqueue(self, request: Request, now: int) -> None:
         """Note that a request is queued from now on."""

@@ -29,6 +29,8 @@ class Step:
         Tokens of the budget that each request used.
     admitted : list of Request
         Requests admitted from the queue.
+    handed_over : list of Request
+        Requests admitted with KV that was received.
     preempted : list of Request
         Victims, in order.
     requeue_after : list of Request
@@ -52,6 +54,7 @@ class Step:
     parts: dict[Request, Part] = field(default_factory=dict)
     charges: dict[Request, int] = field(default_factory=dict)
     admitted: list[Request] = field(default_factory=list)
+    handed_over: list[Request] = field(default_factory=list)
     preempted: list[Request] = field(default_factory=list)
     requeue_after: list[Request] = field(default_factory=list)
     blocks_out: int = 0

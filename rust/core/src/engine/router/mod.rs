@@ -120,7 +120,7 @@ impl Router {
         instances: usize,
         trace: &Trace,
     ) -> Result<(), Error> {
-        self.watch = routing.watch.clone();
+        self.watch.clone_from(&routing.watch);
         let seeds = routing.number_draws();
         for (router, desk) in (0..).zip(&mut self.desks) {
             if routing.books.exist() {

@@ -1,6 +1,6 @@
 //! Accepting requests that are handed over, receiving their KV, and admitting them.
 
-use super::transfers::{Offer, Origin, Pull};
+use super::transfers::{Acceptance, Offer, Origin, Pull};
 use crate::instance::migration::MigratingRequest;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
@@ -22,13 +22,11 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.queued(), now);
         let slot = self.insert_migrated(migrating, Phase::Offered, now, trace);
         recorder.columns.last_instance[migrating.request as usize] = self.settings.index;
-        let tokens = self.requests[slot].computed;
+        let (tokens, answers) = (self.requests[slot].computed, self.requests[slot].answering);
         let blocks = self.settings.blocks_for(tokens + 1);
-        self.transfers.offer(Offer { slot, request: migrating.request, tokens, blocks, origin });
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        self.transfers.offer(Offer { slot, request: migrating.request, tokens, blocks, answers, origin });
         self.run.truncate(now)
     }
 
@@ -41,7 +39,7 @@ impl Instance {
 
     #[inline(never)]
     fn accept_each(&mut self, draft: &StepDraft, trace: &Trace) {
-        let Some(rules) = self.settings.handover else { return };
+        let Some(Acceptance { rules, at_once }) = self.settings.handover else { return };
         let total = self.settings.blocks;
         let mut hits = std::mem::take(&mut self.scratch.hits);
         while let Some(offer) = self.transfers.first_offer() {
@@ -59,14 +57,13 @@ impl Instance {
             if taken + self.settings.watermark(self.admitted()) > self.kv.free() {
                 break;
             }
-            self.kv.count_lookup(target, hit);
             let state = &mut self.requests[offer.slot];
             self.kv.adopt(&hits, &mut state.blocks);
             self.kv.grow(offer.blocks, &mut state.blocks);
             state.phase = Phase::Receiving;
             let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
             self.transfers.accept(lacking);
-            if self.settings.receives_at_once || lacking == 0 {
+            if at_once || lacking == 0 {
                 self.receive_kv(offer.slot, draft.now, trace);
             }
         }
@@ -79,7 +76,7 @@ impl Instance {
         state.phase = Phase::Received;
         state.times.out_since = now;
         self.kv.register(state.owner(), state.computed, &mut state.blocks);
-        self.transfers.receive(slot, state.computed, state.blocks.count());
+        self.transfers.receive(slot, state.computed, state.blocks.count(), state.answering);
         let attained = state.times.attained;
         if self.ranking.is_some() {
             self.queue_in_ranking(slot, now, attained, trace);
@@ -115,9 +112,9 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.queued(), now);
+        self.stats.book_waiting(self.waiting(), now);
         self.receive_kv(slot, now, trace);
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.queued());
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
         self.run.truncate(now)
     }
 
@@ -149,14 +146,18 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) -> Option<(Origin, Option<Ticks>)> {
-        let offer = self.transfers.first_offer().filter(|offer| offer.request == request)?;
+        // It may be another offer of the request, which has been here since the one whose lease ends.
+        let lease = self.settings.handover?.rules.lease?;
+        let due = |offer: &Offer| offer.request == request && offer.origin.left.saturating_add(lease) <= now;
+        let offer = self.transfers.first_offer().filter(due)?;
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.queued(), now);
-        self.transfers.pop_offer();
+        self.stats.book_waiting(self.waiting(), now);
+        self.transfers.withdraw();
         self.stats.expired_offers += 1;
         let state = &mut self.requests[offer.slot];
         (state.phase, state.computed) = (Phase::Preempted, 0);
         state.times.out_since = now;
+        let before_answer = trace.reasoning(request as usize) == Some(state.generated);
         let attained = state.times.attained;
         if self.ranking.is_some() {
             self.queue_in_ranking(offer.slot, now, attained, trace);
@@ -165,7 +166,8 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_migrated(request, offer.slot, trace);
         }
-        recorder.migrated(request as usize, now - offer.origin.left, false);
+        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
+        recorder.migrated(request as usize, now - offer.origin.left, before_answer);
         recorder.columns.handover_wait[request as usize] += now - offer.origin.left;
         Some((offer.origin, self.run.truncate(now)))
     }

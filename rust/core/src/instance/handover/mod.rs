@@ -10,4 +10,4 @@ mod accept;
 mod transfers;
 
 pub(super) use transfers::Transfers;
-pub(crate) use transfers::{Origin, Pull};
+pub(crate) use transfers::{Acceptance, Origin, Pull};

@@ -6,6 +6,15 @@ use crate::config::Handover;
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 
+/// How an instance accepts requests that are handed over to it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Acceptance {
+    /// The rules.
+    pub(crate) rules: Handover,
+    /// Whether transfers take no time.
+    pub(crate) at_once: bool,
+}
+
 /// Where the KV of a request is that was handed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
@@ -41,6 +50,8 @@ pub(super) struct Offer {
     pub(super) tokens: u32,
     /// Blocks that it needs.
     pub(super) blocks: u64,
+    /// Whether it answers.
+    pub(super) answers: bool,
     /// Where its KV is.
     pub(super) origin: Origin,
 }
@@ -56,6 +67,8 @@ pub(crate) struct Transfers {
     receiving: u64,
     /// Tokens and blocks of these.
     on_the_way: (u64, u64),
+    /// Requests that answer and whose KV has not been received.
+    answering: u64,
     /// Requests whose KV has been received and that were not admitted since, in order.
     received: VecDeque<Slot>,
     /// Tokens and blocks of the requests that were accepted and not admitted since.
@@ -73,6 +86,7 @@ impl Transfers {
     pub(super) fn offer(&mut self, offer: Offer) {
         self.wanted.0 += u64::from(offer.tokens);
         self.wanted.1 += offer.blocks;
+        self.answering += u64::from(offer.answers);
         self.offered.push_back(offer);
     }
 
@@ -82,8 +96,15 @@ impl Transfers {
         self.offered.front().copied()
     }
 
+    /// Withdraws the request that was offered first.
+    pub(super) fn withdraw(&mut self) {
+        if let Some(offer) = self.pop_offer() {
+            self.answering -= u64::from(offer.answers);
+        }
+    }
+
     /// Removes and returns the request that was offered first.
-    pub(super) fn pop_offer(&mut self) -> Option<Offer> {
+    fn pop_offer(&mut self) -> Option<Offer> {
         let offer = self.offered.pop_front()?;
         self.wanted.0 -= u64::from(offer.tokens);
         self.wanted.1 -= offer.blocks;
@@ -108,9 +129,10 @@ impl Transfers {
         self.pulls.push(Pull { slot: offer.slot, origin: offer.origin, tokens: lacking });
     }
 
-    /// Adds a request of `tokens` tokens and `blocks` blocks whose KV has been received.
-    pub(super) fn receive(&mut self, slot: Slot, tokens: u32, blocks: u64) {
+    /// Adds a request of `tokens` tokens and `blocks` blocks whose KV has been received. `answers`: whether it answers.
+    pub(super) fn receive(&mut self, slot: Slot, tokens: u32, blocks: u64, answers: bool) {
         self.receiving -= 1;
+        self.answering -= u64::from(answers);
         self.on_the_way.0 -= u64::from(tokens);
         self.on_the_way.1 -= blocks;
         self.received.push_back(slot);
@@ -135,6 +157,11 @@ impl Transfers {
         if let Some(at) = self.received.iter().position(|&other| other == slot) {
             self.received.remove(at);
         }
+    }
+
+    /// A request, in row `request`, is preempted in the step that is formed: if that admitted it, it does not run.
+    pub(crate) fn preempt(&mut self, request: u32) {
+        self.admitted.retain(|&admitted| admitted != request);
     }
 
     /// Whether received requests were admitted in the step in progress.
@@ -176,6 +203,12 @@ impl Transfers {
         self.received.len() as u64
     }
 
+    /// Requests that answer and whose KV has not been received.
+    #[inline]
+    pub(crate) fn answering(&self) -> u64 {
+        self.answering
+    }
+
     /// Tokens whose KV is to be received.
     pub(crate) fn incoming_tokens(&self) -> u64 {
         self.wanted.0 + self.on_the_way.0
@@ -215,7 +248,7 @@ mod tests {
 
     fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
         let origin = Origin { instance: 3, slot: 7, left: 5, copied: 0 };
-        Offer { slot, request: slot + 10, tokens, blocks, origin }
+        Offer { slot, request: slot + 10, tokens, blocks, answers: true, origin }
     }
 
     const RULES: Handover = Handover { most_transfers: None, most_held: None, lease: None };
@@ -234,7 +267,7 @@ mod tests {
         transfers.take_pulls(&mut pulls);
         assert_eq!(pulls, [Pull { slot: 0, origin: offer(0, 30, 2).origin, tokens: 20 }]);
         assert!(!transfers.has_pulls());
-        transfers.receive(0, 30, 2);
+        transfers.receive(0, 30, 2, true);
         assert_eq!((transfers.receiving(), transfers.incoming_tokens(), transfers.kv_tokens()), (0, 50, 30));
         assert_eq!(transfers.first_received(|_| true), Some(0));
         transfers.admit(0, 10, 30, 2);
@@ -252,11 +285,39 @@ mod tests {
         for slot in 0..2 {
             transfers.offer(offer(slot, 10, 1));
             transfers.accept(10);
-            transfers.receive(slot, 10, 1);
+            transfers.receive(slot, 10, 1, true);
         }
         transfers.admit(0, 10, 10, 1);
         assert_eq!((transfers.first_received(|_| true), transfers.received()), (Some(1), 1));
         assert_eq!(transfers.first_received(|slot| slot != 1), None);
+    }
+
+    #[test]
+    fn a_request_that_is_preempted_in_the_step_that_admitted_it_does_not_run() {
+        let mut transfers = Transfers::default();
+        for slot in 0..2 {
+            transfers.offer(offer(slot, 10, 1));
+            transfers.accept(10);
+            transfers.receive(slot, 10, 1, true);
+            transfers.admit(slot, slot + 10, 10, 1);
+        }
+        transfers.preempt(10);
+        assert_eq!(transfers.drain_admitted().collect::<Vec<_>>(), [11]);
+    }
+
+    #[test]
+    fn requests_answer_on_their_target_from_their_offer_on() {
+        let mut transfers = Transfers::default();
+        for slot in 0..3 {
+            transfers.offer(Offer { answers: slot != 1, ..offer(slot, 10, 1) });
+        }
+        transfers.accept(10);
+        assert_eq!(transfers.answering(), 2);
+        transfers.receive(0, 10, 1, true);
+        transfers.withdraw();
+        assert_eq!(transfers.answering(), 1);
+        transfers.withdraw();
+        assert_eq!((transfers.answering(), transfers.offered()), (0, 0));
     }
 
     #[test]
@@ -272,7 +333,7 @@ mod tests {
         assert!(!transfers.may_accept(&one, 8), "a transfer is on its way");
         assert!(!transfers.may_accept(&half, 8), "half of the blocks are not below half");
         assert!(transfers.may_accept(&half, 9) && transfers.may_accept(&RULES, 1));
-        transfers.receive(0, 10, 4);
+        transfers.receive(0, 10, 4, true);
         assert!(transfers.may_accept(&one, 8) && !transfers.may_accept(&half, 8));
         transfers.admit(0, 10, 10, 4);
         assert!(transfers.may_accept(&half, 8));

@@ -60,6 +60,15 @@ impl Instance {
         self.run.resume(run, ended);
     }
 
+    /// Begins the step of the run in progress that starts at `now`: what happens at this moment from here on comes after
+    /// the start of the step.
+    pub(crate) fn begin_step(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
+        self.apply_until(now, trace, recorder);
+        if self.run.begin_before(now + 1) {
+            self.allocate_next_step();
+        }
+    }
+
     /// Allocates the blocks of the decode set's step that has begun.
     pub(in crate::instance) fn allocate_next_step(&mut self) {
         self.kv.allocate_unassigned(self.batch.decode_set().blocks_for_next());

@@ -12,7 +12,7 @@ impl Instance {
     pub(crate) fn halt(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
         self.apply_head(now, trace, recorder);
         self.book_standstill(now);
-        self.stats.book_waiting(self.queued(), now);
+        self.stats.book_waiting(self.waiting(), now);
         let mut latest = now;
         if let Some(run) = self.run.take() {
             let ended = run.steps_ended(now);

@@ -41,7 +41,7 @@ impl Instance {
         debug_assert!(self.run.is_idle(), "Invariant: one step at a time");
         self.book_standstill(now);
         let queued = self.queued();
-        self.stats.book_waiting(queued, now);
+        self.stats.book_waiting(self.waiting(), now);
         let ahead = self.settings.scheduler.schedule_ahead;
         if ahead {
             self.queues.release_due(trace);
@@ -102,15 +102,18 @@ impl Instance {
             self.free_deferred();
         }
         let (mut run, shape) = self.time_step(draft, decodes, trace)?;
+        // Received requests that were admitted hold no blocks before their first step any more: the next step may accept
+        // an offer.
+        let accepts = self.transfers.offered() > 0 && self.transfers.has_admitted();
         // A request whose KV was dropped may be admitted for less at the next step.
-        if dropped || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
+        if dropped || accepts || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
             run.steps = 1;
         }
         self.run.start(run, shape);
         let mut end = run.end();
         if self.batch.runs_chunks() {
             self.batch.begin_chunks();
-            if let Some((planned, shape)) = self.plan_after(&run, trace) {
+            if !accepts && let Some((planned, shape)) = self.plan_after(&run, trace) {
                 end = self.run.plan(planned, shape);
             }
         }
@@ -133,6 +136,7 @@ impl Instance {
         let rules = &self.settings.scheduler;
         let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
         let queued = self.queues.waiting().len() + ranked + self.queues.swapped().len() as u64;
+        let queued = queued + self.received_in_order();
         // A lone request delays no other, so its chunks need no limit.
         let lone = self.admitted() + queued <= 1 && !rules.threshold_when_alone;
         let limit = rules.long_prefill_token_threshold;

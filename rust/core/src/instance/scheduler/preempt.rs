@@ -126,6 +126,9 @@ impl Instance {
         state.times.out_since = now;
         state.times.attained += now - state.times.admitted_at;
         draft.preempted.push(state.request);
+        if self.transfers.has_admitted() {
+            self.transfers.preempt(state.request);
+        }
         let (owner, computed) = (state.owner(), state.computed);
         if self.kv.cpu().is_used() {
             // A ranked request's blocks are copied only if they were computed.

@@ -292,8 +292,10 @@ impl Instance {
             InstField::ReasoningRequests => whole(self.unfinished() - self.load.answering()),
             InstField::AnsweringRequests => whole(self.load.answering()),
             InstField::FreshAnsweringRequests => {
-                // Without quanta, no request ever uses one up.
+                // Without quanta, no request ever uses one up. A request that is handed over is ranked once its KV
+                // has been received, and has used up none before.
                 let first = self.ranking.as_deref().and_then(Ranking::in_first_quantum);
+                let first = first.map(|first| first + self.transfers.answering());
                 whole(first.unwrap_or(self.load.answering()))
             }
             InstField::ClassRequests => whole(self.in_class(class)),

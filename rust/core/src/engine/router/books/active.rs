@@ -239,6 +239,7 @@ impl ActiveBlocks {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these sums are exact")]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -103,10 +103,11 @@ impl Holders {
                     &*self.listed
                 }
             };
-            for at in first..last {
+            let words = self.alive.iter_mut().zip(bits).enumerate().take(last).skip(first);
+            for (at, (alive, &bits)) in words {
                 // Instances that hold all blocks before this one, and not this one.
-                note(leading, at, self.alive[at] & !bits[at], depth);
-                self.alive[at] &= bits[at];
+                note(leading, at, *alive & !bits, depth);
+                *alive &= bits;
             }
             if let Set::Few { len, of } = set {
                 // Bits outside of the range that is walked are not cleared with it.

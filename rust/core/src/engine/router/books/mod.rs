@@ -48,7 +48,7 @@ pub(in crate::engine) struct Books {
 
 #[derive(Debug)]
 struct Index {
-    index: PrefixIndex,
+    blocks: PrefixIndex,
     learns: Learns,
     /// The most leading blocks of a prompt that are looked up and learned.
     most: u32,
@@ -109,7 +109,7 @@ impl Books {
     ) -> Result<Self, Error> {
         let index = config.index.as_ref().map(|index| {
             Ok::<_, Error>(Index {
-                index: PrefixIndex::new(instances, index.capacity),
+                blocks: PrefixIndex::new(instances, index.capacity),
                 learns: index.learns,
                 most: index.longest.unwrap_or(u32::MAX),
                 path: Path::new(trace, index.block_tokens, "routing.books.index")?,
@@ -146,8 +146,8 @@ impl Books {
             return;
         }
         self.asked = Some(row);
-        if let Some(Index { index, most, path, .. }) = &mut self.index {
-            index.count_leading(path.of_prompt(row, trace).take(*most as usize), &mut self.indexed);
+        if let Some(Index { blocks, most, path, .. }) = &mut self.index {
+            blocks.count_leading(path.of_prompt(row, trace).take(*most as usize), &mut self.indexed);
         }
         if let Some(Active { blocks, prompts: true, reuses: true, path, .. }) = &mut self.active {
             blocks.count_leading(path.of_prompt(row, trace), &mut self.shared);
@@ -178,7 +178,7 @@ impl Books {
         let all = 0..instances;
         match (field, &self.index, &self.active) {
             (InstField::IndexBlocks, Some(_), _) => {
-                column.extend(self.indexed.iter().map(|&at| f64::from(at)))
+                column.extend(self.indexed.iter().map(|&at| f64::from(at)));
             }
             (InstField::ActiveBlocks, _, Some(active)) => column.extend(all.map(|i| active.blocks.blocks(i))),
             _ => column.extend(all.map(|instance| self.field(instance, field, prompt))),
@@ -217,8 +217,8 @@ impl Books {
                 active.blocks.resume(row, generated);
             }
         }
-        if let Some(Index { index, learns: Learns::Routed, most, path }) = &mut self.index {
-            index.learn(row, path.of_prompt(row, trace).take(*most as usize), instance);
+        if let Some(Index { blocks, learns: Learns::Routed, most, path }) = &mut self.index {
+            blocks.learn(row, path.of_prompt(row, trace).take(*most as usize), instance);
         }
         if let Some(tree) = &mut self.tree {
             tree.insert(row, instance, trace);
@@ -233,10 +233,10 @@ impl Books {
             active.blocks.end_prefill(row);
         }
         let Some(&instance) = self.places.get(&row) else { return };
-        if let Some(Index { index, learns: Learns::Prefilled | Learns::Finished, most, path }) =
+        if let Some(Index { blocks, learns: Learns::Prefilled | Learns::Finished, most, path }) =
             &mut self.index
         {
-            index.learn(row, path.of_prompt(row, trace).take(*most as usize), instance as usize);
+            blocks.learn(row, path.of_prompt(row, trace).take(*most as usize), instance as usize);
         }
     }
 
@@ -247,8 +247,8 @@ impl Books {
             active.blocks.remove(row);
         }
         let Some(instance) = self.places.remove(&row) else { return };
-        if let Some(Index { index, learns: Learns::Finished, most, path }) = &mut self.index {
-            index.learn(row, path.of_all(row, trace).take(*most as usize), instance as usize);
+        if let Some(Index { blocks, learns: Learns::Finished, most, path }) = &mut self.index {
+            blocks.learn(row, path.of_all(row, trace).take(*most as usize), instance as usize);
         }
     }
 }

@@ -1,0 +1,94 @@
+"""Hand-overs: requests that migrate with their KV, for which the target holds blocks before it is sent.
+
+A request is offered to its target as it leaves its source, whose blocks stay allocated. The target
+accepts offers in order, in the stage that admits: it allocates the blocks for the next step. The KV
+that it lacks is sent then. Once that is received, the request waits with its blocks, ahead of the
+queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.testing.reference.policy_sim.request import Request
+
+
+@dataclass(slots=True, eq=False)
+class Handover:
+    """One hand-over of a request.
+
+    Attributes
+    ----------
+    request : Request
+    source, target : int
+    blocks : list of int
+        The blocks at the source, which stay allocated there until the KV is read or given up.
+    tokens : int
+        Tokens of KV in these.
+    left : int
+        When the request left the batch of its source.
+    copied : int
+        Leading tokens whose KV the stages of a live migration have copied.
+    lacking : int
+        Tokens whose KV is to be sent; known once the target has accepted.
+    sent, ends : int
+        When the first byte is sent, and when all KV has been read.
+    """
+
+    request: Request
+    source: int
+    target: int
+    blocks: list[int]
+    tokens: int
+    left: int
+    copied: int
+    lacking: int = 0
+    sent: int = 0
+    ends: int = 0
+
+
+@dataclass(slots=True)
+class Incoming:
+    """The hand-overs to one instance.
+
+    Attributes
+    ----------
+    rules : dict or None
+        ``most_transfers`` and ``most_held``, as configured; None: requests are not handed over.
+    at_once : bool
+        Whether transfers take no time.
+    offered : list of Handover
+        Not accepted, in the order of their offers.
+    accepted : list of Handover
+        Accepted in the step that is formed.
+    receiving : list of Request
+        Accepted requests that lack KV.
+    received : list of Request
+        Requests whose KV has been received and that have not been admitted since, in that order.
+    """
+
+    rules: dict[str, Any] | None = None
+    at_once: bool = False
+    offered: list[Handover] = field(default_factory=list)
+    accepted: list[Handover] = field(default_factory=list)
+    receiving: list[Request] = field(default_factory=list)
+    received: list[Request] = field(default_factory=list)
+
+    @property
+    def on_the_way(self) -> list[Request]:
+        """The requests whose KV has not been received."""
+        return [handover.request for handover in self.offered] + self.receiving
+
+    @property
+    def held_blocks(self) -> int:
+        """Blocks that accepted requests hold before their first step on the instance."""
+        return sum(len(request.blocks) for request in self.receiving + self.received)
+
+    def may_accept(self, total: int) -> bool:
+        """Whether the rules allow one more request to be accepted, on an instance of ``total`` blocks."""
+        assert self.rules is not None
+        transfers, held = self.rules["most_transfers"], self.rules["most_held"]
+        if transfers is not None and len(self.receiving) >= transfers:
+            return False
+        return held is None or self.held_blocks < held * total

@@ -1,0 +1,112 @@
+"""Hand-overs: blocks are conserved, no token is lost or made twice, and a request's times add up."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+from differential.policies import HANDOVERS, WireCase, policies
+from differential.test_policies import engine
+from paceline.testing.reference.policy_sim import Cluster, replay
+from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
+
+
+@st.composite
+def handed_over(draw: st.DrawFn) -> WireCase:
+    """Draw a case in which requests that migrate are handed over."""
+    case = draw(policies())
+    return WireCase(requests=case.requests, config={**case.config, "handover": draw(HANDOVERS)})
+
+
+def settled(case: WireCase) -> None:
+    """Drop a case that does not end."""
+    try:
+        replay(case.config, case.requests, most_steps=3000)
+    except RuntimeError:
+        reject()
+
+
+@given(case=handed_over())
+def test_blocks_are_held_at_the_source_or_at_the_target_and_nowhere_else(case: WireCase) -> None:
+    cluster = Cluster(case.config, case.requests, most_steps=3000)
+    while cluster.unfinished:
+        try:
+            now = cluster.next_moment()
+            cluster.pass_time(now)
+            cluster.advance(now)
+        except (Stuck, NoEnd):
+            reject()
+        for replica in cluster.replicas:
+            state = replica.scheduler.state
+            held = {block for one in replica.requests if one.memory == "gpu" for block in one.blocks}
+            held |= {block for handover in replica.outgoing for block in handover.blocks}
+            held |= {block for blocks in state.sent for block in blocks}
+            held |= {block for one in state.deferred for block in one.blocks}
+            held |= {
+                block
+                for move in cluster.traffic.moves
+                if move.source == replica.index
+                for block in move.blocks
+            }
+            assert len(held) == state.memory.pool.held
+            incoming = state.incoming
+            # The KV of a request is at one place until it is read, and its blocks are at two.
+            sources = [handover for one in cluster.replicas for handover in one.outgoing]
+            for request in incoming.on_the_way:
+                (origin,) = [handover for handover in sources if handover.request is request]
+                assert (origin.target, origin.tokens) == (replica.index, request.computed)
+
+
+@given(case=handed_over(), leap=st.booleans())
+def test_no_token_is_lost_or_made_twice(case: WireCase, leap: bool) -> None:
+    settled(case)
+    outcome = engine(case, leap=leap, record=False)
+    stats: list[dict[str, Any]] = json.loads(outcome.stats)["instances"]
+    finished = outcome.status == 0
+    wanted = [request.output_tokens for request in case.requests]
+    assert [made for made, done in zip(outcome.generated_tokens, finished, strict=True) if done] == [
+        tokens for tokens, done in zip(wanted, finished, strict=True) if done
+    ]
+    once = all(one["preemptions"] + one["swap_overflows"] + one["expired_offers"] == 0 for one in stats)
+    if once and all(finished):
+        computed = sum(one["prefill_tokens"] + one["decode_tokens"] for one in stats)
+        assert computed == sum(request.prompt_tokens + request.output_tokens - 1 for request in case.requests)
+    assert sum(one["sent"] for one in stats) == sum(one["landed"] + one["expired_offers"] for one in stats)
+
+
+@given(case=handed_over(), leap=st.booleans())
+def test_the_times_of_a_request_add_up_to_its_latency(case: WireCase, leap: bool) -> None:
+    """q1 + p1 + q2 + c + q3 + p2 + decode, in ticks; each part is counted by another rule of the engine."""
+    settled(case)
+    outcome = engine(case, leap=leap, record=True)
+    if len(outcome.migrations) == 0:
+        return
+    starts: dict[int, list[int]] = {}
+    logs = [json.loads(outcome.decisions(index)) for index in range(len(case.config["instances"]))]
+    for record in (record for log in logs for record in log):
+        for row, *_ in record["scheduled"]:
+            starts.setdefault(row, []).append(record["start"])
+    for row, request in enumerate(case.requests):
+        if outcome.status[row] != 0 or outcome.migrations[row] != 1 or outcome.preemptions[row] != 0:
+            continue
+        waited, received = int(outcome.handover_wait_ticks[row]), int(outcome.received_wait_ticks[row])
+        first, finish = int(outcome.first_token_ticks[row]), int(outcome.finish_ticks[row])
+        queueing = int(outcome.scheduled_ticks[row]) - request.arrival
+        prefill = first - int(outcome.scheduled_ticks[row])
+        transfer = int(outcome.transfer_ticks[row])
+        assert 0 <= waited <= transfer
+        if outcome.first_decode_ticks[row] == 0 or received != outcome.preempted_ticks[row]:
+            continue  # its offer was withdrawn, or its KV was not admitted at once
+        second, wire = int(outcome.first_decode_ticks[row]), transfer - waited
+        # When it was admitted on the target follows from the decisions alone.
+        admitted = min(start for start in starts[row] if start >= first + transfer + received)
+        before = sum(1 for start in starts[row] if first <= start < admitted)
+        assert finish >= admitted + second
+        if before == 0:
+            assert admitted == first + waited + wire + received
+            decode = finish - admitted - second
+            total = queueing + prefill + waited + wire + received + second + decode
+            assert total == finish - request.arrival
