@@ -117,7 +117,7 @@ def arrow(
     public code of this form. If all prefill instances are on their way there, the
     paper's last resort t1 does not exist, and the best of these takes the request.
     If loads in the last line of Algorithm 2 are equal, the decode pool comes first.
-    docs/studies/arrow.md says what each choice changes.
+    ``paceline study arrow`` says what each choice changes.
     """
     try:
         fraction("low of arrow", low)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline.study.arrow.paper import PAPER
 from paceline.study.arrow.rates import rates_page, scaling_page, strategies_page, workloads_page
+from paceline.study.arrow.reasons import reasons_page
 from paceline.study.arrow.searches import Searches
 from paceline.study.arrow.variations import KEYS, SETTINGS, choices_page
 from paceline.study.arrow.workloads import WORKLOADS
@@ -39,6 +40,7 @@ def run(work: Work) -> Study:
         "workloads": workloads_page(found),
         "rates": rates_page(found),
         "strategies": strategies_page(found),
+        "reasons": reasons_page(found),
         "scaling": scaling_page(found),
         "choices": choices_page(found),
     }

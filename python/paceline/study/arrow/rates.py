@@ -108,7 +108,7 @@ def scaling_page(found: Searches) -> dict[str, Content]:
             "rate, req/s": rate,
             "GPUs": gpus,
             "strategy": TITLES[system].partition(",")[0],
-            "attainment": found.attained(name, system, rate, gpus),
+            "attainment": found.replayed(name, system, rate, gpus).attainment(found.loads[name].slo),
         }
         for name in _SCALED
         for rate in (found.rate(name, "arrow"),)

@@ -7,6 +7,7 @@ from typing import Final
 
 from paceline.planning import Capacity, capacity
 from paceline.replaying import replay
+from paceline.result import Result
 from paceline.study.arrow.systems import TITLES, Setting
 from paceline.study.arrow.workloads import WORKLOADS, Load, load
 from paceline.study.work import Work
@@ -54,10 +55,15 @@ class Searches:
                 self.work.report(f"{WORKLOADS[key[0]].title}, {TITLES[key[1]]}", self._done, self._total)
 
     def of(self, workload: str, system: str, setting: str = "") -> Capacity:
-        """Return the sustainable rate of a system, with its curve."""
+        """Return the sustainable rate of a system, with its curve.
+
+        Variations are searched from an eighth to twice the rate of the study's own setting, more coarsely.
+        """
         key = (workload, system, setting)
         if key not in self._found:
             at, how = self.loads[workload], self.settings[setting]
+            own = self.rate(workload, system) if setting else 0.0
+            limits = {"lowest": own / 8, "highest": 2 * own} if own > 0 else {}
             self._found[key] = capacity(
                 at.trace,
                 how.cluster(system),
@@ -65,8 +71,9 @@ class Searches:
                 at.slo,
                 TARGET,
                 rule=how.rule,
-                tolerance=0.05 if self.work.quick else 0.02,
+                tolerance=0.05 if setting or self.work.quick else 0.02,
                 workers=self.work.workers,
+                **limits,
             )
         return self._found[key]
 
@@ -79,9 +86,8 @@ class Searches:
         """Return Arrow's sustainable rate over another system's."""
         return self.rate(workload, "arrow", setting) / self.rate(workload, over, setting)
 
-    def attained(self, workload: str, system: str, rate: float, gpus: int) -> float:
-        """Return the attainment of a system on so many GPUs at a rate."""
+    def replayed(self, workload: str, system: str, rate: float, gpus: int = 8) -> Result:
+        """Return the replay of a system on so many GPUs at a rate."""
         at, how = self.loads[workload], self.settings[""]
-        own = self.of(workload, "arrow").own_rate
-        trace = at.trace.scaled(own / rate)
-        return replay(trace, how.cluster(system, gpus), how.policy(system, at.slo, gpus)).attainment(at.slo)
+        trace = at.trace.scaled(self.of(workload, "arrow").own_rate / rate)
+        return replay(trace, how.cluster(system, gpus), how.policy(system, at.slo, gpus))

@@ -17,14 +17,11 @@ SETTINGS = {
     "": Setting(),
     "decode load of running requests": Setting(arrow={"load": "running"}),
     "low: below 0.25": Setting(arrow={"low": 0.25}),
-    "low: below 0.9": Setting(arrow={"low": 0.9}),
     "busy: from 0.1": Setting(arrow={"busy": 0.1}),
     "busy: never": Setting(arrow={"busy": 1.0}),
     "monitor each 0.1 s": Setting(arrow={"period_s": 0.1}),
-    "monitor each 5 s": Setting(arrow={"period_s": 5.0}),
     "half the Max Running Tokens": Setting(arrow={"max_running_tokens": 200_000}),
     "TTFT and TPOT each at 90%": Setting(rule="marginal"),
-    "512 tokens a step": Setting(batched_tokens=512),
     "8,192 tokens a step": Setting(batched_tokens=8192),
     "5 ms on the host in each step": Setting(host_step_s=5e-3),
     "13 ms on the host in each step": Setting(host_step_s=13e-3),
@@ -34,7 +31,7 @@ SETTINGS = {
 
 _ALONE = {
     "disaggregated: 32 requests a step": ("disaggregated",),
-    **dict.fromkeys(("TTFT and TPOT each at 90%", "512 tokens a step", "8,192 tokens a step"), SYSTEMS),
+    **dict.fromkeys(("TTFT and TPOT each at 90%", "8,192 tokens a step"), SYSTEMS),
     **dict.fromkeys(("5 ms on the host in each step", "13 ms on the host in each step"), SYSTEMS),
 }
 
