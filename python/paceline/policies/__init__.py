@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from paceline.policies.andes import andes
+from paceline.policies.arrow import arrow
+from paceline.policies.arrow_xllm import arrow_xllm
 from paceline.policies.autoscaled import autoscaled
+from paceline.policies.disaggregated import disaggregated
 from paceline.policies.distserve import distserve
 from paceline.policies.dynamo import dynamo
 from paceline.policies.dynamo_disaggregated import dynamo_disaggregated
@@ -37,9 +40,12 @@ from paceline.policies.vllm_v0 import vllm_v0
 
 __all__ = [
     "andes",
+    "arrow",
+    "arrow_xllm",
     "authors_chunked",
     "authors_orca",
     "autoscaled",
+    "disaggregated",
     "distserve",
     "dynamo",
     "dynamo_disaggregated",

@@ -16,6 +16,10 @@ __all__ = ["run_study", "studies"]
 
 # Each package has run(work: Work) -> Study, and is imported when the study is run.
 _STUDIES: Final = {
+    "arrow": (
+        "paceline.study.arrow",
+        "Instances that change between prefill and decode, against colocation and static pools (Wu et al.).",
+    ),
     "layered-prefill": (
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",

@@ -24,10 +24,10 @@ def run(
     token_s: float = 0.0,
     leap: bool = True,
     block_tokens: int = 4,
-    instances: int = 1,
+    instances: int | None = None,
     **optional: Any,
 ) -> Result:
-    """Replay through instances of which each step takes a second, and ``token_s`` for each token."""
+    """Replay through the instances of the policy's pools, or one: a second a step, ``token_s`` a token."""
     arrival, prompt, output = zip(*requests, strict=True)
     trace = paceline.Trace.from_columns(
         arrival=list(arrival), prompt_tokens=list(prompt), output_tokens=list(output), **optional
@@ -35,6 +35,8 @@ def run(
     cost = paceline.Affine(step_s=1.0, token_s=token_s, kv_token_s=0.0)
     # Block 0 holds no tokens.
     instance = paceline.Instance(cost=cost, num_blocks=blocks + 1, block_tokens=block_tokens)
+    if instances is None:
+        instances = 1 if policy.pools is None else sum(policy.pools.sizes.values())
     return paceline.replay(trace, paceline.Cluster(instances * [instance]), policy, leap=leap)
 
 

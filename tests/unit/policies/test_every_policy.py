@@ -124,6 +124,22 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
 POOLS = {"prefill": st.just(2), "decode": st.just(2)}
 OFTEN = st.sampled_from([0.5, 3.0])
 CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
+    "arrow": st.builds(
+        policies.arrow,
+        ttft=st.sampled_from([0.5, 1.5, 8.0]),
+        tpot=st.sampled_from([0.5, 2.0]),
+        scheduling=st.sampled_from(["slo_aware", "minimal_load", "round_robin"]),
+        max_running_tokens=st.sampled_from([None, 10, 60]),
+        load=st.sampled_from(["running", "assigned"]),
+        period_s=OFTEN,
+        **POOLS,
+    ),
+    "arrow_xllm": st.builds(
+        policies.arrow_xllm,
+        tpot=st.sampled_from([0.01, 2.0]),
+        token_s=st.sampled_from([1e-8, 1e-3]),
+        **POOLS,
+    ),
     "autoscaled": st.builds(
         policies.autoscaled,
         serving=st.just(2),
@@ -131,6 +147,19 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
         target=st.sampled_from(["throughput", "latency"]),
         period_s=OFTEN,
         start_s=st.sampled_from([0.0, 2.0, 60.0]),
+    ),
+    "disaggregated": st.builds(
+        policies.disaggregated,
+        proxy=st.sampled_from(["nixl", "p2p_nccl"]),
+        prefill_scheduler=st.sampled_from([None, policies.vllm(max_num_batched_tokens=7).scheduler]),
+        **POOLS,
+    ),
+    "distserve": st.builds(
+        policies.distserve,
+        prefill_batch=st.sampled_from([1, 16]),
+        decode_batch=st.sampled_from([1, 128]),
+        most_waiting=st.sampled_from([0.05, 0.5]),
+        **POOLS,
     ),
     "dynamo": st.builds(
         policies.dynamo,
@@ -168,6 +197,18 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
     "prefix_hash": st.builds(policies.prefix_hash, blocks=st.sampled_from([1, 16])),
     "session_affinity": st.builds(policies.session_affinity, most_requests=st.sampled_from([None, 0, 2])),
     "sglang_router": st.builds(policies.sglang_router, balance_abs_threshold=st.sampled_from([1, 64])),
+    "splitwise": st.builds(
+        policies.splitwise,
+        prompt=st.just(2),
+        token=st.just(2),
+        most_pending_tokens=st.sampled_from([20, 8192]),
+    ),
+    "splitwise_router": st.builds(
+        policies.splitwise_router,
+        st.sampled_from(["round_robin", "jsq", "token_jsq"]),
+        prompt=st.just(2),
+        token=st.just(2),
+    ),
     "tetri_infer": st.builds(
         policies.tetri_infer,
         length=st.sampled_from(["oracle", "score"]),
