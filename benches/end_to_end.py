@@ -60,6 +60,8 @@ RANKED: dict[str, Callable[[], paceline.Policy]] = {
     "least attained service, 20,000 such requests": paceline.policies.las,
     "shortest remaining first, 20,000 such requests": paceline.policies.srpt,
 }
+ARROW = {"Arrow, 16 instances": 200.0, "Arrow, 16 instances, near saturation": 280.0}
+"""Requests per second of the issue's workload, a million requests; asked: at most 3 s."""
 PREFIX = "mooncake conversation, prefix caching, 4 saturated instances"
 
 
@@ -120,6 +122,14 @@ def reasoning(requests: int, rate: float) -> tuple[paceline.Trace, paceline.Clus
     return trace, paceline.Cluster(8 * [instance], links=paceline.Links(gbps=100))
 
 
+def arrow(name: str) -> dict[str, Any]:
+    """Time Arrow on the issue's workload: sixteen H800, of which eight prefill at the start."""
+    trace = paceline.synthesize(WORKLOAD, requests=1_000_000, rate=ARROW[name], seed=11)
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h800")
+    cluster = paceline.Cluster(16 * [instance], links=paceline.Links(port="nvlink-h800"))
+    return measured(trace, cluster, paceline.policies.arrow(prefill=8, decode=8), repeats=3)
+
+
 def timed(
     trace: paceline.Trace, instances: int, policy: paceline.Policy, *, leap: bool = True, repeats: int = 5
 ) -> dict[str, Any]:
@@ -164,7 +174,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print all cases as JSON")
     chosen = parser.parse_args()
     cases = dict.fromkeys(CASES, synthesized) | dict.fromkeys(REASONING, pascal)
-    cases |= dict.fromkeys(RANKED, ranked)
+    cases |= dict.fromkeys(RANKED, ranked) | dict.fromkeys(ARROW, arrow)
     if TRACES.is_dir():
         cases |= dict.fromkeys(AZURE, azure) | {PREFIX: mooncake}
     if chosen.case:

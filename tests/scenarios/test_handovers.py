@@ -126,3 +126,13 @@ def test_a_second_of_transfer_to_an_idle_receiver_takes_a_second(leap: bool) -> 
     assert outcome.handover_wait_ticks[2] == 0
     # The second one's receiver is busy until 11 s; it is sent from 2 s or later, and takes 10 s.
     assert outcome.transfer_ticks[1] >= (11 - 2 + 10) * SECOND
+
+
+@BOTH
+def test_transfers_that_end_are_no_steps_of_an_instance_without_requests(leap: bool) -> None:
+    """Of 1,100 prompts of one step, each is transferred in a second: their instance has nothing else to run."""
+    requests = [TraceRequest(0, 1, 2)] * 1_100
+    one = wire.instance(2_000, kv_bytes=10**6, step=SECOND, allocation="chunk", seats=1_100, budget=1_100)
+    outcome = replayed(requests, disaggregated("requests", one, one, decodes=1), leap=leap)
+    # The last one is prefilled at 1 s, read by 1,101 s, and has its second token one step later.
+    assert outcome.finish_ticks.max() == 1_102 * SECOND

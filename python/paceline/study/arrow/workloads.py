@@ -110,7 +110,7 @@ def minutes(trace: Trace) -> npt.NDArray[np.float64]:
     tokens = np.bincount(
         (since // 60).astype(int), weights=trace.frame.get_column("prompt_tokens").to_numpy()
     )
-    whole = tokens[: max(int(since[-1] // 60), 1)]
+    whole: npt.NDArray[np.float64] = np.asarray(tokens, dtype=np.float64)[: max(int(since[-1] // 60), 1)]
     return whole[whole > 0]
 
 

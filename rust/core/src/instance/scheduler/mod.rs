@@ -64,15 +64,17 @@ impl Instance {
             if self.ranking.is_some() {
                 self.begin_round(now, trace);
             }
-            if self.liveness.count_step(now) {
-                self.check_liveness(now)?;
-            }
             let mut draft = self.open_draft(now);
             let decodes = self.run_stages(&mut draft, trace, recorder);
             if draft.has_preempted() {
                 self.queues.requeue_after_step(&self.requests, trace);
             }
-            if (decodes && self.batch.decode_set().len() > 0) || self.batch.runs_chunks() {
+            let formed = (decodes && self.batch.decode_set().len() > 0) || self.batch.runs_chunks();
+            // An instance whose memory is held is woken by each transfer that ends, and may form no step.
+            if (formed || draft.has_preempted()) && self.liveness.count_step(now) {
+                self.check_liveness(now)?;
+            }
+            if formed {
                 break (draft, decodes);
             }
             // A step in which every request was preempted takes no time; its blocks are
