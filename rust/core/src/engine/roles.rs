@@ -17,6 +17,8 @@ use crate::time::{NEVER, Ticks};
 pub(super) struct Roles {
     /// The role of each instance.
     present: Vec<u32>,
+    /// By role: the instances that have it, in order.
+    members: Vec<Vec<usize>>,
     /// By pool: the instances in it or on their way there.
     bound: Vec<u64>,
     /// The pools of instances on their way from one pool to another.
@@ -93,6 +95,7 @@ impl Roles {
     pub(super) fn new(present: Vec<u32>, leaving: Vec<Leaving>) -> Self {
         let mut roles = Self {
             due: Tournament::new(present.len()),
+            members: Vec::new(),
             bound: Vec::new(),
             leaving,
             waiting: 0,
@@ -101,6 +104,7 @@ impl Roles {
         };
         for index in 0..roles.present.len() {
             roles.count(roles.destination(index), 1);
+            roles.join(index, roles.present[index]);
         }
         roles
     }
@@ -115,6 +119,18 @@ impl Roles {
     #[inline]
     pub(super) fn is_in(&self, index: usize, pools: &[u32]) -> bool {
         pools.contains(&self.present[index])
+    }
+
+    /// Lists the instances in these pools, in order.
+    #[inline]
+    pub(super) fn list(&self, pools: &[u32], into: &mut Vec<usize>) {
+        for &pool in pools {
+            into.extend_from_slice(self.members.get(pool as usize).map_or(&[], Vec::as_slice));
+        }
+        if pools.len() > 1 {
+            into.sort_unstable();
+            into.dedup();
+        }
     }
 
     /// The pool that an instance is in, or is on its way to.
@@ -180,6 +196,8 @@ impl Roles {
         self.waiting -= usize::from(self.condition(index).is_some());
         self.count(self.destination(index), -1);
         self.present[index] = role;
+        self.members[from as usize].retain(|&member| member != index);
+        self.join(index, role);
         self.count(self.destination(index), 1);
         self.waiting += usize::from(self.condition(index).is_some());
         let delay = self.left(index).and_then(|leaving| leaving.delay);
@@ -195,6 +213,16 @@ impl Roles {
     /// The pool of leaving instances that an instance is in, if it is in one.
     fn left(&self, index: usize) -> Option<&Leaving> {
         self.leaving.iter().find(|leaving| leaving.role == self.present[index])
+    }
+
+    /// Adds an instance to those of a role.
+    fn join(&mut self, index: usize, role: u32) {
+        let role = role as usize;
+        if self.members.len() <= role {
+            self.members.resize(role + 1, Vec::new());
+        }
+        let at = self.members[role].partition_point(|&member| member < index);
+        self.members[role].insert(at, index);
     }
 
     /// Counts instances that are in a pool or on their way there.

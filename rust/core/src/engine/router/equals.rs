@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::draws::Draws;
-use super::pick::{Candidates, may_pick};
+use super::pick::Candidates;
 use crate::policy::{Pick, Ties, sort_key_now};
 
 /// What a rule that picks remembers, and where it draws.
@@ -16,23 +16,22 @@ pub(super) struct Memory<'a> {
     pub(super) row: usize,
 }
 
-/// The instance that `pick` picks: of those that may be picked, or of those drawn, the lowest one that its ties prefer.
-/// `uniform`: every instance serves the request.
+/// The instance that `pick` picks: of the able ones, or of those drawn from them, the lowest one that its ties prefer.
 pub(super) fn lowest<V: Candidates>(
     pick: &Pick,
     view: &mut V,
-    uniform: bool,
+    able: &[usize],
     memory: &mut Memory,
 ) -> Option<usize> {
-    let all = uniform && pick.within.is_none();
-    let n = view.instances();
-    let mut candidates: Vec<usize> = (0..n).filter(|&i| all || may_pick(pick, i, view)).collect();
-    if let Some(k) = pick.among {
+    let found = if let Some(k) = pick.among {
         let mut drawn = Vec::new();
-        memory.draws.sample(candidates.len(), k as usize, &mut drawn);
-        candidates = drawn.into_iter().map(|at| candidates[at]).collect();
-    }
-    prefer(&pick.ties, &equals(pick, &candidates, view), n, memory)
+        memory.draws.sample(able.len(), k as usize, &mut drawn);
+        let drawn: Vec<usize> = drawn.into_iter().map(|at| able[at]).collect();
+        equals(pick, &drawn, view)
+    } else {
+        equals(pick, able, view)
+    };
+    prefer(&pick.ties, &found, view.instances(), memory)
 }
 
 /// The candidates for which the condition holds and no other has lower keys, in their order.

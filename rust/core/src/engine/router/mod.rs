@@ -34,7 +34,7 @@ use crate::config::Routers;
 use crate::error::Error;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{Expr, InstField, Pick, Routing, Rule, Scope, Ties, sort_key_of, value_now};
+use crate::policy::{Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -70,7 +70,9 @@ pub(super) struct Router {
     desks: Vec<Desk>,
     /// Whether every instance refuses the same requests.
     uniform: bool,
-    /// By instance: a bound of the field by which a pick compares.
+    /// The instances that may be picked: kept for its memory.
+    able: Vec<usize>,
+    /// Of each of them, a bound of the field by which a pick compares.
     bounds: Vec<LowerBound>,
     /// The callbacks of the policy.
     callbacks: Option<Box<dyn Decide>>,
@@ -112,7 +114,8 @@ impl Router {
         Self {
             desks: (0..count).map(desk).collect(),
             uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
-            bounds: vec![LowerBound::EXCLUDED; n],
+            able: Vec::new(),
+            bounds: Vec::new(),
             callbacks,
             watch: None,
             watched: Vec::new(),
@@ -194,7 +197,7 @@ impl Router {
     ) -> Result<Decision, Error> {
         if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
-            return Ok(Decision::of(self.fewest(rule, prompt, output, cluster, now)));
+            return Ok(Decision::of(self.fewest(rule, (prompt, output), cluster, now)));
         }
         let view = RequestView::arriving(row as u32, now, cluster.trace());
         self.decide(rule, &Asking { view, place: None }, cluster, now)
@@ -290,12 +293,16 @@ impl Router {
         let uniform = self.uniform;
         Ok(match rule {
             Rule::RoundRobin { turn, within } => {
-                let may_pick = |i: usize| {
-                    within.as_ref().is_none_or(|roles| view.cluster().roles().is_in(i, roles))
-                        && (uniform || view.serves(i))
-                };
+                let serves = |i: usize| uniform || view.serves(i);
                 let turn = &mut self.desks[view.router()].turns[*turn];
-                let next = next_in_turn(*turn, view.len(), may_pick);
+                let next = match within.as_deref() {
+                    None => next_in_turn(*turn, view.len(), serves),
+                    Some(roles) => {
+                        self.able.clear();
+                        view.members(Some(roles), &mut self.able);
+                        next_of(&self.able, *turn, view.len(), serves)
+                    }
+                };
                 Decision::of(next.map(|(picked, after)| {
                     *turn = after;
                     picked
@@ -304,8 +311,7 @@ impl Router {
             Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => Decision::of(if view.is_reported() {
                 self.fewest_reported(rule, view)
             } else {
-                let (prompt, output) = view.lengths();
-                self.fewest(rule, prompt, output, view.cluster(), view.now())
+                self.fewest(rule, view.lengths(), view.cluster(), view.now())
             }),
             Rule::Pick(pick) => Decision::of(self.best(pick, view)),
             Rule::FirstOf { rules } => {
@@ -334,10 +340,9 @@ impl Router {
             Rule::Call { index } => Decision::of(self.call(*index, view)?),
             Rule::Affinity { key, within } => {
                 let hash = affinity::hash_of(*key, view.row(), view.cluster().trace());
-                let may = |&i: &usize| {
-                    within.as_ref().is_none_or(|roles| view.has_role(i, roles)) && (uniform || view.serves(i))
-                };
-                Decision::of(hash.and_then(|hash| affinity::instance_for(hash, (0..view.len()).filter(may))))
+                pick::list_able(within.as_deref(), view, uniform, &mut self.able);
+                let able = self.able.iter().copied();
+                Decision::of(hash.and_then(|hash| affinity::instance_for(hash, able)))
             }
             Rule::Hold => Decision::Hold,
             Rule::Reject { when } => {
@@ -364,45 +369,47 @@ impl Router {
 
     /// The instance with the fewest outstanding requests or tokens, by a rule that compares these.
     #[inline(never)]
-    fn fewest(&self, rule: &Rule, prompt: u32, output: u32, cluster: &Cluster, now: Ticks) -> Option<usize> {
+    fn fewest(
+        &mut self,
+        rule: &Rule,
+        (prompt, output): (u32, u32),
+        cluster: &Cluster,
+        now: Ticks,
+    ) -> Option<usize> {
         let uniform = self.uniform;
-        let within = rule.within();
-        let may_pick = |&i: &usize| {
-            within.is_none_or(|roles| cluster.roles().is_in(i, roles))
-                && (uniform || cluster.instance(i).rejects(prompt, output) == Reason::None)
-        };
-        let candidates = (0..cluster.len()).filter(may_pick);
-        match rule {
-            Rule::FewestRequests { .. } => candidates.min_by_key(|&i| cluster.outstanding(i)),
-            Rule::FewestTokens { .. } => fewest_tokens(cluster.instances(), candidates, now),
-            _ => None,
+        let serves = |&i: &usize| uniform || cluster.instance(i).rejects(prompt, output) == Reason::None;
+        match rule.within() {
+            None => least_loaded(rule, (0..cluster.len()).filter(serves), cluster, now),
+            Some(roles) => {
+                self.able.clear();
+                cluster.roles().list(roles, &mut self.able);
+                least_loaded(rule, self.able.iter().copied().filter(serves), cluster, now)
+            }
         }
     }
 
     /// As [`Self::fewest`], by the latest report.
-    fn fewest_reported(&self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
+    fn fewest_reported(&mut self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
         let tokens = matches!(rule, Rule::FewestTokens { .. });
         let field = if tokens { InstField::OutstandingTokens } else { InstField::Requests };
-        let within = rule.within();
-        let may = |&i: &usize| {
-            within.is_none_or(|roles| view.has_role(i, roles)) && (self.uniform || view.serves(i))
-        };
-        let able: Vec<usize> = (0..view.len()).filter(may).collect();
-        able.into_iter().min_by_key(|&i| sort_key_of(view.field(i, field, 0)))
+        pick::list_able(rule.within(), view, self.uniform, &mut self.able);
+        self.able.iter().copied().min_by_key(|&i| sort_key_of(view.field(i, field, 0)))
     }
 
     /// The lowest instance of a pick, if it is accepted.
     fn best(&mut self, pick: &Pick, view: &mut RouterView) -> Option<usize> {
+        pick::list_able(pick.within.as_deref(), view, self.uniform, &mut self.able);
+        let able = self.able.as_slice();
         let picked = if let Some(softmax) = &pick.softmax {
             let random = &mut self.desks[view.router()].random[softmax.number];
-            softmax::drawn(pick, softmax.temperature, view, random)?
+            softmax::drawn(pick, softmax.temperature, view, able, random)?
         } else if pick.scans() {
-            pick::lowest(pick, view, self.uniform, &mut self.bounds)?
+            pick::lowest(pick, view, able, &mut self.bounds)?
         } else {
             let Desk { turns, draws: [decode, others], .. } = &mut self.desks[view.router()];
             let draws = if view.is_decode() { decode } else { others };
             let mut memory = Memory { turn: &mut turns[pick.turn], draws, row: view.row() };
-            equals::lowest(pick, view, self.uniform, &mut memory)?
+            equals::lowest(pick, view, able, &mut memory)?
         };
         view.set_candidate(picked);
         if pick.accept.as_ref().is_some_and(|accept| !view.holds(accept)) {
@@ -452,6 +459,32 @@ fn next_in_turn(next: usize, n: usize, serves: impl Fn(usize) -> bool) -> Option
     Some((picked, if picked + 1 == n { 0 } else { picked + 1 }))
 }
 
+/// The first of the members, of `n` instances, from `next` on, around, that serves a request; and the instance after it.
+fn next_of(
+    members: &[usize],
+    next: usize,
+    n: usize,
+    serves: impl Fn(usize) -> bool,
+) -> Option<(usize, usize)> {
+    let at = members.partition_point(|&member| member < next);
+    let picked = members[at..].iter().chain(&members[..at]).copied().find(|&i| serves(i))?;
+    Some((picked, if picked + 1 == n { 0 } else { picked + 1 }))
+}
+
+/// The candidate with the fewest outstanding requests or tokens, by a rule that compares these.
+fn least_loaded(
+    rule: &Rule,
+    candidates: impl Iterator<Item = usize>,
+    cluster: &Cluster,
+    now: Ticks,
+) -> Option<usize> {
+    match rule {
+        Rule::FewestRequests { .. } => candidates.min_by_key(|&i| cluster.outstanding(i)),
+        Rule::FewestTokens { .. } => fewest_tokens(cluster.instances(), candidates, now),
+        _ => None,
+    }
+}
+
 /// The candidate with the fewest outstanding tokens. The tokens at the start of an instance's run are a lower bound,
 /// which in most cases settles the comparison without computing how far the run is.
 fn fewest_tokens(
@@ -480,6 +513,10 @@ mod tests {
     #[test]
     fn turns_go_around_and_pass_over_instances_that_do_not_serve() {
         assert_eq!(next_in_turn(1, 3, |_| true), Some((1, 2)));
+        assert_eq!(next_of(&[0, 2, 3], 1, 5, |_| true), Some((2, 3)));
+        assert_eq!(next_of(&[0, 2, 4], 3, 5, |_| true), Some((4, 0)));
+        assert_eq!(next_of(&[0, 2, 4], 3, 5, |i| i != 4), Some((0, 1)));
+        assert_eq!(next_of(&[], 3, 5, |_| true), None);
         assert_eq!(next_in_turn(2, 3, |_| true), Some((2, 0)));
         assert_eq!(next_in_turn(2, 3, |i| i == 1), Some((1, 2)));
         assert_eq!(next_in_turn(0, 3, |_| false), None);

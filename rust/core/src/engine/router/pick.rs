@@ -6,6 +6,8 @@ use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_n
 
 /// What a pick needs to know of the instances.
 pub(in crate::engine) trait Candidates: Scope {
+    /// Lists the instances of these pools, or all, in order.
+    fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>);
     /// Whether an instance could serve the request.
     fn serves(&self, index: usize) -> bool;
     /// A lower bound of a field that is read at once, if there is one.
@@ -20,35 +22,44 @@ pub(in crate::engine) trait Candidates: Scope {
     }
 }
 
-/// The lowest instance by the keys of `pick`; if several are equal, the first. `uniform`: every instance refuses the
-/// same requests, so that all of them serve this one. `bounds`: room for a bound of each instance.
+/// Lists the instances of these pools, or all, that could serve the request, in order. `uniform`: every instance refuses
+/// the same requests, so that all of them serve this one.
+#[inline]
+pub(super) fn list_able<V: Candidates>(
+    within: Option<&[u32]>,
+    view: &V,
+    uniform: bool,
+    into: &mut Vec<usize>,
+) {
+    into.clear();
+    view.members(within, into);
+    if !uniform {
+        into.retain(|&index| view.serves(index));
+    }
+}
+
+/// The lowest of the `able` instances by the keys of `pick`; if several are equal, the first. `bounds`: room for a bound
+/// of each.
 #[inline]
 pub(super) fn lowest<V: Candidates>(
     pick: &Pick,
     view: &mut V,
-    uniform: bool,
-    bounds: &mut [LowerBound],
+    able: &[usize],
+    bounds: &mut Vec<LowerBound>,
 ) -> Option<usize> {
-    let all = uniform && pick.within.is_none();
     match pick.min.as_slice() {
         &[Expr::Field(Field::Inst(InstanceRef::Candidate, field, class))] => {
-            set_bounds(field, class, pick, view, all, bounds);
-            lowest_by_field(field, class, pick, view, bounds)
+            set_bounds((field, class), view, able, bounds);
+            lowest_by_field((field, class), pick, view, able, bounds)
         }
         keys => {
             let values = if let [key] = keys { view.values(key) } else { None };
             match values {
-                Some(values) => lowest_by_values(&values, pick, view, all),
-                None => lowest_by_keys(keys, pick, view, all),
+                Some(values) => lowest_by_values(&values, pick, view, able),
+                None => lowest_by_keys(keys, pick, view, able),
             }
         }
     }
-}
-
-/// Whether `pick` may pick an instance at all.
-#[inline(never)]
-pub(super) fn may_pick<V: Candidates>(pick: &Pick, index: usize, view: &V) -> bool {
-    pick.within.as_ref().is_none_or(|roles| view.has_role(index, roles)) && view.serves(index)
 }
 
 /// Whether the condition of `pick` holds of an instance.
@@ -72,25 +83,19 @@ impl LowerBound {
     pub(super) const EXCLUDED: Self = Self { least: f64::INFINITY, exact: true };
 }
 
-/// Sets the bound of every instance. `all`: every instance may be picked.
+/// Sets the bound of every instance that is able.
 #[inline]
 fn set_bounds<V: Candidates>(
-    field: InstField,
-    class: u32,
-    pick: &Pick,
+    (field, class): (InstField, u32),
     view: &mut V,
-    all: bool,
-    bounds: &mut [LowerBound],
+    able: &[usize],
+    bounds: &mut Vec<LowerBound>,
 ) {
-    for (i, bound) in bounds.iter_mut().enumerate() {
-        *bound = if !all && !may_pick(pick, i, view) {
-            LowerBound::EXCLUDED
-        } else if let Some(least) = view.lower_bound(i, field) {
-            LowerBound { least, exact: false }
-        } else {
-            LowerBound { least: view.field(i, field, class), exact: true }
-        };
-    }
+    bounds.clear();
+    bounds.extend(able.iter().map(|&index| match view.lower_bound(index, field) {
+        Some(least) => LowerBound { least, exact: false },
+        None => LowerBound { least: view.field(index, field, class), exact: true },
+    }));
 }
 
 /// How often the instance with the lowest bound is examined before all instances are.
@@ -103,72 +108,74 @@ const MOST_LOOKS: usize = 6;
 /// cases that is one of the first few; otherwise all instances are examined in turn.
 #[inline]
 fn lowest_by_field<V: Candidates>(
-    field: InstField,
-    class: u32,
+    (field, class): (InstField, u32),
     pick: &Pick,
     view: &mut V,
+    able: &[usize],
     bounds: &mut [LowerBound],
 ) -> Option<usize> {
     for _ in 0..MOST_LOOKS {
-        let (mut least, mut i) = (f64::INFINITY, 0);
+        let (mut least, mut at) = (f64::INFINITY, 0);
         for (other, bound) in bounds.iter().enumerate() {
             let lower = bound.least < least;
             least = select_unpredictable(lower, bound.least, least);
-            i = select_unpredictable(lower, other, i);
+            at = select_unpredictable(lower, other, at);
         }
         if least == f64::INFINITY {
             return None;
         }
-        if !bounds[i].exact {
-            bounds[i] = LowerBound { least: view.field(i, field, class), exact: true };
+        let index = able[at];
+        if !bounds[at].exact {
+            bounds[at] = LowerBound { least: view.field(index, field, class), exact: true };
             continue;
         }
-        if meets_condition(pick, i, view) {
-            return Some(i);
+        if meets_condition(pick, index, view) {
+            return Some(index);
         }
-        bounds[i] = LowerBound::EXCLUDED;
+        bounds[at] = LowerBound::EXCLUDED;
     }
     let (mut found, mut least) = (None, f64::INFINITY);
-    for (i, bound) in bounds.iter().enumerate() {
+    for (&index, bound) in able.iter().zip(bounds) {
         if bound.least >= least {
             continue;
         }
-        let value = if bound.exact { bound.least } else { view.field(i, field, class) };
-        if value < least && meets_condition(pick, i, view) {
-            (found, least) = (Some(i), value);
+        let value = if bound.exact { bound.least } else { view.field(index, field, class) };
+        if value < least && meets_condition(pick, index, view) {
+            (found, least) = (Some(index), value);
         }
     }
     found
 }
 
-/// The lowest instance by any keys; if several are equal, or there are no keys, the first. `all`: every instance may be
-/// picked.
+/// The lowest of the able instances by any keys; if several are equal, or there are no keys, the first.
 #[inline(never)]
-fn lowest_by_keys<V: Candidates>(keys: &[Expr], pick: &Pick, view: &mut V, all: bool) -> Option<usize> {
+fn lowest_by_keys<V: Candidates>(keys: &[Expr], pick: &Pick, view: &mut V, able: &[usize]) -> Option<usize> {
     let mut best = Best::default();
-    for i in 0..view.instances() {
-        if !all && !may_pick(pick, i, view) {
-            continue;
-        }
-        view.consider(i);
+    for &index in able {
+        view.consider(index);
         if best.is_beaten(keys, view) && pick.r#where.as_ref().is_none_or(|condition| view.holds(condition)) {
-            best.replace(i);
+            best.replace(index);
         }
     }
     best.found
 }
 
-/// The lowest instance by the values of its key; if several are equal, the first. `all`: every instance may be picked.
+/// The lowest of the able instances by the values of its key, of all instances; if several are equal, the first.
 #[inline(never)]
-fn lowest_by_values<V: Candidates>(values: &[f64], pick: &Pick, view: &mut V, all: bool) -> Option<usize> {
+fn lowest_by_values<V: Candidates>(
+    values: &[f64],
+    pick: &Pick,
+    view: &mut V,
+    able: &[usize],
+) -> Option<usize> {
     let (mut found, mut least) = (None, i64::MAX);
-    for (i, &value) in values.iter().enumerate() {
-        let value = sort_key_of(value);
+    for &index in able {
+        let value = sort_key_of(values[index]);
         if found.is_some() && value >= least {
             continue;
         }
-        if (all || may_pick(pick, i, view)) && meets_condition(pick, i, view) {
-            (found, least) = (Some(i), value);
+        if meets_condition(pick, index, view) {
+            (found, least) = (Some(index), value);
         }
     }
     found
@@ -266,6 +273,10 @@ mod tests {
     }
 
     impl Candidates for Fakes {
+        fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>) {
+            let all = 0..self.instances.len();
+            into.extend(all.filter(|&index| within.is_none_or(|roles| self.has_role(index, roles))));
+        }
         fn serves(&self, index: usize) -> bool {
             self.instances[index].serves
         }
@@ -320,15 +331,16 @@ mod tests {
             let key = |fake: &Fake| if keys == 0 { 0 } else { fake.tokens as u64 };
             let expected = allowed.min_by_key(|(i, fake)| (key(fake), *i)).map(|(i, _)| i);
             let uniform = instances.iter().all(|fake| fake.serves);
-            let mut bounds = vec![LowerBound::EXCLUDED; instances.len()];
             let mut view = Fakes { instances, candidate: 0 };
-            prop_assert_eq!(lowest(&pick, &mut view, uniform, &mut bounds), expected);
+            let mut able = Vec::new();
+            list_able(pick.within.as_deref(), &view, uniform, &mut able);
+            prop_assert_eq!(lowest(&pick, &mut view, &able, &mut Vec::new()), expected);
             // As the first of those that are equal, and with all instances drawn.
             let (mut turn, mut draws) = (0, Draws::new(1, 0));
             let mut memory = Memory { turn: &mut turn, draws: &mut draws, row: 0 };
-            prop_assert_eq!(equals::lowest(&pick, &mut view, uniform, &mut memory), expected);
+            prop_assert_eq!(equals::lowest(&pick, &mut view, &able, &mut memory), expected);
             let drawn = Pick { among: Some(100), ..pick.clone() };
-            let picked = equals::lowest(&drawn, &mut view, uniform, &mut memory);
+            let picked = equals::lowest(&drawn, &mut view, &able, &mut memory);
             let key_of = |picked: Option<usize>| picked.map(|i| key(&view.instances[i]));
             prop_assert_eq!(key_of(picked), key_of(expected));
         }

@@ -1,10 +1,10 @@
 //! Draws an instance at random, the lower its key the likelier.
 
-use super::pick::{Candidates, may_pick, meets_condition};
+use super::pick::{Candidates, meets_condition};
 use super::random::WyRand;
 use crate::policy::{Pick, sort_key_of, value_now};
 
-/// An instance that `pick` may pick, drawn with the weight `exp(-(key - min) / ((max - min) temperature))` by its first
+/// One of the able instances, drawn with the weight `exp(-(key - min) / ((max - min) temperature))` by its first
 /// key; with equal weights if all keys are equal. If the temperature is 0, one of those with the lowest key, each as
 /// likely. The order of operations is that of NVIDIA Dynamo's router (`lib/kv-router/src/scheduling/selector/default.rs`,
 /// commit 2093662), so that the same numbers draw the same instances.
@@ -12,13 +12,14 @@ pub(super) fn drawn<V: Candidates>(
     pick: &Pick,
     temperature: f64,
     view: &mut V,
+    able: &[usize],
     random: &mut WyRand,
 ) -> Option<usize> {
     let key = pick.min.first()?;
     let values = view.values(key);
     let mut keys = Vec::new();
-    for index in 0..view.instances() {
-        if may_pick(pick, index, view) && meets_condition(pick, index, view) {
+    for &index in able {
+        if meets_condition(pick, index, view) {
             let value = match &values {
                 Some(values) => values[index],
                 None => value_now(key, view),

@@ -139,6 +139,14 @@ impl<'a> RouterView<'a> {
 
 impl Candidates for RouterView<'_> {
     #[inline]
+    fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>) {
+        match within {
+            Some(roles) => self.cluster.roles().list(roles, into),
+            None => into.extend(0..self.cluster.len()),
+        }
+    }
+
+    #[inline]
     fn serves(&self, index: usize) -> bool {
         let view = &self.request.view;
         self.cluster.instance(index).rejects(view.prompt, view.output) == Reason::None

@@ -8,6 +8,8 @@ use super::super::request::{AdmissionSeq, RequestTable, Slot};
 pub(crate) struct AdmissionOrder {
     entries: Vec<(AdmissionSeq, Slot)>,
     next: AdmissionSeq,
+    /// Entries with their classes, while they are sorted: kept for its memory.
+    classed: Vec<(u8, Slot)>,
 }
 
 /// Fewer entries than this are not worth compacting.
@@ -71,19 +73,25 @@ impl AdmissionOrder {
         requests[slot].seq + 1 == self.next
     }
 
-    /// Sorts the running requests by a key, stably, and renumbers them.
-    pub(super) fn sort_by_key(
+    /// Sorts the running requests by class, of which there are `classes`, stably, and renumbers them.
+    pub(super) fn sort_by_class(
         &mut self,
+        classes: u8,
         requests: &mut RequestTable,
-        key: impl Fn(Slot, &RequestTable) -> u8,
+        class: impl Fn(Slot, &RequestTable) -> u8,
     ) {
-        self.compact(requests);
-        self.entries.sort_by_cached_key(|&(seq, slot)| (key(slot, requests), seq));
-        for entry in &mut self.entries {
-            entry.0 = self.next;
-            requests[entry.1].seq = self.next;
-            self.next += 1;
+        let Self { entries, classed, next } = self;
+        let current = entries.drain(..).filter(|&(seq, slot)| requests.is_current(seq, slot));
+        classed.extend(current.map(|(_, slot)| (class(slot, requests), slot)));
+        for wanted in 0..classes {
+            for &(_, slot) in classed.iter().filter(|&&(class, _)| class == wanted) {
+                entries.push((*next, slot));
+                requests[slot].seq = *next;
+                *next += 1;
+            }
         }
+        debug_assert_eq!(entries.len(), classed.len(), "classes are counted from 0");
+        classed.clear();
     }
 }
 
@@ -133,7 +141,7 @@ mod tests {
     #[test]
     fn sorting_keeps_the_order_among_equals() {
         let (mut order, mut requests) = admitted(5);
-        order.sort_by_key(&mut requests, |slot, _| u8::from(slot < 2));
+        order.sort_by_class(2, &mut requests, |slot, _| u8::from(slot < 2));
         assert_eq!(order.current(&requests).collect::<Vec<_>>(), [2, 3, 4, 0, 1]);
     }
 }

@@ -272,7 +272,7 @@ impl Batch {
         if is_sorted {
             return;
         }
-        order.sort_by_key(requests, |slot, requests| match requests[slot].phase {
+        order.sort_by_class(6, requests, |slot, requests| match requests[slot].phase {
             Phase::Decoding if decodes => 3,
             Phase::Decoding => 0,
             _ => match scheduled().find(|chunk| chunk.slot == slot).map(|chunk| chunk.part) {

@@ -213,6 +213,8 @@ impl Instance {
                 ends.then(|| ranking.in_class(class) as f64)
             }
             InstField::AnsweringOnPace => self.all_stay_on_pace(now).then_some(1.0),
+            // Changes as requests join, and as steps with prefills end.
+            InstField::PrefillDelayS => Some(seconds(self.load.prefill_delay())),
             _ => None,
         }
     }
