@@ -48,6 +48,7 @@ class BlockPool:
         self._references = [0] * count
         self._content: dict[int, Hashable] = {}
         self._blocks_with: dict[Hashable, list[int]] = {}
+        self._released: set[int] = set()  # blocks with known contents that a sequence has released
 
     @property
     def free(self) -> int:
@@ -90,6 +91,8 @@ class BlockPool:
         unknown: list[int] = []
         for block in blocks:
             self._references[block] -= 1
+            if block in self._content:
+                self._released.add(block)
             if self._references[block] == 0:
                 behind = block in self._content or not self._unknown_first
                 (known if behind else unknown).append(block)
@@ -104,6 +107,11 @@ class BlockPool:
         blocks = self._blocks_with.get(content)
         return blocks[0] if blocks else None
 
+    def find_released(self, content: Hashable) -> int | None:
+        """Return the block that has held ``content`` for longest, of those that a sequence has released."""
+        blocks = self._blocks_with.get(content, [])
+        return next((block for block in blocks if block in self._released), None)
+
     def register(self, block: int, content: Hashable) -> None:
         """Make ``block`` a hit for ``content`` from now on."""
         self._content[block] = content
@@ -113,6 +121,7 @@ class BlockPool:
         content = self._content.pop(block, None)
         if content is not None:
             self._blocks_with[content].remove(block)
+            self._released.discard(block)
             self.evictions += 1
 
 

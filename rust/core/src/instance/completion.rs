@@ -143,7 +143,9 @@ impl Instance {
     /// Frees the blocks and the slot of a request that has left.
     fn free(&mut self, slot: Slot) {
         let state = &mut self.requests[slot];
-        self.kv.release(state.owner(), state.computed, false, &mut state.blocks);
+        // A request that was moved to another instance may return.
+        let returns = state.generated < state.output;
+        self.kv.release(state.owner(), state.computed, returns, &mut state.blocks);
         self.requests.release(slot);
     }
 

@@ -156,7 +156,7 @@ impl KvStore {
         if !self.cpu.copy_out(blocks) {
             return false;
         }
-        self.gpu.release(owner, tokens, false, table);
+        self.gpu.release(owner, tokens, true, table);
         table.set_count(blocks);
         self.cpu_tokens += u64::from(tokens);
         true

@@ -29,7 +29,6 @@ class Memory:
         self._swaps = settings.swap is not None
         self._block_tokens = settings.block_tokens
         self._contents = contents
-        self._preempted: set[Request] = set()  # requests that lost their KV
 
     @property
     def free(self) -> int:
@@ -53,14 +52,14 @@ class Memory:
     def hits(self, request: Request, tokens: int) -> list[int]:
         """Return the blocks of the longest cached prefix of a request's first ``tokens`` tokens but the last.
 
-        Blocks that no other request can share are found only if the request was preempted here.
+        Blocks that no other request can share are found once the request has released them.
         """
         found: list[int] = []
         if self._contents is not None:
             for position in range((tokens - 1) // self._block_tokens):
-                if request not in self._preempted and self._contents.is_own(request.index, position):
-                    break
-                block = self.pool.find(self._contents.name(request.index, position))
+                name = self._contents.name(request.index, position)
+                own = self._contents.is_own(request.index, position)
+                block = self.pool.find_released(name) if own else self.pool.find(name)
                 if block is None:
                     break
                 found.append(block)
@@ -108,7 +107,6 @@ class Memory:
 
     def lose(self, request: Request) -> None:
         """Note that a request has lost all that it has computed."""
-        self._preempted.add(request)
         request.computed, request.memory, request.decoding = 0, None, False
 
     def keep_on_cpu(self, request: Request, blocks: int) -> bool:

@@ -29,7 +29,7 @@ impl Gap {
 struct Chunk {
     /// At least one, in order, with busy time between them.
     gaps: Vec<Gap>,
-    /// The length of the longest.
+    /// At least the length of the longest.
     longest: Ticks,
 }
 
@@ -64,6 +64,9 @@ impl FreeTime {
         while self.chunks.len() > 1 && self.chunks[0].end() <= now {
             self.chunks.pop_front();
         }
+        let first = &mut self.chunks[0];
+        let past = first.gaps.partition_point(|gap| gap.end <= now).min(first.gaps.len() - 1);
+        first.gaps.drain(..past);
     }
 
     /// The earliest start, at `from` or later, of a free interval of `length` ticks.

@@ -4,12 +4,24 @@ use super::super::request::{AdmissionSeq, RequestTable, Slot};
 
 /// Running requests by admission sequence number. Entries of requests that have
 /// left, or were admitted anew, are stale until the order is compacted.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct AdmissionOrder {
     entries: Vec<(AdmissionSeq, Slot)>,
+    /// The number of the request that is put at the end next.
     next: AdmissionSeq,
+    /// The lowest number given.
+    first: AdmissionSeq,
     /// Entries with their classes, while they are sorted: kept for its memory.
     classed: Vec<(u8, Slot)>,
+}
+
+/// The number of the request that is put into an empty order: as many are below it as above.
+const MIDDLE: AdmissionSeq = AdmissionSeq::MAX / 2;
+
+impl Default for AdmissionOrder {
+    fn default() -> Self {
+        Self { entries: Vec::new(), next: MIDDLE, first: MIDDLE, classed: Vec::new() }
+    }
 }
 
 /// Fewer entries than this are not worth compacting.
@@ -61,6 +73,26 @@ impl AdmissionOrder {
         None
     }
 
+    /// Puts requests of the order before all others, in the order given. Where the last of all was among them, the one
+    /// that is last now counts as admitted last.
+    pub(super) fn move_to_front(&mut self, slots: &[Slot], requests: &mut RequestTable) {
+        for &slot in slots.iter().rev() {
+            let entry = (requests[slot].seq, slot);
+            // They were admitted in this step, or shortly before.
+            if let Some(at) = self.entries.iter().rposition(|&other| other == entry) {
+                self.entries.remove(at);
+            }
+            self.first -= 1;
+            requests[slot].seq = self.first;
+            self.entries.insert(0, (self.first, slot));
+        }
+        if let Some(last) = self.pop_current(requests) {
+            requests[last].seq = self.next;
+            self.entries.push((self.next, last));
+            self.next += 1;
+        }
+    }
+
     /// Slots of the running requests, in order.
     pub(crate) fn current<'a>(&'a self, requests: &'a RequestTable) -> impl Iterator<Item = Slot> + 'a {
         let current = self.entries.iter().filter(|&&(seq, slot)| requests.is_current(seq, slot));
@@ -80,7 +112,7 @@ impl AdmissionOrder {
         requests: &mut RequestTable,
         class: impl Fn(Slot, &RequestTable) -> u8,
     ) {
-        let Self { entries, classed, next } = self;
+        let Self { entries, classed, next, .. } = self;
         let current = entries.drain(..).filter(|&(seq, slot)| requests.is_current(seq, slot));
         classed.extend(current.map(|(_, slot)| (class(slot, requests), slot)));
         for wanted in 0..classes {
@@ -136,6 +168,19 @@ mod tests {
             order.push(0, 1, &mut requests);
         }
         assert!(order.len() <= FEW + 1);
+    }
+
+    #[test]
+    fn requests_that_are_moved_to_the_front_keep_their_order() {
+        let (mut order, mut requests) = admitted(5);
+        order.move_to_front(&[3, 4], &mut requests);
+        assert_eq!(order.current(&requests).collect::<Vec<_>>(), [3, 4, 0, 1, 2]);
+        assert!(order.is_last(2, &requests) && !order.is_last(4, &requests));
+        let numbers: Vec<_> = order.current(&requests).map(|slot| requests[slot].seq).collect();
+        assert!(numbers.is_sorted(), "{numbers:?}");
+        order.push(2, 5, &mut requests);
+        order.move_to_front(&[2], &mut requests);
+        assert_eq!(order.current(&requests).collect::<Vec<_>>(), [2, 3, 4, 0, 1]);
     }
 
     #[test]

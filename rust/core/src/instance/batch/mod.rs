@@ -266,10 +266,21 @@ impl Batch {
     pub(crate) fn sort_decodes_first(&mut self, decodes: bool, requests: &mut RequestTable) {
         let Self { order, chunks, layers, .. } = self;
         let scheduled = || chunks.iter().chain(layers.chunks());
-        let is_sorted = (decodes || self.decode.len() == 0)
-            && scheduled().all(|chunk| chunk.part == Part::Admitted)
+        // In most steps, all that runs beside the decodes is admitted in the step, and has moved here or is new.
+        let parts = scheduled().map(|chunk| chunk.part);
+        let joins = |part: Part| matches!(part, Part::Admitted | Part::MigratedIn);
+        let are_sorted = (decodes || self.decode.len() == 0)
+            && parts.clone().all(joins)
             && self.outside.len() == scheduled().count();
-        if is_sorted {
+        if are_sorted {
+            if parts.clone().any(|part| part == Part::MigratedIn) {
+                let is_migrated = |chunk: &&Chunk| chunk.part == Part::MigratedIn;
+                let mut migrated: Vec<Slot> =
+                    scheduled().filter(is_migrated).map(|chunk| chunk.slot).collect();
+                migrated.sort_unstable_by_key(|&slot| requests[slot].seq);
+                order.move_to_front(&migrated, requests);
+                self.outside.sort_by_key(|&slot| requests[slot].seq);
+            }
             return;
         }
         order.sort_by_class(6, requests, |slot, requests| match requests[slot].phase {

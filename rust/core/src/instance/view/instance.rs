@@ -203,10 +203,11 @@ impl Instance {
     /// it.
     #[inline]
     pub(crate) fn try_field(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
-        if self.run.planned().is_some() {
-            return None;
-        }
         match field {
+            InstField::TotalBlocks => return Some(self.settings.blocks as f64),
+            InstField::BlockTokens => return Some(f64::from(self.settings.block_tokens)),
+            InstField::Index => return Some(f64::from(self.settings.index)),
+            _ if self.run.planned().is_some() => return None,
             InstField::ClassRequests => {
                 let ranking = self.ranking.as_ref()?;
                 let ends = self.run.ends_before(ranking.next_class(), self.batch.decode_set().step());

@@ -12,6 +12,8 @@ pub(crate) struct TokenIntervals {
     /// (intervals, how many) of runs, the oldest first.
     runs: VecDeque<(Series, u64)>,
     steps: u64,
+    /// What their intervals add up to.
+    ticks: u128,
     /// When the latest of them ended, unless no step could be formed since.
     last_end: Option<Ticks>,
 }
@@ -29,6 +31,7 @@ impl TokenIntervals {
     /// the step before that did.
     pub(crate) fn add(&mut self, start: Ticks, series: Series, steps: u64) {
         let first = start + series.first - self.last_end.unwrap_or(start);
+        self.ticks += u128::from(first) + series.total(steps) - u128::from(series.first);
         self.runs.push_back((Series { first, slope: 0 }, 1));
         if steps > 1 {
             let rest = Series { first: series.at(1), slope: series.slope };
@@ -36,10 +39,11 @@ impl TokenIntervals {
         }
         self.steps += steps;
         self.last_end = Some(start + series.total(steps) as Ticks);
-        while let Some(&(_, oldest)) = self.runs.front()
+        while let Some(&(intervals, oldest)) = self.runs.front()
             && self.steps - oldest >= LATEST
         {
             self.steps -= oldest;
+            self.ticks -= intervals.total(oldest);
             self.runs.pop_front();
         }
     }
@@ -50,13 +54,9 @@ impl TokenIntervals {
         if counted == 0 {
             return 0.0;
         }
-        let mut skip = self.steps - counted;
-        let mut ticks = 0;
-        for &(series, steps) in &self.runs {
-            let skipped = skip.min(steps);
-            skip -= skipped;
-            ticks += series.total(steps) - series.total(skipped);
-        }
+        // The latest steps begin in the oldest run that is kept.
+        let skipped = self.runs.front().map_or(0, |(intervals, _)| intervals.total(self.steps - counted));
+        let ticks = self.ticks - skipped;
         seconds(ticks as Ticks) / counted as f64
     }
 }
