@@ -204,10 +204,10 @@ impl Instance {
     #[inline]
     pub(crate) fn try_field(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         match field {
-            InstField::TotalBlocks => return Some(self.settings.blocks as f64),
-            InstField::BlockTokens => return Some(f64::from(self.settings.block_tokens)),
-            InstField::Index => return Some(f64::from(self.settings.index)),
-            _ if self.run.planned().is_some() => return None,
+            InstField::TotalBlocks => Some(self.settings.blocks as f64),
+            InstField::BlockTokens => Some(f64::from(self.settings.block_tokens)),
+            InstField::Index => Some(f64::from(self.settings.index)),
+            _ if self.run.planned().is_some() => None,
             InstField::ClassRequests => {
                 let ranking = self.ranking.as_ref()?;
                 let ends = self.run.ends_before(ranking.next_class(), self.batch.decode_set().step());
