@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python search lint format fuzz bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python test-rank search lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,6 +44,18 @@ WORKERS ?= auto
 
 test-python: $(VENV)/.native
 	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadgroup
+
+# The neural rankers need torch, whose CUDA packages take 6 GB: so their tests have an environment of their own, which
+# uses the native module that .venv's build put beside the sources. .ci/rank runs this only where it exists.
+RANK_VENV := .venv-rank
+
+test-rank: $(VENV)/.native $(RANK_VENV)/.requirements ## Run the tests of the neural rankers; installs 6 GB on first use
+	OMP_NUM_THREADS=2 PYTHONPATH=python $(RANK_VENV)/bin/python -m pytest -q -c pyproject.toml tests/rank
+
+$(RANK_VENV)/.requirements: requirements/rank.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(RANK_VENV)
+	$(RANK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/rank.txt
+	@touch $@
 
 # The shell has a variable SECONDS of its own: only one given on the command line counts here.
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
@@ -107,6 +119,6 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

@@ -18,6 +18,7 @@ __all__ = [
     "NoProgressError",
     "PacelineError",
     "PolicyError",
+    "RankError",
     "ResultError",
     "TraceError",
 ]
@@ -50,6 +51,10 @@ class NoProgressError(PacelineError, RuntimeError):
 
 class PolicyError(PacelineError, ValueError):
     """A policy is not well formed, or names something that does not exist."""
+
+
+class RankError(PacelineError, ValueError):
+    """Prompts, lengths, scores or a saved ranker are not usable as given."""
 
 
 class ResultError(PacelineError, ValueError):

@@ -26,6 +26,7 @@ _COMMANDS = {
     "capacity": "Search for the highest request rate that meets an SLO.",
     "plan": "Search for the fewest GPUs that meet an SLO at a rate.",
     "trace": "Summarize a trace: its rate, gaps and lengths.",
+    "rank": "Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
     "synthesize": "Make a trace from published statistics and write it to a file.",
     "conformance": "Hold the engine against decision logs of real schedulers.",
     "validate": "Replay a measured run and compare latencies with what was measured.",
@@ -55,7 +56,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 # Commands that have commands of their own: their module holds an `app`.
-_GROUPS = frozenset({"profiles"})
+_GROUPS = frozenset({"profiles", "rank"})
 for _order, (_command, _help) in enumerate(_COMMANDS.items()):
     _entry = "app" if _command in _GROUPS else _command
     app.command(f"paceline.cli.{_command}:{_entry}", name=_command, help=_help, sort_key=_order)

@@ -1,0 +1,1 @@
+"""The light family: hashed n-grams and simple features, in numpy."""

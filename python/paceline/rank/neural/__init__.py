@@ -1,0 +1,1 @@
+"""The neural family: an encoder with a scalar head, in PyTorch and transformers."""

@@ -1,0 +1,103 @@
+"""The neural family: an encoder with a scalar head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from paceline import _check
+from paceline.errors import RankError
+from paceline.rank.backend import Progress, Training
+from paceline.rank.neural.batches import Within
+from paceline.rank.neural.encoder import Encoder, Pooling
+from paceline.rank.neural.libraries import torch_module
+from paceline.rank.neural.training import Schedule, train
+
+__all__ = ["NeuralModel"]
+
+
+class NeuralModel:
+    """An encoder with a scalar head.
+
+    Parameters
+    ----------
+    encoder
+        A local folder, or a name of the Hugging Face hub. Only safetensors are read.
+    epochs, batch, rate, partners_within
+        How it is trained: see `paceline.rank.neural.training.Schedule`. The paper's are five epochs of
+        batches of 128 pairs at 2e-5, with partners among all samples.
+    pooling
+        ``"pooler"``, ``"mean"``, ``"last"``, or ``"auto"``, which fits the encoder.
+    max_tokens
+        Tokens of a prompt that count, from its start.
+    download
+        Whether an encoder that is not on this machine is fetched.
+    """
+
+    family: Final = "neural"
+
+    def __init__(
+        self,
+        encoder: str | Path | None,
+        *,
+        epochs: int = Schedule().epochs,
+        batch: int = Schedule().batch,
+        rate: float = Schedule().rate,
+        partners_within: Within = "batch",
+        pooling: Pooling = "auto",
+        max_tokens: int = 128,
+        download: bool = False,
+    ) -> None:
+        if encoder is None:
+            raise RankError("encoder must be a local folder or a name of the Hugging Face hub, was None")
+        _check.one_of("pooling", pooling, ("auto", "pooler", "mean", "last"), RankError)
+        _check.count("max_tokens", max_tokens, least=4)
+        self.name = str(encoder)
+        self.schedule = Schedule(epochs=epochs, batch=batch, rate=rate, partners_within=partners_within)
+        self.pooling: Pooling = pooling
+        self.max_tokens = max_tokens
+        self.download = download
+        self.accuracies: list[float] = []
+        self._encoder: Encoder | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """Return what a saved model is described by; a folder is named without its path."""
+        return {
+            "encoder": Path(self.name).name if Path(self.name).is_dir() else self.name,
+            "pooling": self._encoder.pooling if self._encoder is not None else self.pooling,
+            "max_tokens": self.max_tokens,
+            "validation_pair_accuracy": self.accuracies,
+            **asdict(self.schedule),
+        }
+
+    def fit(self, training: Training, progress: Progress | None = None) -> None:
+        """Train from the encoder as it was published; a second fit starts anew."""
+        torch_module().manual_seed(training.seed)
+        self._encoder = Encoder(
+            self.name, pooling=self.pooling, max_tokens=self.max_tokens, download=self.download
+        )
+        self.accuracies = train(self._encoder, training, self.schedule, progress)
+
+    def score(self, prompts: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Score a batch of prompts."""
+        assert self._encoder is not None, "Invariant: a ranker scores after it was trained or loaded"
+        return self._encoder.score(self._encoder.tokens(prompts))
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder, its tokenizer and the head."""
+        assert self._encoder is not None, "Invariant: a ranker is saved after it was trained or loaded"
+        self._encoder.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path, settings: Mapping[str, Any]) -> Self:
+        """Read the files of a folder that were checked."""
+        names = ("epochs", "batch", "rate", "partners_within", "pooling", "max_tokens")
+        model = cls(settings["encoder"], **{name: settings[name] for name in names})
+        model.accuracies = list(settings["validation_pair_accuracy"])
+        model._encoder = Encoder.load(folder, pooling=model.pooling, max_tokens=model.max_tokens)
+        return model

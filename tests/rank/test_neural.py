@@ -1,0 +1,109 @@
+"""The neural rankers: losses, real training on drawn text, saving, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs PyTorch: make test-rank")
+pytest.importorskip("transformers", reason="needs transformers: make test-rank")
+
+from paceline.errors import RankError  # noqa: E402
+from paceline.rank import ListwiseRanker, PairwiseRanker, PointwiseRanker, Ranker, kendall_tau, load  # noqa: E402
+from paceline.rank import losses as numpy_losses  # noqa: E402
+from paceline.rank.backend import Training  # noqa: E402
+from paceline.rank.neural.batches import batches  # noqa: E402
+from paceline.rank.neural.losses import list_mle  # noqa: E402
+from paceline.rank.objectives import Comparisons, Pairwise  # noqa: E402
+from unit.rank.drawn import STARTS, drawn  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_the_margin_ranking_loss_is_torchs_own() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.standard_normal((2, 200))
+    label = rng.choice([-1, 1], 200)
+    one, other = (torch.tensor(each, requires_grad=True) for each in (first, second))
+    loss = torch.nn.MarginRankingLoss(margin=1.0)(one, other, torch.tensor(label))
+    loss.backward()
+    value, gradient = numpy_losses.margin_ranking(first, second, label)
+    assert value == pytest.approx(loss.item())
+    assert gradient == pytest.approx(one.grad.numpy())
+    assert -gradient == pytest.approx(other.grad.numpy())
+
+
+def test_list_mle_is_the_same_in_numpy_and_torch() -> None:
+    scores = np.random.default_rng(1).standard_normal((5, 8))
+    tensor = torch.tensor(scores, requires_grad=True)
+    loss = list_mle(tensor)
+    loss.backward()
+    value, gradient = numpy_losses.list_mle(scores)
+    assert value == pytest.approx(loss.item())
+    assert gradient == pytest.approx(tensor.grad.numpy())
+
+
+def test_the_absolute_error_is_torchs_own() -> None:
+    scores, targets = np.random.default_rng(2).standard_normal((2, 50))
+    tensor = torch.tensor(scores, requires_grad=True)
+    loss = torch.nn.L1Loss()(tensor, torch.tensor(targets))
+    loss.backward()
+    value, gradient = numpy_losses.l1(scores, targets)
+    assert value == pytest.approx(loss.item())
+    assert gradient == pytest.approx(tensor.grad.numpy())
+
+
+@pytest.mark.parametrize("within", ["batch", "all"])
+def test_batches_have_pairs_far_apart_with_the_right_labels(within: Any) -> None:
+    _, lengths = drawn(200)
+    training = Training(
+        prompts=[""] * 200, lengths=lengths, groups=np.arange(200) % 2, objective=Pairwise(), seed=3
+    )
+    made = list(batches(training, size=16, within=within, epoch=1))
+    assert made
+    for batch in made:
+        assert isinstance(batch.examples, Comparisons)
+        pairs = batch.examples.pairs
+        first, second = batch.members[pairs.first], batch.members[pairs.second]
+        assert (first % 2 == second % 2).all()
+        assert ((lengths[first] > lengths[second]) == (pairs.label == 1)).all()
+        longer = np.maximum(lengths[first], lengths[second])
+        assert (np.abs(lengths[first] - lengths[second]) >= 0.2 * longer).all()
+
+
+@pytest.mark.parametrize("kind", [PairwiseRanker, ListwiseRanker, PointwiseRanker])
+def test_an_encoder_learns_and_scores_the_same_after_saving(
+    kind: type[Ranker], encoder: Path, tmp_path: Path
+) -> None:
+    prompts, lengths = drawn(300)
+    ranker = kind(family="neural", encoder=encoder, epochs=2, batch=16, held_out=0.15)  # type: ignore[call-arg]
+    ranker.fit(prompts, lengths)
+    probes = [f"{start} cactus." for start in STARTS]
+    scores = ranker.score(probes)
+    assert kendall_tau(scores, list(STARTS.values())) > 0.5
+    ranker.save(tmp_path / "model")
+    assert load(tmp_path / "model").score(probes) == pytest.approx(scores)
+    manifest = json.loads((tmp_path / "model/manifest.json").read_text())
+    assert manifest["settings"]["encoder"] == "model"
+    assert manifest["settings"]["pooling"] == "mean"
+    assert len(manifest["settings"]["validation_pair_accuracy"]) == 2
+    kinds = {Path(name).suffix for name in manifest["files"]}
+    assert kinds <= {".safetensors", ".json", ".txt", ".md", ".jinja"}
+    weights = next((tmp_path / "model/encoder").glob("*.safetensors"))
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(RankError, match="must be as it was saved"):
+        load(tmp_path / "model")
+
+
+def test_an_encoder_that_is_not_here_is_not_fetched() -> None:
+    prompts, lengths = drawn(30)
+    with pytest.raises(
+        RankError, match="cannot be loaded; it must be a local folder, or on this machine, unless"
+    ):
+        PairwiseRanker(family="neural", encoder="nobo/nothing").fit(prompts, lengths)
