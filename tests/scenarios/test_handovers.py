@@ -130,7 +130,7 @@ def test_a_second_of_transfer_to_an_idle_receiver_takes_a_second(leap: bool) -> 
 
 @BOTH
 def test_transfers_that_end_are_no_steps_of_an_instance_without_requests(leap: bool) -> None:
-    """Of 1,100 prompts of one step, each is transferred in a second: their instance has nothing else to run."""
+    """Of 1,100 prompts of one step, each is transferred in a second; their instance runs nothing else."""
     requests = [TraceRequest(0, 1, 2)] * 1_100
     one = wire.instance(2_000, kv_bytes=10**6, step=SECOND, allocation="chunk", seats=1_100, budget=1_100)
     outcome = replayed(requests, disaggregated("requests", one, one, decodes=1), leap=leap)

@@ -24,6 +24,10 @@ _STUDIES: Final = {
         "paceline.study.layered_prefill",
         "Layered prefill against chunked prefill on mixtures of experts (Lee et al.).",
     ),
+    "pars": (
+        "paceline.study.pars",
+        "Scheduling by learned rank of answer length against FCFS and other rankers (Tao et al.).",
+    ),
     "pascal": (
         "paceline.study.pascal",
         "Phase-aware scheduling against FCFS and round robin (Cho et al.).",

@@ -1,0 +1,74 @@
+"""How well lengths are ranked: by method, without the filter, across models."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from paceline.study.model import Fact, Table
+from paceline.study.pages import Content
+from paceline.study.pars.corpora import MODELS
+from paceline.study.pars.paper import PAPER
+from paceline.study.pars.predictors import METHODS, Predictors
+
+__all__ = ["across_page", "filter_page", "methods_page"]
+
+_HERE = ("gpt4", "llama")
+"""The paper's models that answered AlpacaEval's prompts too."""
+
+
+def methods_page(found: Predictors) -> dict[str, Content]:
+    """Return tau by objective, and the paper's beside ours."""
+    rows = [
+        {
+            "prompts": at.title,
+            "length of the prompt": str(found.tau_of_prompts(name)),
+            **{method: str(found.tau(name, method)) for method in METHODS if method != "unfiltered"},
+        }
+        for name, at in found.corpora.items()
+    ]
+    facts = [
+        Fact.compare(
+            PAPER["table-2", name, method],
+            found.tau(name, method).value,
+            "predicted",
+            name=f"{method}, {name}",
+            notes=("other prompts, and 604 of them",),
+        )
+        for name in _HERE
+        if name in found.corpora
+        for method in ("listwise", "pointwise", "pairwise")
+    ]
+    return {"taus": Table(pl.DataFrame(rows)), "table-2": facts}
+
+
+def filter_page(found: Predictors) -> dict[str, Content]:
+    """Return tau with and without the filter of close lengths."""
+    rows = []
+    for name, at in found.corpora.items():
+        without, filtered = found.tau(name, "unfiltered"), found.tau(name, "pairwise")
+        rows.append(
+            {
+                "prompts": at.title,
+                "without": str(without),
+                "delta 0.2": str(filtered),
+                "difference": filtered.value - without.value,
+                "paper's": _paper_gain(name),
+            }
+        )
+    return {"table-4": Table(pl.DataFrame(rows), {"difference": "+.3f", "paper's": "+.2f"})}
+
+
+def across_page(found: Predictors) -> dict[str, Content]:
+    """Return tau by the model whose lengths were trained on and the one that answers."""
+    names = [name for name in MODELS if name in found.corpora]
+    rows = [
+        {"trained on": MODELS[one], **{MODELS[other]: found.tau_across(one, other).value for other in names}}
+        for one in names
+    ]
+    return {"across": Table(pl.DataFrame(rows), dict.fromkeys(MODELS.values(), ".3f"))}
+
+
+def _paper_gain(name: str) -> float | None:
+    if name not in PAPER.names("table-4"):
+        return None
+    return PAPER["table-4", name, "pairwise"].number - PAPER["table-4", name, "unfiltered"].number
