@@ -15,7 +15,7 @@ from paceline.study.writing import markdown
 
 HERE = Path(__file__).parent
 DATA = HERE.parents[2] / "shared" / "traces"
-NEEDS_DATA = ("arrow", "pascal")
+NEEDS_DATA = ("arrow", "pars", "pascal")
 """Studies whose tables need real traces: by default those of ../shared, beside the checkout."""
 
 PLACE = re.compile(r"^<!-- ([a-z0-9-]+) -->\n(?:\|.*\n)*", re.MULTILINE)

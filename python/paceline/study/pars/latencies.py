@@ -23,7 +23,7 @@ from paceline.study.pars.served import CLUSTER, SYSTEMS, Latency, Noise, Served,
 from paceline.study.trials import Trial, Trials
 from paceline.study.work import Work
 
-__all__ = ["Latencies"]
+__all__ = ["Latencies", "variations"]
 
 LOADS: Final = (0.6, 0.8, 0.9, 1.0, 1.1, 1.3)
 """Arrival rates, in requests that FCFS finishes a second amid a burst."""
@@ -72,7 +72,7 @@ class Latencies:
         cluster: Cluster = CLUSTER,
     ) -> list[Latency]:
         """Return a system's latencies, one for each seed; a load of None is a burst."""
-        return self.trials.of(self._of(corpus, system, load, policy=policy, cluster=cluster))
+        return self.trials.of(self.of(corpus, system, load, policy=policy, cluster=cluster))
 
     def gains(self, corpus: str, system: str | Noise, what: str, load: float | None = None) -> list[float]:
         """Return FCFS's latency over a system's, one for each seed."""
@@ -98,17 +98,21 @@ class Latencies:
             for found in (self.found(corpus, system),)
         ]
         formats = {"mean, s/token": ".3f", "P90, s/token": ".3f", "longest wait, s": ".0f", "span, s": ".0f"}
+        compared: list[tuple[str, str | Noise, str]] = [
+            ("llama", "pairwise", ""),
+            ("llama", Noise(tau=PAPER["table-2", "llama", "pairwise"].number), ", with the paper's tau"),
+            ("r1", "pairwise", ", with the paper's tau"),
+        ]
         facts = [
             Fact.compare(
                 PAPER[table, corpus],
-                _mean(self.gains(corpus, "pairwise", what)),
+                _mean(self.gains(corpus, system, what)),
                 "predicted",
-                name=f"{self.corpora[corpus].title}: FCFS over PARS, {label}",
-                notes=("the paper's tau, made by noise" if corpus == "r1" else "", _bound(corpus)),
+                name=f"{self.corpora[corpus].title}: FCFS over PARS{how}, {label}",
+                notes=("scores made by noise" if how else "", _bound(corpus)),
             )
             for table, what, label in (("burst", "mean", "mean"), ("burst-p90", "p90", "P90"))
-            for corpus in ("llama", "r1")
-            if corpus in self.corpora
+            for corpus, system, how in compared
         ]
         return {"burst": Table(pl.DataFrame(rows), formats), "burst-ratios": facts}
 
@@ -163,7 +167,7 @@ class Latencies:
             for corpus in corpora
             for load in (None, _BUSY)
             for system in chosen
-            for trial in self._of(corpus, system, load)
+            for trial in self.of(corpus, system, load)
         )
         rows = []
         for corpus in corpora:
@@ -191,7 +195,7 @@ class Latencies:
         system = "pairwise"
         own = _mean(self.gains(corpus, system, "mean"))
         moved = {}
-        for what, (policy, fcfs, cluster) in _variations().items():
+        for what, (policy, fcfs, cluster) in variations().items():
             first = self.found(corpus, "fcfs", policy=fcfs, cluster=cluster)
             second = self.found(corpus, system, policy=policy, cluster=cluster)
             moved[what] = _mean(one.mean / other.mean for one, other in zip(first, second, strict=True))
@@ -213,14 +217,14 @@ class Latencies:
             for corpus in self.corpora
             for system in self.systems(corpus)
             for load in loads
-            for trial in self._of(corpus, system, load)
+            for trial in self.of(corpus, system, load)
         )
 
     def _rate(self, corpus: str) -> float:
         """Return the requests that FCFS finishes a second amid a burst."""
         return _mean(one.rate for one in self.found(corpus, "fcfs"))
 
-    def _of(
+    def of(
         self,
         corpus: str,
         system: str | Noise,
@@ -229,6 +233,7 @@ class Latencies:
         policy: Policy | None = None,
         cluster: Cluster = CLUSTER,
     ) -> list[Trial]:
+        """Return the replays of a system, one for each seed; a load of None is a burst."""
         at, scores = self.corpora[corpus], None
         score: str | Noise = system
         if corpus == "r1" and system in _R1:
@@ -244,7 +249,7 @@ class Latencies:
         return [Trial(trace=source, cluster=cluster, policy=policy, seed=seed) for seed in self.seeds]
 
 
-def _variations() -> dict[str, tuple[Policy | None, Policy | None, Cluster]]:
+def variations() -> dict[str, tuple[Policy | None, Policy | None, Cluster]]:
     """Return the variations: PARS' policy, FCFS's, and the cluster."""
     one = Instance(model="llama-3.1-8b", gpu="a100-40gb", max_model_len="auto")
     return {

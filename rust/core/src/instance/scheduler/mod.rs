@@ -105,8 +105,10 @@ impl Instance {
         }
         let (mut run, shape) = self.time_step(draft, decodes, trace)?;
         // Received requests that were admitted hold no blocks before their first step any more: the next step may accept
-        // an offer.
-        let accepts = self.transfers.offered() > 0 && self.transfers.has_admitted();
+        // an offer. Nor were they admitted by rank: a request that ranks before one may displace it in the next step.
+        let waits = self.transfers.offered() > 0
+            || self.ranking.as_deref().is_some_and(|ranking| ranking.waiting() > 0);
+        let accepts = waits && self.transfers.has_admitted();
         // A request whose KV was dropped may be admitted for less at the next step.
         if dropped || accepts || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
             run.steps = 1;
