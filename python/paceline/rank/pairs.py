@@ -89,9 +89,9 @@ def draw_pairs(
 
     Examples
     --------
-    >>> pairs = draw_pairs([10, 12, 100], partners=2)
+    >>> pairs = draw_pairs([10, 100], partners=1)
     >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.label.tolist()))
-    [(0, 2, -1), (0, 2, -1), (1, 2, -1), (1, 2, -1), (2, 0, 1), (2, 1, 1)]
+    [(0, 1, -1), (1, 0, 1)]
     """
     values = np.asarray(lengths, dtype=np.float64)
     names = (
