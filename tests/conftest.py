@@ -12,8 +12,19 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 THOROUGH = os.environ.get("PACELINE_TESTS", "fast") == "thorough"
 
+# A replay in a test has few rows: to hand them to threads takes longer than the work on them, and each core
+# has a worker of its own. `tests/properties/test_same_bytes.py` compares the results of several threads.
+for threads in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+# What collecting makes stays until the end, so that there is no garbage to look for before
+# `pytest_collection_finish`.
+gc.disable()
+
 # Under `pytest -n`, a file of these runs in one worker: its tests share replays that take seconds each.
-SHARE_REPLAYS = ("tests/unit/study/", "tests/cli/test_study.py")
+SHARE_REPLAYS = ("tests/unit/study/",)
+# These files share one quick run of a study, and a worker.
+SHARE_A_STUDY = ("tests/unit/study/test_layered_prefill.py", "tests/cli/test_study.py")
 # These start before all others, so that no worker is left alone with one at the end.
 START_FIRST = ("tests/search/test_search.py", "tests/unit/test_stubs.py")
 
@@ -43,6 +54,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 50)
 
 
@@ -53,7 +65,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not THOROUGH and "slow" in item.keywords:
             item.add_marker(skip)
         file = item.path.relative_to(ROOT).as_posix()
-        if file.startswith(SHARE_REPLAYS):
+        if file in SHARE_A_STUDY:
+            item.add_marker(pytest.mark.xdist_group("layered-prefill"))
+        elif file.startswith(SHARE_REPLAYS):
             item.add_marker(pytest.mark.xdist_group(file))
     items.sort(key=lambda item: not item.path.relative_to(ROOT).as_posix().startswith(START_FIRST))
 
