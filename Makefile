@@ -43,7 +43,7 @@ test-rust: $(VENV)/.requirements
 WORKERS ?= auto
 
 test-python: $(VENV)/.native
-	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadscope
 
 # The shell has a variable SECONDS of its own: only one given on the command line counts here.
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -58,17 +59,36 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+def group(nodeid: str) -> str:
+    """Return what shares a worker with a test: a study, a file, or the test alone."""
+    file = nodeid.partition("::")[0]
+    if file in SHARE_A_STUDY:
+        return "layered-prefill"
+    return file if file.startswith(SHARE_REPLAYS) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests of a group to one worker.
+
+    The mark ``xdist_group`` does nothing with pytest 9.2: pytest-xdist 3.8 appends the group to the id of a test
+    in a place that pytest no longer reads (pytest-dev/pytest-xdist, issue 1386).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Grouped(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Grouped(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip slow tests outside the thorough profile, and arrange the tests for several workers."""
+    """Skip slow tests outside the thorough profile, and put the longest tests first."""
     skip = pytest.mark.skip(reason="slow: run with PACELINE_TESTS=thorough")
     for item in items:
         if not THOROUGH and "slow" in item.keywords:
             item.add_marker(skip)
-        file = item.path.relative_to(ROOT).as_posix()
-        if file in SHARE_A_STUDY:
-            item.add_marker(pytest.mark.xdist_group("layered-prefill"))
-        elif file.startswith(SHARE_REPLAYS):
-            item.add_marker(pytest.mark.xdist_group(file))
     items.sort(key=lambda item: not item.path.relative_to(ROOT).as_posix().startswith(START_FIRST))
 
 
