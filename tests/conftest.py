@@ -71,8 +71,8 @@ def group(nodeid: str) -> str:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Give the tests of a group to one worker.
 
-    The mark ``xdist_group`` does nothing with pytest 9.2: pytest-xdist 3.8 appends the group to the id of a test
-    in a place that pytest no longer reads (pytest-dev/pytest-xdist, issue 1386).
+    The mark ``xdist_group`` does nothing with pytest 9.2: pytest-xdist 3.8 appends the group to the id of a
+    test in a place that pytest no longer reads (pytest-dev/pytest-xdist, issue 1386).
     """
     from xdist.scheduler import LoadScopeScheduling
 
