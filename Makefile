@@ -43,7 +43,7 @@ test-rust: $(VENV)/.requirements
 WORKERS ?= auto
 
 test-python: $(VENV)/.native
-	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest -q --numprocesses $(WORKERS) --dist loadscope
 
 # The neural rankers need torch, whose CUDA packages take 6 GB: so their tests have an environment of their own, which
 # uses the native module that .venv's build put beside the sources. .ci/rank runs this only where it exists.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,8 +13,19 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 THOROUGH = os.environ.get("PACELINE_TESTS", "fast") == "thorough"
 
+# A replay in a test has few rows: to hand them to threads takes longer than the work on them, and each core
+# has a worker of its own. `tests/properties/test_same_bytes.py` compares the results of several threads.
+for threads in ("POLARS_MAX_THREADS", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+# What collecting makes stays until the end, so that there is no garbage to look for before
+# `pytest_collection_finish`.
+gc.disable()
+
 # Under `pytest -n`, a file of these runs in one worker: its tests share replays that take seconds each.
-SHARE_REPLAYS = ("tests/unit/study/", "tests/cli/test_study.py")
+SHARE_REPLAYS = ("tests/unit/study/",)
+# These files share one quick run of a study, and a worker.
+SHARE_A_STUDY = ("tests/unit/study/test_layered_prefill.py", "tests/cli/test_study.py")
 # These start before all others, so that no worker is left alone with one at the end.
 START_FIRST = ("tests/search/test_search.py", "tests/unit/test_stubs.py")
 
@@ -43,18 +55,40 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 20, 50)
 
 
+def group(nodeid: str) -> str:
+    """Return what shares a worker with a test: a study, a file, or the test alone."""
+    file = nodeid.partition("::")[0]
+    if file in SHARE_A_STUDY:
+        return "layered-prefill"
+    return file if file.startswith(SHARE_REPLAYS) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests of a group to one worker.
+
+    The mark ``xdist_group`` does nothing with pytest 9.2: pytest-xdist 3.8 appends the group to the id of a
+    test in a place that pytest no longer reads (pytest-dev/pytest-xdist, issue 1386).
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Grouped(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Grouped(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip slow tests outside the thorough profile, and arrange the tests for several workers."""
+    """Skip slow tests outside the thorough profile, and put the longest tests first."""
     skip = pytest.mark.skip(reason="slow: run with PACELINE_TESTS=thorough")
     for item in items:
         if not THOROUGH and "slow" in item.keywords:
             item.add_marker(skip)
-        file = item.path.relative_to(ROOT).as_posix()
-        if file.startswith(SHARE_REPLAYS):
-            item.add_marker(pytest.mark.xdist_group(file))
     items.sort(key=lambda item: not item.path.relative_to(ROOT).as_posix().startswith(START_FIRST))
 
 

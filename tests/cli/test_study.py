@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import quick_study
 from cli.running import Run
 from paceline.calibration import Fit
-from paceline.study import studies
+from paceline.study import Study, Work, studies
 
 
 def test_studies_are_listed(paceline: Run) -> None:
@@ -17,8 +18,19 @@ def test_studies_are_listed(paceline: Run) -> None:
     assert all(name in paceline("study").stdout for name in studies())
 
 
-def test_a_study_is_printed_and_written(paceline: Run, tmp_path: Path) -> None:
+def test_a_study_is_printed_and_written(
+    paceline: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The study itself is that of `tests/unit/study/test_layered_prefill.py`, which is replayed once."""
     pytest.importorskip("matplotlib")
+    asked: list[tuple[str, bool, Path | None]] = []
+
+    def run_study(name: str, work: Work) -> Study:
+        asked.append((name, work.quick, work.data))
+        work.report("replays", 1, 1)
+        return quick_study.layered_prefill()[0]
+
+    monkeypatch.setattr("paceline.study.run_study", run_study)
     done = paceline("study", "layered-prefill", "--quick", "--out", "out")
     assert done.returncode == 0
     assert "Table 6" in done.stdout
@@ -28,6 +40,7 @@ def test_a_study_is_printed_and_written(paceline: Run, tmp_path: Path) -> None:
     assert (tmp_path / "out/figure-3.png").is_file()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
+    assert asked == [("layered-prefill", True, None)]
     refused = paceline("study", "layered-prefill", "--quick", "--out", "mine")
     assert refused.returncode == 2
     assert "must be empty or hold a study" in refused.stderr

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from differential import wire
@@ -28,7 +28,6 @@ from paceline.testing.reference.policy_sim import (
 
 BOTH = (False, True)
 """Stepping and leaping: each drawn case goes through the reference once, and through the engine both ways."""
-UNTIL = st.none() | st.integers(0, 800)
 
 
 def engine(case: WireCase, *, leap: bool, record: bool) -> _core.Outcome:
@@ -39,9 +38,6 @@ def engine(case: WireCase, *, leap: bool, record: bool) -> _core.Outcome:
 def reference(case: WireCase) -> Outcome:
     """Replay a case through the reference; drop a case in which no request makes progress."""
     try:
-        if case.config["until"] is not None:
-            # A replay that time ends would not show that it makes no progress.
-            replay({**case.config, "until": None}, case.requests, most_steps=3000)
         return replay(case.config, case.requests, most_steps=3000)
     except RuntimeError:
         reject()
@@ -212,6 +208,21 @@ def agree_on_usage(case: WireCase, expected: Outcome, *, leap: bool) -> None:
         assert {name: found[name] for name in wanted} == wanted
 
 
+def agree_on_quality(case: WireCase, expected: Outcome, *, leap: bool) -> None:
+    """Check that the quality of experience, where it is measured, is that of the timeline."""
+    pace = case.config["pace"]
+    if pace is None:
+        return
+    outcome = engine(case, leap=leap, record=False)
+    for row, request in enumerate(expected.requests):
+        if request.done and request.answer_times:
+            answering = qoe_answering(request.answer_times, pace["interval"])
+            assert outcome.qoe_answering[row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
+            if pace["ttft"] is not None:
+                whole = qoe(request.answer_times, pace["interval"], request.spec.arrival + pace["ttft"])
+                assert outcome.qoe[row] == pytest.approx(whole, rel=1e-12, abs=1e-12)
+
+
 @given(case=policies(moves=False))
 def test_without_moves_every_step_decides_the_same(case: WireCase) -> None:
     expected = reference(case)
@@ -220,37 +231,21 @@ def test_without_moves_every_step_decides_the_same(case: WireCase) -> None:
         agree_on_usage(case, expected, leap=leap)
 
 
-@given(case=policies())
-def test_every_step_decides_the_same(case: WireCase) -> None:
+@settings(max_examples=max(40, settings.default.max_examples))
+@given(case=policies(), until=st.integers(0, 800))
+def test_steps_rows_counters_and_paces_are_those_of_the_reference(case: WireCase, until: int) -> None:
+    """Each case is drawn and replayed once for all of these, and once more up to the moment ``until``."""
     expected = reference(case)
     for leap in BOTH:
         agree_on_decisions(case, expected, leap=leap)
-
-
-@given(case=policies(), until=UNTIL)
-def test_every_request_has_the_same_row_and_every_instance_the_same_counters(
-    case: WireCase, until: int | None
-) -> None:
-    case = replace(case, config={**case.config, "until": until})
-    expected = reference(case)
-    for leap in BOTH:
         agree_on_requests(case, expected, leap=leap)
         agree_on_usage(case, expected, leap=leap)
-
-
-@given(case=policies(), interval=st.integers(1, 40), ttft=st.integers(0, 200))
-def test_quality_of_experience_is_that_of_the_timeline(case: WireCase, interval: int, ttft: int) -> None:
-    pace = {"interval": interval, "first": 2 * interval, "ttft": ttft}
-    case = replace(case, config={**case.config, "pace": pace})
-    requests = reference(case).requests
+        agree_on_quality(case, expected, leap=leap)
+    ended = replace(case, config={**case.config, "until": until})
+    expected = replay(ended.config, case.requests, most_steps=3000)
     for leap in BOTH:
-        outcome = engine(case, leap=leap, record=False)
-        for row, request in enumerate(requests):
-            if request.done and request.answer_times:
-                answering = qoe_answering(request.answer_times, interval)
-                whole = qoe(request.answer_times, interval, request.spec.arrival + ttft)
-                assert outcome.qoe_answering[row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
-                assert outcome.qoe[row] == pytest.approx(whole, rel=1e-12, abs=1e-12)
+        agree_on_requests(ended, expected, leap=leap)
+        agree_on_usage(ended, expected, leap=leap)
 
 
 @pytest.mark.parametrize("leap", BOTH, ids=["step", "leap"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, reject
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from differential.policies import HANDOVERS, WireCase, policies
 from differential.test_policies import engine
-from paceline.testing.reference.policy_sim import Cluster, replay
+from paceline.testing.reference.policy_sim import Cluster
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
 
 
@@ -21,16 +21,16 @@ def handed_over(draw: st.DrawFn) -> WireCase:
     return WireCase(requests=case.requests, config={**case.config, "handover": draw(HANDOVERS)})
 
 
-def settled(case: WireCase) -> None:
-    """Drop a case that does not end."""
-    try:
-        replay(case.config, case.requests, most_steps=3000)
-    except RuntimeError:
-        reject()
+@settings(max_examples=max(40, settings.default.max_examples))
+@given(case=handed_over(), leap=st.booleans())
+def test_blocks_tokens_and_times_are_conserved(case: WireCase, leap: bool) -> None:
+    blocks_are_at_the_source_or_at_the_target(case)
+    no_token_is_lost_or_made_twice(case, leap=leap)
+    times_add_up_to_the_latency(case, leap=leap)
 
 
-@given(case=handed_over())
-def test_blocks_are_held_at_the_source_or_at_the_target_and_nowhere_else(case: WireCase) -> None:
+def blocks_are_at_the_source_or_at_the_target(case: WireCase) -> None:
+    """Check the blocks at every moment of the reference; drop a case that does not end."""
     cluster = Cluster(case.config, case.requests, most_steps=3000)
     while cluster.unfinished:
         try:
@@ -60,9 +60,7 @@ def test_blocks_are_held_at_the_source_or_at_the_target_and_nowhere_else(case: W
                 assert (origin.target, origin.tokens) == (replica.index, request.computed)
 
 
-@given(case=handed_over(), leap=st.booleans())
-def test_no_token_is_lost_or_made_twice(case: WireCase, leap: bool) -> None:
-    settled(case)
+def no_token_is_lost_or_made_twice(case: WireCase, *, leap: bool) -> None:
     outcome = engine(case, leap=leap, record=False)
     stats: list[dict[str, Any]] = json.loads(outcome.stats)["instances"]
     finished = outcome.status == 0
@@ -77,10 +75,8 @@ def test_no_token_is_lost_or_made_twice(case: WireCase, leap: bool) -> None:
     assert sum(one["sent"] for one in stats) == sum(one["landed"] + one["expired_offers"] for one in stats)
 
 
-@given(case=handed_over(), leap=st.booleans())
-def test_the_times_of_a_request_add_up_to_its_latency(case: WireCase, leap: bool) -> None:
+def times_add_up_to_the_latency(case: WireCase, *, leap: bool) -> None:
     """q1 + p1 + q2 + c + q3 + p2 + decode, in ticks; each part is counted by another rule of the engine."""
-    settled(case)
     outcome = engine(case, leap=leap, record=True)
     if len(outcome.migrations) == 0:
         return

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from differential.engine import engine
+from differential.engine import _instance as as_wire
 from differential.strategies import Case
-from paceline.testing.reference import AffineCost, Request, VllmV1Config
+from paceline import _native as native
+from paceline.testing.reference import AffineCost, VllmV1Config
 
 TICKS = 10**12
 STEP = TICKS // 100  # each step takes 10 ms, independent of its batch
@@ -29,11 +30,13 @@ def poisson_arrivals(seed: int, count: int, rate: float) -> Times:
 
 def waits(arrivals: Times, output_tokens: Times) -> Times:
     """Return how long each request waits for its first step, in the engine."""
-    requests = [
-        Request(arrival, 100, tokens)
-        for arrival, tokens in zip(arrivals.tolist(), output_tokens.tolist(), strict=True)
-    ]
-    outcome = engine(Case(requests=requests, instances=[(ONE_AT_A_TIME, AffineCost(step=STEP))]), leap=True)
+    case = Case(requests=[], instances=[(ONE_AT_A_TIME, AffineCost(step=STEP))])
+    columns = {
+        "arrival_ticks": arrivals.astype(np.uint64),
+        "prompt_tokens": np.full(len(arrivals), 100, dtype=np.uint32),
+        "output_tokens": output_tokens.astype(np.uint32),
+    }
+    outcome = native.run([as_wire(case, 0)], columns, routing=case.routing, leap=True)
     return outcome.scheduled_ticks.astype(np.int64) - arrivals
 
 
