@@ -50,6 +50,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Swap,
     SwapIn,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "Rule",
     "Running",
     "Scheduler",
+    "Select",
     "Swap",
     "SwapIn",
     "Ties",

@@ -98,6 +98,9 @@ class Class(Value):
         leaves as soon as the condition no longer holds.
     order
         The keys that rank requests of the class; None: the scheduler's order.
+    hold_steps
+        Steps that run a request before it may leave the class; 0: none. A step may
+        run a request and yield no token, if it computes a part of its prompt.
 
     Raises
     ------
@@ -117,6 +120,7 @@ class Class(Value):
     when: Operand | None = None
     hold: int = 0
     order: Keys | None = None
+    hold_steps: int = 0
 
     def __post_init__(self) -> None:
         name: object = self.name
@@ -126,6 +130,7 @@ class Class(Value):
         if self.when is not None:
             object.__setattr__(self, "when", condition(self.when, f"when of {what}", Scope.QUEUE))
         whole(f"hold of {what}", self.hold, least=0)
+        whole(f"hold_steps of {what}", self.hold_steps, least=0)
         if self.order is not None:
             object.__setattr__(self, "order", ranked(self.order, f"order of {what}"))
 

@@ -85,6 +85,7 @@ def to_wire(
             {
                 "when": None if when is None else expression_to_wire(when, names),
                 "hold": 0 if each is None else each.hold,
+                "hold_steps": 0 if each is None else each.hold_steps,
                 "keys": [expression_to_wire(key, names) for key in keys],
             }
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -24,6 +25,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Stage,
     Swap,
 )
@@ -320,7 +322,7 @@ class Scheduler(Value):
             "max_num_batched_tokens": tokens,
             "max_num_seqs": seqs,
             "long_prefill_token_threshold": self.long_prefill_token_threshold,
-            "stages": [_stage(stage, ticks_per_s) for stage in self.stages],
+            "stages": [_stage(stage, ticks_per_s, self.preemption) for stage in self.stages],
             "exclusive_prefill": self.exclusive_prefill,
             "order": self._order(names or Names(), ticks_per_s),
             "admission": self._admission(names or Names()),
@@ -368,8 +370,12 @@ def _check_classes(classes: Sequence[object]) -> None:
             raise PolicyError(f"only the last of classes may have no condition: {each!r} takes every request")
 
 
-def _stage(stage: Stage, ticks_per_s: float) -> dict[str, Any]:
+def _stage(stage: Stage, ticks_per_s: float, preemption: object) -> dict[str, Any]:
     wire = dataclasses.asdict(stage)
+    if isinstance(stage, Select):
+        share = wire.pop("swap_reserve")
+        space = preemption.cpu_blocks if isinstance(preemption, Swap) else 0
+        wire["swap_reserve_blocks"] = math.ceil(share * space)
     if isinstance(stage, Admit) and stage.gather is not None:
         wire["gather"] = {"size": stage.gather.size, "wait": round(stage.gather.wait_s * ticks_per_s)}
     if isinstance(stage, Layered):

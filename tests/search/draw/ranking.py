@@ -11,6 +11,7 @@ def a_class(source: Source, *, last: bool, refreshed: bool) -> Wire:
     return {
         "when": None if last else condition(source, IN_CLASSES),
         "hold": source.pick((0, 1, 5, 12)),
+        "hold_steps": source.pick((0, 0, 1, 7)),
         "keys": source.some(source.pick((0, 1, 1)), 3, lambda: key(source, refreshed=refreshed)),
     }
 

@@ -16,6 +16,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Stage,
     Swap,
     SwapIn,
@@ -44,7 +45,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
     """
     return Scheduler(
         **{name: wire[name] for name in ALIKE},
-        stages=tuple(map(_stage, wire["stages"])),
+        stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),
         # Ranks choose the victim: with them the public API takes no other choice.
         victim="latest" if wire["order"]["kind"] == "ranked" else wire["victim"],
@@ -60,7 +61,7 @@ def sayable(wire: Wire) -> bool:
     return bool(wire["order"].get("most", LONGEST_SORTED) == LONGEST_SORTED)
 
 
-def _stage(wire: Wire) -> Stage:
+def _stage(wire: Wire, cpu_blocks: int) -> Stage:
     given = {name: value for name, value in wire.items() if name != "kind"}
     match wire["kind"]:
         case "running":
@@ -76,6 +77,10 @@ def _stage(wire: Wire) -> Stage:
             if gather is not None:
                 gather = Gather(size=gather["size"], wait_s=gather["wait"] / TICKS_PER_S)
             return Admit(**given, gather=gather)
+        case "select":
+            reserved = given.pop("swap_reserve_blocks")
+            share = min((reserved - 0.5) / cpu_blocks, 1.0) if reserved and cpu_blocks else 0.0
+            return Select(**given, swap_reserve=share)
     return Layered(layers=given["layers"], groups=Groups(**given["groups"]))
 
 
@@ -110,6 +115,7 @@ def _order(wire: Wire) -> dict[str, Any]:
             name,
             when=None if each["when"] is None else condition(each["when"]),
             hold=each["hold"],
+            hold_steps=each.get("hold_steps", 0),
             # The order of arrival decides last, so that any constant expresses it.
             order=tuple(map(number, each["keys"])) or (Const(0),),
         )

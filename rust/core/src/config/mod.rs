@@ -121,6 +121,11 @@ impl Config {
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
         }
+        if self.handover.is_some() && self.instances.iter().any(|instance| instance.scheduler.selects()) {
+            let rule =
+                "must be null where an instance selects requests by rank: it has no order in which to accept";
+            return Err(Error::config("handover", rule));
+        }
         if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
             let rule = "must be null where decode_on_arrival picks the instances that decode";
             return Err(Error::config("routing.on_prefilled", rule));

@@ -36,6 +36,9 @@ pub struct Class {
     /// Tokens that a request must generate in the class before it may leave it; 0: none.
     #[serde(default)]
     pub hold: u32,
+    /// Steps that must run a request in the class before it may leave it; 0: none.
+    #[serde(default)]
+    pub hold_steps: u32,
     /// The keys that rank the requests of this class, the smallest first.
     pub keys: Vec<Expr>,
 }

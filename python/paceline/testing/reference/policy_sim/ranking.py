@@ -48,12 +48,15 @@ class Ranking:
             hold = self.classes[request.position].get("hold", 0)
             if hold and request.generated - request.joined_tokens < hold:
                 return False
+            if request.steps_run - request.joined_steps < self.classes[request.position].get("hold_steps", 0):
+                return False
         last = len(self.classes)
         position = next((i for i in range(last) if holds(self.classes[i].get("when"), scope)), last)
         if position == request.position:
             return False
         request.position = position
         request.joined, request.joined_tokens = scope.now, request.generated
+        request.joined_steps = request.steps_run
         return True
 
     def evaluate(self, request: Request, scope: Scope) -> None:

@@ -15,6 +15,8 @@ pub(crate) enum List {
     Queued,
     /// Admitted.
     Running,
+    /// Admitted, and left out of the latest step: it keeps its memory, and counts as idle.
+    LeftOut,
 }
 
 /// A request, as the ranking knows it.
@@ -31,6 +33,8 @@ pub(super) struct RankedRequest {
     pub(super) in_first_quantum: bool,
     /// When the request entered its class, and its output tokens then.
     pub(super) entered: (Ticks, u32),
+    /// Steps that ran the request and yielded no token; and how many those were when it entered its class.
+    pub(super) silent: (u32, u32),
     /// When the request entered its list, and the instance's steps then.
     pub(super) listed: (Ticks, u64),
     /// How long the request was admitted before.
@@ -64,7 +68,10 @@ impl RankedRequest {
     /// Enters a list.
     #[inline]
     pub(super) fn enter_list(&mut self, list: List, now: Ticks, steps: u64, round: u64) {
-        (self.list, self.listed, self.round) = (list, (now, steps), round);
+        // A request that was left out has been idle since.
+        let listed =
+            if self.list == List::LeftOut && list == List::Queued { self.listed } else { (now, steps) };
+        (self.list, self.listed, self.round) = (list, listed, round);
     }
 
     /// How long the request has been admitted in all.
@@ -101,8 +108,10 @@ impl RankedRequest {
         if !self.has_class {
             return false;
         }
-        let hold = rules.classes[self.class as usize].hold;
-        let left = hold.saturating_sub(generated - self.entered.1);
+        let class = &rules.classes[self.class as usize];
+        let tokens = generated - self.entered.1;
+        let steps = tokens + (self.silent.0 - self.silent.1);
+        let left = class.hold.saturating_sub(tokens).max(class.hold_steps.saturating_sub(steps));
         if left > 0 && decoding {
             validity.within_steps(u64::from(left));
         }

@@ -64,6 +64,7 @@ impl Ranking {
             classes.members[class as usize] += 1;
             (request.class, request.has_class) = (class, true);
             request.entered = (view.now, view.generated);
+            request.silent.1 = request.silent.0;
             (view.joined, view.base) = request.entered;
             let mut held = Validity::EVER;
             if request.is_held(rules, view.generated, view.decoding, &mut held) {

@@ -41,10 +41,11 @@ pub(crate) struct Ranking {
     requests: Vec<RankedRequest>,
     running: RunningSet,
     queued: WaitingSet,
+    left_out: WaitingSet,
     expiry: Expiry,
     classes: Classes,
     /// Requests by list.
-    lists: [u64; 3],
+    lists: [u64; 4],
     /// Answering requests in their first quantum.
     first_quantum: u64,
     /// Counts the steps formed, to know which requests entered a list in this one.
@@ -66,10 +67,11 @@ impl Ranking {
             requests: Vec::new(),
             running: RunningSet::default(),
             queued: WaitingSet::default(),
+            left_out: WaitingSet::default(),
             expiry: Expiry::default(),
             classes: Classes::new(&rules),
             rules,
-            lists: [0; 3],
+            lists: [0; 4],
             first_quantum: 0,
             round: 0,
             refreshed: 0,
@@ -102,6 +104,30 @@ impl Ranking {
         self.lists[List::Queued as usize]
     }
 
+    /// Number of requests that the latest step does not run: queued, or left out.
+    #[inline]
+    pub(crate) fn idle(&self) -> u64 {
+        self.lists[List::Queued as usize] + self.lists[List::LeftOut as usize]
+    }
+
+    /// Number of requests that the latest step runs.
+    #[inline]
+    pub(crate) fn running(&self) -> u64 {
+        self.lists[List::Running as usize]
+    }
+
+    /// The list that a request is in.
+    #[inline]
+    pub(crate) fn list(&self, slot: Slot) -> List {
+        self.requests[slot as usize].list
+    }
+
+    /// Counts a step that ran a request and yielded no token.
+    #[inline]
+    pub(crate) fn count_silent_step(&mut self, slot: Slot) {
+        self.requests[slot as usize].silent.0 += 1;
+    }
+
     /// Number of requests in a class.
     pub(crate) fn in_class(&self, class: u32) -> u64 {
         self.classes.members.get(class as usize).copied().unwrap_or(0)
@@ -129,6 +155,7 @@ impl Ranking {
     #[inline]
     pub(crate) fn describe(&self, slot: Slot, steps: u64, view: &mut RequestView) {
         let request = &self.requests[slot as usize];
+        view.running &= request.list != List::LeftOut;
         view.since = request.listed.0;
         view.attained = request.attained;
         view.idle_steps = steps.saturating_sub(request.listed.1);
@@ -239,6 +266,7 @@ impl Ranking {
         match request.list {
             List::Gone => {}
             List::Queued => self.queued.set(slot, request.rank),
+            List::LeftOut => self.left_out.set(slot, request.rank),
             List::Running => self.running.set(slot, request.rank),
         }
     }
@@ -248,6 +276,7 @@ impl Ranking {
         match self.requests[slot as usize].list {
             List::Gone => {}
             List::Queued => self.queued.remove(slot),
+            List::LeftOut => self.left_out.remove(slot),
             List::Running => self.running.remove(slot),
         }
     }
@@ -256,6 +285,25 @@ impl Ranking {
     #[inline]
     pub(crate) fn best_waiting(&self) -> Option<Slot> {
         if self.waiting() == 0 { None } else { self.queued.best() }
+    }
+
+    /// The best request that the latest step does not run, queued or left out.
+    #[inline]
+    pub(crate) fn best_idle(&self) -> Option<(RankKey, Slot)> {
+        match (self.queued.first(), self.left_out.first()) {
+            (Some(queued), Some(left)) => Some(if queued.0 < left.0 { queued } else { left }),
+            (queued, left) => queued.or(left),
+        }
+    }
+
+    /// Takes a request out of the order of its list, in which [`Self::place`] puts it back.
+    pub(crate) fn take(&mut self, slot: Slot) {
+        self.unplace(slot);
+    }
+
+    /// The running requests, the worst first.
+    pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
+        self.running.sorted()
     }
 
     /// The worst running request.

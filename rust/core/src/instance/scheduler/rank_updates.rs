@@ -111,6 +111,7 @@ impl Instance {
         trace: &Trace,
     ) -> bool {
         let Some(ranking) = &mut self.ranking else { return false };
+        let idle = ranking.idle();
         let counts_idle = ranking.inputs().read(ReqField::IdleSteps);
         // A step in progress does not count as one for which the request was queued.
         let begun = self.run.current().filter(|_| counts_idle).map_or(0, |run| {
@@ -119,6 +120,9 @@ impl Instance {
         });
         ranking.enter(slot, now, self.stats.steps + begun, attained);
         self.evaluate_rank(slot, now, true, trace);
+        if self.settings.selects {
+            return self.may_select(slot, idle);
+        }
         self.ranking.as_ref().is_some_and(|ranking| ranking.best_waiting() == Some(slot))
     }
 
@@ -132,7 +136,8 @@ impl Instance {
     #[inline]
     fn defers_ranks(&self) -> bool {
         self.can_defer_ranks()
-            && (self.queued() == 0 || matches!(self.settings.scheduler.admission, Admission::Wait))
+            && (self.idle() == 0 || matches!(self.settings.scheduler.admission, Admission::Wait))
+            && (self.idle() == 0 || !self.settings.selects)
     }
 
     /// Whether ranks may have changed with the decode set's latest step.
