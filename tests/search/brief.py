@@ -41,6 +41,7 @@ SIMPLE: dict[str, Any] = {
     "reserve_blocks": 0,
     "swap_reserve_blocks": 0,
     "quantum": 0,
+    "levels": None,
     "refresh": {"steps": 0, "ticks": 0},
     "on_arrival": {"rule": "round_robin"},
     "decode_on_arrival": None,

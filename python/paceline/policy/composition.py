@@ -235,7 +235,7 @@ def _check_ranked(scheduler: Composition) -> None:
     for each in scheduler.classes:
         if not isinstance(each.when, Expr):
             continue
-        for field in (req.joined, req.quanta):
+        for field in (req.joined, req.quanta, req.level):
             if any(field.same(part) for part in each.when.walk()):
                 raise PolicyError(
                     f"when of Class {each.name!r} must not read {field!r}, which starts again as the "

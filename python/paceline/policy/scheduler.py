@@ -17,7 +17,7 @@ from paceline.policy.composition import check_composition
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
-from paceline.policy.ranking import keys_in, quantum_of, to_wire
+from paceline.policy.ranking import keys_in, levels_of, quantum_of, to_wire
 from paceline.policy.stages import (
     Admit,
     Layered,
@@ -226,6 +226,7 @@ class Scheduler(Value):
         if self.victim != "latest":
             raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
         quantum_of(self.order, self.classes)
+        levels_of(self.order, self.classes)
         keys_in(self.order, self.classes, self.refresh)
 
     @property
@@ -245,6 +246,9 @@ class Scheduler(Value):
             yield from keys
             if each is not None and isinstance(each.when, Expr):
                 yield each.when
+        levels = levels_of(self.order, self.classes)
+        if levels is not None:
+            yield from (part for part in (levels.entry, levels.promote) if isinstance(part, Expr))
         if isinstance(self.admission, Displace) and isinstance(self.admission.when, Expr):
             yield self.admission.when
 

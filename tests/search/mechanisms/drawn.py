@@ -112,8 +112,9 @@ def _orders(kinds: list[str]) -> Iterator[str]:
 
 def _of_ranking(order: Wire) -> Iterator[str]:
     yield f"classes: {len(order['classes'])}"
-    if order["quantum"]:
-        yield "quantum"
+    for name in ("quantum", "levels"):
+        if order.get(name):
+            yield name
     for name, value in order["refresh"].items():
         if value:
             yield f"refresh: {name}"

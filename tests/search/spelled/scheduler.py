@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.policy import Class, Displace, Quantum, Refresh, Scheduler
+from paceline.policy import Class, Displace, Levels, Quantum, Refresh, Scheduler
 from paceline.policy.expressions.tree import Const
 from paceline.policy.stages import (
     Admit,
@@ -58,7 +58,9 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
 
 def sayable(wire: Wire) -> bool:
     """Whether the public API can express it: the longest queue that is sorted is a constant there."""
-    return bool(wire["order"].get("most", LONGEST_SORTED) == LONGEST_SORTED)
+    order = wire["order"]
+    both = bool(order.get("levels") and order.get("quantum"))
+    return bool(order.get("most", LONGEST_SORTED) == LONGEST_SORTED) and not both
 
 
 def _stage(wire: Wire, cpu_blocks: int) -> Stage:
@@ -121,5 +123,14 @@ def _order(wire: Wire) -> dict[str, Any]:
         )
         for name, each in zip(CLASSES, wire["classes"], strict=False)
     ]
+    levels = wire.get("levels")
+    if levels is not None:
+        order = Levels(
+            levels["first"] / TICKS_PER_S,
+            entry=number(levels["entry"]),
+            promote=None if levels["promote"] is None else condition(levels["promote"]),
+            every=levels["every"],
+        )
+        return {"order": order, "classes": classes, "refresh": rarely}
     # Each class has its own order, so that the scheduler's only defines the quantum.
     return {"order": Quantum(quantum) if quantum else "arrival", "classes": classes, "refresh": rarely}

@@ -193,7 +193,7 @@ impl SchedulerConfig {
         }
         // Both restart when a request enters a class, so the class would depend on how often the condition is
         // evaluated.
-        let circular = |field| matches!(field, ReqField::JoinedS | ReqField::Quanta);
+        let circular = |field| matches!(field, ReqField::JoinedS | ReqField::Quanta | ReqField::Level);
         let mut conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
         if conditions.any(|when| when.looks_at_request(&circular)) {
             let rule = "must not have conditions on when a request entered its class, or on the quanta it used there: \

@@ -23,7 +23,8 @@ pub use handover::Handover;
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
-pub use ranking::{Class, Ranking, Refresh};
+pub(crate) use ranking::LAST_LEVEL;
+pub use ranking::{Class, Levels, Ranking, Refresh};
 pub use routers::{Relay, Routers};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,

@@ -53,7 +53,8 @@ impl ReqField {
             Self::Blocks => Changes::TOKEN.or(Changes::ADMISSION),
             Self::Phase | Self::Quanta => Changes::SOME_TOKENS,
             Self::Preemptions => Changes::PREEMPTION,
-            Self::Running => Changes::ADMISSION,
+            Self::Running | Self::StoppedS => Changes::ADMISSION,
+            Self::Level => Changes::TIME.or(Changes::ADMISSION),
             Self::SlackS => Changes::TIME.or(Changes::TOKEN),
             Self::ArrivalS
             | Self::PromptTokens
@@ -70,6 +71,6 @@ impl ReqField {
     pub(crate) fn drifts(self) -> bool {
         const DRIFT: Changes =
             Changes::TOKEN.or(Changes::TIME).or(Changes::QUEUED_TIME).or(Changes::QUEUED_STEP);
-        self.changes().meets(DRIFT)
+        self != Self::Level && self.changes().meets(DRIFT)
     }
 }

@@ -129,6 +129,8 @@ class Request:
     joined: int = 0
     joined_tokens: int = 0
     steps_run: int = 0
+    level: int = 0
+    level_from: int = 0
     joined_steps: int = 0
     left_out: bool = False
     keys: tuple[float, ...] = ()

@@ -49,6 +49,13 @@ def request_field(
     return _WHERE_IT_IS[name](request, replicas[request.where])
 
 
+def _stopped(request: Request) -> float:
+    """Return when a request last stopped running, or came to its instance; 0 if it never ran."""
+    if request.running and not request.left_out:
+        return FOREVER
+    return seconds(request.queued_at) if request.generated or request.attained else 0.0
+
+
 def _idle_steps(request: Request, at: Replica) -> int:
     """Return the steps that ended since a request is idle, of those that were decided since."""
     return max(at.formed - (at.step is not None) - request.idle_from, 0)
@@ -67,6 +74,8 @@ _ALONE: dict[str, Callable[[Request], float]] = {
     "tenant": lambda one: one.spec.tenant,
     "preemptions": lambda one: one.preemptions,
     "running": lambda one: one.running and not one.left_out,
+    "level": lambda one: one.level,
+    "stopped_s": lambda one: _stopped(one),
     "output_tokens": lambda one: one.spec.output_tokens,
     "remaining_tokens": lambda one: one.spec.output_tokens - one.generated,
     "reasoning_tokens": lambda one: one.spec.reasoning_tokens,

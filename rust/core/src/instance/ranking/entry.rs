@@ -1,7 +1,7 @@
 //! What is kept of one ranked request.
 
 use super::RankKey;
-use crate::config::{MOST_KEYS, Ranking as RankingRules};
+use crate::config::{LAST_LEVEL, Levels, MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Validity, sort_key_of};
 use crate::time::Ticks;
 
@@ -39,6 +39,8 @@ pub(super) struct RankedRequest {
     pub(super) listed: (Ticks, u64),
     /// How long the request was admitted before.
     pub(super) attained: Ticks,
+    /// The level that the request is at, and how long it had been admitted when it came there.
+    pub(super) level: (u32, Ticks),
     /// The round in which the request last entered a list.
     pub(super) round: u64,
     pub(super) expires: Expires,
@@ -77,6 +79,24 @@ impl RankedRequest {
     /// How long the request has been admitted in all.
     pub(super) fn attained(&self, now: Ticks) -> Ticks {
         self.attained + if self.list == List::Running { now - self.listed.0 } else { 0 }
+    }
+
+    /// The level, and the ticks until it may change.
+    pub(super) fn view_level(&self, levels: &Levels, now: Ticks) -> (u32, Option<Ticks>) {
+        let (level, base) = self.level;
+        let runs = self.list == List::Running && level < LAST_LEVEL;
+        let ends = base.saturating_add(levels.quantum(level));
+        (level, runs.then(|| ends.saturating_sub(self.attained(now)).saturating_add(1)))
+    }
+
+    /// Moves the request to the next level, if it has run for longer than the quantum of its own at the end of one of
+    /// the instance's `steps`.
+    pub(super) fn sink(&mut self, levels: &Levels, now: Ticks, steps: u64) {
+        let ((level, base), attained) = (self.level, self.attained(now));
+        let sinks = self.list == List::Running && steps > self.listed.1 && level < LAST_LEVEL;
+        if sinks && attained - base > levels.quantum(level) {
+            self.level = (level + 1, attained);
+        }
     }
 
     /// Sets those keys that count quanta. Returns whether that changed the rank.

@@ -29,9 +29,11 @@ use running_set::RunningSet;
 use waiting_set::WaitingSet;
 
 use super::request::Slot;
-use super::view::RequestView;
-use crate::config::Ranking as RankingRules;
+use super::view::{OfRequest, RequestView};
+use crate::config::{Levels, Ranking as RankingRules};
+use crate::policy::holds_now;
 use crate::time::Ticks;
+use crate::trace::Trace;
 
 /// See the module.
 #[derive(Debug)]
@@ -161,6 +163,39 @@ impl Ranking {
         view.idle_steps = steps.saturating_sub(request.listed.1);
         (view.joined, view.base) = request.entered;
         view.quantum = self.rules.quantum;
+        if let Some(levels) = &self.rules.levels {
+            view.level = request.view_level(levels, view.now);
+        }
+    }
+
+    /// Moves a request to the next level, if it has run for longer than the quantum of its own at the end of one of the
+    /// instance's `steps`.
+    #[inline]
+    pub(crate) fn sink(&mut self, slot: Slot, now: Ticks, steps: u64) {
+        if let Some(levels) = &self.rules.levels {
+            self.requests[slot as usize].sink(levels, now, steps);
+        }
+    }
+
+    /// Whether requests that do not run may go to the first level at the step after `steps`.
+    #[inline]
+    pub(crate) fn may_promote(&self, steps: u64) -> bool {
+        let due = |levels: &Levels| {
+            levels.promote.is_some() && levels.every > 0 && steps > 0 && steps.is_multiple_of(levels.every)
+        };
+        self.rules.levels.as_ref().is_some_and(due)
+    }
+
+    /// Moves a request to the first level if it does not run and the condition for that holds.
+    pub(crate) fn promote(&mut self, slot: Slot, view: &RequestView, trace: &Trace) {
+        let Some(promote) = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref()) else {
+            return;
+        };
+        let request = &mut self.requests[slot as usize];
+        let idle = matches!(request.list, List::Queued | List::LeftOut);
+        if idle && holds_now(promote, &mut OfRequest { view, trace }) {
+            request.level.0 = 0;
+        }
     }
 
     /// Starts to form a step. `may_displace`: whether queued requests may displace
@@ -385,19 +420,18 @@ impl Ranking {
         }
     }
 
-    /// Steps of the instance until all ranks are refreshed.
+    /// Steps of the instance until all ranks are refreshed, or requests may go to the first level.
     pub(crate) fn steps_to_refresh(&self, steps: u64) -> u64 {
-        match self.rules.refresh.steps {
-            0 => u64::MAX,
-            period => period - steps % period,
-        }
+        let left = |period: u64| if period == 0 { u64::MAX } else { period - steps % period };
+        let promotes = self.rules.levels.as_ref().map_or(0, |levels| levels.every);
+        left(self.rules.refresh.steps).min(left(promotes))
     }
 
     /// Whether a rank may change though nothing happens to its request: by the clock,
     /// while it is queued, or by a refresh.
     #[inline]
     pub(crate) fn may_drift(&self) -> bool {
-        self.rules.refresh.is_set() || self.expiry.has_drifting()
+        self.rules.refresh.is_set() || self.rules.levels.is_some() || self.expiry.has_drifting()
     }
 
     /// Whether all ranks are refreshed at a step that starts at `now`, after `steps`.
