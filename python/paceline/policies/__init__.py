@@ -25,6 +25,7 @@ from paceline.policies.sarathi import sarathi
 from paceline.policies.session_affinity import session_affinity
 from paceline.policies.sglang import sglang
 from paceline.policies.sglang_router import sglang_router
+from paceline.policies.sjf import sjf
 from paceline.policies.srpt import srpt
 from paceline.policies.static import static
 from paceline.policies.tetri_infer import tetri_infer
@@ -59,6 +60,7 @@ __all__ = [
     "session_affinity",
     "sglang",
     "sglang_router",
+    "sjf",
     "srpt",
     "static",
     "tetri_infer",

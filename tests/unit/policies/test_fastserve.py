@@ -1,4 +1,4 @@
-"""FastServe's queue, counted by hand after `MLFQ` of its code; a step takes a second, a block holds 4 tokens."""
+"""FastServe's queue, counted by hand after `MLFQ` of its code; a step takes a second, a block is 4 tokens."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def ran(
 
 
 @BOTH
-def test_a_request_sinks_when_it_has_run_for_longer_than_its_quantum_and_starts_again_at_0(
+def test_a_request_sinks_when_it_has_run_for_longer_than_its_quantum(
     leap: bool,
 ) -> None:
     """One seat; quanta of 1, 2 and 4 s, and a prompt takes 1 s: both enter level 0.
 
-    1 s of the first is not longer than 1 s, so that it runs in steps 1 and 2; then it sinks to level 1 and the
-    second runs in steps 3 and 4. At level 1 each runs until 3 s are longer than 2 s: the second, which stopped
-    last, in steps 5 to 7, the first in 8 to 10. At level 2 the first, which stopped last, finishes its 6
+    1 s of the first is not longer than 1 s, so that it runs in steps 1 and 2; then it sinks to level 1 and
+    the second runs in steps 3 and 4. At level 1 each runs until 3 s are longer than 2 s: the second, which
+    stopped last, in steps 5 to 7, the first in 8 to 10. At level 2 the first, which stopped last, finishes its 6
     tokens in step 11, and the second its own in step 12.
     """
     result = ran([(0.0, 4, 6), (0.0, 4, 6)], leap=leap)
@@ -96,8 +96,8 @@ def test_a_decode_behind_prompts_that_use_up_the_tokens_is_left_out(leap: bool) 
 def test_starved_requests_go_to_the_first_level_after_a_number_of_steps(leap: bool) -> None:
     """One seat; a step takes a second and a second more for each token; quanta of 1, 2, 4, 8, 16 and 32 s.
 
-    The prompts take 5 and 30 s, and enter levels 3 and 5. The first request runs for 5 + 4 x 2 s in 5 steps and
-    is at level 4 by then. Before the sixth step the second request, which never ran, goes to the first level.
+    The prompts take 5 and 30 s, and enter levels 3 and 5. The first request runs for 5 + 4 x 2 s in 5 steps
+    and is at level 4 by then. Before the sixth step the second request, which never ran, goes to the first level.
     """
     requests: list[Shape] = [(0.0, 4, 8), (0.0, 29, 1)]
     policy = fastserve(
@@ -131,8 +131,8 @@ def test_each_step_leaves_blocks_free_and_swaps_out_the_last_of_the_lowest_level
 def test_no_prompt_starts_while_the_swap_space_is_nearly_full(leap: bool) -> None:
     """As above, with a swap space of 4 blocks and a third request that arrives in step 4, at level 0.
 
-    2 blocks are swapped out and 2 are free, less than 3 in 4: the third is passed over at step 5, and the first
-    comes back. At step 6 the third starts.
+    2 blocks are swapped out and 2 are free, less than 3 in 4: the third is passed over at step 5, and the
+    first comes back. At step 6 the third starts.
     """
     requests: list[Shape] = [(0.0, 4, 4), (1.5, 12, 2), (3.5, 4, 1)]
     result = ran(requests, leap=leap, blocks=7, free_blocks=2, cpu_blocks=4, cpu_reserve=0.75)

@@ -193,7 +193,7 @@ class Request(Namespace):
     prefill_time = _Plain(
         "Predicted time of its prompt alone in a step of its instance.", wire="prefill_s", unit="s"
     )
-    running = _Plain("Whether it is in the batch.", kind="truth")
+    running = _Plain("Whether it is in the batch, and was not left out of the latest step.", kind="truth")
 
 
 class Oracle(Namespace):

@@ -16,6 +16,7 @@ const MOST_PREPARED: u64 = 1024;
 /// See the module. Its fields are read by every part of the instance and written
 /// by none.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is derived from one part of the configuration")]
 pub(crate) struct Settings {
     /// Index in the cluster.
     pub(crate) index: u32,

@@ -45,7 +45,7 @@ impl ReqField {
             Self::AgeS => Changes::TIME,
             Self::WaitingS => Changes::QUEUED_TIME.or(Changes::ADMISSION),
             Self::IdleSteps => Changes::QUEUED_STEP.or(Changes::ADMISSION),
-            Self::AttainedS => Changes::TIME.or(Changes::ADMISSION),
+            Self::AttainedS | Self::Level => Changes::TIME.or(Changes::ADMISSION),
             Self::JoinedS => Changes::CLASS,
             Self::GeneratedTokens | Self::ContextTokens | Self::KvTokens | Self::RemainingTokens => {
                 Changes::TOKEN
@@ -54,7 +54,6 @@ impl ReqField {
             Self::Phase | Self::Quanta => Changes::SOME_TOKENS,
             Self::Preemptions => Changes::PREEMPTION,
             Self::Running | Self::StoppedS => Changes::ADMISSION,
-            Self::Level => Changes::TIME.or(Changes::ADMISSION),
             Self::SlackS => Changes::TIME.or(Changes::TOKEN),
             Self::ArrivalS
             | Self::PromptTokens

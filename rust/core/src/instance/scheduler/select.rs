@@ -81,7 +81,7 @@ impl Instance {
             }
             let Some(one) = self.tokens_by_rank(slot, candidate, rules.chunked, draft) else { break };
             let decodes =
-                matches!(self.part_of(candidate), Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
+                matches!(Self::part_of(candidate), Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
             if rules.charged || !decodes {
                 draft.tokens_left -= one.tokens;
             }
@@ -113,7 +113,7 @@ impl Instance {
     }
 
     /// As which part of a step a request would run.
-    fn part_of(&self, candidate: Candidate) -> Part {
+    fn part_of(candidate: Candidate) -> Part {
         match candidate.phase {
             Phase::Decoding | Phase::Stalled => Part::Decode,
             Phase::Prefilling => Part::Chunk,
@@ -137,7 +137,7 @@ impl Instance {
             let grown = u64::from(self.batch.decode_set().needs_block(&self.requests[slot]));
             return Some(Selected { slot, tokens: 1, blocks: grown.max(spare) });
         }
-        let part = self.part_of(candidate);
+        let part = Self::part_of(candidate);
         let decodes = matches!(part, Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
         let cuts = chunked && !decodes;
         let wanted = candidate.lacking().min(if cuts { draft.chunk_limit } else { u64::MAX });
@@ -238,7 +238,7 @@ impl Instance {
         for one in selected {
             let (slot, tokens) = (one.slot, one.tokens as u32);
             let candidate = self.candidate_in(slot);
-            let part = self.part_of(candidate);
+            let part = Self::part_of(candidate);
             match part {
                 Part::Decode if candidate.phase == Phase::Decoding => {}
                 Part::Decode | Part::Chunk => {
