@@ -48,7 +48,7 @@ def test_a_request_sinks_when_it_has_run_for_longer_than_its_quantum(
 
     1 s of the first is not longer than 1 s, so that it runs in steps 1 and 2; then it sinks to level 1 and
     the second runs in steps 3 and 4. At level 1 each runs until 3 s are longer than 2 s: the second, which
-    stopped last, in steps 5 to 7, the first in 8 to 10. At level 2 the first, which stopped last, finishes its 6
+    stopped last, in steps 5 to 7, the first in 8 to 10. At level 2 the first, which runs, finishes its 6
     tokens in step 11, and the second its own in step 12.
     """
     result = ran([(0.0, 4, 6), (0.0, 4, 6)], leap=leap)
