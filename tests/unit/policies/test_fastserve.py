@@ -97,7 +97,7 @@ def test_starved_requests_go_to_the_first_level_after_a_number_of_steps(leap: bo
     """One seat; a step takes a second and a second more for each token; quanta of 1, 2, 4, 8, 16 and 32 s.
 
     The prompts take 5 and 30 s, and enter levels 3 and 5. The first request runs for 5 + 4 x 2 s in 5 steps
-    and is at level 4 by then. Before the sixth step the second request, which never ran, goes to the first level.
+    and is at level 4 by then. Before the sixth step the second, which never ran, goes to the first level.
     """
     requests: list[Shape] = [(0.0, 4, 8), (0.0, 29, 1)]
     policy = fastserve(
