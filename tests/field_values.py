@@ -24,6 +24,8 @@ _BY_UNIT: dict[str, Values] = {
 _BY_NAME: dict[tuple[str, str], Values] = {
     ("req", "arrival"): "moment",
     ("req", "joined"): "moment",
+    ("req", "stopped"): "moment",
+    ("req", "level"): "count",
     ("req", "priority"): "few",
     ("req", "score"): "few",
     ("inst", "block_tokens"): "count",

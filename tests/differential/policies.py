@@ -51,7 +51,9 @@ def orders(draw: st.DrawFn) -> Wire:
     refresh = draw(st.sampled_from(["never", "never", "steps", "ticks"]))
     some_keys = key_lists(refreshed=refresh != "never", least=draw(st.sampled_from([0, 1, 1])))
     # Quanta are counted from when a class is entered: as the class's condition they would revoke themselves.
-    whens = conditions(tuple(one for one in OF_REQUEST if one[0] not in ("req.quanta", "req.joined_s")))
+    whens = conditions(
+        tuple(one for one in OF_REQUEST if one[0] not in ("req.quanta", "req.joined_s", "req.level"))
+    )
     count = draw(st.sampled_from([1, 1, 2, 3]))
     classes = [
         wire.a_class(

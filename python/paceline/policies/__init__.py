@@ -29,6 +29,7 @@ from paceline.policies.sarathi import sarathi
 from paceline.policies.session_affinity import session_affinity
 from paceline.policies.sglang import sglang
 from paceline.policies.sglang_router import sglang_router
+from paceline.policies.sjf import sjf
 from paceline.policies.splitwise import splitwise, splitwise_router
 from paceline.policies.srpt import srpt
 from paceline.policies.static import static
@@ -68,6 +69,7 @@ __all__ = [
     "session_affinity",
     "sglang",
     "sglang_router",
+    "sjf",
     "splitwise",
     "splitwise_router",
     "srpt",

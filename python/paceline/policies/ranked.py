@@ -1,4 +1,4 @@
-"""What the policies that rank requests share: chunked prefill, displacement, and swapping over PCIe."""
+"""What the policies that rank requests share: chunked prefill, displacement or selection, and swapping."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from paceline.policy import Class, Displace, Expr, Quantum, Refresh, Scheduler, Swap
-from paceline.policy.stages import Admit, Preemption, Running
+from paceline.policy.stages import Admit, Preemption, Running, Select
 
 __all__ = ["ranked_scheduler"]
 
@@ -22,6 +22,8 @@ def ranked_scheduler(
     max_num_batched_tokens: int | None = None,
     max_num_seqs: int | None = None,
     watermark: float | None = None,
+    select: Select | None = None,
+    spare_block: bool = False,
 ) -> Scheduler:
     """Return a scheduler with chunked prefill that ranks all requests of an instance in one order.
 
@@ -41,6 +43,11 @@ def ranked_scheduler(
     watermark
         Share of the blocks that an admission leaves free; it then allocates blocks for the whole sequence, as
         vLLM 0.6.1 does. None: an admission allocates its first chunk and leaves no blocks free.
+    select
+        The stage that selects each step's requests anew, instead of stages that continue and admit them; then
+        ``admission`` does not apply.
+    spare_block
+        As in `Scheduler`.
 
     Examples
     --------
@@ -51,13 +58,14 @@ def ranked_scheduler(
     return Scheduler(
         max_num_batched_tokens=max_num_batched_tokens,
         max_num_seqs=max_num_seqs,
-        stages=(Running(), Admit()),
+        stages=(Running(), Admit()) if select is None else (select,),
         order=order,
         classes=classes,
         refresh=refresh,
-        admission=admission,
+        admission=admission if select is None else "wait",
         allocation="chunk_if_all_fits" if watermark is None else "sequence",
         watermark=watermark or 0.0,
         watermark_when_idle=watermark is not None,
+        spare_block=spare_block,
         preemption=preemption or Swap.over_pcie(cpu_gib=cpu_gib),
     )

@@ -5,14 +5,20 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
-from paceline.policy.scheduler import NO_LIMIT
+from paceline.policy.scheduler import NO_LIMIT, QueueOrder
 from paceline.policy.stages import Admit, Gather, Running
 
 __all__ = ["static"]
 
 
 @typed(PolicyError)
-def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_requests") -> Policy:
+def static(
+    *,
+    size: int = 8,
+    wait_s: float = 0.1,
+    order: QueueOrder = "arrival",
+    routing: Routing = "fewest_requests",
+) -> Policy:
     """Gather a batch, run it to its end, and only then start the next one.
 
     A batch starts when nothing runs and either ``size`` requests wait or the head
@@ -25,6 +31,8 @@ def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_req
     wait_s
         Seconds from its arrival that the head of the queue waits for a full batch
         while nothing runs; 0: a batch is all requests that wait.
+    order
+        The order of the queue, such as ``"score"``; the head is the first in it.
     routing
         Which instance an arrival joins.
 
@@ -59,5 +67,6 @@ def static(*, size: int = 8, wait_s: float = 0.1, routing: Routing = "fewest_req
         max_num_seqs=size,
         stages=(Running(), Admit(chunked=False, unless_preempted=True, gather=gather)),
         allocation="sequence",
+        order=order,
     )
     return Policy(name="static", scheduler=scheduler, on_arrival=routing)

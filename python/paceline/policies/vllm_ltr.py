@@ -5,7 +5,7 @@ from __future__ import annotations
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policies.ranked import ranked_scheduler
-from paceline.policy import Class, Policy, Rule, req
+from paceline.policy import Class, Policy, Rule, Select, req
 from paceline.policy.stages import Preemption
 
 __all__ = ["vllm_ltr"]
@@ -22,14 +22,19 @@ def vllm_ltr(
     watermark: float = 0.01,
     routing: Rule = "fewest_requests",
 ) -> Policy:
-    """Run the requests with the best scores, and for a while those that waited too long.
+    """Run the requests with the best scores at each step, and for a while those that were idle too long.
+
+    The requests of each step are selected anew by rank, whether they run, wait or
+    are swapped out. A request that is left out keeps its memory until a selected one
+    needs it.
 
     Parameters
     ----------
     starved_steps
-        Steps of waiting after which a request ranks before all others.
+        Steps without a token to compute after which a request ranks before all
+        others.
     hold
-        Tokens for which it keeps that rank.
+        Steps that run it before it loses that rank.
     preemption
         What happens to the KV of a preempted request; None: a swap over PCIe to
         512 GiB of CPU memory a GPU.
@@ -46,19 +51,21 @@ def vllm_ltr(
     Examples
     --------
     >>> vllm_ltr().scheduler.classes
-    (Class('starving', when=req.idle_steps >= 200, hold=10),)
+    (Class('starving', when=req.idle_steps >= 200, hold_steps=10),)
 
     Notes
     -----
     Source: Fu et al., "Efficient LLM Scheduling by Learning to Rank" (NeurIPS
     2024), hao-ai-lab/vllm-ltr (13bbf6ff), with its option starv200-period10.
-    Differences: its score is higher for shorter outputs, a trace's is lower. The
-    period counts scheduled steps there and tokens here, which differ while a
-    prompt is cut. Here decodes are scheduled before prompts, and a request that is
-    displaced for its seat gives up its memory. The code assigns seats and tokens in
-    the order of ranks, running or not, and a request that gets none keeps its
-    memory, which others may need later. So a prompt with a good score delays the
-    tokens of worse-ranked requests more there than here.
+    ``_general_schedule`` in ``vllm/core/scheduler.py`` selects by tokens and seats,
+    counts one block for each selected request that has KV whether it needs one or
+    not, and then preempts from the worst rank. Differences: its score is higher for
+    shorter outputs, a trace's is lower; equal scores rank by arrival, there by
+    queue; a request that is promoted and then idle again for as long is promoted for
+    ``hold`` more steps there, here it keeps the rest of them; a prompt that is
+    swapped out half computed takes the blocks of its computed tokens along, there
+    those of the whole prompt; and where the CPU's memory is full, KV is computed
+    again, where the code stops with an error.
     """
     return Policy(
         name="vllm-ltr",
@@ -66,8 +73,10 @@ def vllm_ltr(
             req.score,
             max_num_batched_tokens=max_num_batched_tokens,
             max_num_seqs=max_num_seqs,
-            classes=[Class("starving", when=req.idle_steps >= starved_steps, hold=hold)],
+            classes=[Class("starving", when=req.idle_steps >= starved_steps, hold_steps=hold)],
             watermark=watermark,
+            select=Select(),
+            spare_block=True,
             preemption=preemption,
         ),
         on_arrival=routing,

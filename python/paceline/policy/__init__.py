@@ -25,7 +25,7 @@ from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
-from paceline.policy.queues import Class, Displace, Quantum, Refresh
+from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
 from paceline.policy.routers import Reports
 from paceline.policy.rules import (
     Routing,
@@ -50,6 +50,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Swap,
     SwapIn,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Groups",
     "Handover",
     "Layered",
+    "Levels",
     "Live",
     "Migrate",
     "Pace",
@@ -83,6 +85,7 @@ __all__ = [
     "Rule",
     "Running",
     "Scheduler",
+    "Select",
     "Swap",
     "SwapIn",
     "Ties",

@@ -23,6 +23,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Stage,
     Swap,
     SwapIn,
@@ -69,6 +70,11 @@ class Composition(Protocol):
         """Whether one order ranks all requests of the instance."""
         ...
 
+    @property
+    def admission(self) -> object:
+        """What happens if the best-ranked waiting request does not fit."""
+        ...
+
 
 def check_composition(scheduler: Composition) -> None:
     """Refuse a composition without a meaning.
@@ -82,6 +88,8 @@ def check_composition(scheduler: Composition) -> None:
     _check_layers(scheduler)
     _check_exclusive(scheduler)
     _check_memory(scheduler)
+    if any(isinstance(stage, Select) for stage in scheduler.stages):
+        _check_selecting(scheduler)
     if scheduler.ranks:
         _check_ranked(scheduler)
     else:
@@ -94,6 +102,10 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
 
     if not all(isinstance(stage, Stage) for stage in stages):
         raise PolicyError(f"stages must be Running(), Decodes(), Admit() or other stages, were {stages!r}")
+    if count(Select):
+        if len(stages) > 1:
+            raise PolicyError(f"stages must have no other stage beside Select(), were {stages!r}")
+        return
     if count(Admit, Layered) != 1:
         raise PolicyError(f"stages must admit in exactly one stage, Admit or Layered, were {stages!r}")
     if count(Running, Decodes) != 1:
@@ -111,6 +123,26 @@ def _check_stages(stages: tuple[Stage, ...]) -> None:
         raise PolicyError(
             "stages must continue prompts that Admit() cuts into chunks: add Prefills() or Running(), or "
             f"admit prompts whole with Admit(chunked=False); were {stages!r}"
+        )
+
+
+def _check_selecting(scheduler: Composition) -> None:
+    if not scheduler.ranks:
+        raise PolicyError("order must be keys, a Quantum or classes beside Select(), which selects by rank")
+    if scheduler.admission != "wait":
+        raise PolicyError(
+            "admission must be 'wait' beside Select(), by which ranks decide already, was "
+            f"{scheduler.admission!r}"
+        )
+    reserves = any(isinstance(stage, Select) and stage.swap_reserve for stage in scheduler.stages)
+    if reserves and isinstance(scheduler.preemption, Recompute):
+        raise PolicyError(
+            "swap_reserve of Select() must be 0 where preemption is Recompute(), which has no swap space"
+        )
+    if scheduler.prefix_cache is not None:
+        raise PolicyError(
+            "prefix_cache must be None beside Select(), which selects requests before it looks at their "
+            f"blocks, was {scheduler.prefix_cache!r}"
         )
 
 
@@ -187,9 +219,10 @@ def _check_ranked(scheduler: Composition) -> None:
             "stages must have no SwapIn() where the order ranks requests: Admit() resumes swapped ones, too"
         )
     for stage in stages:
-        if not isinstance(stage, Running | Admit):
+        if not isinstance(stage, Running | Admit | Select):
             raise PolicyError(
-                f"stages must be Running() and Admit() where the order ranks requests, had {stage!r}"
+                "stages must be Running() and Admit(), or Select(), where the order ranks requests, had "
+                f"{stage!r}"
             )
         if isinstance(stage, Admit) and (stage.gather is not None or stage.unless_swapped):
             raise PolicyError(
@@ -202,7 +235,7 @@ def _check_ranked(scheduler: Composition) -> None:
     for each in scheduler.classes:
         if not isinstance(each.when, Expr):
             continue
-        for field in (req.joined, req.quanta):
+        for field in (req.joined, req.quanta, req.level):
             if any(field.same(part) for part in each.when.walk()):
                 raise PolicyError(
                     f"when of Class {each.name!r} must not read {field!r}, which starts again as the "

@@ -38,6 +38,7 @@ from paceline.policy.rules import (
 from paceline.policy.scheduler import Scheduler
 from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
+from paceline.policy.stages import Select
 from paceline.policy.value import Value, shown
 from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire, rules_in
 
@@ -190,6 +191,12 @@ class Policy(Value):
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
         schedulers.check_classes(self.rules, self.monitors)
+        selects = any(isinstance(stage, Select) for one in self.schedulers for stage in one.stages)
+        if selects and self.migrates and self.handover is not None:
+            raise PolicyError(
+                "handover must be None where a scheduler has Select() and requests migrate, was "
+                f"{self.handover!r}: ranks give no order in which to accept requests"
+            )
         check_books(self)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
         if self.pools is not None:

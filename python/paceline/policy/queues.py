@@ -15,7 +15,7 @@ from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.value import Value
 
-__all__ = ["Class", "Displace", "Keys", "Quantum", "Refresh", "keys_of", "ranked", "refuse_drift"]
+__all__ = ["Class", "Displace", "Keys", "Levels", "Quantum", "Refresh", "keys_of", "ranked", "refuse_drift"]
 
 MOST_KEYS = 3
 """The most keys of a class; requests with equal keys are ranked by arrival."""
@@ -68,7 +68,79 @@ class Quantum(Value):
         return (req.quanta, *self.tiebreaks)
 
 
-Keys = Expr | Sequence[Expr | float] | Quantum
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@typed_fields(PolicyError, but=("entry", "then", "promote"))
+class Levels(Value):
+    """Rank by levels, through which a request sinks as it runs, then by other keys.
+
+    At the end of a step a request moves to the next level if it has run for longer
+    at its own than the quantum of that, which doubles from level to level. Its time
+    then counts from 0 again.
+
+    Parameters
+    ----------
+    first_s
+        Seconds of the first level's quantum.
+    entry
+        The level at which a request enters as it comes to an instance.
+    then
+        Keys that rank requests of a level; ties go to the earlier arrival.
+    promote
+        The condition on which a request that does not run goes to the first level.
+    every
+        Steps of the instance after which that condition is looked at.
+
+    Raises
+    ------
+    PolicyError
+        If a parameter is out of range or reads a field that a queue cannot see.
+
+    Examples
+    --------
+    >>> Levels(0.01, promote=req.waiting_time >= 3)
+    Levels(0.01, promote=req.waiting_time >= 3)
+    """
+
+    positional: ClassVar = ("first_s",)
+
+    first_s: float
+    entry: Operand = 0
+    then: Expr | tuple[Expr, ...] = ()
+    promote: Operand | None = None
+    every: int = 1000
+
+    def __post_init__(self) -> None:
+        duration("first_s of Levels", self.first_s, least=1e-9)
+        object.__setattr__(self, "entry", number(self.entry, "entry of Levels", Scope.QUEUE))
+        none = isinstance(self.then, tuple) and not self.then
+        then = () if none else keys_of(self.then, "then of Levels")
+        if len(then) >= MOST_KEYS:
+            raise PolicyError(f"then of Levels must be at most {MOST_KEYS - 1} keys, were {len(then)}")
+        object.__setattr__(self, "then", then)
+        if self.promote is not None:
+            object.__setattr__(self, "promote", condition(self.promote, "promote of Levels", Scope.QUEUE))
+        whole("every of Levels", self.every)
+        fields = [part for one in (self.entry, self.promote) if isinstance(one, Expr) for part in one.walk()]
+        if any(req.level.same(part) for part in fields):
+            raise PolicyError("entry and promote of Levels must not read req.level, which they set")
+
+    @property
+    def keys(self) -> tuple[Expr, ...]:
+        """The keys it stands for."""
+        return (req.level, *(self.then if isinstance(self.then, tuple) else (self.then,)))
+
+    def to_wire(self, names: Names, ticks_per_s: float) -> dict[str, object]:
+        """Return it as the engine reads it."""
+        assert isinstance(self.entry, Expr)
+        return {
+            "first": round(self.first_s * ticks_per_s),
+            "entry": to_wire(self.entry, names),
+            "promote": to_wire(self.promote, names) if isinstance(self.promote, Expr) else None,
+            "every": self.every,
+        }
+
+
+Keys = Expr | Sequence[Expr | float] | Quantum | Levels
 """What requests are ranked by, smallest first."""
 
 
@@ -98,6 +170,9 @@ class Class(Value):
         leaves as soon as the condition no longer holds.
     order
         The keys that rank requests of the class; None: the scheduler's order.
+    hold_steps
+        Steps that run a request before it may leave the class; 0: none. A step may
+        run a request and yield no token, if it computes a part of its prompt.
 
     Raises
     ------
@@ -117,6 +192,7 @@ class Class(Value):
     when: Operand | None = None
     hold: int = 0
     order: Keys | None = None
+    hold_steps: int = 0
 
     def __post_init__(self) -> None:
         name: object = self.name
@@ -126,6 +202,7 @@ class Class(Value):
         if self.when is not None:
             object.__setattr__(self, "when", condition(self.when, f"when of {what}", Scope.QUEUE))
         whole(f"hold of {what}", self.hold, least=0)
+        whole(f"hold_steps of {what}", self.hold_steps, least=0)
         if self.order is not None:
             object.__setattr__(self, "order", ranked(self.order, f"order of {what}"))
 
@@ -211,9 +288,9 @@ class Displace(Value):
         return {"kind": "displace", "when": when, "most": self.most or 0}
 
 
-def ranked(order: Any, what: str) -> Expr | tuple[Expr, ...] | Quantum:  # noqa: ANN401 - checked here
+def ranked(order: Any, what: str) -> Expr | tuple[Expr, ...] | Quantum | Levels:  # noqa: ANN401 - checked here
     """Check the keys that rank requests; return a single key as itself."""
-    if isinstance(order, Quantum):
+    if isinstance(order, Quantum | Levels):
         return order
     keys = keys_of(order, what)
     return keys[0] if len(keys) == 1 else keys
@@ -228,7 +305,7 @@ def keys_of(order: Any, what: str) -> tuple[Expr, ...]:  # noqa: ANN401 - checke
         If a key is no number or reads a field that a queue cannot see, or there
         are too many keys.
     """
-    if isinstance(order, Quantum):
+    if isinstance(order, Quantum | Levels):
         return order.keys
     given = tuple(order) if isinstance(order, tuple | list) else (order,)
     if not 1 <= len(given) <= MOST_KEYS:

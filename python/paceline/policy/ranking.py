@@ -10,9 +10,9 @@ from paceline.policy.expressions.namespaces import oracle, req
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
-from paceline.policy.queues import Class, Quantum, Refresh, keys_of, refuse_drift
+from paceline.policy.queues import Class, Levels, Quantum, Refresh, keys_of, refuse_drift
 
-__all__ = ["keys_in", "quantum_of", "to_wire"]
+__all__ = ["keys_in", "levels_of", "quantum_of", "to_wire"]
 
 _NAMED: dict[str, tuple[Expr, ...]] = {
     "arrival": (),  # the engine ranks requests with equal keys by arrival
@@ -65,6 +65,24 @@ def quantum_of(order: Any, classes: Sequence[Class]) -> int:  # noqa: ANN401
     return next(iter(sizes), 0)
 
 
+def levels_of(order: Any, classes: Sequence[Class]) -> Levels | None:  # noqa: ANN401
+    """Return the levels of an order, if it has any.
+
+    Raises
+    ------
+    PolicyError
+        If classes have different levels, which the engine does not support.
+    """
+    orders = [order, *(each.order for each in classes)]
+    found = [each for each in orders if isinstance(each, Levels)]
+    if any(each != found[0] for each in found):
+        raise PolicyError(f"classes must have the same Levels, were {found!r}")
+    asked = _given([*orders, *(each.when for each in classes)])
+    if not found and any(req.level.same(part) for expression in asked for part in expression.walk()):
+        raise PolicyError("req.level needs Levels somewhere in the order: order=Levels(0.01)")
+    return found[0] if found else None
+
+
 def _given(orders: Sequence[Any]) -> list[Expr]:
     several = (each if isinstance(each, tuple) else (each,) for each in orders)
     return [key for keys in several for key in keys if isinstance(key, Expr)]
@@ -79,12 +97,14 @@ def to_wire(
 ) -> dict[str, object]:
     """Return the order as the engine reads it."""
     ranked = []
+    levels = levels_of(order, classes)
     for each, keys in keys_in(order, classes, refresh):
         when = each.when if each is not None and isinstance(each.when, Expr) else None
         ranked.append(
             {
                 "when": None if when is None else expression_to_wire(when, names),
                 "hold": 0 if each is None else each.hold,
+                "hold_steps": 0 if each is None else each.hold_steps,
                 "keys": [expression_to_wire(key, names) for key in keys],
             }
         )
@@ -92,5 +112,6 @@ def to_wire(
         "kind": "ranked",
         "classes": ranked,
         "quantum": quantum_of(order, classes),
+        "levels": None if levels is None else levels.to_wire(names, ticks_per_s),
         "refresh": {"steps": 0, "ticks": 0} if refresh is None else refresh.to_wire(ticks_per_s),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -16,7 +17,7 @@ from paceline.policy.composition import check_composition
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
-from paceline.policy.ranking import keys_in, quantum_of, to_wire
+from paceline.policy.ranking import keys_in, levels_of, quantum_of, to_wire
 from paceline.policy.stages import (
     Admit,
     Layered,
@@ -24,6 +25,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Stage,
     Swap,
 )
@@ -224,6 +226,7 @@ class Scheduler(Value):
         if self.victim != "latest":
             raise PolicyError(f"victim must be left out where the order ranks requests, was {self.victim!r}")
         quantum_of(self.order, self.classes)
+        levels_of(self.order, self.classes)
         keys_in(self.order, self.classes, self.refresh)
 
     @property
@@ -243,6 +246,9 @@ class Scheduler(Value):
             yield from keys
             if each is not None and isinstance(each.when, Expr):
                 yield each.when
+        levels = levels_of(self.order, self.classes)
+        if levels is not None:
+            yield from (part for part in (levels.entry, levels.promote) if isinstance(part, Expr))
         if isinstance(self.admission, Displace) and isinstance(self.admission.when, Expr):
             yield self.admission.when
 
@@ -320,7 +326,7 @@ class Scheduler(Value):
             "max_num_batched_tokens": tokens,
             "max_num_seqs": seqs,
             "long_prefill_token_threshold": self.long_prefill_token_threshold,
-            "stages": [_stage(stage, ticks_per_s) for stage in self.stages],
+            "stages": [_stage(stage, ticks_per_s, self.preemption) for stage in self.stages],
             "exclusive_prefill": self.exclusive_prefill,
             "order": self._order(names or Names(), ticks_per_s),
             "admission": self._admission(names or Names()),
@@ -368,8 +374,12 @@ def _check_classes(classes: Sequence[object]) -> None:
             raise PolicyError(f"only the last of classes may have no condition: {each!r} takes every request")
 
 
-def _stage(stage: Stage, ticks_per_s: float) -> dict[str, Any]:
+def _stage(stage: Stage, ticks_per_s: float, preemption: object) -> dict[str, Any]:
     wire = dataclasses.asdict(stage)
+    if isinstance(stage, Select):
+        share = wire.pop("swap_reserve")
+        space = preemption.cpu_blocks if isinstance(preemption, Swap) else 0
+        wire["swap_reserve_blocks"] = math.ceil(share * space)
     if isinstance(stage, Admit) and stage.gather is not None:
         wire["gather"] = {"size": stage.gather.size, "wait": round(stage.gather.wait_s * ticks_per_s)}
     if isinstance(stage, Layered):

@@ -20,7 +20,7 @@ from paceline.policy.handover import Handover
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
-from paceline.policy.queues import Class, Displace, Quantum, Refresh
+from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
 from paceline.policy.routers import Reports
 from paceline.policy.rules import (
     Chain,
@@ -60,7 +60,7 @@ __all__ = [
 
 _STAGES: dict[str, type] = {cls.__dataclass_fields__["kind"].default: cls for cls in get_args(Stage)}
 _PREEMPTIONS: dict[str, type] = {"recompute": Recompute, "swap": Swap, "swap_over_pcie": PcieSwap}
-_AS_TEXT = (Expr, Chain, Migrate, Quantum, Displace)
+_AS_TEXT = (Expr, Chain, Migrate, Quantum, Levels, Displace)
 _NAMES: dict[str, Any] = {
     **text.NAMES,
     "pick": pick,
@@ -77,6 +77,7 @@ _NAMES: dict[str, Any] = {
     "migrate": migrate,
     "Live": Live,
     "Quantum": Quantum,
+    "Levels": Levels,
     "Displace": Displace,
 }
 

@@ -25,6 +25,7 @@ __all__ = [
     "PrefixCache",
     "Recompute",
     "Running",
+    "Select",
     "Stage",
     "Swap",
     "SwapIn",
@@ -178,7 +179,42 @@ class Layered(Value):
     kind: Literal["layered"] = "layered"
 
 
-Stage = Running | Decodes | Prefills | SwapIn | Admit | Layered
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
+@typed_fields(PolicyError)
+class Select(Value):
+    """Select the requests of each step anew, by rank; a running request that is left out keeps its memory.
+
+    Tokens and seats are given out in the order of ranks, whether requests run, wait
+    or are swapped out. If blocks are lacking, running requests that were left out
+    are preempted, the worst-ranked first. The stage is the only one of its scheduler.
+
+    Attributes
+    ----------
+    chunked
+        Whether the prompt selected last may be cut to the tokens that are left.
+    charged
+        Whether decodes use up the step's tokens.
+    reserve_blocks
+        Blocks that each step leaves free, beside the watermark.
+    swap_reserve
+        Share of the swap space that must be free to select a prompt without KV;
+        else it is passed over. 0: no limit.
+    """
+
+    chunked: bool = True
+    charged: bool = True
+    reserve_blocks: int = 0
+    swap_reserve: float = 0.0
+    kind: Literal["select"] = "select"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.reserve_blocks < 2**32:
+            raise PolicyError(f"reserve_blocks of a Select must be 0 or more, was {self.reserve_blocks}")
+        if not 0 <= self.swap_reserve <= 1:
+            raise PolicyError(f"swap_reserve of a Select must be a share, 0 to 1, was {self.swap_reserve}")
+
+
+Stage = Running | Decodes | Prefills | SwapIn | Admit | Layered | Select
 """A stage of forming a step."""
 
 

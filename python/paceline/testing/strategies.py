@@ -263,7 +263,12 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
             "pressure": st.sampled_from([0.0, 0.5, 0.9]),
             "most_displaced": st.sampled_from([None, 1, 2]),
         },
-        "fastserve": {"base_s": st.sampled_from([0.005, 0.02]), "starved_s": st.sampled_from([0.05, 3.0])},
+        "fastserve": {
+            "base_s": st.sampled_from([0.005, 0.02]),
+            "starved_s": st.sampled_from([0.05, 3.0]),
+            "starved_every": st.sampled_from([3, 1000]),
+            "free_blocks": st.sampled_from([0, 1, 2]),
+        },
         "las": {"grain_s": st.sampled_from([0.01, 0.1])},
         "pars": {"patience": st.sampled_from([0.1, 120.0]), "keep_boost": st.booleans()},
         "pascal": {
@@ -281,6 +286,7 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
             "room": st.sampled_from([None, 0, 3, 40]),
         },
         "round_robin_quanta": {"quantum": st.sampled_from([1, 3, 10])},
+        "sjf": {"patience": st.sampled_from([0.1, 120.0]), "keep_boost": st.booleans()},
         "srpt": {"grain": st.sampled_from([1, 4])},
         "vllm_ltr": {"starved_steps": st.sampled_from([2, 20]), "hold": st.integers(0, 3)},
     }[kind]  # type: ignore[assignment]  # a strategy for each parameter
@@ -288,7 +294,7 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
     if kind in ("andes", "fastserve", "las", "pascal", "vllm_ltr"):
         # Ranks that change without a token: with recompute, two requests may displace each other forever.
         given["preemption"] = Swap(cpu_blocks=10**6, out_s=0.001, in_s=0.001)
-    elif kind != "pars":
+    elif kind not in ("pars", "sjf"):
         given["preemption"] = draw(_preemptions())
     if kind == "pascal":
         limits = {name: value for name, value in limits.items() if name != "routing"}
@@ -296,7 +302,7 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
     return make(**limits, **given)
 
 
-RANKED = ("andes", "fastserve", "las", "pars", "pascal", "round_robin_quanta", "srpt", "vllm_ltr")
+RANKED = ("andes", "fastserve", "las", "pars", "pascal", "round_robin_quanta", "sjf", "srpt", "vllm_ltr")
 """Policies that rank requests, by their names in `paceline.policies`."""
 
 

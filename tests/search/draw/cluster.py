@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import monitors, rules
+from search.draw import monitors, rules, stages
 from search.draw.costs import curve
 from search.draw.expressions import Wire
 from search.draw.instances import instance, malform
@@ -18,6 +18,7 @@ def cluster(source: Source) -> Wire:
     first = _any_instance(source, shared_size)
     alike = source.chance(0.5)
     fleet = [first if alike or index == 0 else _any_instance(source, shared_size) for index in range(count)]
+    selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     moves = count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
     watched = count > 1 and source.chance(0.4)
@@ -31,7 +32,7 @@ def cluster(source: Source) -> Wire:
             "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "handover": source.maybe(0.6, lambda: handover(source)),
+        "handover": None if selects else source.maybe(0.6, lambda: handover(source)),
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),

@@ -68,7 +68,7 @@ DRIFTING: Fields = _near({name: of for name, of in field_values.OF_REQUEST.items
 OF_REQUEST: Fields = {**STEADY, **DRIFTING}
 # A field that is reset when a class is entered has no meaning in that class's condition.
 IN_CLASSES: Fields = {
-    name: near for name, near in OF_REQUEST.items() if name not in ("req.joined_s", "req.quanta")
+    name: near for name, near in OF_REQUEST.items() if name not in ("req.joined_s", "req.quanta", "req.level")
 }
 OF_INSTANCE: Fields = _near(field_values.OF_INSTANCE)
 ABOUT_A_REQUEST: Fields = _near(field_values.ABOUT_A_REQUEST)

@@ -54,18 +54,22 @@ def flags(source: Source) -> Wire:
 
 def ranked_scheduler(source: Source) -> Wire:
     several = stages.ranked(source)
-    cached = source.chance(0.4)
+    selects = stages.has(several, "select")
+    cached = not selects and source.chance(0.4)
     allocations = ("chunk", "chunk_if_all_fits") if cached else ("chunk", "chunk_if_all_fits", "sequence")
+    preempts = preemption.preemption(source, swaps=not cached and source.chance(0.5))
+    for stage in several if selects else ():
+        stage["swap_reserve_blocks"] = min(stage["swap_reserve_blocks"], preempts.get("blocks", 0))
     return {
         **limits(source, chunked=_cuts(several)),
         **flags(source),
         "stages": several,
         "exclusive_prefill": False,
         "order": ranking.ranked(source),
-        "admission": ranking.admission(source),
+        "admission": {"kind": "wait"} if selects else ranking.admission(source),
         "allocation": source.pick(allocations),
         "decodes_first": False,
-        "preemption": preemption.preemption(source, swaps=not cached and source.chance(0.5)),
+        "preemption": preempts,
         "requeue_late": False,
         "prefix_cache": _cache(source) if cached else None,
         "schedule_ahead": False,

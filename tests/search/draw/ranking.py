@@ -11,6 +11,7 @@ def a_class(source: Source, *, last: bool, refreshed: bool) -> Wire:
     return {
         "when": None if last else condition(source, IN_CLASSES),
         "hold": source.pick((0, 1, 5, 12)),
+        "hold_steps": source.pick((0, 0, 1, 7)),
         "keys": source.some(source.pick((0, 1, 1)), 3, lambda: key(source, refreshed=refreshed)),
     }
 
@@ -28,10 +29,22 @@ def ranked(source: Source) -> Wire:
         "kind": "ranked",
         "classes": classes,
         "quantum": quantum,
+        "levels": _levels(source) if "req.level" in str(classes) or source.chance(0.1) else None,
         "refresh": {
             "steps": source.pick((1, 2, 7)) if refresh == "steps" else 0,
             "ticks": source.ticks(1, 64) if refresh == "ticks" else 0,
         },
+    }
+
+
+def _levels(source: Source) -> Wire:
+    return {
+        "first": source.ticks(1, 60),
+        "entry": {"const": source.whole(0, 3)}
+        if source.chance(0.5)
+        else {"op": "ilog2", "args": [{"field": "req.prompt_tokens"}]},
+        "promote": source.maybe(0.6, lambda: condition(source, IN_CLASSES)),
+        "every": source.pick((1, 2, 5, 20)),
     }
 
 

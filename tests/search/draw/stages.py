@@ -51,8 +51,20 @@ def layered(source: Source) -> Wire:
     }
 
 
+def select(source: Source) -> Wire:
+    return {
+        "kind": "select",
+        "chunked": source.chance(0.7),
+        "charged": source.chance(0.7),
+        "reserve_blocks": source.pick((0, 0, 1, 3)),
+        "swap_reserve_blocks": source.pick((0, 0, 2, 9)),
+    }
+
+
 def ranked(source: Source) -> list[Wire]:
     """Draw the stages of a ranked queue."""
+    if source.chance(0.35):
+        return [select(source)]
     both = [RUNNING, admit(source, gathers=False)]
     return both if source.chance(0.8) else both[::-1]
 
@@ -102,6 +114,7 @@ def malformed(source: Source) -> list[Wire]:
         lambda: swap_in(source),
         lambda: admit(source),
         lambda: layered(source),
+        lambda: select(source),
     )
     return source.some(0, 4, lambda: source.pick(makers)())
 

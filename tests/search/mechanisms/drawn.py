@@ -62,7 +62,7 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         for name, value in stage.items():
             if name == "gather" and value:
                 yield "admit: gather"
-            elif isinstance(value, bool) and value:
+            elif (isinstance(value, bool) and value) or (name.endswith("_blocks") and value):
                 yield f"{stage['kind']}: {name}"
     for name in FLAGS:
         if scheduler[name]:
@@ -112,14 +112,16 @@ def _orders(kinds: list[str]) -> Iterator[str]:
 
 def _of_ranking(order: Wire) -> Iterator[str]:
     yield f"classes: {len(order['classes'])}"
-    if order["quantum"]:
-        yield "quantum"
+    for name in ("quantum", "levels"):
+        if order.get(name):
+            yield name
     for name, value in order["refresh"].items():
         if value:
             yield f"refresh: {name}"
     for one in order["classes"]:
-        if one["hold"]:
-            yield "hold"
+        for name in ("hold", "hold_steps"):
+            if one.get(name):
+                yield name
         yield from _fields("class", one["when"])
         for key in one["keys"]:
             yield from _fields("key", key)

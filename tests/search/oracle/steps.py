@@ -30,7 +30,7 @@ def _steps(replayed: Replayed) -> Iterator[Failure]:
 
 def _of_instance(index: int, scheduler: dict[str, Any], log: list[dict[str, Any]]) -> Iterator[Failure]:
     stages = {stage["kind"]: stage for stage in scheduler["stages"]}
-    uncharged = "decodes" in stages and not stages["decodes"]["charged"]
+    uncharged = any(not stages[kind]["charged"] for kind in ("decodes", "select") if kind in stages)
     layered = "layered" in stages
     budget, end = scheduler["max_num_batched_tokens"], 0
     for number, step in enumerate(log):

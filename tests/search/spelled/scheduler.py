@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.policy import Class, Displace, Quantum, Refresh, Scheduler
+from paceline.policy import Class, Displace, Levels, Quantum, Refresh, Scheduler
 from paceline.policy.expressions.tree import Const
 from paceline.policy.stages import (
     Admit,
@@ -16,6 +16,7 @@ from paceline.policy.stages import (
     PrefixCache,
     Recompute,
     Running,
+    Select,
     Stage,
     Swap,
     SwapIn,
@@ -44,7 +45,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
     """
     return Scheduler(
         **{name: wire[name] for name in ALIKE},
-        stages=tuple(map(_stage, wire["stages"])),
+        stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),
         # Ranks choose the victim: with them the public API takes no other choice.
         victim="latest" if wire["order"]["kind"] == "ranked" else wire["victim"],
@@ -57,10 +58,12 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
 
 def sayable(wire: Wire) -> bool:
     """Whether the public API can express it: the longest queue that is sorted is a constant there."""
-    return bool(wire["order"].get("most", LONGEST_SORTED) == LONGEST_SORTED)
+    order = wire["order"]
+    both = bool(order.get("levels") and order.get("quantum"))
+    return bool(order.get("most", LONGEST_SORTED) == LONGEST_SORTED) and not both
 
 
-def _stage(wire: Wire) -> Stage:
+def _stage(wire: Wire, cpu_blocks: int) -> Stage:
     given = {name: value for name, value in wire.items() if name != "kind"}
     match wire["kind"]:
         case "running":
@@ -76,6 +79,10 @@ def _stage(wire: Wire) -> Stage:
             if gather is not None:
                 gather = Gather(size=gather["size"], wait_s=gather["wait"] / TICKS_PER_S)
             return Admit(**given, gather=gather)
+        case "select":
+            reserved = given.pop("swap_reserve_blocks")
+            share = min((reserved - 0.5) / cpu_blocks, 1.0) if reserved and cpu_blocks else 0.0
+            return Select(**given, swap_reserve=share)
     return Layered(layers=given["layers"], groups=Groups(**given["groups"]))
 
 
@@ -110,10 +117,20 @@ def _order(wire: Wire) -> dict[str, Any]:
             name,
             when=None if each["when"] is None else condition(each["when"]),
             hold=each["hold"],
+            hold_steps=each.get("hold_steps", 0),
             # The order of arrival decides last, so that any constant expresses it.
             order=tuple(map(number, each["keys"])) or (Const(0),),
         )
         for name, each in zip(CLASSES, wire["classes"], strict=False)
     ]
+    levels = wire.get("levels")
+    if levels is not None:
+        order = Levels(
+            levels["first"] / TICKS_PER_S,
+            entry=number(levels["entry"]),
+            promote=None if levels["promote"] is None else condition(levels["promote"]),
+            every=levels["every"],
+        )
+        return {"order": order, "classes": classes, "refresh": rarely}
     # Each class has its own order, so that the scheduler's only defines the quantum.
     return {"order": Quantum(quantum) if quantum else "arrival", "classes": classes, "refresh": rarely}

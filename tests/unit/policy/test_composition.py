@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "ranks and other stages": (
         {"stages": (Decodes(), WHOLE), "order": req.score},
-        "Running() and Admit() where the order ranks",
+        "Running() and Admit(), or Select(), where the order ranks",
     ),
     "ranks and gathering": (
         {"stages": (Running(), Admit(gather=Gather(size=2, wait_s=1.0))), "order": req.score},

@@ -160,6 +160,13 @@ class Request(Namespace):
     idle_steps = _Plain("The same, in steps of its instance.", unit="steps", drifts=True)
     attained_time = _Plain("Time that it has run so far.", wire="attained_s", unit="s", drifts=True)
     joined = _Plain("Time at which it entered its class.", wire="joined_s", unit="s")
+    level = _Plain("Level that it is at; needs a Levels.")
+    stopped = _Plain(
+        "Time at which it last stopped running or came to its instance; 1e18 while it runs, 0 if it never "
+        "ran.",
+        wire="stopped_s",
+        unit="s",
+    )
     prompt_tokens = _Plain("Length of its prompt.", unit="tokens")
     generated_tokens = _Plain("Output tokens generated so far.", unit="tokens", drifts=True)
     context_tokens = _Plain("Prompt and generated tokens together.", unit="tokens", drifts=True)
@@ -186,7 +193,7 @@ class Request(Namespace):
     prefill_time = _Plain(
         "Predicted time of its prompt alone in a step of its instance.", wire="prefill_s", unit="s"
     )
-    running = _Plain("Whether it is in the batch.", kind="truth")
+    running = _Plain("Whether it is in the batch, and was not left out of the latest step.", kind="truth")
 
 
 class Oracle(Namespace):

@@ -33,6 +33,9 @@ impl SchedulerConfig {
 
     /// Stages admit once, run decodes once, and run prefills in one stage.
     fn check_stages(&self) -> Result<(), Breach> {
+        if self.selects() {
+            return self.check_selecting();
+        }
         let count = |kind: fn(&Stage) -> bool| self.stages.iter().filter(|stage| kind(stage)).count();
         if count(|stage| matches!(stage, Stage::Admit { .. } | Stage::Layered { .. })) != 1 {
             return Err(("stages", "must admit in exactly one stage"));
@@ -54,6 +57,30 @@ impl SchedulerConfig {
         if cuts && !runs_all && !prefills {
             let rule = "must schedule the rest of chunked prompts in a stage running or prefills, or admit prompts whole";
             return Err(("stages", rule));
+        }
+        Ok(())
+    }
+
+    /// A stage that selects forms the whole step, by rank, and holds no blocks for others.
+    fn check_selecting(&self) -> Result<(), Breach> {
+        if self.stages.len() != 1 {
+            return Err(("stages", "must be select alone, which schedules and admits all requests"));
+        }
+        if !matches!(self.order, QueueOrder::Ranked(_)) {
+            return Err(("order", "must rank requests if a stage selects them by rank"));
+        }
+        if self.admission != Admission::Wait {
+            return Err(("admission", "must be to wait if a stage selects: ranks decide already"));
+        }
+        let space = match self.preemption {
+            Preemption::Swap { blocks, .. } => blocks,
+            Preemption::Recompute => 0,
+        };
+        if self.selection_reserves().1 > space {
+            return Err(("stages", "must not reserve more blocks of the swap space than it has"));
+        }
+        if self.prefix_cache.is_some() {
+            return Err(("prefix_cache", "must be none if a stage selects requests before their blocks"));
         }
         Ok(())
     }
@@ -166,7 +193,7 @@ impl SchedulerConfig {
         }
         // Both restart when a request enters a class, so the class would depend on how often the condition is
         // evaluated.
-        let circular = |field| matches!(field, ReqField::JoinedS | ReqField::Quanta);
+        let circular = |field| matches!(field, ReqField::JoinedS | ReqField::Quanta | ReqField::Level);
         let mut conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
         if conditions.any(|when| when.looks_at_request(&circular)) {
             let rule = "must not have conditions on when a request entered its class, or on the quanta it used there: \
@@ -180,7 +207,12 @@ impl SchedulerConfig {
             return Err(("order.classes", rule));
         }
         let plain = |stage: &Stage| {
-            matches!(stage, Stage::Running | Stage::Admit { gather: None, unless_swapped: false, .. })
+            matches!(
+                stage,
+                Stage::Running
+                    | Stage::Select { .. }
+                    | Stage::Admit { gather: None, unless_swapped: false, .. }
+            )
         };
         if !self.stages.iter().all(plain) || self.exclusive_prefill {
             let rule =

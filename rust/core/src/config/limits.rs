@@ -108,6 +108,7 @@ impl SchedulerConfig {
         }
         if let QueueOrder::Ranked(ranking) = &self.order {
             on_clock(at("order.refresh.ticks"), ranking.refresh.ticks)?;
+            on_clock(at("order.levels.first"), ranking.levels.as_ref().map_or(0, |levels| levels.first))?;
         }
         if let Preemption::Swap { blocks, out, back, .. } = self.preemption {
             within(at("preemption.blocks"), 0, MOST, blocks)?;

@@ -23,7 +23,8 @@ pub use handover::Handover;
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
-pub use ranking::{Class, Ranking, Refresh};
+pub(crate) use ranking::LAST_LEVEL;
+pub use ranking::{Class, Levels, Ranking, Refresh};
 pub use routers::{Relay, Routers};
 pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
@@ -120,6 +121,11 @@ impl Config {
             && (pace.interval == 0 || pace.first < pace.interval)
         {
             return Err(Error::config("pace", "must have an interval above 0, and first at least as long"));
+        }
+        if self.handover.is_some() && self.instances.iter().any(|instance| instance.scheduler.selects()) {
+            let rule =
+                "must be null where an instance selects requests by rank: it has no order in which to accept";
+            return Err(Error::config("handover", rule));
         }
         if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
             let rule = "must be null where decode_on_arrival picks the instances that decode";

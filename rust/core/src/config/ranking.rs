@@ -14,6 +14,9 @@ pub struct Ranking {
     /// Tokens in a quantum; 0: there are no quanta.
     #[serde(default)]
     pub quantum: u32,
+    /// Levels with a quantum of time each; `None`: there are none.
+    #[serde(default)]
+    pub levels: Option<Levels>,
     /// When the keys of a request are evaluated again although nothing happened to the request.
     #[serde(default)]
     pub refresh: Refresh,
@@ -22,7 +25,34 @@ pub struct Ranking {
 impl Ranking {
     /// All expressions: the conditions and the keys of every class.
     pub(crate) fn exprs(&self) -> impl Iterator<Item = &Expr> {
-        self.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys))
+        let of_levels =
+            self.levels.iter().flat_map(|levels| [&levels.entry].into_iter().chain(&levels.promote));
+        self.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys)).chain(of_levels)
+    }
+}
+
+/// Levels through which a request sinks as it runs. Level `n` has a quantum of `2^n` times the first one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Levels {
+    /// Ticks of the first level's quantum.
+    pub first: Ticks,
+    /// The level at which a request enters, rounded down.
+    pub entry: Expr,
+    /// The condition on which a request that does not run goes to the first level; `None`: never.
+    #[serde(default)]
+    pub promote: Option<Expr>,
+    /// The number of steps of the instance after which this condition is looked at; 0: never.
+    pub every: u64,
+}
+
+/// The last level.
+pub(crate) const LAST_LEVEL: u32 = 63;
+
+impl Levels {
+    /// Ticks of the quantum of a level.
+    pub(crate) fn quantum(&self, level: u32) -> Ticks {
+        self.first.saturating_mul(1 << level)
     }
 }
 
@@ -36,6 +66,9 @@ pub struct Class {
     /// Tokens that a request must generate in the class before it may leave it; 0: none.
     #[serde(default)]
     pub hold: u32,
+    /// Steps that must run a request in the class before it may leave it; 0: none.
+    #[serde(default)]
+    pub hold_steps: u32,
     /// The keys that rank the requests of this class, the smallest first.
     pub keys: Vec<Expr>,
 }

@@ -99,6 +99,18 @@ pub enum Stage {
         /// The number of groups, by the tokens of the batch.
         groups: GroupRule,
     },
+    /// Selects the requests of the step anew, by rank, whether they are running, waiting or swapped out. A running
+    /// request that is left out keeps its memory until others need it.
+    Select {
+        /// Whether the prompt of the last one may be cut to the tokens that are left.
+        chunked: bool,
+        /// Whether decodes use up the step's tokens.
+        charged: bool,
+        /// Blocks that stay free, beside the watermark.
+        reserve_blocks: u64,
+        /// Blocks of the swap space that must be free to select a prompt without KV; else it is passed over.
+        swap_reserve_blocks: u64,
+    },
 }
 
 /// When a batch has gathered.
@@ -230,7 +242,26 @@ pub struct PrefixCacheConfig {
 impl SchedulerConfig {
     /// Whether prompts may be cut into chunks.
     pub(crate) fn cuts_prompts(&self) -> bool {
-        !self.stages.iter().any(|stage| matches!(stage, Stage::Admit { chunked: false, .. }))
+        let whole = |stage: &Stage| {
+            matches!(stage, Stage::Admit { chunked: false, .. } | Stage::Select { chunked: false, .. })
+        };
+        !self.stages.iter().any(whole)
+    }
+
+    /// Blocks of the GPU, and of the swap space, that a stage which selects leaves free.
+    pub(crate) fn selection_reserves(&self) -> (u64, u64) {
+        let of = |stage: &Stage| match stage {
+            Stage::Select { reserve_blocks, swap_reserve_blocks, .. } => {
+                Some((*reserve_blocks, *swap_reserve_blocks))
+            }
+            _ => None,
+        };
+        self.stages.iter().find_map(of).unwrap_or((0, 0))
+    }
+
+    /// Whether each step's requests are selected anew, by rank.
+    pub(crate) fn selects(&self) -> bool {
+        self.stages.iter().any(|stage| matches!(stage, Stage::Select { .. }))
     }
 
     /// Whether prefills run one group of layers a step.

@@ -236,7 +236,8 @@ impl Migrations {
         cluster.catch_up(source, now);
         let view = cluster.view(source, slot, now);
         let void = self.under_way.iter().any(|other| other.request == request && other.void);
-        let stays = view.row == request && view.running && view.preemptions == stage.preemptions;
+        let stays =
+            cluster.instance(source).still_runs(slot, request) && view.preemptions == stage.preemptions;
         if void || !stays {
             self.under_way.retain(|other| other.request != request);
             return;

@@ -18,6 +18,9 @@ impl Instance {
             let state = &mut self.requests[slot];
             state.computed += tokens;
             if state.computed < state.target() {
+                if let Some(ranking) = &mut self.ranking {
+                    ranking.count_silent_step(slot);
+                }
                 self.evaluate_after_event(slot, now, trace);
                 continue;
             }

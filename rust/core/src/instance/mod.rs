@@ -244,6 +244,12 @@ impl Instance {
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
     }
 
+    /// Queued requests, and running ones that the latest step left out.
+    #[inline]
+    fn idle(&self) -> u64 {
+        self.queued() + self.ranking.as_deref().map_or(0, |ranking| ranking.idle() - ranking.waiting())
+    }
+
     /// Requests that wait on this instance: the queued ones but for those whose KV is elsewhere, which count as in
     /// transfer.
     #[inline]

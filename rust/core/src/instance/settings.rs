@@ -16,6 +16,7 @@ const MOST_PREPARED: u64 = 1024;
 /// See the module. Its fields are read by every part of the instance and written
 /// by none.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is derived from one part of the configuration")]
 pub(crate) struct Settings {
     /// Index in the cluster.
     pub(crate) index: u32,
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) handover: Option<Acceptance>,
     /// The condition on which queued requests displace running ones, if there is one.
     pub(crate) displaces_when: Option<Arc<Expr>>,
+    /// Whether each step's requests are selected anew, by rank.
+    pub(crate) selects: bool,
     /// Whether a rule reads how long a prefill takes.
     pub(crate) predicts: bool,
     /// Whether the run after a step with prefills is planned when the step starts.
@@ -57,6 +60,7 @@ impl Settings {
             && !observed.asked_again;
         let mut cost = config.cost.clone();
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));
+        let selects = scheduler.selects();
         Self {
             index: index as u32,
             block_tokens: config.block_tokens,
@@ -68,6 +72,7 @@ impl Settings {
             leap: observed.leap,
             handover: observed.handover,
             displaces_when,
+            selects,
             predicts: observed.prefills || ranks_read_prefill,
             plans,
         }
@@ -100,7 +105,7 @@ impl Settings {
         let rules = &self.scheduler;
         let watermark = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
         let budget = if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens };
-        (watermark + u64::from(rules.spare_block), budget)
+        (watermark + u64::from(rules.spare_block) + rules.selection_reserves().0, budget)
     }
 
     /// Whether two instances reject the same requests.

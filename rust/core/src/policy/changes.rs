@@ -45,7 +45,7 @@ impl ReqField {
             Self::AgeS => Changes::TIME,
             Self::WaitingS => Changes::QUEUED_TIME.or(Changes::ADMISSION),
             Self::IdleSteps => Changes::QUEUED_STEP.or(Changes::ADMISSION),
-            Self::AttainedS => Changes::TIME.or(Changes::ADMISSION),
+            Self::AttainedS | Self::Level => Changes::TIME.or(Changes::ADMISSION),
             Self::JoinedS => Changes::CLASS,
             Self::GeneratedTokens | Self::ContextTokens | Self::KvTokens | Self::RemainingTokens => {
                 Changes::TOKEN
@@ -53,7 +53,7 @@ impl ReqField {
             Self::Blocks => Changes::TOKEN.or(Changes::ADMISSION),
             Self::Phase | Self::Quanta => Changes::SOME_TOKENS,
             Self::Preemptions => Changes::PREEMPTION,
-            Self::Running => Changes::ADMISSION,
+            Self::Running | Self::StoppedS => Changes::ADMISSION,
             Self::SlackS => Changes::TIME.or(Changes::TOKEN),
             Self::ArrivalS
             | Self::PromptTokens
@@ -70,6 +70,6 @@ impl ReqField {
     pub(crate) fn drifts(self) -> bool {
         const DRIFT: Changes =
             Changes::TOKEN.or(Changes::TIME).or(Changes::QUEUED_TIME).or(Changes::QUEUED_STEP);
-        self.changes().meets(DRIFT)
+        self != Self::Level && self.changes().meets(DRIFT)
     }
 }

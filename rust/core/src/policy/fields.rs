@@ -38,6 +38,11 @@ pub enum ReqField {
     Tenant,
     /// Quanta that it has used up in its class.
     Quanta,
+    /// The level that it is at.
+    Level,
+    /// The time at which it last stopped running or came to its instance, in seconds; 1e18 while it runs, 0 if it never
+    /// ran.
+    StoppedS,
     /// How often it was preempted.
     Preemptions,
     /// Seconds until its user has read all generated tokens.

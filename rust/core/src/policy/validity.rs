@@ -25,7 +25,7 @@ impl Validity {
 
     /// Lowers the ticks to at most `ticks`, but at least 1.
     #[inline]
-    pub(super) fn within_ticks(&mut self, ticks: u64) {
+    pub(crate) fn within_ticks(&mut self, ticks: u64) {
         self.ticks = self.ticks.min(ticks.max(1));
     }
 

@@ -28,7 +28,9 @@ def preempt(state: State, request: Request, step: Step) -> None:
     state.running.remove(request)
     step.preempted.append(request)
     request.preemptions += 1
-    request.attained += step.start - request.admitted_at
+    request.attained += 0 if request.left_out else step.start - request.admitted_at
+    idle_since = (request.queued_at, request.idle_from) if request.left_out else None
+    request.left_out = False
     request.spells.append(Spell(step.start, request.phase))
     if state.ranking is None:
         # As in vLLM, the prefix cache registers what was scheduled, computed or not.
@@ -43,6 +45,9 @@ def preempt(state: State, request: Request, step: Step) -> None:
     else:
         state.memory.lose(request)
     state.enqueue(request, step.start)
+    if idle_since is not None:
+        # It has been idle since it was left out.
+        request.queued_at, request.idle_from = idle_since
     if state.ranking is not None:
         state.queue.waiting.append(request)
         state.rank(request, step.start)

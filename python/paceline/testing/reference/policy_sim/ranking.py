@@ -8,6 +8,8 @@ from typing import Any
 from paceline.testing.reference.policy_sim.expression import Scope, holds, timely, values
 from paceline.testing.reference.policy_sim.request import Request
 
+_LAST_LEVEL = 63
+
 
 class Ranking:
     """Ranks requests by (class, keys, row of the trace), smallest first.
@@ -25,6 +27,7 @@ class Ranking:
         self.every_steps = refresh.get("steps", 0)
         self.every_ticks = refresh.get("ticks", 0)
         self._refreshes = self.every_steps > 0 or self.every_ticks > 0
+        self._levels: dict[str, Any] | None = order.get("levels")
         self._last_start = 0
         self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
 
@@ -39,6 +42,10 @@ class Ranking:
     def enter(self, request: Request, scope: Scope) -> None:
         """Rank a request that arrives or has migrated here."""
         request.position = None
+        if self._levels is not None:
+            (entry,) = values([self._levels["entry"]], scope)
+            request.level = int(min(max(entry, 0), _LAST_LEVEL)) if entry == entry else 0
+            request.level_from = request.attained
         self.classify(request, scope)
         self.evaluate(request, scope)
 
@@ -48,12 +55,15 @@ class Ranking:
             hold = self.classes[request.position].get("hold", 0)
             if hold and request.generated - request.joined_tokens < hold:
                 return False
+            if request.steps_run - request.joined_steps < self.classes[request.position].get("hold_steps", 0):
+                return False
         last = len(self.classes)
         position = next((i for i in range(last) if holds(self.classes[i].get("when"), scope)), last)
         if position == request.position:
             return False
         request.position = position
         request.joined, request.joined_tokens = scope.now, request.generated
+        request.joined_steps = request.steps_run
         return True
 
     def evaluate(self, request: Request, scope: Scope) -> None:
@@ -67,6 +77,10 @@ class Ranking:
 
     def ran(self, request: Request, scope: Scope) -> None:
         """Rank a request at the end of a step that ran it."""
+        if self._levels is not None and request.level < _LAST_LEVEL:
+            attained = request.attained + scope.now - request.admitted_at
+            if attained - request.level_from > self._levels["first"] << request.level:
+                request.level, request.level_from = request.level + 1, attained
         if self.classify(request, scope) or not self._refreshes:
             self.evaluate(request, scope)
 
@@ -78,6 +92,12 @@ class Ranking:
         if self.every_ticks > 0:
             refresh |= now // self.every_ticks > self._last_start // self.every_ticks
         self._last_start = now
+        levels = self._levels or {}
+        every, promote = levels.get("every", 0), levels.get("promote")
+        if promote is not None and every > 0 and steps > 0 and steps % every == 0:
+            for request in requests:
+                if request.idle and holds(promote, scope_of(now, request)):
+                    request.level = 0
         for request in requests:
             changed = self._class_is_timely and self.classify(request, scope_of(now, request))
             drifts = not self._refreshes and any(timely(key) for key in self._keys(request))

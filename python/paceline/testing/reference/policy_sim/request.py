@@ -128,6 +128,11 @@ class Request:
     position: int | None = None
     joined: int = 0
     joined_tokens: int = 0
+    steps_run: int = 0
+    level: int = 0
+    level_from: int = 0
+    joined_steps: int = 0
+    left_out: bool = False
     keys: tuple[float, ...] = ()
     token_times: list[int] = field(default_factory=list)
     token_starts: list[int] = field(default_factory=list)
@@ -156,6 +161,11 @@ class Request:
     def running(self) -> bool:
         """Whether it is in its instance's batch."""
         return self.place == "running"
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is queued, or was left out of the latest step."""
+        return self.place == "queued" or self.left_out
 
     @property
     def phase(self) -> int:

@@ -49,6 +49,18 @@ def request_field(
     return _WHERE_IT_IS[name](request, replicas[request.where])
 
 
+def _stopped(request: Request) -> float:
+    """Return when a request last stopped running, or came to its instance; 0 if it never ran."""
+    if request.running and not request.left_out:
+        return FOREVER
+    return seconds(request.queued_at) if request.generated or request.attained else 0.0
+
+
+def _idle_steps(request: Request, at: Replica) -> int:
+    """Return the steps that ended since a request is idle, of those that were decided since."""
+    return max(at.formed - (at.step is not None) - request.idle_from, 0)
+
+
 _ALONE: dict[str, Callable[[Request], float]] = {
     "arrival_s": lambda one: seconds(one.spec.arrival),
     "joined_s": lambda one: seconds(one.joined),
@@ -61,7 +73,9 @@ _ALONE: dict[str, Callable[[Request], float]] = {
     "score": lambda one: one.spec.score,
     "tenant": lambda one: one.spec.tenant,
     "preemptions": lambda one: one.preemptions,
-    "running": lambda one: one.running,
+    "running": lambda one: one.running and not one.left_out,
+    "level": lambda one: one.level,
+    "stopped_s": lambda one: _stopped(one),
     "output_tokens": lambda one: one.spec.output_tokens,
     "remaining_tokens": lambda one: one.spec.output_tokens - one.generated,
     "reasoning_tokens": lambda one: one.spec.reasoning_tokens,
@@ -69,12 +83,14 @@ _ALONE: dict[str, Callable[[Request], float]] = {
 
 _TIMED: dict[str, Callable[[Request, int], float]] = {
     "age_s": lambda one, now: seconds(now - one.spec.arrival),
-    "waiting_s": lambda one, now: seconds(now - one.queued_at) if one.place == "queued" else 0.0,
-    "attained_s": lambda one, now: seconds(one.attained + (now - one.admitted_at if one.running else 0)),
+    "waiting_s": lambda one, now: seconds(now - one.queued_at) if one.idle else 0.0,
+    "attained_s": lambda one, now: seconds(
+        one.attained + (now - one.admitted_at if one.running and not one.left_out else 0)
+    ),
 }
 
 _WHERE_IT_IS: dict[str, Callable[[Request, Replica], float]] = {
     "blocks": lambda one, at: at.scheduler.blocks_of(one),
-    "idle_steps": lambda one, at: at.formed - one.idle_from if one.place == "queued" else 0,
+    "idle_steps": lambda one, at: _idle_steps(one, at) if one.idle else 0,
     "quanta": lambda one, at: at.scheduler.quanta(one),
 }

@@ -17,6 +17,7 @@ from paceline.testing.reference.policy_sim.queue import Queue
 from paceline.testing.reference.policy_sim.ranking import Ranking
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.resume import ResumeRules, resume, resume_prefills
+from paceline.testing.reference.policy_sim.selection import select
 from paceline.testing.reference.policy_sim.settings import Settings
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
@@ -116,6 +117,7 @@ class Scheduler:
         yielded = []
         for request in [one for one in state.running if one in step.tokens and one not in state.batch]:
             request.computed += step.tokens[request]
+            request.steps_run += 1
             if request.lacking:
                 continue
             request.generated += 1
@@ -138,7 +140,8 @@ class Scheduler:
     def leave(self, request: Request, now: int) -> list[int]:
         """Remove a request that migrates; return its blocks, which are not free before they are released."""
         self.running.remove(request)
-        request.attained += now - request.admitted_at
+        request.attained += 0 if request.left_out else now - request.admitted_at
+        request.left_out = False
         request.place = "moving"
         request.memory = "host"
         return self.memory.detach_blocks(request)
@@ -207,6 +210,9 @@ class Scheduler:
             elif kind == "swap_in":
                 if not (stage["unless_preempted"] and step.preempted):
                     swap_in(state, step)
+            elif kind == "select":
+                step.decodes_reached = True
+                select(state, step, stage)
             elif kind == "admit":
                 if self._admits(stage, step):
                     admit(state, step, stage, displaces=displaces)

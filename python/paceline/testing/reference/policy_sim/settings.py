@@ -57,4 +57,5 @@ class Settings:
     @property
     def reserve(self) -> int:
         """Blocks that even the only request on the instance must leave free."""
-        return int(self.spare_block) + (self.watermark_blocks if self.watermark_when_idle else 0)
+        selecting: int = sum(stage.get("reserve_blocks", 0) for stage in self.stages)
+        return int(self.spare_block) + (self.watermark_blocks if self.watermark_when_idle else 0) + selecting

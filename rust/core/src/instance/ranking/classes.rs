@@ -53,5 +53,10 @@ fn keys_that_count_quanta(rules: &RankingRules, class: &Class) -> Option<[bool; 
             return None;
         }
     }
-    (rules.quantum > 0 && class.hold == 0 && !rules.refresh.is_set()).then_some(counts)
+    (rules.quantum > 0
+        && rules.levels.is_none()
+        && class.hold == 0
+        && class.hold_steps == 0
+        && !rules.refresh.is_set())
+    .then_some(counts)
 }

@@ -1,7 +1,7 @@
 //! What is kept of one ranked request.
 
 use super::RankKey;
-use crate::config::{MOST_KEYS, Ranking as RankingRules};
+use crate::config::{LAST_LEVEL, Levels, MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Validity, sort_key_of};
 use crate::time::Ticks;
 
@@ -15,6 +15,8 @@ pub(crate) enum List {
     Queued,
     /// Admitted.
     Running,
+    /// Admitted, and left out of the latest step: it keeps its memory, and counts as idle.
+    LeftOut,
 }
 
 /// A request, as the ranking knows it.
@@ -31,10 +33,14 @@ pub(super) struct RankedRequest {
     pub(super) in_first_quantum: bool,
     /// When the request entered its class, and its output tokens then.
     pub(super) entered: (Ticks, u32),
+    /// Steps that ran the request and yielded no token; and how many those were when it entered its class.
+    pub(super) silent: (u32, u32),
     /// When the request entered its list, and the instance's steps then.
     pub(super) listed: (Ticks, u64),
     /// How long the request was admitted before.
     pub(super) attained: Ticks,
+    /// The level that the request is at, and how long it had been admitted when it came there.
+    pub(super) level: (u32, Ticks),
     /// The round in which the request last entered a list.
     pub(super) round: u64,
     pub(super) expires: Expires,
@@ -64,12 +70,33 @@ impl RankedRequest {
     /// Enters a list.
     #[inline]
     pub(super) fn enter_list(&mut self, list: List, now: Ticks, steps: u64, round: u64) {
-        (self.list, self.listed, self.round) = (list, (now, steps), round);
+        // A request that was left out has been idle since.
+        let listed =
+            if self.list == List::LeftOut && list == List::Queued { self.listed } else { (now, steps) };
+        (self.list, self.listed, self.round) = (list, listed, round);
     }
 
     /// How long the request has been admitted in all.
     pub(super) fn attained(&self, now: Ticks) -> Ticks {
         self.attained + if self.list == List::Running { now - self.listed.0 } else { 0 }
+    }
+
+    /// The level, and the ticks until it may change.
+    pub(super) fn view_level(&self, levels: &Levels, now: Ticks) -> (u32, Option<Ticks>) {
+        let (level, base) = self.level;
+        let runs = self.list == List::Running && level < LAST_LEVEL;
+        let ends = base.saturating_add(levels.quantum(level));
+        (level, runs.then(|| ends.saturating_sub(self.attained(now)).saturating_add(1)))
+    }
+
+    /// Moves the request to the next level, if it has run for longer than the quantum of its own at the end of one of
+    /// the instance's `steps`.
+    pub(super) fn sink(&mut self, levels: &Levels, now: Ticks, steps: u64) {
+        let ((level, base), attained) = (self.level, self.attained(now));
+        let sinks = self.list == List::Running && steps > self.listed.1 && level < LAST_LEVEL;
+        if sinks && attained - base > levels.quantum(level) {
+            self.level = (level + 1, attained);
+        }
     }
 
     /// Sets those keys that count quanta. Returns whether that changed the rank.
@@ -101,8 +128,10 @@ impl RankedRequest {
         if !self.has_class {
             return false;
         }
-        let hold = rules.classes[self.class as usize].hold;
-        let left = hold.saturating_sub(generated - self.entered.1);
+        let class = &rules.classes[self.class as usize];
+        let tokens = generated - self.entered.1;
+        let steps = tokens + (self.silent.0 - self.silent.1);
+        let left = class.hold.saturating_sub(tokens).max(class.hold_steps.saturating_sub(steps));
         if left > 0 && decoding {
             validity.within_steps(u64::from(left));
         }

@@ -4,8 +4,8 @@ use super::super::request::Slot;
 use super::super::view::{OfRequest, RequestView};
 use super::expiry::Expires;
 use super::{RankKey, Ranking};
-use crate::config::MOST_KEYS;
-use crate::policy::{Validity, sort_key};
+use crate::config::{LAST_LEVEL, MOST_KEYS};
+use crate::policy::{Validity, sort_key, value_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -45,6 +45,11 @@ impl Ranking {
         let Self { rules, classes, requests, .. } = self;
         let request = &mut requests[slot as usize];
         let mut validity = Validity::EVER;
+        if let Some(levels) = rules.levels.as_ref().filter(|_| !request.has_class) {
+            let entry = value_now(&levels.entry, &mut OfRequest { view, trace });
+            request.level = (entry.clamp(0.0, f64::from(LAST_LEVEL)) as u32, request.attained(view.now));
+            view.level = request.view_level(levels, view.now);
+        }
         let class = if request.is_held(rules, view.generated, view.decoding, &mut validity) {
             request.class
         } else if member == Membership::Continues
@@ -64,6 +69,7 @@ impl Ranking {
             classes.members[class as usize] += 1;
             (request.class, request.has_class) = (class, true);
             request.entered = (view.now, view.generated);
+            request.silent.1 = request.silent.0;
             (view.joined, view.base) = request.entered;
             let mut held = Validity::EVER;
             if request.is_held(rules, view.generated, view.decoding, &mut held) {
@@ -71,6 +77,10 @@ impl Ranking {
             }
         }
         let class_validity = validity;
+        // Levels count time whether or not a key reads them.
+        if let Some(left) = view.level.1 {
+            validity.within_ticks(left);
+        }
         if rules.quantum > 0 {
             let answers = view.phase(trace) == 2;
             let first = answers && view.quanta() == 0;

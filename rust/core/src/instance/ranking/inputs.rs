@@ -33,6 +33,8 @@ pub(crate) struct RankInputs {
     with_admission: bool,
     refresh: Refresh,
     quantum: u32,
+    /// Whether requests sink through levels as they run.
+    levels: bool,
 }
 
 impl RankInputs {
@@ -42,7 +44,8 @@ impl RankInputs {
         let (_, condition_changes) = read_by(rules.classes.iter().filter_map(|class| class.when.as_ref()));
         // An admission finds the KV of a cached prefix.
         let finds_kv = caches && fields.meets(Fields::one(ReqField::KvTokens));
-        let with_admission = finds_kv || rules.refresh.is_set() || changes.meets(Changes::ADMISSION);
+        let with_admission =
+            finds_kv || rules.levels.is_some() || rules.refresh.is_set() || changes.meets(Changes::ADMISSION);
         Self {
             fields,
             changes,
@@ -50,6 +53,7 @@ impl RankInputs {
             with_admission,
             refresh: rules.refresh,
             quantum: rules.quantum,
+            levels: rules.levels.is_some(),
         }
     }
 
@@ -70,7 +74,7 @@ impl RankInputs {
     #[inline]
     pub(crate) fn depend_on_tokens_only(&self) -> bool {
         const OTHERWISE: Changes = Changes::TIME.or(Changes::ADMISSION).or(Changes::PREEMPTION);
-        !self.refresh.is_set() && !self.changes.meets(OTHERWISE)
+        !self.refresh.is_set() && !self.levels && !self.changes.meets(OTHERWISE)
     }
 
     /// Whether ranks of running requests need not be current while no request is queued and
@@ -79,7 +83,7 @@ impl RankInputs {
     #[inline]
     pub(crate) fn can_be_deferred(&self) -> bool {
         let fresh = !self.refresh.is_set() || self.refresh.steps == 1;
-        fresh && self.quantum == 0 && !self.condition_changes.meets(Changes::TIME)
+        fresh && self.quantum == 0 && !self.levels && !self.condition_changes.meets(Changes::TIME)
     }
 }
 

@@ -29,9 +29,11 @@ use running_set::RunningSet;
 use waiting_set::WaitingSet;
 
 use super::request::Slot;
-use super::view::RequestView;
-use crate::config::Ranking as RankingRules;
+use super::view::{OfRequest, RequestView};
+use crate::config::{Levels, Ranking as RankingRules};
+use crate::policy::holds_now;
 use crate::time::Ticks;
+use crate::trace::Trace;
 
 /// See the module.
 #[derive(Debug)]
@@ -41,10 +43,11 @@ pub(crate) struct Ranking {
     requests: Vec<RankedRequest>,
     running: RunningSet,
     queued: WaitingSet,
+    left_out: WaitingSet,
     expiry: Expiry,
     classes: Classes,
     /// Requests by list.
-    lists: [u64; 3],
+    lists: [u64; 4],
     /// Answering requests in their first quantum.
     first_quantum: u64,
     /// Counts the steps formed, to know which requests entered a list in this one.
@@ -66,10 +69,11 @@ impl Ranking {
             requests: Vec::new(),
             running: RunningSet::default(),
             queued: WaitingSet::default(),
+            left_out: WaitingSet::default(),
             expiry: Expiry::default(),
             classes: Classes::new(&rules),
             rules,
-            lists: [0; 3],
+            lists: [0; 4],
             first_quantum: 0,
             round: 0,
             refreshed: 0,
@@ -102,6 +106,30 @@ impl Ranking {
         self.lists[List::Queued as usize]
     }
 
+    /// Number of requests that the latest step does not run: queued, or left out.
+    #[inline]
+    pub(crate) fn idle(&self) -> u64 {
+        self.lists[List::Queued as usize] + self.lists[List::LeftOut as usize]
+    }
+
+    /// Number of requests that the latest step runs.
+    #[inline]
+    pub(crate) fn running(&self) -> u64 {
+        self.lists[List::Running as usize]
+    }
+
+    /// The list that a request is in.
+    #[inline]
+    pub(crate) fn list(&self, slot: Slot) -> List {
+        self.requests[slot as usize].list
+    }
+
+    /// Counts a step that ran a request and yielded no token.
+    #[inline]
+    pub(crate) fn count_silent_step(&mut self, slot: Slot) {
+        self.requests[slot as usize].silent.0 += 1;
+    }
+
     /// Number of requests in a class.
     pub(crate) fn in_class(&self, class: u32) -> u64 {
         self.classes.members.get(class as usize).copied().unwrap_or(0)
@@ -129,11 +157,45 @@ impl Ranking {
     #[inline]
     pub(crate) fn describe(&self, slot: Slot, steps: u64, view: &mut RequestView) {
         let request = &self.requests[slot as usize];
+        view.running &= request.list != List::LeftOut;
         view.since = request.listed.0;
         view.attained = request.attained;
         view.idle_steps = steps.saturating_sub(request.listed.1);
         (view.joined, view.base) = request.entered;
         view.quantum = self.rules.quantum;
+        if let Some(levels) = &self.rules.levels {
+            view.level = request.view_level(levels, view.now);
+        }
+    }
+
+    /// Moves a request to the next level, if it has run for longer than the quantum of its own at the end of one of the
+    /// instance's `steps`.
+    #[inline]
+    pub(crate) fn sink(&mut self, slot: Slot, now: Ticks, steps: u64) {
+        if let Some(levels) = &self.rules.levels {
+            self.requests[slot as usize].sink(levels, now, steps);
+        }
+    }
+
+    /// Whether requests that do not run may go to the first level at the step after `steps`.
+    #[inline]
+    pub(crate) fn may_promote(&self, steps: u64) -> bool {
+        let due = |levels: &Levels| {
+            levels.promote.is_some() && levels.every > 0 && steps > 0 && steps.is_multiple_of(levels.every)
+        };
+        self.rules.levels.as_ref().is_some_and(due)
+    }
+
+    /// Moves a request to the first level if it does not run and the condition for that holds.
+    pub(crate) fn promote(&mut self, slot: Slot, view: &RequestView, trace: &Trace) {
+        let Some(promote) = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref()) else {
+            return;
+        };
+        let request = &mut self.requests[slot as usize];
+        let idle = matches!(request.list, List::Queued | List::LeftOut);
+        if idle && holds_now(promote, &mut OfRequest { view, trace }) {
+            request.level.0 = 0;
+        }
     }
 
     /// Starts to form a step. `may_displace`: whether queued requests may displace
@@ -239,6 +301,7 @@ impl Ranking {
         match request.list {
             List::Gone => {}
             List::Queued => self.queued.set(slot, request.rank),
+            List::LeftOut => self.left_out.set(slot, request.rank),
             List::Running => self.running.set(slot, request.rank),
         }
     }
@@ -248,6 +311,7 @@ impl Ranking {
         match self.requests[slot as usize].list {
             List::Gone => {}
             List::Queued => self.queued.remove(slot),
+            List::LeftOut => self.left_out.remove(slot),
             List::Running => self.running.remove(slot),
         }
     }
@@ -256,6 +320,25 @@ impl Ranking {
     #[inline]
     pub(crate) fn best_waiting(&self) -> Option<Slot> {
         if self.waiting() == 0 { None } else { self.queued.best() }
+    }
+
+    /// The best request that the latest step does not run, queued or left out.
+    #[inline]
+    pub(crate) fn best_idle(&self) -> Option<(RankKey, Slot)> {
+        match (self.queued.first(), self.left_out.first()) {
+            (Some(queued), Some(left)) => Some(if queued.0 < left.0 { queued } else { left }),
+            (queued, left) => queued.or(left),
+        }
+    }
+
+    /// Takes a request out of the order of its list, in which [`Self::place`] puts it back.
+    pub(crate) fn take(&mut self, slot: Slot) {
+        self.unplace(slot);
+    }
+
+    /// The running requests, the worst first.
+    pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
+        self.running.sorted()
     }
 
     /// The worst running request.
@@ -337,19 +420,18 @@ impl Ranking {
         }
     }
 
-    /// Steps of the instance until all ranks are refreshed.
+    /// Steps of the instance until all ranks are refreshed, or requests may go to the first level.
     pub(crate) fn steps_to_refresh(&self, steps: u64) -> u64 {
-        match self.rules.refresh.steps {
-            0 => u64::MAX,
-            period => period - steps % period,
-        }
+        let left = |period: u64| if period == 0 { u64::MAX } else { period - steps % period };
+        let promotes = self.rules.levels.as_ref().map_or(0, |levels| levels.every);
+        left(self.rules.refresh.steps).min(left(promotes))
     }
 
     /// Whether a rank may change though nothing happens to its request: by the clock,
     /// while it is queued, or by a refresh.
     #[inline]
     pub(crate) fn may_drift(&self) -> bool {
-        self.rules.refresh.is_set() || self.expiry.has_drifting()
+        self.rules.refresh.is_set() || self.rules.levels.is_some() || self.expiry.has_drifting()
     }
 
     /// Whether all ranks are refreshed at a step that starts at `now`, after `steps`.

@@ -114,6 +114,13 @@ impl RunningSet {
         below
     }
 
+    /// A list of all members, the worst first.
+    pub(crate) fn sorted(&self) -> Vec<(RankKey, Slot)> {
+        let mut all = self.members().to_vec();
+        all.sort_unstable_by_key(|&(rank, _)| std::cmp::Reverse(rank));
+        all
+    }
+
     /// All members, the worst first.
     pub(crate) fn worst_first(&mut self) -> WorstFirst<'_> {
         let worst = self.worst();

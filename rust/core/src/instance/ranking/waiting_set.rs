@@ -67,6 +67,12 @@ impl WaitingSet {
         self.best.map(|(_, slot)| slot)
     }
 
+    /// The rank of the best member, and its slot.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(RankKey, Slot)> {
+        self.best
+    }
+
     #[inline]
     fn is_best(&self, slot: Slot) -> bool {
         self.best.is_some_and(|best| best.1 == slot)

@@ -83,6 +83,9 @@ impl Instance {
     /// admit what a preemption kept out of this one. A request that does not fit now fits
     /// no later in the run, as its blocks only become fewer.
     fn certain_steps(&mut self, draft: &StepDraft, trace: &Trace) -> u64 {
+        if self.settings.selects {
+            return self.certain_steps_of_selected(draft);
+        }
         // A request admitted in this step, whose rank its admission changed, is not
         // displaced in the same step, but may be in the next.
         let joined_late = !self.batch.decode_set().late_joiners().is_empty();
@@ -111,13 +114,37 @@ impl Instance {
         }
     }
 
+    /// For how many steps the decode-only step that was selected repeats if no request arrives and no rank changes:
+    /// until an event, or until blocks run out for those selected. What did not fit now fits no later, as blocks only
+    /// become fewer; but what was preempted may need fewer blocks than it held.
+    fn certain_steps_of_selected(&self, draft: &StepDraft) -> u64 {
+        let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
+        let reranked = draft.reseated && self.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
+        let set = self.batch.decode_set();
+        let late = set.late_joiners().len() as u64;
+        let passes = draft.passes_over != self.passes_prompts_over();
+        if draft.has_preempted() || reranked || late > 0 || passes {
+            return 1;
+        }
+        let (spare, most) = (self.spare_blocks(set.len()), self.steps_to_event());
+        match self.kv.free().checked_sub(spare + self.selection_reserve()) {
+            // With a spare block for each member, the blocks that a step takes count only after it.
+            Some(free) if spare > 0 => {
+                let covered = set.steps_covered(free + set.blocks_for_next(), most);
+                if covered < most { covered + 1 } else { most }
+            }
+            Some(free) => set.steps_covered(free + set.blocks_for_next(), most),
+            None => 1,
+        }
+    }
+
     /// For how many of a run's steps no rank changes that could change a decision.
     #[inline]
     pub(in crate::instance) fn steps_before_rank_change(&self, run: &Run) -> u64 {
         let steady = self.ranking.as_deref().is_none_or(|ranking| {
             ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
         });
-        if steady && self.queued() == 0 { u64::MAX } else { self.steps_to_rank_change(run) }
+        if steady && self.idle() == 0 { u64::MAX } else { self.steps_to_rank_change(run) }
     }
 
     /// Ends the run in progress before the rank of a request changes that arrived at `now`.
@@ -143,14 +170,16 @@ impl Instance {
         if next != Ticks::MAX {
             most = most.min(run.steps_to_reach(next));
         }
-        if ranking.waiting() > 0 {
+        if ranking.idle() > 0 {
             most = most.min(ranking.next_idle().saturating_sub(taken).max(1));
+            let next_step = ranking.next_step().saturating_sub(reached).max(1);
             match self.settings.scheduler.admission {
+                Admission::Wait if self.settings.selects => most = most.min(next_step),
                 // Ranks of running requests decide nothing before blocks run out.
                 Admission::Wait => {}
                 Admission::Displace { when: Some(_), .. } => return 1,
                 Admission::Displace { when: None, .. } => {
-                    most = most.min(ranking.next_step().saturating_sub(reached).max(1));
+                    most = most.min(next_step);
                 }
             }
         }

@@ -103,8 +103,12 @@ impl Instance {
     /// as long as they suffice.
     fn steps_with_blocks(&self, most: u64, joining: u64, taken: u64) -> Option<u64> {
         let set = self.batch.decode_set();
-        let spare = u64::from(self.settings.scheduler.spare_block);
-        let free = self.kv.free().checked_sub(spare)?;
+        let reserve = if self.settings.selects {
+            self.spare_blocks(set.len() + joining) + self.selection_reserve()
+        } else {
+            u64::from(self.settings.scheduler.spare_block)
+        };
+        let free = self.kv.free().checked_sub(reserve)?;
         let block = u64::from(self.settings.block_tokens);
         // Mostly the blocks suffice even if every request needs the most it can.
         if (most / block + 2).saturating_mul(set.len() + joining) <= free {

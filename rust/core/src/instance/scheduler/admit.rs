@@ -11,39 +11,39 @@ use crate::trace::Trace;
 
 /// The request that is admitted next, if it fits.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+pub(super) struct Candidate {
     /// Row in the trace.
     request: u32,
     /// Its slot; `None` if it is new and not ranked.
     slot: Option<Slot>,
-    phase: Phase,
+    pub(super) phase: Phase,
     prompt: u32,
     /// Tokens to compute before its next token is yielded.
-    target: u32,
+    pub(super) target: u32,
     /// Tokens whose KV exists.
-    computed: u32,
-    /// Blocks of that KV, off the GPU.
-    blocks: u64,
+    pub(super) computed: u32,
+    /// Blocks of that KV.
+    pub(super) blocks: u64,
 }
 
 impl Candidate {
     /// Tokens that it lacks.
-    fn lacking(&self) -> u64 {
+    pub(super) fn lacking(&self) -> u64 {
         u64::from(self.target - self.computed)
     }
 }
 
 /// What an admission takes.
 #[derive(Debug, Clone, Copy)]
-struct AdmissionOffer {
+pub(super) struct AdmissionOffer {
     /// Tokens computed in this step.
-    tokens: u64,
+    pub(super) tokens: u64,
     /// Blocks that must be free.
-    blocks: u64,
+    pub(super) blocks: u64,
     /// Whether the budget suffices: for all tokens that are wanted, or for some if the
     /// prompt may be cut.
-    affordable: bool,
-    part: Part,
+    pub(super) affordable: bool,
+    pub(super) part: Part,
 }
 
 impl Instance {
@@ -94,22 +94,36 @@ impl Instance {
                     let waited = draft.now - self.requests[slot].times.out_since;
                     recorder.columns.received_wait[candidate.request as usize] += waited;
                 }
-                let first = self.book_admission(slot, draft.now, trace, recorder);
-                if candidate.phase == Phase::Preempted {
-                    self.admit_prompt(slot, &offer, &hits, draft);
-                    if first && self.kv.gpu().caches() {
-                        recorder.columns.cached[candidate.request as usize] = self.requests[slot].computed;
-                    }
-                } else {
-                    self.admit_with_kv(slot, &offer, draft, trace);
-                }
-                self.admit_in_ranking(slot, draft, trace);
+                self.admit_candidate((candidate, slot), &offer, &hits, draft, trace, recorder);
             }
             self.scratch.hits = hits;
             if !fits {
                 break;
             }
         }
+    }
+
+    /// Admits a request that has its slot.
+    #[inline]
+    pub(super) fn admit_candidate(
+        &mut self,
+        (candidate, slot): (Candidate, Slot),
+        offer: &AdmissionOffer,
+        hits: &[Block],
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        let first = self.book_admission(slot, draft.now, trace, recorder);
+        if candidate.phase == Phase::Preempted {
+            self.admit_prompt(slot, offer, hits, draft);
+            if first && self.kv.gpu().caches() {
+                recorder.columns.cached[candidate.request as usize] = self.requests[slot].computed;
+            }
+        } else {
+            self.admit_with_kv(slot, offer, draft, trace);
+        }
+        self.admit_in_ranking(slot, draft, trace);
     }
 
     /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
@@ -162,7 +176,7 @@ impl Instance {
         })
     }
 
-    fn candidate_in(&self, slot: Slot) -> Candidate {
+    pub(super) fn candidate_in(&self, slot: Slot) -> Candidate {
         let state = &self.requests[slot];
         Candidate {
             request: state.request,
@@ -233,7 +247,7 @@ impl Instance {
     /// Blocks that must be free to admit a prompt: of `target` tokens, of which `hit` are
     /// cached and `tokens` computed in this step. `unheld`: cached blocks that no request
     /// holds.
-    fn prompt_blocks(&self, target: u32, hit: u32, tokens: u32, unheld: u64) -> u64 {
+    pub(super) fn prompt_blocks(&self, target: u32, hit: u32, tokens: u32, unheld: u64) -> u64 {
         let reserved = match self.settings.scheduler.allocation {
             Allocation::Chunk => hit + tokens,
             Allocation::ChunkIfAllFits | Allocation::Sequence => target,
@@ -359,7 +373,7 @@ impl Instance {
     /// Drops a preempted request that has grown past the budget of a step where prompts
     /// are not cut: no step could ever admit it. (vLLM 0.6.1 ignores such a request, too.)
     #[inline(never)]
-    fn drop_candidate(
+    pub(super) fn drop_candidate(
         &mut self,
         candidate: Candidate,
         draft: &StepDraft,

@@ -25,6 +25,12 @@ pub(crate) struct StepDraft {
     pub(crate) new_batch: bool,
     /// Whether decodes take seats.
     pub(crate) count_decodes: bool,
+    /// Whether a request was admitted, resumed or left out by rank.
+    pub(crate) reseated: bool,
+    /// Blocks that a selection leaves free.
+    pub(crate) reserve: u64,
+    /// Whether prompts were passed over, as the swap space is nearly full.
+    pub(crate) passes_over: bool,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
 }
@@ -41,6 +47,9 @@ impl StepDraft {
             charged: true,
             new_batch: false,
             count_decodes: true,
+            reseated: false,
+            reserve: 0,
+            passes_over: false,
             retry_at: None,
         }
     }

@@ -13,6 +13,7 @@ mod layered;
 mod preempt;
 mod rank_updates;
 mod resume;
+mod select;
 mod swap;
 
 pub(crate) use draft::StepDraft;
@@ -24,6 +25,7 @@ use crate::error::Error;
 use crate::time::Ticks;
 use crate::trace::Trace;
 use resume::ResumeRules;
+use select::SelectRules;
 
 impl Instance {
     /// Forms and starts the next step, or run of steps. Returns when to return, or
@@ -192,6 +194,10 @@ impl Instance {
                     self.admit(chunked, draft, trace, recorder);
                 }
                 Stage::Layered { .. } => self.run_layer_group(i, draft, trace, recorder),
+                Stage::Select { chunked, charged, reserve_blocks, .. } => {
+                    let rules = SelectRules { chunked, charged, reserve_blocks };
+                    self.select(rules, draft, trace, recorder);
+                }
             }
         }
         true

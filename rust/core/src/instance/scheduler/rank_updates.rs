@@ -43,6 +43,9 @@ impl Instance {
         let Some(inputs) = self.ranking.as_deref().map(|ranking| *ranking.inputs()) else { return false };
         let continues = behind.is_some();
         let behind = behind.unwrap_or(0);
+        if let Some(ranking) = &mut self.ranking {
+            ranking.sink(slot, now, self.stats.steps);
+        }
         let mut view = self.base_view(slot, now, behind);
         if inputs.read(ReqField::Blocks) {
             view.blocks = self.seen_blocks(slot, view.computed, now);
@@ -111,6 +114,7 @@ impl Instance {
         trace: &Trace,
     ) -> bool {
         let Some(ranking) = &mut self.ranking else { return false };
+        let idle = ranking.idle();
         let counts_idle = ranking.inputs().read(ReqField::IdleSteps);
         // A step in progress does not count as one for which the request was queued.
         let begun = self.run.current().filter(|_| counts_idle).map_or(0, |run| {
@@ -119,6 +123,9 @@ impl Instance {
         });
         ranking.enter(slot, now, self.stats.steps + begun, attained);
         self.evaluate_rank(slot, now, true, trace);
+        if self.settings.selects {
+            return self.may_select(slot, idle);
+        }
         self.ranking.as_ref().is_some_and(|ranking| ranking.best_waiting() == Some(slot))
     }
 
@@ -132,7 +139,8 @@ impl Instance {
     #[inline]
     fn defers_ranks(&self) -> bool {
         self.can_defer_ranks()
-            && (self.queued() == 0 || matches!(self.settings.scheduler.admission, Admission::Wait))
+            && (self.idle() == 0 || matches!(self.settings.scheduler.admission, Admission::Wait))
+            && (self.idle() == 0 || !self.settings.selects)
     }
 
     /// Whether ranks may have changed with the decode set's latest step.
@@ -222,6 +230,9 @@ impl Instance {
     #[inline(never)]
     fn refresh_drifting(&mut self, now: Ticks, trace: &Trace) {
         let steps = self.stats.steps;
+        if self.ranking.as_ref().is_some_and(|ranking| ranking.may_promote(steps)) {
+            self.promote_idle(now, trace);
+        }
         let Some(ranking) = &mut self.ranking else { return };
         let refreshes = ranking.refreshes(now, steps);
         let keys = ranking.evaluates_always();
@@ -235,6 +246,26 @@ impl Instance {
             self.evaluate_rank(slot, now, keys, trace);
         }
         while let Some(slot) = self.ranking.as_ref().and_then(|ranking| ranking.due_by_idle(steps)) {
+            self.evaluate_rank(slot, now, keys, trace);
+        }
+    }
+
+    /// Moves the requests that do not run and have a right to it to the first level.
+    #[inline(never)]
+    fn promote_idle(&mut self, now: Ticks, trace: &Trace) {
+        let Some(ranking) = &self.ranking else { return };
+        let (keys, inputs) = (ranking.evaluates_always(), *ranking.inputs());
+        for slot in ranking.slots() {
+            let mut view = self.base_view(slot, now, 0);
+            if inputs.read(ReqField::Blocks) {
+                view.blocks = self.seen_blocks(slot, view.computed, now);
+            }
+            if inputs.read(ReqField::SlackS) {
+                view.deadline = self.deadline(slot);
+            }
+            if let Some(ranking) = &mut self.ranking {
+                ranking.promote(slot, &view, trace);
+            }
             self.evaluate_rank(slot, now, keys, trace);
         }
     }

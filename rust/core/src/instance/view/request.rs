@@ -45,6 +45,8 @@ pub(crate) struct RequestView {
     pub(crate) base: u32,
     /// Tokens in a quantum; 0: there are none.
     pub(crate) quantum: u32,
+    /// The level that it is at, and the ticks until that may change.
+    pub(crate) level: (u32, Option<Ticks>),
     /// Preemptions so far.
     pub(crate) preemptions: u32,
     /// Blocks that it holds if it is admitted; else blocks that its admission needs.
@@ -113,6 +115,15 @@ impl RequestView {
                 }
                 Linear::fixed(f64::from(self.quanta()))
             }
+            ReqField::Level => {
+                if let Some(left) = self.level.1 {
+                    validity.within_ticks(left);
+                }
+                Linear::fixed(f64::from(self.level.0))
+            }
+            ReqField::StoppedS if self.running => Linear::fixed(1e18),
+            ReqField::StoppedS if self.generated == 0 && self.attained == 0 => Linear::fixed(0.0),
+            ReqField::StoppedS => Linear::fixed(seconds(self.since)),
             ReqField::Preemptions => tokens(self.preemptions, 0.0),
             ReqField::SlackS => {
                 let Some(deadline) = self.deadline else {

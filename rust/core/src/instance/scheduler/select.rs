@@ -1,0 +1,281 @@
+//! Selecting the requests of a step anew, by rank.
+//!
+//! Tokens and seats are given out in the order of ranks, whether requests run, wait or are swapped out. Then blocks are
+//! made free for those selected: running requests that were left out are preempted, the worst first; if that is not
+//! enough, the worst of those selected are dropped again. A request that is left out and not preempted keeps its memory.
+
+use super::StepDraft;
+use super::admit::{AdmissionOffer, Candidate};
+use crate::instance::ranking::{List, RankKey};
+use crate::instance::request::{Phase, Slot};
+use crate::instance::{Instance, Part, Recorder};
+use crate::trace::Trace;
+
+/// How a stage selects.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SelectRules {
+    /// Whether the prompt of the last request may be cut.
+    pub(super) chunked: bool,
+    /// Whether decodes use up the budget.
+    pub(super) charged: bool,
+    /// Blocks that stay free, beside the watermark.
+    pub(super) reserve_blocks: u64,
+}
+
+/// A request that is selected.
+#[derive(Debug, Clone, Copy)]
+struct Selected {
+    slot: Slot,
+    /// Tokens that it computes in the step.
+    tokens: u64,
+    /// Blocks that must be free for it.
+    blocks: u64,
+}
+
+impl Instance {
+    /// Selects the requests of the step, and schedules or admits them.
+    #[inline(never)]
+    pub(super) fn select(
+        &mut self,
+        rules: SelectRules,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        if self.can_defer_ranks() {
+            self.evaluate_deferred(draft.now, trace);
+        }
+        draft.reserve = self.settings.watermark(self.batch.running()) + rules.reserve_blocks;
+        draft.passes_over = self.passes_prompts_over();
+        let mut selected = self.select_by_rank(rules, draft, trace, recorder);
+        self.make_room(&mut selected, draft, trace);
+        self.leave_out_others(&selected, draft, trace);
+        self.run_selected(&selected, rules, draft, trace, recorder);
+    }
+
+    /// Gives out tokens and seats in the order of ranks.
+    fn select_by_rank(
+        &mut self,
+        rules: SelectRules,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> Vec<Selected> {
+        let seats = self.settings.scheduler.max_num_seqs as usize;
+        let mut running =
+            self.ranking.as_ref().map_or_else(Vec::new, |ranking| ranking.running_worst_first());
+        let mut taken = Vec::new();
+        let mut selected = Vec::new();
+        while selected.len() < seats && draft.tokens_left > 0 {
+            let Some(slot) = self.next_by_rank(&mut running, &mut taken) else { break };
+            let candidate = self.candidate_in(slot);
+            if candidate.phase == Phase::Preempted {
+                if !rules.chunked && candidate.lacking() > self.settings.scheduler.max_num_batched_tokens {
+                    taken.retain(|&other| other != slot);
+                    self.drop_candidate(candidate, draft, trace, recorder);
+                    continue;
+                }
+                if draft.passes_over {
+                    continue;
+                }
+            }
+            let Some(one) = self.tokens_by_rank(slot, candidate, rules.chunked, draft) else { break };
+            let decodes =
+                matches!(Self::part_of(candidate), Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
+            if rules.charged || !decodes {
+                draft.tokens_left -= one.tokens;
+            }
+            selected.push(one);
+        }
+        if let Some(ranking) = &mut self.ranking {
+            for slot in taken {
+                ranking.place(slot);
+            }
+        }
+        selected
+    }
+
+    /// The best request that was not looked at yet: of the running ones, which are `running` with the best last, or
+    /// of the others, which are taken out of their order.
+    fn next_by_rank(&mut self, running: &mut Vec<(RankKey, Slot)>, taken: &mut Vec<Slot>) -> Option<Slot> {
+        let ranking = self.ranking.as_mut()?;
+        let idle = ranking.best_idle();
+        if let Some(&(rank, slot)) = running.last()
+            && idle.is_none_or(|(other, _)| rank < other)
+        {
+            running.pop();
+            return Some(slot);
+        }
+        let (_, slot) = idle?;
+        ranking.take(slot);
+        taken.push(slot);
+        Some(slot)
+    }
+
+    /// As which part of a step a request would run.
+    fn part_of(candidate: Candidate) -> Part {
+        match candidate.phase {
+            Phase::Decoding | Phase::Stalled => Part::Decode,
+            Phase::Prefilling => Part::Chunk,
+            Phase::Swapped { decoding: true } => Part::SwappedInDecode,
+            Phase::Swapped { decoding: false } => Part::SwappedInChunk,
+            Phase::MigratedIn => Part::MigratedIn,
+            _ => Part::Admitted,
+        }
+    }
+
+    /// The tokens and blocks of a request, if the budget suffices for it.
+    fn tokens_by_rank(
+        &self,
+        slot: Slot,
+        candidate: Candidate,
+        chunked: bool,
+        draft: &StepDraft,
+    ) -> Option<Selected> {
+        let spare = self.spare_blocks(1);
+        if candidate.phase == Phase::Decoding {
+            let grown = u64::from(self.batch.decode_set().needs_block(&self.requests[slot]));
+            return Some(Selected { slot, tokens: 1, blocks: grown.max(spare) });
+        }
+        let part = Self::part_of(candidate);
+        let decodes = matches!(part, Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
+        let cuts = chunked && !decodes;
+        let wanted = candidate.lacking().min(if cuts { draft.chunk_limit } else { u64::MAX });
+        let tokens = if cuts { wanted.min(draft.tokens_left) } else { wanted };
+        if tokens > draft.tokens_left {
+            return None;
+        }
+        let filled = self.settings.blocks_for(candidate.computed + tokens as u32);
+        let held = candidate.blocks;
+        let blocks = match part {
+            Part::Decode | Part::Chunk => filled.saturating_sub(held).max(spare),
+            Part::Admitted => {
+                self.prompt_blocks(candidate.target, 0, tokens as u32, 0) - self.watermark_now()
+            }
+            _ => filled.max(held + spare),
+        };
+        Some(Selected { slot, tokens, blocks })
+    }
+
+    /// The watermark that [`Self::prompt_blocks`] includes.
+    fn watermark_now(&self) -> u64 {
+        self.settings.watermark(self.admitted())
+    }
+
+    /// Blocks that `requests` with KV need at least, whether or not their tokens need one.
+    pub(in crate::instance) fn spare_blocks(&self, requests: u64) -> u64 {
+        if self.settings.scheduler.spare_block { requests } else { 0 }
+    }
+
+    /// Makes the blocks of the selected requests free. Drops from the end of `selected` those for which that fails.
+    fn make_room(&mut self, selected: &mut Vec<Selected>, draft: &mut StepDraft, trace: &Trace) {
+        let mut needed: u64 = draft.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
+        if needed <= self.kv.free() {
+            return;
+        }
+        for slot in self.left_out_by_rank(selected) {
+            self.preempt(slot, draft, trace);
+            if needed <= self.kv.free() {
+                return;
+            }
+        }
+        while needed > self.kv.free()
+            && let Some(dropped) = selected.pop()
+        {
+            needed -= dropped.blocks;
+            if self.requests[dropped.slot].phase.is_admitted() {
+                self.preempt(dropped.slot, draft, trace);
+            }
+        }
+    }
+
+    /// The running requests that are not selected, the worst first.
+    fn left_out_by_rank(&self, selected: &[Selected]) -> Vec<Slot> {
+        let Some(ranking) = &self.ranking else { return Vec::new() };
+        let mut chosen: Vec<Slot> = selected.iter().map(|one| one.slot).collect();
+        chosen.sort_unstable();
+        let running = self.batch.order().current(&self.requests);
+        let mut others: Vec<Slot> = running.filter(|slot| chosen.binary_search(slot).is_err()).collect();
+        others.sort_unstable_by_key(|&slot| std::cmp::Reverse(ranking.rank(slot)));
+        others
+    }
+
+    /// Leaves the running requests out of the step that are not selected; they keep their memory.
+    fn leave_out_others(&mut self, selected: &[Selected], draft: &mut StepDraft, trace: &Trace) {
+        let listed = |slot: Slot| self.ranking.as_ref().map_or(List::Gone, |ranking| ranking.list(slot));
+        let running = self.ranking.as_ref().map_or(0, |ranking| ranking.running());
+        let stay = selected.iter().filter(|one| listed(one.slot) == List::Running).count() as u64;
+        if stay == running {
+            return;
+        }
+        for slot in self.left_out_by_rank(selected) {
+            if self.ranking.as_ref().is_none_or(|ranking| ranking.list(slot) != List::Running) {
+                continue;
+            }
+            if self.requests[slot].phase == Phase::Decoding {
+                self.set_aside(slot, draft.now);
+                self.assign_blocks(slot);
+                self.batch.keep_outside(slot, &self.requests);
+            }
+            self.move_in_ranking(slot, List::LeftOut, draft.now, trace);
+            draft.reseated = true;
+        }
+    }
+
+    /// Schedules or admits the selected requests, whose blocks are free.
+    fn run_selected(
+        &mut self,
+        selected: &[Selected],
+        rules: SelectRules,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        (draft.decoded, draft.charged) = (true, rules.charged);
+        // The tokens have been given out.
+        draft.tokens_left = u64::MAX;
+        self.kv.allocate_unassigned(self.batch.decode_set().blocks_for_next());
+        for one in selected {
+            let (slot, tokens) = (one.slot, one.tokens as u32);
+            let candidate = self.candidate_in(slot);
+            let part = Self::part_of(candidate);
+            match part {
+                Part::Decode if candidate.phase == Phase::Decoding => {}
+                Part::Decode | Part::Chunk => {
+                    self.schedule_chunk(slot, tokens, part, draft);
+                    if self.ranking.as_ref().is_some_and(|ranking| ranking.list(slot) == List::LeftOut) {
+                        self.move_in_ranking(slot, List::Running, draft.now, trace);
+                        draft.reseated = true;
+                    }
+                }
+                _ => {
+                    let offer =
+                        AdmissionOffer { tokens: one.tokens, blocks: one.blocks, affordable: true, part };
+                    self.admit_candidate((candidate, slot), &offer, &[], draft, trace, recorder);
+                    draft.reseated = true;
+                }
+            }
+        }
+    }
+
+    /// Blocks that a selection leaves free while a request runs.
+    pub(in crate::instance) fn selection_reserve(&self) -> u64 {
+        let reserved = self.settings.scheduler.selection_reserves().0;
+        self.settings.scheduler.watermark_blocks + reserved
+    }
+
+    /// Whether prompts without KV are passed over, as the swap space is nearly full.
+    pub(in crate::instance) fn passes_prompts_over(&self) -> bool {
+        self.kv.cpu().free() < self.settings.scheduler.selection_reserves().1
+    }
+
+    /// Whether a request that was queued may change which requests the coming steps select. `idle`: requests that the
+    /// latest step did not run, without it. If there were none, ranks of running requests may not be current.
+    pub(in crate::instance) fn may_select(&mut self, slot: Slot, idle: u64) -> bool {
+        let members = self.batch.decode_set().len();
+        let full = members >= self.settings.scheduler.max_num_seqs && self.run.planned().is_none();
+        let Some(ranking) = self.ranking.as_mut().filter(|_| full && idle > 0) else { return true };
+        let rank = ranking.rank(slot);
+        ranking.worst_running().is_none_or(|worst| rank < ranking.rank(worst))
+    }
+}
