@@ -46,12 +46,6 @@ impl<K: Copy + Default + Ord> IndexedHeap<K> {
         self.heap.is_empty()
     }
 
-    /// Whether an id has a key.
-    #[inline]
-    pub(crate) fn holds(&self, id: Id) -> bool {
-        self.places.get(id as usize).is_some_and(|place| *place != ABSENT)
-    }
-
     /// The key of an id, if it has one.
     #[inline]
     pub(crate) fn key(&self, id: Id) -> Option<K> {
@@ -193,7 +187,6 @@ mod tests {
                 prop_assert_eq!(heap.is_empty(), keys.is_empty());
                 for id in 0..20 {
                     prop_assert_eq!(heap.key(id), keys.get(&id).copied());
-                    prop_assert_eq!(heap.holds(id), keys.contains_key(&id));
                 }
             }
             // Removing the first again and again gives all in order.

@@ -2,11 +2,13 @@
 //!
 //! Each is tested here against a naive model, by properties.
 
+mod due_times;
 mod indexed_heap;
 mod step_wheel;
 mod suffix_maxima;
 mod tournament;
 
+pub(crate) use due_times::DueTimes;
 pub(crate) use indexed_heap::IndexedHeap;
 pub(crate) use step_wheel::StepWheel;
 pub(crate) use suffix_maxima::SuffixMaxima;

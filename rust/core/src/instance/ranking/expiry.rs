@@ -1,7 +1,7 @@
 //! When the rank of a request may change though nothing happens to it.
 
 use super::super::request::Slot;
-use crate::collections::{IndexedHeap, StepWheel};
+use crate::collections::{DueTimes, IndexedHeap, StepWheel};
 use crate::time::Ticks;
 
 /// Steps and moments at which ranks are to be evaluated again, by slot.
@@ -14,7 +14,7 @@ pub(crate) struct Expiry {
     /// By the instance's step: ranks of queued requests.
     idle: IndexedHeap<u64>,
     /// By moment: ranks of any request.
-    times: IndexedHeap<Ticks>,
+    times: DueTimes,
 }
 
 /// When the rank of one request may change; `None`: not by that clock.

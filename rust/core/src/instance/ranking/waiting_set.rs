@@ -1,11 +1,11 @@
 //! The queued requests by rank, of which the best is asked for.
 
+use std::collections::BTreeSet;
 use std::hint::select_unpredictable;
 
 use super::super::request::Slot;
 use super::RankKey;
 use super::running_set::find;
-use crate::collections::IndexedHeap;
 
 /// How many of the latest requests are kept apart.
 const LATEST: usize = 4;
@@ -17,7 +17,10 @@ pub(crate) struct WaitingSet {
     latest: [(RankKey, Slot); LATEST],
     /// How many of `latest` there are, from its start.
     few: usize,
-    others: IndexedHeap<RankKey>,
+    /// The others, of which the best is mostly the next to be removed.
+    others: BTreeSet<(RankKey, Slot)>,
+    /// By slot: the rank of each of the others.
+    ranks: Vec<Option<RankKey>>,
     best: Option<(RankKey, Slot)>,
 }
 
@@ -28,12 +31,12 @@ impl WaitingSet {
         let was_best = self.is_best(slot);
         if let Some(at) = find(&self.latest, self.few, slot) {
             self.latest[at].0 = rank;
-        } else if self.others.holds(slot) {
-            self.others.set(slot, rank);
+        } else if self.take_other(slot).is_some() {
+            self.put_other(slot, rank);
         } else {
             if self.few == LATEST {
                 for (rank, slot) in self.latest {
-                    self.others.set(slot, rank);
+                    self.put_other(slot, rank);
                 }
                 self.few = 0;
             }
@@ -54,7 +57,9 @@ impl WaitingSet {
                 self.few -= 1;
                 self.latest[at] = self.latest[self.few];
             }
-            None => self.others.remove(slot),
+            None => {
+                self.take_other(slot);
+            }
         }
         if self.is_best(slot) {
             self.find_best();
@@ -73,6 +78,23 @@ impl WaitingSet {
         self.best
     }
 
+    /// Adds one of the others.
+    fn put_other(&mut self, slot: Slot, rank: RankKey) {
+        let at = slot as usize;
+        if at >= self.ranks.len() {
+            self.ranks.resize(at + 1, None);
+        }
+        self.ranks[at] = Some(rank);
+        self.others.insert((rank, slot));
+    }
+
+    /// Removes one of the others. Returns its rank, if it is one of them.
+    fn take_other(&mut self, slot: Slot) -> Option<RankKey> {
+        let rank = self.ranks.get_mut(slot as usize)?.take()?;
+        self.others.remove(&(rank, slot));
+        Some(rank)
+    }
+
     #[inline]
     fn is_best(&self, slot: Slot) -> bool {
         self.best.is_some_and(|best| best.1 == slot)
@@ -80,7 +102,7 @@ impl WaitingSet {
 
     fn find_best(&mut self) {
         let Some((first, rest)) = self.latest[..self.few].split_first() else {
-            self.best = self.others.first();
+            self.best = self.others.first().copied();
             return;
         };
         let mut best = first;
@@ -88,7 +110,7 @@ impl WaitingSet {
             best = select_unpredictable(one.0 < best.0, one, best);
         }
         let best = *best;
-        self.best = self.others.first().filter(|other| other.0 < best.0).or(Some(best));
+        self.best = self.others.first().copied().filter(|other| other.0 < best.0).or(Some(best));
     }
 }
 

@@ -1,0 +1,115 @@
+//! Ids in order of moments, most of which are set in order.
+
+use std::collections::VecDeque;
+
+use super::{Id, IndexedHeap};
+use crate::time::{NEVER, Ticks};
+
+/// The moment of each id, the first moment first; if moments are equal, the lower id is first.
+///
+/// An id whose moment is after all others is appended, and taken from the front: both in constant time. Removing one from
+/// the middle leaves an empty place. Ids that are set out of order are in a heap.
+#[derive(Debug, Default)]
+pub(crate) struct DueTimes {
+    /// Ids in order, the first of which is present, with the number of their place.
+    line: VecDeque<(Ticks, Id, u64)>,
+    /// By id: the number of its place in the line; 0 if it is not there.
+    places: Vec<u64>,
+    /// The number of the latest place.
+    latest: u64,
+    /// All other ids.
+    others: IndexedHeap<Ticks>,
+}
+
+impl DueTimes {
+    /// The first moment and its id.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(Ticks, Id)> {
+        let front = self.line.front().map(|&(time, id, _)| (time, id));
+        match (front, self.others.first()) {
+            (Some(front), Some(other)) => Some(front.min(other)),
+            (front, other) => front.or(other),
+        }
+    }
+
+    /// The first moment, or [`NEVER`] if no id has one.
+    #[inline]
+    pub(crate) fn next(&self) -> Ticks {
+        self.first().map_or(NEVER, |(time, _)| time)
+    }
+
+    /// Whether no id has a moment.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.line.is_empty() && self.others.is_empty()
+    }
+
+    /// Sets the moment of an id, whether or not it had one.
+    pub(crate) fn set(&mut self, id: Id, time: Ticks) {
+        self.remove(id);
+        if self.line.back().is_some_and(|&(last, other, _)| (time, id) < (last, other)) {
+            self.others.set(id, time);
+            return;
+        }
+        let at = id as usize;
+        if at >= self.places.len() {
+            self.places.resize(at + 1, 0);
+        }
+        self.latest += 1;
+        self.places[at] = self.latest;
+        self.line.push_back((time, id, self.latest));
+    }
+
+    /// Sets the moment of an id, or removes the id if there is none.
+    #[inline]
+    pub(crate) fn set_or_remove(&mut self, id: Id, time: Option<Ticks>) {
+        match time {
+            Some(time) => self.set(id, time),
+            None => self.remove(id),
+        }
+    }
+
+    /// Removes an id, if it has a moment.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: Id) {
+        match self.places.get_mut(id as usize) {
+            Some(place) if *place > 0 => {
+                *place = 0;
+                while self.line.front().is_some_and(|&(_, id, place)| self.places[id as usize] != place) {
+                    self.line.pop_front();
+                }
+            }
+            _ => self.others.remove(id),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn the_first_equals_that_of_a_scan(
+            moves in prop::collection::vec((0u32..20, prop::option::weighted(0.7, 0u64..30)), 1..200),
+            rises in any::<bool>(),
+        ) {
+            let (mut times, mut expected) = (DueTimes::default(), BTreeMap::new());
+            for (at, (id, time)) in moves.into_iter().enumerate() {
+                // Moments that rise are mostly appended.
+                let time = time.map(|time| time + if rises { 10 * at as u64 } else { 0 });
+                times.set_or_remove(id, time);
+                match time {
+                    Some(time) => expected.insert(id, time),
+                    None => expected.remove(&id),
+                };
+                let first = expected.iter().map(|(&id, &time)| (time, id)).min();
+                prop_assert_eq!(times.first(), first);
+                prop_assert_eq!(times.next(), first.map_or(NEVER, |(time, _)| time));
+                prop_assert_eq!(times.is_empty(), expected.is_empty());
+            }
+        }
+    }
+}
