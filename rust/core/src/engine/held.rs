@@ -178,6 +178,25 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_could_go_waits_behind_those_that_its_router_holds() {
+        // Prompts of fewer than 30 tokens go at once, others to an idle instance. The first runs until 221.
+        let short = r#"{"op": "or", "args": [{"op": "lt", "args": [{"field": "req.prompt_tokens"}, {"const": 30}]},
+            {"op": "lt", "args": [{"field": "inst.requests"}, {"const": 1}]}]}"#;
+        let idle = r#"{"op": "lt", "args": [{"field": "inst.requests"}, {"const": 1}]}"#;
+        // With two routers, the second and the fourth request are of another than the first and the third. Then the
+        // third joins the first in the step from 120 to 241, and has its second token at 342.
+        for (routers, held) in [(1, [0, 211, 201, 191]), (2, [0, 332, 0, 312])] {
+            let change = |config: &mut crate::Config| {
+                config.routing = serde_json::from_str(&ONE_EACH.replace(idle, short)).unwrap();
+                config.routers.count = routers;
+            };
+            let rows = [row(0, 20, 2), row(10, 40, 2), row(20, 20, 2), row(30, 20, 2)];
+            let columns = replay(&rows, change).unwrap().columns;
+            assert_eq!(columns.held, held);
+        }
+    }
+
+    #[test]
     fn a_request_gives_up_when_its_time_is_up_unless_it_may_go_at_that_moment() {
         let give_up = |after| {
             let rows = [row(0, 20, 2), row(10, 20, 2), row(20, 20, 2)];

@@ -162,7 +162,64 @@ mod tests {
         assert_eq!(free.earliest(6, 1), NEVER);
     }
 
+    /// A medium of which as many even ticks are taken: so many gaps begin at odd ones, and the last has no end.
+    fn with_gaps(gaps: u64) -> FreeTime {
+        let mut free = FreeTime::new();
+        for gap in 0..gaps {
+            free.take(2 * gap, 1);
+        }
+        free
+    }
+
+    /// Checks that no chunk is empty or too large, and that each has the length of its longest gap.
+    fn check(free: &FreeTime) {
+        for chunk in &free.chunks {
+            assert!((1..=MOST).contains(&chunk.gaps.len()));
+            assert_eq!(chunk.longest, chunk.gaps.iter().map(|gap| gap.length()).max().unwrap());
+        }
+    }
+
+    #[test]
+    fn a_chunk_of_too_many_gaps_is_split_in_two() {
+        for (gaps, chunks) in [(64, vec![64]), (65, vec![32, 33]), (96, vec![32, 64]), (97, vec![32, 32, 33])]
+        {
+            let free = with_gaps(gaps);
+            assert_eq!(free.chunks.iter().map(|chunk| chunk.gaps.len()).collect::<Vec<_>>(), chunks);
+            check(&free);
+        }
+    }
+
+    #[test]
+    fn chunks_that_have_ended_are_forgotten_and_the_last_never() {
+        // The first chunk's last gap is the tick 63.
+        for (now, chunks, first) in [(63, 3, 1), (64, 2, 65), (127, 2, 65), (128, 1, 129), (10_000, 1, 129)] {
+            let mut free = with_gaps(97);
+            free.forget(now);
+            assert_eq!((free.chunks.len(), free.chunks[0].gaps[0].start), (chunks, first), "at {now}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn among_many_gaps_the_earliest_that_is_long_enough_is_found(
+            wanted in prop::collection::vec((0u64..1200, 1u64..9), 20..60),
+        ) {
+            // Taken: the first of every eight ticks.
+            let (mut free, mut busy) = (FreeTime::new(), vec![false; 2400]);
+            for eighth in 0..150 {
+                free.take(8 * eighth, 1);
+                busy[8 * eighth as usize] = true;
+            }
+            for (from, length) in wanted {
+                let expected = (from..).find(|&at| !busy[at as usize..][..length as usize].contains(&true)).unwrap();
+                prop_assert_eq!(free.earliest(from, length), expected);
+                free.take(expected, length);
+                busy[expected as usize..][..length as usize].fill(true);
+                check(&free);
+            }
+            prop_assert_eq!(free.taken_from(0), busy.iter().filter(|&&busy| busy).count() as u64);
+        }
+
         #[test]
         fn free_time_is_that_of_a_list_of_ticks(
             wanted in prop::collection::vec((0u64..3, 0u64..40, 1u64..7), 1..400),

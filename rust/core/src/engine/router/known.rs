@@ -189,3 +189,101 @@ impl Known {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Relay as RelayConfig;
+    use crate::engine::fixtures::{config, row, trace};
+
+    /// Two instances, and two routers that read what they keep of an instance and what it reports.
+    fn known(change: impl Fn(&mut Config)) -> (Known, Trace) {
+        let trace = trace(&[row(0, 30, 1), row(0, 40, 1), row(0, 50, 1)]);
+        let mut config = config(
+            &[10, 10],
+            r#"{"on_arrival": {"rule": "pick", "min": [{"field": "inst.routed_requests"}, {"field": "inst.running"}],
+                "where": {"field": "inst.fits"}}}"#,
+        );
+        config.routers.count = 2;
+        change(&mut config);
+        (Known::new(&config, &trace), trace)
+    }
+
+    fn plain(config: &mut Config) {
+        config.routing = serde_json::from_str(r#"{"on_arrival": {"rule": "fewest_requests"}}"#).unwrap();
+    }
+
+    fn relay(before: bool) -> impl Fn(&mut Config) {
+        move |config| {
+            config.routers.report_every = Some(100);
+            config.routers.relay = Some(RelayConfig { gap: 10, unit: 1, before, copies: None });
+        }
+    }
+
+    #[test]
+    fn a_router_keeps_counts_of_the_requests_that_it_routes() {
+        let (mut known, trace) = known(|_| ());
+        assert!(known.keeps() && !known.is_reported());
+        assert_eq!([0, 1, 2].map(|row| known.router_of(row)), [0, 1, 0]);
+        let routed = |known: &Known, router| {
+            [0, 1].map(|instance| known.field(instance, (InstField::RoutedRequests, 0), router))
+        };
+        known.route(0, 0, &trace);
+        known.route_decode(1, 0, &trace);
+        known.route(1, 1, &trace);
+        known.route(2, 1, &trace);
+        let value = Knowledge::Value;
+        assert_eq!(routed(&known, Some(0)), [value(1.0), value(1.0)]);
+        assert_eq!(routed(&known, Some(1)), [value(1.0), value(1.0)]);
+        assert_eq!(routed(&known, None), [value(2.0), value(2.0)]);
+        known.end(&[1, 2], &trace);
+        assert_eq!(routed(&known, None), [value(1.0), value(0.0)]);
+        assert_eq!(known.field(0, (InstField::Running, 0), Some(0)), Knowledge::AsIs);
+    }
+
+    #[test]
+    fn without_fields_of_routers_and_without_reports_fields_are_as_they_are() {
+        let (mut known, trace) = known(plain);
+        known.route(0, 0, &trace);
+        assert!(!known.keeps() && !known.is_reported() && !known.is_relayed(false) && !known.read(0));
+        assert_eq!(known.field(0, (InstField::Running, 0), Some(0)), Knowledge::AsIs);
+        assert_eq!((known.next_report(), known.next_news(1)), (NEVER, NEVER));
+    }
+
+    #[test]
+    fn a_router_knows_reported_fields_as_of_the_report() {
+        let (mut known, _) = known(|config| config.routers.report_every = Some(100));
+        assert!(known.is_reported() && !known.is_relayed(false));
+        known.report((100, 7), 2, |instance, (field, _)| match field {
+            InstField::Running => 5.0 + instance as f64,
+            InstField::FreeBlocks => 8.0,
+            other => panic!("no rule reads {other:?}"),
+        });
+        assert_eq!(known.field(1, (InstField::Running, 0), Some(0)), Knowledge::Value(6.0));
+        assert_eq!(known.field(1, (InstField::Fits, 0), Some(0)), Knowledge::FreeBlocks(8.0));
+        assert_eq!(known.field(1, (InstField::Index, 0), Some(0)), Knowledge::AsIs);
+        assert_eq!((known.next_news(7), known.next_news(8)), (NEVER, known.next_report()));
+    }
+
+    #[test]
+    fn a_relay_is_told_of_changed_counts_and_publishes_at_its_deadline() {
+        let (mut known, _) = known(relay(false));
+        assert!(known.is_relayed(false) && !known.is_relayed(true));
+        assert!(super::tests::known(relay(true)).0.is_relayed(true));
+        known.report((0, 0), 2, |_, _| 0.0);
+        let due = known.next_report();
+        let of_second = |field: (InstField, u32)| if field.0 == InstField::Running { 3.0 } else { 0.0 };
+        known.tell(1, 1, of_second);
+        assert!(!known.read(1), "its deadline has not passed");
+        assert!(known.next_report() <= due && known.next_news(0) == known.next_report());
+        let running = |known: &Known| [0, 1].map(|i| known.field(i, (InstField::Running, 0), Some(0)));
+        assert_eq!(running(&known), [Knowledge::Value(0.0); 2], "nothing is published yet");
+        let now = known.next_report();
+        assert!(known.read(now));
+        known.report((now, 1), 2, |_, _| panic!("the relay has the fields"));
+        assert_eq!(running(&known), [Knowledge::Value(0.0), Knowledge::Value(3.0)]);
+        // The counts are as told: there is no news.
+        known.tell(1, 2, of_second);
+        assert_eq!(known.next_news(1), NEVER);
+    }
+}
