@@ -21,6 +21,7 @@ from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
 from paceline.result import Provenance, Result
+from paceline.sampling import sample_to_wire, warn_if_longer
 from paceline.trace import Trace
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def replay(
     until: float | None = None,
     frontend_s: float = 0.0,
     leap: bool = True,
+    sample: float | None = None,
+    sample_tenants: bool = False,
     progress: Callable[[Progress], object] | None = None,
 ) -> Result:
     """Replay a trace through a cluster under a policy.
@@ -69,6 +72,14 @@ def replay(
     leap
         Whether runs of equal steps are computed at once. It does not change the
         result, only the time that the replay takes.
+    sample
+        How often the replay is sampled for `Result.timeline`. A float (``1.0``) is the seconds between two
+        samples. A whole number (``1000``) is the most samples: between half as many and as many are taken,
+        equally spaced, and fewer if the replay takes less than a microsecond for each. None: never. A
+        timeline has at most 2,097,152 rows, one for each sample and instance; if seconds would give more,
+        they are doubled until they do not, with a warning. Other results stay the same.
+    sample_tenants
+        Whether the router's part of the timeline is also kept by tenant, in `Result.tenant_timeline`.
     progress
         Called at most ten times a second with the finished requests, their total,
         and the simulated time.
@@ -118,6 +129,22 @@ def replay(
     distinct = {pair: _wire(*pair, names) for pair in dict.fromkeys(placed)}
     lockstep = _lockstep(cluster, distinct, policy)
     settings: dict[str, Any] = {"until": until, "leap": leap}
+    samples = None
+    if sample is not None:
+        settings["sample"] = sample
+        samples = sample_to_wire(
+            sample,
+            instances=len(cluster.instances),
+            arrivals=columns["arrival_ticks"],
+            until=_ticks("until", until),
+        )
+    if sample_tenants:
+        if sample is None or "tenant" not in trace.frame.columns:
+            missing = (
+                "sample" if sample is None else f"a trace with the column tenant, which {trace.name} has not"
+            )
+            raise ConfigError(f"sample_tenants=True needs {missing}")
+        settings["sample_tenants"] = True
     if frontend:
         settings["frontend_s"] = frontend_s
     if pace is not None:
@@ -132,11 +159,14 @@ def replay(
             calls=policy.calls,
             until_ticks=_ticks("until", until),
             leap=leap,
+            sample=samples,
             progress=progress,
         )
     except InternalError as error:
         error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
         raise
+    if sample is not None:
+        warn_if_longer(sample, outcome.timeline)
     return Result.from_outcome(
         trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings
     )

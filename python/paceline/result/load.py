@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from paceline.result.columns import SCHEMA, RequestColumns
 from paceline.result.manifest import MANIFEST, check_file, read_manifest
 from paceline.result.provenance import Provenance
 from paceline.result.result import Result
-from paceline.result.save import REQUESTS, SKETCH
+from paceline.result.router_timeline import ROUTER_SCHEMA, TENANT_SCHEMA
+from paceline.result.save import REQUESTS, ROUTER_TIMELINE, SKETCH, TENANT_TIMELINE, TIMELINE
 from paceline.result.sketch import read_sketch
 from paceline.result.stats import ReplayStats
+from paceline.result.timeline import INSTANCE_SCHEMA, Timelines
 
 __all__ = ["load_result"]
 
@@ -82,16 +85,37 @@ def load_result(directory: str | os.PathLike[str]) -> Result:
         stats=lambda: stats,
         itl=lambda: itl,
         provenance=lambda: provenance,
+        timelines=_timelines(source, body.files),
     )
 
 
-def _read_requests(path: Path, rows: int) -> pl.DataFrame:
+def _timelines(source: Path, files: Mapping[str, _Entry]) -> Timelines | None:
+    """Return the timelines that were saved, each read when it is called for."""
+    if TIMELINE not in files:
+        return None
+
+    def reader(name: str, schema: dict[str, pl.DataType]) -> Callable[[], pl.DataFrame]:
+        return lambda: _read_frame(source / name, schema)
+
+    return Timelines(
+        instances=reader(TIMELINE, INSTANCE_SCHEMA),
+        router=reader(ROUTER_TIMELINE, ROUTER_SCHEMA),
+        tenants=reader(TENANT_TIMELINE, TENANT_SCHEMA) if TENANT_TIMELINE in files else None,
+    )
+
+
+def _read_frame(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ResultError(f"{path}: not readable as Parquet: {error}") from error
-    if dict(frame.schema) != SCHEMA:
-        raise ResultError(f"{path}: columns must be {', '.join(SCHEMA)}, were {', '.join(frame.columns)}")
+    if dict(frame.schema) != schema:
+        raise ResultError(f"{path}: columns must be {', '.join(schema)}, were {', '.join(frame.columns)}")
+    return frame
+
+
+def _read_requests(path: Path, rows: int) -> pl.DataFrame:
+    frame = _read_frame(path, SCHEMA)
     if frame.height != rows:
         raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
     return frame

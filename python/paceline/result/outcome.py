@@ -7,7 +7,8 @@ of an unsigned column means "never" or "none".
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -210,6 +211,11 @@ class Outcome(Protocol):
     @property
     def stats(self) -> bytes:
         """Counters of the replay and of each instance, as JSON."""
+        ...
+
+    @property
+    def timeline(self) -> Mapping[str, Any] | None:
+        """The instances over time: columns, ``times`` and the interval ``every``; None if not sampled."""
         ...
 
     @property

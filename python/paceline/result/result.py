@@ -16,11 +16,13 @@ from paceline.policy.pools import Pools
 from paceline.result.attainment import attainment, met
 from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
+from paceline.result.over_time import OverTime
 from paceline.result.provenance import Provenance
 from paceline.result.roles import flips_frame, roles_frame
 from paceline.result.save import save_parts
 from paceline.result.stats import ReplayStats
 from paceline.result.summary import summarize
+from paceline.result.timeline import Timelines, timelines_of
 from paceline.result.totals import Totals, count_statuses, makespan_s, rate, total
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 
-class Result:
+class Result(OverTime):
     """The outcome of one replay.
 
     A result is made by :func:`paceline.replay` or :func:`paceline.load_result`.
@@ -61,11 +63,13 @@ class Result:
         stats: Callable[[], ReplayStats],
         itl: Callable[[], Sketch],
         provenance: Callable[[], Provenance],
+        timelines: Timelines | None = None,
     ) -> None:
         self._columns = columns
         self._make_stats = stats
         self._make_itl = itl
         self._make_provenance = provenance
+        super().__init__(timelines)
 
     @classmethod
     def from_outcome(
@@ -93,6 +97,7 @@ class Result:
             stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
+            timelines=timelines_of(trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings),
         )
 
     @cached_property
@@ -308,6 +313,7 @@ class Result:
             stats=self.stats,
             itl=self.itl,
             provenance=self.provenance,
+            timelines=self._timeline_files(),
             overwrite=overwrite,
         )
 
@@ -324,6 +330,10 @@ class Result:
             and self.provenance == other.provenance
             and self.itl == other.itl
             and self.requests.equals(other.requests)
+            and self._timeline_files().keys() == other._timeline_files().keys()
+            and all(
+                frame.equals(other._timeline_files()[name]) for name, frame in self._timeline_files().items()
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]

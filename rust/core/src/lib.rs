@@ -51,6 +51,7 @@ mod metrics;
 pub mod policy;
 mod series;
 mod time;
+mod timeline;
 mod trace;
 
 pub use config::{
@@ -69,4 +70,5 @@ pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+pub use timeline::{Reading, Rows, Sample, State, Sums, Timeline};
 pub use trace::{OutputIds, PrefixIds, Trace};

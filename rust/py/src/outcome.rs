@@ -3,7 +3,7 @@
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use serde::Serialize;
 
 use crate::guard::guarded;
@@ -72,6 +72,9 @@ pub(crate) struct Outcome {
     decisions: Vec<Vec<paceline_core::StepRecord>>,
     #[pyo3(get)]
     watched: Py<PyArray1<f64>>,
+    /// The instances over time; none if they were not sampled.
+    #[pyo3(get)]
+    timeline: Option<Py<PyDict>>,
 }
 
 #[derive(Serialize)]
@@ -104,6 +107,7 @@ impl Outcome {
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let flips: Vec<_> = outcome.flips.iter().map(flip_row).collect();
         let flips = serde_json::to_vec(&flips).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let timeline = outcome.timeline.map(|rows| crate::timeline::columns(py, &rows)).transpose()?;
         let columns = outcome.columns;
         Ok(Self {
             scheduled_ticks: moved(py, columns.scheduled),
@@ -136,6 +140,7 @@ impl Outcome {
             flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
             watched: moved(py, outcome.watched),
+            timeline,
         })
     }
 }

@@ -33,6 +33,7 @@ pub use scheduler::{
 use crate::error::Error;
 use crate::policy::{Action, Routing};
 use crate::time::Ticks;
+use crate::timeline::Sample;
 
 /// Everything that a replay needs besides the trace.
 #[derive(Debug, Clone, Deserialize)]
@@ -69,6 +70,9 @@ pub struct Config {
     pub leap: bool,
     /// Whether the decisions of every step are recorded.
     pub record_decisions: bool,
+    /// When the instances are sampled; `None` if they are not.
+    #[serde(default)]
+    pub sample: Option<Sample>,
 }
 
 impl Config {

@@ -13,6 +13,7 @@
 //! | [`monitors`] | runs periodic checks that migrate requests or flip instances | cluster, router, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
+//! | [`sampling`] | reads the instances at equally spaced moments | cluster |
 
 mod arrival_rules;
 mod arrivals;
@@ -29,6 +30,7 @@ mod network;
 mod phase_routing;
 mod roles;
 mod router;
+mod sampling;
 mod setup;
 
 pub use event_loop::{Outcome, Progress, Simulation};

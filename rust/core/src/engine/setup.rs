@@ -13,6 +13,7 @@ use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
 use super::router::{Decide, Known, Router};
+use super::sampling::Sampling;
 use crate::config::{Admission, Config};
 use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
@@ -65,6 +66,7 @@ impl Simulation {
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             ranks: Ranks::new(config.lockstep.clone()),
+            sampling: Sampling::new(config.sample, config.instances.len()),
             until: config.until.unwrap_or(NEVER - 1),
             clock: 0,
             reported: false,
