@@ -12,6 +12,7 @@ import numpy as np
 from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
+from paceline._sampling import sample_to_wire, warn_if_longer
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv
 from paceline.errors import ConfigError, InternalError, PolicyError
@@ -21,7 +22,6 @@ from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
 from paceline.result import Provenance, Result
-from paceline.sampling import sample_to_wire, warn_if_longer
 from paceline.trace import Trace
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def replay(
     leap: bool = True,
     sample: float | None = None,
     sample_tenants: bool = False,
+    record: tuple[float, float] | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Result:
     """Replay a trace through a cluster under a policy.
@@ -80,6 +81,10 @@ def replay(
         they are doubled until they do not, with a warning. Other results stay the same.
     sample_tenants
         Whether the router's part of the timeline is also kept by tenant, in `Result.tenant_timeline`.
+    record
+        The window in seconds in which each step and each transfer of KV is recorded, for `Result.steps`,
+        `Result.transfers` and `Result.perfetto`: those that start from the first moment on and before the
+        second. None: none is. Steps take memory in proportion to the requests that they run.
     progress
         Called at most ten times a second with the finished requests, their total,
         and the simulated time.
@@ -149,6 +154,10 @@ def replay(
         settings["frontend_s"] = frontend_s
     if pace is not None:
         settings["pace"] = repr(pace)
+    window = None
+    if record is not None:
+        window = _window(record)
+        settings["record"] = f"{record[0]} to {record[1]}"
     try:
         outcome = _native.run(
             [distinct[pair] for pair in placed],
@@ -159,6 +168,8 @@ def replay(
             calls=policy.calls,
             until_ticks=_ticks("until", until),
             leap=leap,
+            record_decisions=window is not None,
+            record_between=window,
             sample=samples,
             progress=progress,
         )
@@ -202,6 +213,15 @@ def _lockstep(
     _, seqs = policy.scheduler.limits(instance.default_batching())
     # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
     return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
+
+
+def _window(record: tuple[float, float]) -> dict[str, int]:
+    start, end = (_ticks("record", moment) for moment in record)
+    assert start is not None, "Invariant: a moment has ticks"
+    assert end is not None, "Invariant: a moment has ticks"
+    if end <= start:
+        raise ConfigError(f"record must be two moments in order, from one to a later one, was {record}")
+    return {"from": start, "to": end}
 
 
 def _ticks(name: str, seconds: float | None) -> int | None:

@@ -66,7 +66,7 @@ BESIDE = {
         "python/paceline/result/timeline.py",
         "python/paceline/result/over_time.py",
         "python/paceline/result/save.py",
-        "python/paceline/result/load.py",
+        "python/paceline/result/loading.py",
         "python/paceline/cli/replay.py",
         # A key of affinity.
         "rust/core/src/engine/router/affinity.rs",

@@ -83,13 +83,13 @@ def replay(
         Simulate every step by itself: slower, and bit for bit the same.
     """
     import paceline
+    from paceline._sampling import sample_from_text
     from paceline.cli.interrupt import interruptible
     from paceline.cli.options import layers_of
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
-    from paceline.sampling import sample_from_text
 
     every = None if sample is None else sample_from_text(sample)
     if sample is not None and out is None:

@@ -222,3 +222,11 @@ class Outcome(Protocol):
     def flips(self) -> bytes:
         """The changes of pools as JSON: ticks, instance, pools before and after, cause, request."""
         ...
+
+    def decisions(self, instance: int, /) -> bytes:
+        """Return the recorded steps of an instance, as JSON."""
+        ...
+
+    def transfers(self) -> bytes:
+        """Return the recorded transfers between instances, as JSON."""
+        ...

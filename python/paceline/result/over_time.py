@@ -2,22 +2,89 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import polars as pl
 
 from paceline.errors import ResultError
-from paceline.result.save import ROUTER_TIMELINE, TENANT_TIMELINE, TIMELINE
+from paceline.result.save import ROUTER_TIMELINE, STEPS, TENANT_TIMELINE, TIMELINE, TRANSFERS
+from paceline.result.steps import Recorded
 from paceline.result.timeline import Timelines
 
-__all__ = ["OverTime"]
+__all__ = ["OverTime", "frames_as_recorded", "frames_as_timelines"]
 
 
 class OverTime:
     """States and sums of instances and of the router at equally spaced moments, if they were sampled."""
 
-    def __init__(self, timelines: Timelines | None) -> None:
+    def __init__(self, timelines: Timelines | None, recorded: Recorded | None) -> None:
         self._timelines = timelines
+        self._recorded = recorded
+
+    @cached_property
+    def steps(self) -> pl.DataFrame:
+        """The recorded steps: one row per step that started in the window, by instance and then by start.
+
+        ================== ==============================================================================
+        instance           index of the instance
+        start_s            when the step started, in seconds from the trace's start
+        step_s             seconds that it took
+        requests           rows of the requests that it ran, in order of admission
+        tokens             tokens that it computed of each
+        decodes            how many of them decoded
+        preempted          rows of the requests that were preempted while it was formed
+        swapped_out_blocks blocks copied to the CPU's memory before it
+        swapped_in_blocks  blocks copied back before it
+        kv_free_blocks     free blocks once it was formed
+        ================== ==============================================================================
+
+        Raises
+        ------
+        ResultError
+            If no steps were recorded.
+        """
+        return self._window().steps()
+
+    @cached_property
+    def transfers(self) -> pl.DataFrame:
+        """The recorded transfers of KV: one row per transfer that was sent in the window, in that order.
+
+        ============ ===================================================================================
+        request      row of the request
+        source       instance that sent it
+        target       instance that received it
+        kind         ``request``: it left its instance; ``accepted``: its target had accepted it;
+                     ``stage``: a copy in a live migration, while it ran
+        sent_s       when it was sent; from then on it waited for the network
+        first_byte_s when its first byte was sent
+        delivered_s  when it was delivered, which may be after the end of the replay
+        bytes        its bytes
+        ============ ===================================================================================
+
+        Raises
+        ------
+        ResultError
+            If no transfers were recorded.
+        """
+        return self._window().transfers()
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether steps and transfers were recorded."""
+        return self._recorded is not None
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the replay was sampled."""
+        return self._timelines is not None
+
+    def _window(self) -> Recorded:
+        if self._recorded is None:
+            raise ResultError(
+                "no steps were recorded; replay with record=(0.0, 10.0) for those of the first ten seconds"
+            )
+        return self._recorded
 
     @cached_property
     def timeline(self) -> pl.DataFrame:
@@ -121,8 +188,29 @@ class OverTime:
         return self._timelines
 
     def _timeline_files(self) -> dict[str, pl.DataFrame]:
-        """Return the timelines that the result has, by the name of their file."""
-        if self._timelines is None:
-            return {}
-        frames = {TIMELINE: self.timeline, ROUTER_TIMELINE: self.router_timeline}
-        return frames if self._timelines.tenants is None else frames | {TENANT_TIMELINE: self.tenant_timeline}
+        """Return the frames over time that the result has, by the name of their file."""
+        frames: dict[str, pl.DataFrame] = {}
+        if self._timelines is not None:
+            frames |= {TIMELINE: self.timeline, ROUTER_TIMELINE: self.router_timeline}
+            if self._timelines.tenants is not None:
+                frames[TENANT_TIMELINE] = self.tenant_timeline
+        if self._recorded is not None:
+            frames |= {STEPS: self.steps, TRANSFERS: self.transfers}
+        return frames
+
+
+def frames_as_timelines(frames: Mapping[str, pl.DataFrame]) -> Timelines | None:
+    """Return timelines from frames by the name of their file; None if there are none."""
+    if TIMELINE not in frames:
+        return None
+    tenants = frames.get(TENANT_TIMELINE)
+    return Timelines(
+        instances=lambda: frames[TIMELINE],
+        router=lambda: frames[ROUTER_TIMELINE],
+        tenants=None if tenants is None else lambda: tenants,
+    )
+
+
+def frames_as_recorded(frames: Mapping[str, pl.DataFrame]) -> Recorded | None:
+    """Return recorded steps and transfers likewise."""
+    return Recorded(lambda: frames[STEPS], lambda: frames[TRANSFERS]) if STEPS in frames else None

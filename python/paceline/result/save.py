@@ -2,9 +2,10 @@
 
 The directory holds `requests.parquet` (`Result.requests` as it is),
 `instances.parquet` and `links.parquet` for readers of Parquet, `itl.json` (the
-sketch) and `manifest.json` (everything else). A result that was sampled has its
+sketch), `summary.parquet` and `manifest.json` (everything else). A result that was sampled has its
 timelines too: `timeline.parquet`, `router_timeline.parquet` and, by tenant,
-`tenant_timeline.parquet`.
+`tenant_timeline.parquet`; one with a recorded window `steps.parquet` and
+`transfers.parquet`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_
 from paceline.result.outcome import Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.stats import ReplayStats
+from paceline.result.totals import Totals
 
 __all__ = [
     "INSTANCES",
@@ -30,8 +32,11 @@ __all__ = [
     "REQUESTS",
     "ROUTER_TIMELINE",
     "SKETCH",
+    "STEPS",
+    "SUMMARY",
     "TENANT_TIMELINE",
     "TIMELINE",
+    "TRANSFERS",
     "check_target",
     "save_parts",
 ]
@@ -40,9 +45,12 @@ REQUESTS: Final = "requests.parquet"
 INSTANCES: Final = "instances.parquet"
 LINKS: Final = "links.parquet"
 SKETCH: Final = "itl.json"
+SUMMARY: Final = "summary.parquet"
 TIMELINE: Final = "timeline.parquet"
 ROUTER_TIMELINE: Final = "router_timeline.parquet"
 TENANT_TIMELINE: Final = "tenant_timeline.parquet"
+STEPS: Final = "steps.parquet"
+TRANSFERS: Final = "transfers.parquet"
 
 
 def save_parts(
@@ -52,6 +60,8 @@ def save_parts(
     stats: ReplayStats,
     itl: Sketch,
     provenance: Provenance,
+    summary: pl.DataFrame,
+    totals: Totals,
     timelines: Mapping[str, pl.DataFrame] | None = None,
     overwrite: bool = False,
 ) -> Path:
@@ -66,11 +76,13 @@ def save_parts(
             sampled = timelines or {}
             for name, frame in sampled.items():
                 frame.write_parquet(draft / name, compression="zstd", compression_level=1)
-            names = (REQUESTS, INSTANCES, LINKS, SKETCH, *sampled)
+            summary.write_parquet(draft / SUMMARY)
+            names = (REQUESTS, INSTANCES, LINKS, SKETCH, SUMMARY, *sampled)
             body = {
                 "provenance": provenance.to_dict(),
                 "requests": requests.height,
                 "stats": asdict(stats),
+                "totals": totals.to_dict(),
                 "files": {name: file_entry(draft / name) for name in names},
             }
             write_manifest(draft, body)

@@ -57,12 +57,12 @@ mod trace;
 pub use config::{
     Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
     Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, Routers, SchedulerConfig, Speed,
-    Stage, Victim,
+    Stage, Victim, Window,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
     CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
-    Progress, Simulation,
+    Progress, Simulation, TransferKind, TransferRecord,
 };
 pub use error::Error;
 pub use instance::{Part, StepRecord};

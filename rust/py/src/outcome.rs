@@ -70,6 +70,7 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     flips: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
+    transfers: Vec<paceline_core::TransferRecord>,
     #[pyo3(get)]
     watched: Py<PyArray1<f64>>,
     /// The instances over time; none if they were not sampled.
@@ -139,6 +140,7 @@ impl Outcome {
             stats: PyBytes::new(py, &stats).unbind(),
             flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
+            transfers: outcome.transfers,
             watched: moved(py, outcome.watched),
             timeline,
         })
@@ -156,6 +158,14 @@ impl Outcome {
                 return Err(PyValueError::new_err(text));
             };
             let text = serde_json::to_vec(steps).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(PyBytes::new(py, &text))
+        })
+    }
+    /// The recorded transfers of KV between instances, as JSON.
+    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        guarded(|| {
+            let text = serde_json::to_vec(&self.transfers)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
             Ok(PyBytes::new(py, &text))
         })
     }

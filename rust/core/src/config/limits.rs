@@ -49,6 +49,10 @@ impl Config {
         if let Some(until) = self.until {
             on_clock(|| "until".into(), until)?;
         }
+        if let Some(window) = self.record_between {
+            on_clock(|| "record_between.to".into(), window.to)?;
+            within(|| "record_between.from".into(), 0, window.to, window.from)?;
+        }
         if let Some(sample) = self.sample {
             within(|| "sample.every".into(), 1, HORIZON, sample.every)?;
             within(|| "sample.most".into(), 2, MOST, sample.most)?;

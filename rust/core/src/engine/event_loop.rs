@@ -23,6 +23,7 @@ use super::phase_routing::PhaseRouting;
 use super::roles::FlipRecord;
 use super::router::Router;
 use super::sampling::Sampling;
+use super::transfer_log::TransferRecord;
 use crate::error::Error;
 use crate::instance::StepRecord;
 use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
@@ -92,6 +93,8 @@ pub struct Outcome {
     pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
     pub flips: Vec<FlipRecord>,
+    /// The transfers of KV between instances in the order in which they were sent, if decisions were recorded.
+    pub transfers: Vec<TransferRecord>,
     /// The instances over time, if the replay was sampled.
     pub timeline: Option<Rows>,
 }
@@ -288,6 +291,7 @@ impl Simulation {
             decisions: recorded.decisions,
             watched: self.router.into_watched(),
             flips: recorded.flips,
+            transfers: self.migrations.into_records(),
             timeline,
         }
     }

@@ -32,7 +32,9 @@ mod roles;
 mod router;
 mod sampling;
 mod setup;
+mod transfer_log;
 
 pub use event_loop::{Outcome, Progress, Simulation};
 pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
+pub use transfer_log::{TransferKind, TransferRecord};
