@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from paceline.policy import Pace, Policy, Scheduler
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.replaying import replay
-    from paceline.result import Result, load, load_result
+    from paceline.result import Result, load_result
+    from paceline.result.loading import load
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
 
