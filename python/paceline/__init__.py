@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.replaying import replay
     from paceline.result import Result, load_result
+    from paceline.result.loading import load
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
 
@@ -66,6 +67,7 @@ __all__ = [
     "capacity",
     "cluster",
     "inst",
+    "load",
     "load_result",
     "oracle",
     "plan",
@@ -97,7 +99,7 @@ _HOMES = {
     "policy": ("Pace", "Policy", "Scheduler"),
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
     "replaying": ("replay",),
-    "result": ("Result", "load_result"),
+    "result": ("Result", "load", "load_result"),
     "objectives": ("SLO",),
     "planning": ("capacity", "plan"),
     "synthesis": ("synthesize",),

@@ -1,7 +1,7 @@
 """Paceline's simulator, for the use of the package around it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,7 +136,10 @@ class Outcome:
     def flips(self) -> bytes: ...
     @property
     def watched(self) -> NDArray[np.float64]: ...
+    @property
+    def timeline(self) -> dict[str, Any] | None: ...
     def decisions(self, instance: int) -> bytes: ...
+    def transfers(self) -> bytes: ...
 
 def fail(message: str, *, detached: bool = False) -> None: ...
 def replay(

@@ -41,6 +41,8 @@ def run(
     until_ticks: int | None = None,
     leap: bool = True,
     record_decisions: bool = False,
+    record_between: Mapping[str, int] | None = None,
+    sample: Mapping[str, int] | None = None,
     progress: Callable[[_core.Progress], object] | None = None,
 ) -> _core.Outcome:
     """Run the engine on a configuration in its wire format.
@@ -72,6 +74,10 @@ def run(
         The Python functions among the rules.
     until_ticks, leap, record_decisions
         The engine's other settings; ticks are picoseconds.
+    record_between
+        When steps must start and transfers must be sent to be recorded: ``from`` and before ``to``.
+    sample
+        Ticks between samples, ``every``, and the ``most`` samples; None: no timeline is kept.
     progress
         Called at most ten times a second.
 
@@ -101,6 +107,8 @@ def run(
         "until": until_ticks,
         "leap": leap,
         "record_decisions": record_decisions,
+        **({} if record_between is None else {"record_between": dict(record_between)}),
+        **({} if sample is None else {"sample": dict(sample)}),
     }
     text = msgspec.json.encode(config)
     try:

@@ -12,6 +12,7 @@ import numpy as np
 from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
+from paceline._sampling import sample_to_wire, warn_if_longer
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv
 from paceline.errors import ConfigError, InternalError, PolicyError
@@ -39,6 +40,9 @@ def replay(
     until: float | None = None,
     frontend_s: float = 0.0,
     leap: bool = True,
+    sample: float | None = None,
+    sample_tenants: bool = False,
+    record: tuple[float, float] | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Result:
     """Replay a trace through a cluster under a policy.
@@ -69,6 +73,18 @@ def replay(
     leap
         Whether runs of equal steps are computed at once. It does not change the
         result, only the time that the replay takes.
+    sample
+        How often the replay is sampled for `Result.timeline`. A float (``1.0``) is the seconds between two
+        samples. A whole number (``1000``) is the most samples: between half as many and as many are taken,
+        equally spaced, and fewer if the replay takes less than a microsecond for each. None: never. A
+        timeline has at most 2,097,152 rows, one for each sample and instance; if seconds would give more,
+        they are doubled until they do not, with a warning. Other results stay the same.
+    sample_tenants
+        Whether the router's part of the timeline is also kept by tenant, in `Result.tenant_timeline`.
+    record
+        The window in seconds in which each step and each transfer of KV is recorded, for `Result.steps`,
+        `Result.transfers` and `Result.perfetto`: those that start from the first moment on and before the
+        second. None: none is. Steps take memory in proportion to the requests that they run.
     progress
         Called at most ten times a second with the finished requests, their total,
         and the simulated time.
@@ -118,10 +134,30 @@ def replay(
     distinct = {pair: _wire(*pair, names) for pair in dict.fromkeys(placed)}
     lockstep = _lockstep(cluster, distinct, policy)
     settings: dict[str, Any] = {"until": until, "leap": leap}
+    samples = None
+    if sample is not None:
+        settings["sample"] = sample
+        samples = sample_to_wire(
+            sample,
+            instances=len(cluster.instances),
+            arrivals=columns["arrival_ticks"],
+            until=_ticks("until", until),
+        )
+    if sample_tenants:
+        if sample is None or "tenant" not in trace.frame.columns:
+            missing = (
+                "sample" if sample is None else f"a trace with the column tenant, which {trace.name} has not"
+            )
+            raise ConfigError(f"sample_tenants=True needs {missing}")
+        settings["sample_tenants"] = True
     if frontend:
         settings["frontend_s"] = frontend_s
     if pace is not None:
         settings["pace"] = repr(pace)
+    window = None
+    if record is not None:
+        window = _window(record)
+        settings["record"] = f"{record[0]} to {record[1]}"
     try:
         outcome = _native.run(
             [distinct[pair] for pair in placed],
@@ -132,11 +168,16 @@ def replay(
             calls=policy.calls,
             until_ticks=_ticks("until", until),
             leap=leap,
+            record_decisions=window is not None,
+            record_between=window,
+            sample=samples,
             progress=progress,
         )
     except InternalError as error:
         error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
         raise
+    if sample is not None:
+        warn_if_longer(sample, outcome.timeline)
     return Result.from_outcome(
         trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings
     )
@@ -172,6 +213,15 @@ def _lockstep(
     _, seqs = policy.scheduler.limits(instance.default_batching())
     # vLLM captures CUDA graphs up to so many tokens (vllm/config/vllm.py, _set_cudagraph_sizes).
     return {"shared": cost.shared_wire(model, tensor_parallel=ranks), "padded": min(2 * seqs, 512)}
+
+
+def _window(record: tuple[float, float]) -> dict[str, int]:
+    start, end = (_ticks("record", moment) for moment in record)
+    assert start is not None, "Invariant: a moment has ticks"
+    assert end is not None, "Invariant: a moment has ticks"
+    if end <= start:
+        raise ConfigError(f"record must be two moments in order, from one to a later one, was {record}")
+    return {"from": start, "to": end}
 
 
 def _ticks(name: str, seconds: float | None) -> int | None:

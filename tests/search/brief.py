@@ -57,6 +57,7 @@ SIMPLE: dict[str, Any] = {
     "pace": None,
     "lockstep": None,
     "until": None,
+    "sample": None,
     "kv_bytes_per_token": 0,
     "count_decodes": True,
     "unless_preempted": False,

@@ -61,6 +61,13 @@ BESIDE = {
         "tests/search/spelled/expressions.py",
         "tests/search/draw/rules.py",
         "fuzz/fuzz_targets/configuration.rs",
+        # The router's timeline is kept by tenant.
+        "python/paceline/result/router_timeline.py",
+        "python/paceline/result/timeline.py",
+        "python/paceline/result/over_time.py",
+        "python/paceline/result/save.py",
+        "python/paceline/result/loading.py",
+        "python/paceline/cli/replay.py",
         # A key of affinity.
         "rust/core/src/engine/router/affinity.rs",
         "rust/core/src/policy/routing.rs",

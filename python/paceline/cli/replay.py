@@ -42,6 +42,8 @@ def replay(
     slo_e2e: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
     slo_itl: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    sample: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    sample_tenants: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     no_leap: Annotated[Flag, Parameter(group=OUTPUT)] = False,
@@ -68,6 +70,11 @@ def replay(
         Bound on the longest gap between two tokens, in seconds.
     out
         Directory to save the result to, for `paceline.load_result`.
+    sample
+        Save how instances and router do over time: seconds between two samples, with a unit or a point (1s,
+        500ms, 2.5), or the most samples (1000).
+    sample_tenants
+        Keep the router's part by tenant, too.
     json
         Print one JSON object instead of tables.
     quiet
@@ -76,12 +83,17 @@ def replay(
         Simulate every step by itself: slower, and bit for bit the same.
     """
     import paceline
+    from paceline._sampling import sample_from_text
     from paceline.cli.interrupt import interruptible
     from paceline.cli.options import layers_of
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
+    from paceline.errors import ConfigError
 
+    every = None if sample is None else sample_from_text(sample)
+    if sample is not None and out is None:
+        raise ConfigError("--sample needs --out DIR, where the timeline is saved; none was given")
     slo = _objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
     if out is not None:
         from paceline.result.save import check_target
@@ -93,7 +105,16 @@ def replay(
 
     begun = time.perf_counter()
     with progress_bar(quiet=quiet) as progress:
-        result = paceline.replay(requests, cluster, chosen, until=until, leap=not no_leap, progress=progress)
+        result = paceline.replay(
+            requests,
+            cluster,
+            chosen,
+            until=until,
+            leap=not no_leap,
+            sample=every,
+            sample_tenants=sample_tenants,
+            progress=progress,
+        )
     took = time.perf_counter() - begun
     document = interruptible(lambda: as_document(result, slo))
     if out is not None:

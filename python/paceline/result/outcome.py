@@ -7,7 +7,8 @@ of an unsigned column means "never" or "none".
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,6 +214,19 @@ class Outcome(Protocol):
         ...
 
     @property
+    def timeline(self) -> Mapping[str, Any] | None:
+        """The instances over time: columns, ``times`` and the interval ``every``; None if not sampled."""
+        ...
+
+    @property
     def flips(self) -> bytes:
         """The changes of pools as JSON: ticks, instance, pools before and after, cause, request."""
+        ...
+
+    def decisions(self, instance: int, /) -> bytes:
+        """Return the recorded steps of an instance, as JSON."""
+        ...
+
+    def transfers(self) -> bytes:
+        """Return the recorded transfers between instances, as JSON."""
         ...

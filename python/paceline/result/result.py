@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -16,22 +17,25 @@ from paceline.policy.pools import Pools
 from paceline.result.attainment import attainment, met
 from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
+from paceline.result.over_time import OverTime, frames_as_recorded, frames_as_timelines
+from paceline.result.perfetto import PerfettoTrace, write_perfetto
 from paceline.result.provenance import Provenance
 from paceline.result.roles import flips_frame, roles_frame
 from paceline.result.save import save_parts
+from paceline.result.sketch import read_sketch
 from paceline.result.stats import ReplayStats
+from paceline.result.steps import Recorded, recorded_of
 from paceline.result.summary import summarize
-from paceline.result.totals import Totals, count_statuses, makespan_s, rate, total
+from paceline.result.timeline import Timelines, timelines_of
+from paceline.result.totals import Totals, makespan_s, rate, total
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from paceline.trace import Trace
 
 __all__ = ["Result"]
 
 
-class Result:
+class Result(OverTime):
     """The outcome of one replay.
 
     A result is made by :func:`paceline.replay` or :func:`paceline.load_result`.
@@ -61,11 +65,18 @@ class Result:
         stats: Callable[[], ReplayStats],
         itl: Callable[[], Sketch],
         provenance: Callable[[], Provenance],
+        timelines: Timelines | None = None,
+        recorded: Recorded | None = None,
+        summary: pl.DataFrame | None = None,
+        totals: Totals | None = None,
     ) -> None:
         self._columns = columns
         self._make_stats = stats
         self._make_itl = itl
         self._make_provenance = provenance
+        super().__init__(timelines, recorded)
+        self._saved_summary = summary
+        self._saved_totals = totals
 
     @classmethod
     def from_outcome(
@@ -93,6 +104,10 @@ class Result:
             stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
+            timelines=timelines_of(trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings),
+            recorded=recorded_of(outcome, lambda: len(_stats(outcome, policy).instances))
+            if "record" in settings
+            else None,
         )
 
     @cached_property
@@ -225,7 +240,7 @@ class Result:
 
     @cached_property
     def _summary(self) -> pl.DataFrame:
-        return summarize(self._columns, self.itl)
+        return summarize(self._columns, self.itl) if self._saved_summary is None else self._saved_summary
 
     def summary(self) -> pl.DataFrame:
         """Summarize each latency in a row.
@@ -250,7 +265,8 @@ class Result:
 
     @cached_property
     def _totals(self) -> Totals:
-        return total(self._columns, self.stats, self.provenance)
+        saved = self._saved_totals
+        return total(self._columns, self.stats, self.provenance) if saved is None else saved
 
     def totals(self) -> Totals:
         """Return counts, rates and means over the whole replay."""
@@ -308,8 +324,46 @@ class Result:
             stats=self.stats,
             itl=self.itl,
             provenance=self.provenance,
+            summary=self.summary(),
+            totals=self.totals(),
+            timelines=self._timeline_files(),
             overwrite=overwrite,
         )
+
+    @typed(ResultError)
+    def perfetto(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        between: tuple[float, float] | None = None,
+        most_requests: int = 1000,
+    ) -> PerfettoTrace:
+        """Write the replay as a trace for Perfetto's viewer, https://ui.perfetto.dev.
+
+        Each instance has a group of tracks: its steps, preemptions and sent transfers (if the replay recorded
+        them), its pools, and counters (if the replay was sampled). Each request has a track with its phases:
+        queued, prefill, decode.
+
+        Parameters
+        ----------
+        path
+            The file.
+        between
+            The window in seconds: only what overlaps it is written. None: the whole replay.
+        most_requests
+            The most requests with a track: the first that overlap the window, in the trace's order.
+
+        Returns
+        -------
+        PerfettoTrace
+            How much was written, and what was left out.
+
+        Raises
+        ------
+        ResultError
+            If the package perfetto is not installed, the window is none, or the file cannot be written.
+        """
+        return write_perfetto(self, Path(path), between, most_requests)
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -324,19 +378,51 @@ class Result:
             and self.provenance == other.provenance
             and self.itl == other.itl
             and self.requests.equals(other.requests)
+            and self._timeline_files().keys() == other._timeline_files().keys()
+            and all(
+                frame.equals(other._timeline_files()[name]) for name, frame in self._timeline_files().items()
+            )
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         """Show how many requests finished, on how many instances, and in what time."""
-        finished = count_statuses(self._columns)["finished"]
-        instances = len(self.stats.instances)
+        totals, instances = self.totals(), len(self.stats.instances)
         return (
-            f"Result({self.provenance.trace!r}, {finished:,} of {len(self):,} requests finished on "
+            f"Result({self.provenance.trace!r}, {totals.finished:,} of {len(self):,} requests finished on "
             f"{instances} {'instance' if instances == 1 else 'instances'} "
-            f"in {makespan_s(self._columns, self.stats):,.1f} simulated seconds)"
+            f"in {totals.makespan_s:,.1f} simulated seconds)"
         )
+
+    def __reduce__(self) -> tuple[Callable[..., Result], tuple[Any, ...]]:
+        """Pickle what the result holds: a saved result that was loaded lazily reads its columns first."""
+        return unpickled, (
+            self._columns,
+            self.stats,
+            self.itl.to_json(),
+            self.provenance,
+            self._timeline_files(),
+        )
+
+
+def unpickled(
+    columns: RequestColumns,
+    stats: ReplayStats,
+    itl: bytes,
+    provenance: Provenance,
+    timelines: Mapping[str, pl.DataFrame],
+) -> Result:
+    """Return the result that was pickled."""
+    sketch = read_sketch(itl, "a pickled result")
+    return Result(
+        columns=columns,
+        stats=lambda: stats,
+        itl=lambda: sketch,
+        provenance=lambda: provenance,
+        timelines=frames_as_timelines(timelines),
+        recorded=frames_as_recorded(timelines),
+    )
 
 
 def _stats(outcome: Outcome, policy: object) -> ReplayStats:

@@ -2,12 +2,16 @@
 
 The directory holds `requests.parquet` (`Result.requests` as it is),
 `instances.parquet` and `links.parquet` for readers of Parquet, `itl.json` (the
-sketch) and `manifest.json` (everything else).
+sketch), `summary.parquet` and `manifest.json` (everything else). A result that was sampled has its
+timelines too: `timeline.parquet`, `router_timeline.parquet` and, by tenant,
+`tenant_timeline.parquet`; one with a recorded window `steps.parquet` and
+`transfers.parquet`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -20,13 +24,33 @@ from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_
 from paceline.result.outcome import Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.stats import ReplayStats
+from paceline.result.totals import Totals
 
-__all__ = ["INSTANCES", "LINKS", "REQUESTS", "SKETCH", "check_target", "save_parts"]
+__all__ = [
+    "INSTANCES",
+    "LINKS",
+    "REQUESTS",
+    "ROUTER_TIMELINE",
+    "SKETCH",
+    "STEPS",
+    "SUMMARY",
+    "TENANT_TIMELINE",
+    "TIMELINE",
+    "TRANSFERS",
+    "check_target",
+    "save_parts",
+]
 
 REQUESTS: Final = "requests.parquet"
 INSTANCES: Final = "instances.parquet"
 LINKS: Final = "links.parquet"
 SKETCH: Final = "itl.json"
+SUMMARY: Final = "summary.parquet"
+TIMELINE: Final = "timeline.parquet"
+ROUTER_TIMELINE: Final = "router_timeline.parquet"
+TENANT_TIMELINE: Final = "tenant_timeline.parquet"
+STEPS: Final = "steps.parquet"
+TRANSFERS: Final = "transfers.parquet"
 
 
 def save_parts(
@@ -36,6 +60,9 @@ def save_parts(
     stats: ReplayStats,
     itl: Sketch,
     provenance: Provenance,
+    summary: pl.DataFrame,
+    totals: Totals,
+    timelines: Mapping[str, pl.DataFrame] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write the parts of a result to `directory`, whole or not at all: see `Result.save`."""
@@ -46,11 +73,17 @@ def save_parts(
             stats.frame().write_parquet(draft / INSTANCES)
             stats.network.frame(stats.end_ticks).write_parquet(draft / LINKS)
             (draft / SKETCH).write_bytes(itl.to_json())
+            sampled = timelines or {}
+            for name, frame in sampled.items():
+                frame.write_parquet(draft / name, compression="zstd", compression_level=1)
+            summary.write_parquet(draft / SUMMARY)
+            names = (REQUESTS, INSTANCES, LINKS, SKETCH, SUMMARY, *sampled)
             body = {
                 "provenance": provenance.to_dict(),
                 "requests": requests.height,
                 "stats": asdict(stats),
-                "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, LINKS, SKETCH)},
+                "totals": totals.to_dict(),
+                "files": {name: file_entry(draft / name) for name in names},
             }
             write_manifest(draft, body)
     except OSError as error:

@@ -18,12 +18,19 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import Sketch
 
-__all__ = ["METRICS", "QUANTILES", "summarize"]
+__all__ = ["METRICS", "QUANTILES", "SUMMARY_SCHEMA", "summarize"]
 
 METRICS: Final = ("ttft", "tpot", "itl", "e2e", "normalized_latency", "queueing")
 QUANTILES: Final = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 _FIGURES: Final = ("mean", "std", "min", *QUANTILES, "max")
+
+SUMMARY_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "metric": pl.String(),
+    **dict.fromkeys(_FIGURES, pl.Float64()),
+    "count": pl.UInt64(),
+}
+"""Names and types of the columns of a summary, in order."""
 
 _Row = dict[str, float | None]
 
@@ -34,8 +41,7 @@ def summarize(columns: RequestColumns, itl: Sketch) -> pl.DataFrame:
         {"metric": metric, **(_of_sketch(itl) if metric == "itl" else _of_column(columns[metric]))}
         for metric in (*METRICS, *(("ttfat",) if columns.reasons else ()))
     ]
-    schema = {"metric": pl.String(), **dict.fromkeys(_FIGURES, pl.Float64()), "count": pl.UInt64()}
-    return pl.DataFrame(rows, schema=schema)
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
 def _of_column(series: pl.Series) -> _Row:

@@ -51,17 +51,18 @@ mod metrics;
 pub mod policy;
 mod series;
 mod time;
+mod timeline;
 mod trace;
 
 pub use config::{
     Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
     Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, Routers, SchedulerConfig, Speed,
-    Stage, Victim,
+    Stage, Victim, Window,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
     CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
-    Progress, Simulation,
+    Progress, Simulation, TransferKind, TransferRecord,
 };
 pub use error::Error;
 pub use instance::{Part, StepRecord};
@@ -69,4 +70,5 @@ pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+pub use timeline::{Reading, Rows, Sample, State, Sums, Timeline};
 pub use trace::{OutputIds, PrefixIds, Trace};

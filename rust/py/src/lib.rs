@@ -7,6 +7,7 @@ mod error;
 mod guard;
 mod outcome;
 mod sketch;
+mod timeline;
 
 use pyo3::prelude::*;
 

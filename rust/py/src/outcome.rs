@@ -3,7 +3,7 @@
 use numpy::PyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use serde::Serialize;
 
 use crate::guard::guarded;
@@ -70,8 +70,12 @@ pub(crate) struct Outcome {
     #[pyo3(get)]
     flips: Py<PyBytes>,
     decisions: Vec<Vec<paceline_core::StepRecord>>,
+    transfers: Vec<paceline_core::TransferRecord>,
     #[pyo3(get)]
     watched: Py<PyArray1<f64>>,
+    /// The instances over time; none if they were not sampled.
+    #[pyo3(get)]
+    timeline: Option<Py<PyDict>>,
 }
 
 #[derive(Serialize)]
@@ -104,6 +108,7 @@ impl Outcome {
         let stats = serde_json::to_vec(&stats).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let flips: Vec<_> = outcome.flips.iter().map(flip_row).collect();
         let flips = serde_json::to_vec(&flips).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let timeline = outcome.timeline.map(|rows| crate::timeline::columns(py, &rows)).transpose()?;
         let columns = outcome.columns;
         Ok(Self {
             scheduled_ticks: moved(py, columns.scheduled),
@@ -135,7 +140,9 @@ impl Outcome {
             stats: PyBytes::new(py, &stats).unbind(),
             flips: PyBytes::new(py, &flips).unbind(),
             decisions: outcome.decisions,
+            transfers: outcome.transfers,
             watched: moved(py, outcome.watched),
+            timeline,
         })
     }
 }
@@ -151,6 +158,14 @@ impl Outcome {
                 return Err(PyValueError::new_err(text));
             };
             let text = serde_json::to_vec(steps).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            Ok(PyBytes::new(py, &text))
+        })
+    }
+    /// The recorded transfers of KV between instances, as JSON.
+    fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        guarded(|| {
+            let text = serde_json::to_vec(&self.transfers)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
             Ok(PyBytes::new(py, &text))
         })
     }

@@ -1,4 +1,4 @@
-"""A configuration: instances, roles, rules, links, pace, lockstep, and the end of time."""
+"""A configuration: instances, roles, rules, links, pace, lockstep, samples, and the end of time."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ def cluster(source: Source) -> Wire:
         "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
+        "sample": source.maybe(0.3, lambda: sample(source)),
     }
 
 
@@ -53,6 +54,10 @@ def handover(source: Source) -> Wire:
         "most_held": source.pick((None, None, 0.05, 0.5, 1.0)),
         "lease": source.pick((None, source.ticks(1, 30), source.ticks(10, 200), source.ticks(500, 5000))),
     }
+
+
+def sample(source: Source) -> Wire:
+    return {"every": source.ticks(1, 60), "most": source.pick((2, 5, 64, 10_000))}
 
 
 def lockstep(source: Source) -> Wire:

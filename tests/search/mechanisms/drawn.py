@@ -30,7 +30,7 @@ def drawn(case: Case) -> set[str]:
             found.add("migrate: live" if live and live["stages"] else "migrate: at once")
             for part in ("source", "target", "choose", "when"):
                 found |= set(_fields("monitor", action[part]))
-    for name in ("links", "pace", "lockstep"):
+    for name in ("links", "pace", "lockstep", "sample"):
         if config[name] is not None:
             found.add(name)
     found |= set(_of_handover(config))

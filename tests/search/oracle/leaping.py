@@ -23,6 +23,9 @@ def same(kind: str, first: Replayed, second: Replayed) -> Iterator[Failure]:
     if first.record and second.record and first.logs != second.logs:
         yield Failure(f"{kind}: decisions", _first_difference(first, second))
         return
+    if first.timeline != second.timeline:
+        yield Failure(f"{kind}: timeline", _first_sample(first, second))
+        return
     ours, theirs = _counters(first), _counters(second)
     if ours != theirs:
         names = sorted(name for name in ours if ours[name] != theirs[name])
@@ -37,6 +40,19 @@ def _first_difference(first: Replayed, second: Replayed) -> str:
                 return f"instance {index}, step {step}: {one} and {other}"
         if len(ours) != len(theirs):
             return f"instance {index}: {len(ours)} and {len(theirs)} steps"
+    return "none"
+
+
+def _first_sample(first: Replayed, second: Replayed) -> str:
+    if first.timeline is None or second.timeline is None or first.timeline[:2] != second.timeline[:2]:
+        shown = [one.timeline and one.timeline[:2] for one in (first, second)]
+        return f"moments {shown}"
+    for at, (one, other) in enumerate(zip(first.timeline[2], second.timeline[2], strict=True)):
+        if one != other:
+            names = ", ".join(
+                f"{name} {one[name]} and {other[name]}" for name in one if one[name] != other[name]
+            )
+            return f"row {at}: {names}"
     return "none"
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from differential.counters import carried, carried_by, counters_until
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
+from differential.timelines import timeline_of_engine
 from paceline.testing.reference import policy_sim
 from search.case import Case
 from search.oracle import progress
@@ -84,6 +85,21 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
     yield from _decisions(replayed, expected)
     yield from _requests(replayed, expected)
     yield from _usage(replayed, expected)
+    yield from _timeline(replayed, expected)
+
+
+def _timeline(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:
+    if expected.timeline is None:
+        return
+    every, times, rows = timeline_of_engine(replayed.outcome)
+    if (every, times) != expected.timeline[:2]:
+        yield Failure("reference: samples", f"{(every, times)} and {expected.timeline[:2]}")
+        return
+    for at, (row, wanted) in enumerate(zip(rows, expected.timeline[2], strict=True)):
+        if row != wanted:
+            differ = {name: (row[name], value) for name, value in wanted.items() if row[name] != value}
+            yield Failure("reference: timeline", f"row {at}: {differ}")
+            return
 
 
 def _decisions(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure]:

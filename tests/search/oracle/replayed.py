@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from differential.timelines import timeline_of_engine
 from paceline import _core
 from search.case import Case
 
@@ -46,6 +47,11 @@ class Replayed:
     @cached_property
     def bytes_of_columns(self) -> dict[str, bytes]:
         return {name: getattr(self.outcome, name).tobytes() for name in COLUMNS}
+
+    @cached_property
+    def timeline(self) -> tuple[int, list[int], list[dict[str, Any]]] | None:
+        """The interval, the moments and the rows of all columns; None if the case is not sampled."""
+        return None if self.outcome.timeline is None else timeline_of_engine(self.outcome, without=())
 
     @cached_property
     def stats(self) -> dict[str, Any]:

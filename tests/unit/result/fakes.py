@@ -134,6 +134,7 @@ class FakeOutcome:
     itl: Any
     stats: bytes
     flips: bytes
+    timeline: None = None
 
 
 def instance_stats(**counters: int) -> dict[str, Any]:

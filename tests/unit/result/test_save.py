@@ -10,8 +10,7 @@ import pytest
 
 from paceline.errors import ResultError
 from paceline.objectives import SLO
-from paceline.result import Result, load_result
-from paceline.result import load as loading
+from paceline.result import Result, load_result, loading
 from paceline.result import save as saving
 from paceline.result.manifest import read_manifest, write_manifest
 from unit.result.fakes import (
@@ -79,6 +78,7 @@ def test_the_files_are_open_to_other_tools(result: Result, tmp_path: Path) -> No
         "links.parquet",
         "manifest.json",
         "requests.parquet",
+        "summary.parquet",
     ]
     assert pl.read_parquet(directory / "requests.parquet").equals(result.requests)
     assert pl.read_parquet(directory / "instances.parquet").equals(result.instances)

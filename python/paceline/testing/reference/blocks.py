@@ -60,6 +60,11 @@ class BlockPool:
         """Blocks that at least one sequence holds."""
         return len(self._references) - self.free
 
+    @property
+    def known_free(self) -> int:
+        """Free blocks whose content could still be hit."""
+        return sum(block in self._content for block in self._queue)
+
     def is_free(self, block: int) -> bool:
         """Whether no sequence holds the block."""
         return self._references[block] == 0

@@ -49,6 +49,14 @@ impl Config {
         if let Some(until) = self.until {
             on_clock(|| "until".into(), until)?;
         }
+        if let Some(window) = self.record_between {
+            on_clock(|| "record_between.to".into(), window.to)?;
+            within(|| "record_between.from".into(), 0, window.to, window.from)?;
+        }
+        if let Some(sample) = self.sample {
+            within(|| "sample.every".into(), 1, HORIZON, sample.every)?;
+            within(|| "sample.most".into(), 2, MOST, sample.most)?;
+        }
         if let Some(pace) = self.pace {
             on_clock(|| "pace.interval".into(), pace.interval)?;
             on_clock(|| "pace.first".into(), pace.first)?;

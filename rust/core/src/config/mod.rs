@@ -14,6 +14,7 @@ mod pools;
 mod ranking;
 mod routers;
 mod scheduler;
+mod window;
 
 use serde::Deserialize;
 
@@ -30,10 +31,12 @@ pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
     Stage, Victim,
 };
+pub use window::Window;
 
 use crate::error::Error;
 use crate::policy::{Action, Routing};
 use crate::time::Ticks;
+use crate::timeline::Sample;
 
 /// Everything that a replay needs besides the trace.
 #[derive(Debug, Clone, Deserialize)]
@@ -70,6 +73,12 @@ pub struct Config {
     pub leap: bool,
     /// Whether the decisions of every step are recorded.
     pub record_decisions: bool,
+    /// When steps must start, and transfers must be sent, to be recorded; `None`: all are, if any.
+    #[serde(default)]
+    pub record_between: Option<Window>,
+    /// When the instances are sampled; `None` if they are not.
+    #[serde(default)]
+    pub sample: Option<Sample>,
 }
 
 impl Config {

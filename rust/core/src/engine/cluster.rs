@@ -13,6 +13,7 @@ use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestVi
 use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+use crate::timeline::Reading;
 use crate::trace::Trace;
 
 /// See the module.
@@ -562,6 +563,15 @@ impl Cluster {
         for migrating in in_transfer {
             migrating.write_unfinished(&mut self.recorder);
         }
+    }
+
+    /// A reading of each instance at `now`, all events of which have been handled.
+    pub(super) fn readings(&mut self, now: Ticks) -> impl Iterator<Item = Reading> + '_ {
+        let Self { instances, roles, trace, recorder, .. } = self;
+        let of = move |(index, instance): (usize, &mut Instance)| {
+            instance.reading(now, roles.of(index), trace, recorder)
+        };
+        instances.iter_mut().enumerate().map(of)
     }
 
     /// What the instances did.

@@ -22,10 +22,13 @@ use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::FlipRecord;
 use super::router::Router;
+use super::sampling::Sampling;
+use super::transfer_log::TransferRecord;
 use crate::error::Error;
 use crate::instance::StepRecord;
 use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
+use crate::timeline::Rows;
 
 /// A replay: a state machine that is advanced until it is done.
 #[derive(Debug)]
@@ -44,6 +47,8 @@ pub struct Simulation {
     pub(super) migrations: Migrations,
     /// Starts steps: of each instance on its own, or of all together.
     pub(super) ranks: Ranks,
+    /// Samples the instances, if that is asked for.
+    pub(super) sampling: Sampling,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
     pub(super) may_migrate: bool,
     /// When the replay stops, even if requests are left.
@@ -88,6 +93,10 @@ pub struct Outcome {
     pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
     pub flips: Vec<FlipRecord>,
+    /// The transfers of KV between instances in the order in which they were sent, if decisions were recorded.
+    pub transfers: Vec<TransferRecord>,
+    /// The instances over time, if the replay was sampled.
+    pub timeline: Option<Rows>,
 }
 
 impl Simulation {
@@ -120,6 +129,9 @@ impl Simulation {
             if now > self.until {
                 self.halt(self.until);
                 break;
+            }
+            if self.sampling.next() < now {
+                self.sampling.sample(now - 1, &mut self.cluster);
             }
             if self.may_migrate && now == self.clock {
                 // A transfer that took no time: the steps that start at this moment have started.
@@ -251,6 +263,7 @@ impl Simulation {
     #[inline(never)]
     fn halt(&mut self, now: Ticks) {
         self.clock = now;
+        self.sampling.finish(now, &mut self.cluster);
         self.cluster.halt(self.migrations.in_transfer(), now);
         self.arrivals.halt(&mut self.cluster, now);
         self.done = true;
@@ -266,6 +279,7 @@ impl Simulation {
     pub fn into_outcome(self) -> Outcome {
         let (end, events) = (self.clock, self.cluster.events());
         let network = self.migrations.network_stats(end);
+        let timeline = self.sampling.into_rows();
         let recorded = self.cluster.into_recorded();
         Outcome {
             columns: recorded.columns,
@@ -277,6 +291,8 @@ impl Simulation {
             decisions: recorded.decisions,
             watched: self.router.into_watched(),
             flips: recorded.flips,
+            transfers: self.migrations.into_records(),
+            timeline,
         }
     }
 }

@@ -5,10 +5,11 @@
 //! batch. The first stage copies all KV, each later one what the request has generated since.
 
 use super::cluster::Cluster;
-use super::network::{Delivered, Network, Transfer};
+use super::network::{Delivered, Network, Sent, Transfer};
+use super::transfer_log::{TransferKind, TransferLog, TransferRecord};
 use std::collections::VecDeque;
 
-use crate::config::{Handover, Links};
+use crate::config::{Handover, Links, Window};
 use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
 use crate::metrics::NetworkStats;
 use crate::policy::Live;
@@ -73,6 +74,8 @@ pub(super) struct Migrations {
     handover: Option<Handover>,
     /// When the sources of offered requests give up their KV, in order: the target and the request.
     leases: VecDeque<(Ticks, usize, u32)>,
+    /// The transfers, where they are recorded.
+    log: TransferLog,
     /// A list that is reused.
     pulls: Vec<Pull>,
 }
@@ -85,8 +88,19 @@ impl Migrations {
             network: Network::new(links, instances),
             handover,
             leases: VecDeque::new(),
+            log: TransferLog::new(None),
             pulls: Vec::new(),
         }
+    }
+
+    /// Has the transfers recorded that are sent within a window.
+    pub(super) fn record(&mut self, window: Window) {
+        self.log = TransferLog::new(Some(window));
+    }
+
+    /// The recorded transfers.
+    pub(super) fn into_records(self) -> Vec<TransferRecord> {
+        self.log.into_records()
     }
 
     /// When the next transfer is delivered, or the KV of a request is given up.
@@ -215,16 +229,21 @@ impl Migrations {
         cluster.take_pulls(target, &mut pulls);
         for pull in pulls.drain(..) {
             let source = pull.origin.instance;
+            let request = cluster.instance(target).request_in(pull.slot);
+            let bytes = cluster.instance(source).kv_bytes(pull.tokens);
+            let kind = TransferKind::Accepted;
             if self.network.is_instant() || pull.tokens == 0 {
                 if self.network.is_instant() {
-                    self.network.count(cluster.instance(source).kv_bytes(pull.tokens));
+                    self.network.count(bytes);
+                    let sent = Sent { first_byte: now, delivered: now };
+                    self.log.add(request, (source, target), kind, bytes, sent, now);
                 }
                 cluster.free_read_at_once(source, pull.origin.slot, now);
                 cluster.book_handover(target, &pull, now, now);
                 continue;
             }
-            let bytes = cluster.instance(source).kv_bytes(pull.tokens);
-            self.network.send(Transfer { source, target, payload: Payload::Kv(pull) }, bytes, now);
+            let sent = self.network.send(Transfer { source, target, payload: Payload::Kv(pull) }, bytes, now);
+            self.log.add(request, (source, target), kind, bytes, sent, now);
         }
         self.pulls = pulls;
     }
@@ -257,7 +276,8 @@ impl Migrations {
         let bytes = cluster.instance(source).kv_bytes(view.computed - copied);
         let migration = Migration { copied: view.computed, ..last.migration };
         let payload = Payload::Copy(Stage { migration, number: last.number + 1, ..last });
-        self.network.send(Transfer { source, target, payload }, bytes, now);
+        let sent = self.network.send(Transfer { source, target, payload }, bytes, now);
+        self.log.add(migration.request, (source, target), TransferKind::Stage, bytes, sent, now);
     }
 
     /// Migrates a request once the step in progress on its source has ended: now if there is none.
@@ -285,11 +305,9 @@ impl Migrations {
             return;
         }
         let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
-        self.network.send(
-            Transfer { source, target, payload: Payload::Request { slot, migrating } },
-            bytes,
-            now,
-        );
+        let payload = Payload::Request { slot, migrating };
+        let sent = self.network.send(Transfer { source, target, payload }, bytes, now);
+        self.log.add(migration.request, (source, target), TransferKind::Request, bytes, sent, now);
     }
 }
 

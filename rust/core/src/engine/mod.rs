@@ -13,6 +13,7 @@
 //! | [`monitors`] | runs periodic checks that migrate requests or flip instances | cluster, router, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
+//! | [`sampling`] | reads the instances at equally spaced moments | cluster |
 
 mod arrival_rules;
 mod arrivals;
@@ -29,8 +30,11 @@ mod network;
 mod phase_routing;
 mod roles;
 mod router;
+mod sampling;
 mod setup;
+mod transfer_log;
 
 pub use event_loop::{Outcome, Progress, Simulation};
 pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
+pub use transfer_log::{TransferKind, TransferRecord};

@@ -13,7 +13,8 @@ use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
 use super::router::{Decide, Known, Router};
-use crate::config::{Admission, Config};
+use super::sampling::Sampling;
+use crate::config::{Admission, Config, Window};
 use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::Prefixes;
@@ -48,7 +49,10 @@ impl Simulation {
         router.keep_books(&mut routing, instances.len(), &trace)?;
         let held = Held::new(routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace);
-        let migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
+        let mut migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
+        if config.record_decisions {
+            migrations.record(config.record_between.unwrap_or(Window::ALL));
+        }
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
@@ -65,6 +69,7 @@ impl Simulation {
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
             ranks: Ranks::new(config.lockstep.clone()),
+            sampling: Sampling::new(config.sample, config.instances.len()),
             until: config.until.unwrap_or(NEVER - 1),
             clock: 0,
             reported: false,
@@ -120,7 +125,7 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),
         asked_again: config.routing.holds() || config.routing.books.exist(),
-        records: config.record_decisions,
+        records: config.record_decisions.then(|| config.record_between.unwrap_or(Window::ALL)),
         handover: config
             .handover
             .map(|rules| Acceptance::new(&rules, config.instances[index].blocks, config.links.is_none())),

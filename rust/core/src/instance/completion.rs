@@ -128,6 +128,7 @@ impl Instance {
         }
         self.readers.remove(slot);
         self.outbox.drop_request();
+        self.stats.dropped += 1;
         self.requests.release(slot);
     }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::batch::Batch;
 use super::request::{Phase, RequestTable};
 use super::run::Run;
+use crate::config::Window;
 use crate::time::Ticks;
 
 /// Why a request runs in a step.
@@ -31,6 +32,8 @@ pub enum Part {
 pub struct StepRecord {
     /// When it started.
     pub start: Ticks,
+    /// How long it took, the copies before it included.
+    pub ticks: Ticks,
     /// (request, tokens, tokens computed before, why it ran), in the order of
     /// admission.
     pub scheduled: Vec<(u32, u32, u32, Part)>,
@@ -76,22 +79,32 @@ impl StepRecord {
 }
 
 /// The records of an instance, where decisions are kept.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct DecisionLog {
     steps: Option<Vec<StepRecord>>,
+    /// When a step must start to be kept.
+    window: Window,
     /// The first step in progress.
     current: Option<Box<StepRecord>>,
 }
 
 impl DecisionLog {
-    pub(crate) fn new(records: bool) -> Self {
-        Self { steps: records.then(Vec::new), current: None }
+    /// A log of the steps that start in `window`; it keeps none if `window` is `None`.
+    pub(crate) fn new(window: Option<Window>) -> Self {
+        let steps = window.map(|_| Vec::new());
+        Self { steps, window: window.unwrap_or(Window::ALL), current: None }
     }
 
     /// Whether decisions are kept.
     #[inline]
     pub(crate) fn is_kept(&self) -> bool {
         self.steps.is_some()
+    }
+
+    /// Whether a run of `steps` steps that starts at `start` may have a step that is kept.
+    #[inline]
+    pub(crate) fn reaches(&self, start: Ticks, steps: u64) -> bool {
+        self.is_kept() && start < self.window.to && (steps > 1 || start >= self.window.from)
     }
 
     /// Keeps the record of a step that starts.
@@ -116,9 +129,13 @@ impl DecisionLog {
     pub(crate) fn write(&mut self, run: &Run, steps: u64, taken: impl Fn(u64) -> u64) {
         let (Some(written), Some(first)) = (self.steps.as_mut(), self.current.as_deref()) else { return };
         for i in 0..steps {
+            let start = run.after(i);
+            if !self.window.contains(start) {
+                continue;
+            }
             let mut record = first.clone();
+            (record.start, record.ticks) = (start, run.after(i + 1) - start);
             if i > 0 {
-                record.start = run.after(i);
                 record.advance(i);
                 record.free_blocks = first.free_blocks - taken(i);
             }
@@ -140,9 +157,10 @@ mod tests {
 
     #[test]
     fn the_steps_of_a_run_are_written_one_by_one() {
-        let mut log = DecisionLog::new(true);
+        let mut log = DecisionLog::new(Some(Window::ALL));
         let first = StepRecord {
             start: 100,
+            ticks: 15,
             scheduled: vec![(7, 1, 20, Part::SwappedInDecode)],
             preempted: vec![3],
             copied: (0, 2),
@@ -156,8 +174,23 @@ mod tests {
         log.write(&run, 3, |ended| ended / 2);
         let written = log.take();
         assert_eq!(written[0], first);
-        assert_eq!(written.iter().map(|step| step.start).collect::<Vec<_>>(), [100, 115, 126]);
+        let times = written.iter().map(|step| (step.start, step.ticks));
+        assert_eq!(times.collect::<Vec<_>>(), [(100, 15), (115, 11), (126, 12)]);
         assert_eq!(written[2].scheduled, [(7, 1, 22, Part::Decode)]);
         assert_eq!((written[2].preempted.len(), written[2].copied, written[2].free_blocks), (0, (0, 0), 8));
+    }
+    #[test]
+    fn steps_outside_of_the_window_are_left_out() {
+        let mut log = DecisionLog::new(Some(Window { from: 115, to: 126 }));
+        assert!(log.reaches(100, 2) && !log.reaches(100, 1) && log.reaches(115, 1) && !log.reaches(126, 9));
+        let series = Series { first: 10, slope: 1 };
+        let extrapolation = Extrapolation::default();
+        let run = Run { start: 100, copying: 5, series, steps: 3, begun: true, extrapolation, decodes: true };
+        log.begin(StepRecord { start: 100, free_blocks: 9, ..StepRecord::default() });
+        log.write(&run, 3, |ended| ended);
+        let written = log.take();
+        let kept = written.iter().map(|step| (step.start, step.ticks, step.free_blocks));
+        assert_eq!(kept.collect::<Vec<_>>(), [(115, 11, 8)]);
+        assert!(!DecisionLog::new(None).reaches(0, 1));
     }
 }

@@ -48,7 +48,7 @@ use request::{AdmissionSeq, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
 
-use crate::config::{InstanceConfig, Pace, QueueOrder};
+use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
 use crate::kv::{Block, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
@@ -112,8 +112,8 @@ pub(crate) struct ObservedFields {
     pub(crate) asks_answering: bool,
     /// Whether the engine must see each first token as it is yielded.
     pub(crate) asked_again: bool,
-    /// Whether decisions are kept.
-    pub(crate) records: bool,
+    /// When a step must start for its decisions to be kept; `None`: none are.
+    pub(crate) records: Option<Window>,
     /// How requests that are handed over are accepted.
     pub(crate) handover: Option<Acceptance>,
 }

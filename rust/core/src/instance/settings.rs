@@ -56,7 +56,7 @@ impl Settings {
         let plans = observed.leap
             && !scheduler.schedule_ahead
             && !scheduler.is_layered()
-            && !observed.records
+            && observed.records.is_none()
             && !observed.asked_again;
         let mut cost = config.cost.clone();
         cost.prepare(scheduler.max_num_seqs.min(MOST_PREPARED));

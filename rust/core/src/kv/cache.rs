@@ -127,6 +127,8 @@ pub struct PrefixCache {
     back: u32,
     /// Blocks of the free queue.
     free: u64,
+    /// Blocks of those whose content is known.
+    known_free: u64,
     /// The first copy of shared contents.
     shared: Shared,
     /// The first copy of contents that belong to one request, if the request was preempted.
@@ -148,6 +150,7 @@ impl PrefixCache {
             front: first,
             back: first,
             free: u64::from(capacity),
+            known_free: 0,
             shared: Shared::new(contents),
             own: FxHashMap::default(),
             unknown_first,
@@ -158,6 +161,11 @@ impl PrefixCache {
     /// Blocks that are free.
     pub fn free(&self) -> u64 {
         self.free
+    }
+
+    /// Free blocks whose content is known.
+    pub fn known_free(&self) -> u64 {
+        self.known_free
     }
 
     /// Blocks whose known content was lost when they were reused.
@@ -275,6 +283,7 @@ impl PrefixCache {
         let last = self.back;
         let entry = &mut self.entries[block as usize];
         (entry.before, entry.after) = (last, NONE);
+        self.known_free += u64::from(entry.content != Content::UNKNOWN);
         match last {
             NONE => self.front = block,
             _ => self.entries[last as usize].after = block,
@@ -287,6 +296,7 @@ impl PrefixCache {
         let first = self.front;
         let entry = &mut self.entries[block as usize];
         (entry.before, entry.after) = (NONE, first);
+        self.known_free += u64::from(entry.content != Content::UNKNOWN);
         match first {
             NONE => self.back = block,
             _ => self.entries[first as usize].before = block,
@@ -296,7 +306,8 @@ impl PrefixCache {
 
     /// Removes a block from the free queue.
     fn unqueue(&mut self, block: Block) {
-        let Entry { before, after, .. } = self.entries[block as usize];
+        let Entry { before, after, content, .. } = self.entries[block as usize];
+        self.known_free -= u64::from(content != Content::UNKNOWN);
         match before {
             NONE => self.front = after,
             _ => self.entries[before as usize].after = after,
@@ -451,6 +462,8 @@ mod tests {
                     _ => {}
                 }
                 prop_assert_eq!(cache.free(), naive.queue.len() as u64);
+                let known = naive.queue.iter().filter(|&&block| naive.holds(block).is_some()).count();
+                prop_assert_eq!(cache.known_free(), known as u64);
                 for block in 0..capacity {
                     prop_assert_eq!(cache.is_free(block), naive.references[block as usize] == 0);
                 }

@@ -103,6 +103,11 @@ impl Memory {
         self.cache.as_ref().map_or(0, |cache| cache.evictions())
     }
 
+    /// Free blocks whose content the prefix cache keeps.
+    pub(crate) fn cached_free(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.known_free())
+    }
+
     /// Whether prefixes are cached.
     #[inline]
     pub(crate) fn caches(&self) -> bool {

@@ -60,6 +60,9 @@ pub struct InstanceStats {
     pub kv_token_ticks: u128,
     /// Bytes and FLOPs, if the configuration says how to count them.
     pub traffic: Option<Moved>,
+    /// Requests that were dropped, as they could never be admitted again.
+    #[serde(skip)]
+    pub dropped: u64,
     #[serde(skip)]
     /// Up to when `waiting_ticks` is counted.
     waiting_since: Ticks,

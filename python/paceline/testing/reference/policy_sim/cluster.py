@@ -27,6 +27,7 @@ from paceline.testing.reference.policy_sim.routers import Routers
 from paceline.testing.reference.policy_sim.rules import AtRouter, Flip, Rule
 from paceline.testing.reference.policy_sim.scope import View
 from paceline.testing.reference.policy_sim.stuck import NoEnd, Stuck
+from paceline.testing.reference.policy_sim.timeline import Timeline
 from paceline.testing.reference.refusal import Reason
 
 
@@ -102,6 +103,8 @@ class Cluster:
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
         self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
         self.outcome.flips = self.roles.history
+        sample = config.get("sample")
+        self.timeline = None if sample is None else Timeline(sample["every"], sample["most"])
 
     @property
     def unfinished(self) -> bool:
@@ -158,9 +161,21 @@ class Cluster:
 
     def pass_time(self, moment: int) -> None:
         """Account for the time until a moment, in which nothing changes."""
+        if self.timeline is not None:
+            for now in self.timeline.due(moment):
+                self._pass_time(now)
+                self.timeline.read(now, self.replicas, self.traffic)
+        self._pass_time(moment)
+
+    def _pass_time(self, moment: int) -> None:
         for replica in self.replicas:
             replica.pass_time(moment - self.outcome.end)
         self.outcome.end = moment
+
+    def end(self) -> None:
+        """End the replay."""
+        if self.timeline is not None:
+            self.outcome.timeline = self.timeline.rows(self.outcome.end, self.replicas, self.traffic)
 
     # -- their parts ----------------------------------------------------------------------
 
@@ -414,4 +429,5 @@ def replay(
     """
     cluster = Cluster(config, requests, prefix_block_tokens, most_steps)
     run(cluster, config["until"])
+    cluster.end()
     return cluster.outcome

@@ -33,6 +33,9 @@ class Outcome:
         The changes of instances' pools, in order.
     held, gave_up : set of int
         Rows of the requests that routers hold, and of those that left them.
+    timeline : tuple or None
+        The interval between samples, their moments, and a row of each replica at each; None if the
+        configuration has no ``sample``.
     """
 
     requests: list[Request]
@@ -43,6 +46,7 @@ class Outcome:
     flips: list[Change] = field(default_factory=list)
     held: set[int] = field(default_factory=set)
     gave_up: set[int] = field(default_factory=set)
+    timeline: tuple[int, list[int], list[dict[str, int]]] | None = None
 
     @property
     def rejected(self) -> list[Reason | None]:

@@ -75,6 +75,7 @@ class Replica:
         self.formed_steps: list[Step] = []
         self.usage = Usage()
         self.counts = Counts()
+        self.dropped = 0  # requests that could never be admitted again
         self._max_model_len: int | None = config["max_model_len"]
         self._cost = Cost(config["cost"])
         self._changed = False  # whether an event occurred since it last tried to form a step
@@ -196,6 +197,7 @@ class Replica:
         usage.preemptions += sum(request.preemptions for request in self.requests) - before
         self._count_waiting()
         dropped, scheduler.state.dropped = scheduler.state.dropped, []
+        self.dropped += len(dropped)
         for request in dropped:
             self._forget(request)
         if step is not None:

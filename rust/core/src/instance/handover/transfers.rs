@@ -236,6 +236,11 @@ impl Transfers {
         self.wanted.1 + self.on_the_way.1
     }
 
+    /// Blocks of the requests whose KV is on its way.
+    pub(crate) fn receiving_blocks(&self) -> u64 {
+        self.on_the_way.1
+    }
+
     /// Blocks that the requests need that were offered and not accepted: the first, and all.
     pub(crate) fn wanted_blocks(&self) -> (u64, u64) {
         (self.offered.front().map_or(0, |offer| offer.blocks), self.wanted.1)

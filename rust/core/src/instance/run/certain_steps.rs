@@ -42,7 +42,7 @@ impl Instance {
         } else {
             (Series { first: self.settings.cost.step(&shape), slope: 0 }, 1)
         };
-        if self.log.is_kept() {
+        if self.log.reaches(now, steps) {
             let record = self.record(draft, decodes);
             self.log.begin(record);
         }

@@ -180,6 +180,11 @@ impl RunState {
         self.standstill.is_some()
     }
 
+    /// Since when requests are admitted and no step can be formed, if that is so.
+    pub(crate) fn standstill(&self) -> Option<Ticks> {
+        self.standstill
+    }
+
     /// Ends the time in which no step could be formed. Returns when it began.
     #[inline]
     pub(crate) fn take_standstill(&mut self) -> Option<Ticks> {

@@ -155,7 +155,7 @@ impl Instance {
 
     /// Tokens of KV in the memory of the GPU, as of when the run in progress began.
     #[inline]
-    fn gpu_kv_tokens(&self) -> u64 {
+    pub(super) fn gpu_kv_tokens(&self) -> u64 {
         self.batch.finished_kv_tokens() + self.transfers.kv_tokens()
     }
 

@@ -1,6 +1,7 @@
 //! What a policy sees of an instance and of its requests.
 
 mod instance;
+mod reading;
 mod request;
 mod token_intervals;
 

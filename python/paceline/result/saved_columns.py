@@ -1,0 +1,80 @@
+"""The columns of a saved result, each read from its file when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+from paceline._fork import use
+from paceline.errors import ResultError
+from paceline.result.columns import COLUMNS, SCHEMA, RequestColumns
+
+__all__ = ["SavedColumns"]
+
+
+class SavedColumns(RequestColumns):
+    """Columns in a Parquet file.
+
+    Parameters
+    ----------
+    path
+        The file.
+    rows
+        The number of requests in it.
+    check
+        Raises an error if the file is not as it was saved; called before it is first read.
+    """
+
+    __slots__ = ("_check", "_path", "_rows")
+
+    def __init__(self, path: Path, rows: int, check: Callable[[], None]) -> None:
+        super().__init__({}, {})
+        self._path, self._rows = path, rows
+        self._check: Callable[[], None] | None = check
+
+    def __len__(self) -> int:
+        """Return the number of requests."""
+        return self._rows
+
+    def __getitem__(self, name: str) -> pl.Series:
+        """Return one column of `COLUMNS`."""
+        if name not in self._made:
+            self._read([name])
+        return self._made[name]
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the trace says which tokens are reasoning."""
+        return bool(self["first_answer"].is_not_null().any())
+
+    def frame(self) -> pl.DataFrame:
+        """Return all columns as one frame."""
+        self._read([name for name in COLUMNS if name not in self._made])
+        return super().frame()
+
+    def _read(self, names: list[str]) -> None:
+        use()
+        if self._check is not None:
+            self._check()
+            self._check = None
+        if not names:
+            return
+        try:
+            lazy = pl.scan_parquet(self._path)
+            schema = dict(lazy.collect_schema())
+            if schema != SCHEMA:
+                raise ResultError(
+                    f"{self._path}: columns must be {', '.join(SCHEMA)}, were {', '.join(schema)}"
+                )
+            frame = lazy.select(names).collect()
+        except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+            raise ResultError(f"{self._path}: not readable as Parquet: {error}") from error
+        if frame.height != self._rows:
+            raise ResultError(f"{self._path}: must have {self._rows} rows, had {frame.height}")
+        self._made.update({name: frame.get_column(name) for name in names})
+
+    def __reduce__(self) -> tuple[Callable[[pl.DataFrame], RequestColumns], tuple[pl.DataFrame]]:
+        """Pickle all columns: another process may not see the file."""
+        return RequestColumns.from_frame, (self.frame(),)

@@ -1,0 +1,117 @@
+//! What a timeline reads of an instance.
+
+use crate::instance::request::Phase;
+use crate::instance::run::Run;
+use crate::instance::{Instance, Recorder};
+use crate::metrics::InstanceStats;
+use crate::time::Ticks;
+use crate::timeline::{Reading, State, Sums};
+use crate::trace::Trace;
+
+impl Instance {
+    /// A reading at `now`, all events of which have been handled. The finished steps of the run in progress are booked.
+    pub(crate) fn reading(
+        &mut self,
+        now: Ticks,
+        role: u32,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> Reading {
+        // The step that starts at this moment has started.
+        self.begin_step(now, trace, recorder);
+        Reading { state: self.state(role), sums: self.sums(now) }
+    }
+
+    fn state(&self, role: u32) -> State {
+        let swapped = self.queues.swapped_out();
+        let (mut batch_requests, mut batch_tokens, mut step_ticks) = (0, 0, 0);
+        if let Some(ticks) = self.run.step_ticks() {
+            let shape = self.run.shape();
+            step_ticks = ticks;
+            batch_requests = shape.decode_requests + shape.prefill_requests;
+            batch_tokens = shape.decode_requests + shape.prefill_tokens;
+        }
+        State {
+            running: self.batch.running(),
+            waiting: self.waiting() - swapped,
+            swapped,
+            incoming: self.transfers.offered() + self.transfers.receiving(),
+            kv_used_blocks: self.settings.blocks - self.kv.free(),
+            kv_cached_blocks: self.kv.gpu().cached_free(),
+            kv_sending_blocks: self.sending_blocks(),
+            kv_receiving_blocks: self.transfers.receiving_blocks(),
+            kv_tokens: self.gpu_kv_tokens(),
+            batch_requests,
+            batch_tokens,
+            step_ticks,
+            role,
+        }
+    }
+
+    /// Blocks of requests that have left and whose KV has not been read.
+    fn sending_blocks(&self) -> u64 {
+        if self.stats.sent == 0 {
+            return 0;
+        }
+        let sending = self.requests.iter().filter(|state| state.phase == Phase::MigratingOut);
+        sending.map(|state| state.blocks.count()).sum()
+    }
+
+    /// The sums up to `now`, the time of the step in progress included.
+    fn sums(&self, now: Ticks) -> Sums {
+        let mut stats = self.stats.clone();
+        self.kv.write_stats(&mut stats);
+        let mut prefill_tokens = stats.prefill_tokens;
+        let mut decode_tokens = stats.decode_tokens;
+        if let Some(run) = self.run.current() {
+            self.add_step_in_progress(run, now, &mut stats);
+            // Tokens of prefills, and of decodes outside the decode set, are counted as the step starts.
+            let shape = self.run.shape();
+            let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
+            decode_tokens -= shape.decode_requests - members;
+            if self.batch.layers().is_last() {
+                prefill_tokens -= shape.prefill_tokens;
+            }
+        } else if let Some(since) = self.run.standstill() {
+            let ticks = u128::from(now - since);
+            stats.running_ticks += ticks * u128::from(self.batch.running());
+            stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
+        }
+        stats.book_waiting(self.waiting(), now);
+        let moved = self.traffic.as_ref().map(|traffic| traffic.moved(&stats)).unwrap_or_default();
+        let idle = u128::from(moved.idle_uw.unwrap_or(0)) * u128::from(now);
+        let energy_aj = moved.work_aj.unwrap_or(0).saturating_add(idle);
+        Sums {
+            steps: stats.steps,
+            busy_ticks: stats.busy_ticks,
+            prefill_tokens,
+            decode_tokens,
+            finished: stats.finished,
+            dropped: stats.dropped,
+            preemptions: stats.preemptions,
+            sent: stats.sent,
+            received: stats.landed,
+            swapped_out_blocks: stats.swapped_out_blocks,
+            swapped_in_blocks: stats.swapped_in_blocks,
+            prefix_queries: stats.prefix_queries,
+            prefix_hits: stats.prefix_hits,
+            evictions: stats.evictions,
+            running_ticks: stats.running_ticks,
+            queued_ticks: stats.waiting_ticks,
+            kv_token_ticks: stats.kv_token_ticks,
+            hbm_bytes: moved.hbm_bytes(),
+            flops: moved.flops,
+            link_bytes: moved.link_bytes,
+            energy_aj,
+        }
+    }
+
+    /// Adds the time of the step in progress up to `now`.
+    fn add_step_in_progress(&self, run: &Run, now: Ticks, stats: &mut InstanceStats) {
+        let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
+        let since = u128::from(now - run.start);
+        stats.busy_ticks += now - run.start;
+        stats.running_ticks += since * u128::from(self.batch.running());
+        stats.kv_token_ticks += since * u128::from(self.batch.kv_tokens() + members);
+    }
+}
