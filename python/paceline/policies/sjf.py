@@ -40,8 +40,8 @@ def sjf(
 
     Notes
     -----
-    Source: Tao et al., "PARS" (ISC 2026), where an oracle that ranks by the true lengths
-    of responses is compared; here that is `pars` with these lengths for a score.
+    Source: Tao et al., "PARS" (ISC 2026), section IV: its oracle ranks by the true
+    lengths of responses. Here that is `pars` with these lengths for a score.
     """
     policy = pars(
         patience=patience,

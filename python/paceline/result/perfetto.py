@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import polars as pl
 
 from paceline._atomic import new_file
+from paceline._check import said
 from paceline.errors import ResultError
+from paceline.result.over_time import OverTime
 from paceline.result.perfetto_tracks import Tracks
-
-if TYPE_CHECKING:
-    from paceline.result.result import Result
+from paceline.result.stats import ReplayStats
+from paceline.result.totals import Totals
 
 __all__ = ["PerfettoTrace", "write_perfetto"]
 
@@ -36,6 +37,36 @@ _OF_A_REQUEST: Final = (
     "output_tokens",
     "preemptions",
 )
+
+
+_MOST_REQUESTS: Final = 1_000_000
+
+
+class Shown(Protocol):
+    """What is read of a result beside what it has over time."""
+
+    @property
+    def stats(self) -> ReplayStats:
+        """The counters."""
+        ...
+
+    @property
+    def roles(self) -> pl.DataFrame:
+        """The pools over time."""
+        ...
+
+    @property
+    def flips(self) -> pl.DataFrame:
+        """The changes of pools."""
+        ...
+
+    def column(self, name: str) -> pl.Series:
+        """Return a column of requests."""
+        ...
+
+    def totals(self) -> Totals:
+        """Return the totals."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,26 +99,28 @@ class PerfettoTrace:
 
 
 def write_perfetto(
-    result: Result, path: Path, between: tuple[float, float] | None, most_requests: int
+    result: Shown, over_time: OverTime, path: Path, between: tuple[float, float] | None, most_requests: int
 ) -> PerfettoTrace:
     """Write a trace: see `Result.perfetto`."""
     start, end = between or (0.0, float("inf"))
     if not 0 <= start < end:
-        raise ResultError(f"between must be two moments in order, from one to a later one, was {between}")
-    if most_requests < 0:
-        raise ResultError(f"most_requests must be 0 or more, was {most_requests}")
+        raise ResultError(f"between must be two moments, the later one last, was {between}")
+    if not 0 <= most_requests <= _MOST_REQUESTS:
+        raise ResultError(f"most_requests must be 0 to {_MOST_REQUESTS}, was {said(most_requests)}")
     tracks = Tracks()
     for index in range(len(result.stats.instances)):
         tracks.group(f"instance {index}")
     left_out = []
     counts = {"steps": 0, "preemptions": 0, "transfers": 0, "samples": 0}
-    if result.is_recorded:
-        counts["steps"], counts["preemptions"] = _steps(tracks, _within(result.steps, "start_s", start, end))
-        counts["transfers"] = _transfers(tracks, result.transfers, start, end)
+    if over_time.is_recorded:
+        counts["steps"], counts["preemptions"] = _steps(
+            tracks, _within(over_time.steps, "start_s", start, end)
+        )
+        counts["transfers"] = _transfers(tracks, over_time.transfers, start, end)
     else:
         left_out.append("steps, preemptions and transfers: replay with record=(from, to) in seconds")
-    if result.is_sampled:
-        counts["samples"] = _counters(tracks, _within(result.timeline, "time_s", start, end))
+    if over_time.is_sampled:
+        counts["samples"] = _counters(tracks, _within(over_time.timeline, "time_s", start, end))
     else:
         left_out.append("counters: replay with sample=1.0, or another number of seconds or points")
     flips = _pools(tracks, result, start, end)
@@ -163,7 +196,7 @@ def _counters(tracks: Tracks, timeline: pl.DataFrame) -> int:
     return timeline.height
 
 
-def _pools(tracks: Tracks, result: Result, start: float, end: float) -> int:
+def _pools(tracks: Tracks, result: Shown, start: float, end: float) -> int:
     """Add a slice for each time in a pool, and an instant for each flip."""
     spans = result.roles.filter((pl.col("from_s") < end) & (pl.col("to_s") > start))
     for instance, role, since, until in spans.iter_rows():
@@ -175,7 +208,7 @@ def _pools(tracks: Tracks, result: Result, start: float, end: float) -> int:
     return flips.height
 
 
-def _requests(tracks: Tracks, result: Result, window: tuple[float, float], most: int) -> tuple[int, int]:
+def _requests(tracks: Tracks, result: Shown, window: tuple[float, float], most: int) -> tuple[int, int]:
     """Add a track for each request: when it was queued, in prefill, and decoding."""
     start, end = window
     frame = pl.DataFrame([result.column(name) for name in _OF_A_REQUEST]).with_row_index("row")

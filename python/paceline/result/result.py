@@ -363,7 +363,7 @@ class Result(OverTime):
         ResultError
             If the package perfetto is not installed, the window is none, or the file cannot be written.
         """
-        return write_perfetto(self, Path(path), between, most_requests)
+        return write_perfetto(self, self, Path(path), between, most_requests)
 
     def __len__(self) -> int:
         """Return the number of requests."""

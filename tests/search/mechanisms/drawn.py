@@ -31,7 +31,7 @@ def drawn(case: Case) -> set[str]:
             for part in ("source", "target", "choose", "when"):
                 found |= set(_fields("monitor", action[part]))
     for name in ("links", "pace", "lockstep", "sample"):
-        if config[name] is not None:
+        if config.get(name) is not None:
             found.add(name)
     found |= set(_of_handover(config))
     if config["until"] is not None:

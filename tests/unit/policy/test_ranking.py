@@ -159,6 +159,7 @@ def test_the_wire_of_a_ranked_queue_is_that_of_the_contract() -> None:
             {
                 "when": {"op": "gt", "args": [{"field": "req.waiting_s"}, {"const": 120.0}]},
                 "hold": 10,
+                "hold_steps": 0,
                 "keys": [{"field": "req.arrival_s"}],
             },
             {
@@ -170,11 +171,13 @@ def test_the_wire_of_a_ranked_queue_is_that_of_the_contract() -> None:
                     ],
                 },
                 "hold": 0,
+                "hold_steps": 0,
                 "keys": turns,
             },
-            {"when": None, "hold": 0, "keys": turns},  # requests in neither class
+            {"when": None, "hold": 0, "hold_steps": 0, "keys": turns},  # requests in neither class
         ],
         "quantum": 500,
+        "levels": None,
         "refresh": {"steps": 4, "ticks": 500_000_000_000},
     }
     assert wire["admission"] == {
@@ -190,8 +193,9 @@ def test_orders_by_name_stay_as_they_were_until_something_ranks() -> None:
     ranked = Scheduler(order="score", admission="displace").to_wire(num_blocks=1, defaults=(1, 1))
     assert ranked["order"] == {
         "kind": "ranked",
-        "classes": [{"when": None, "hold": 0, "keys": [{"field": "req.score"}]}],
+        "classes": [{"when": None, "hold": 0, "hold_steps": 0, "keys": [{"field": "req.score"}]}],
         "quantum": 0,
+        "levels": None,
         "refresh": {"steps": 0, "ticks": 0},
     }
     assert ranked["admission"] == {"kind": "displace", "when": None, "most": 0}
