@@ -56,7 +56,14 @@ CANDIDATE = calibration.Candidate(roofline=Roofline(), model=MODEL, gpu=GPU, ten
 EFFICIENCY = cost.Efficiency(
     memory=0.5, matmul=0.5, attention_memory=0.5, attention_matmul=0.5, layer_s=1e-5, step_s=1e-3
 )
-FRAME = pl.DataFrame({"model": ["a", "a"], "score": [1.0, 2.0], "output_tokens": [3, 4]})
+FRAME = pl.DataFrame(
+    {
+        "prompt": ["a", "b", "c", "d"],
+        "model": ["a"] * 4,
+        "score": [1.0, 2.0, 3.0, 4.0],
+        "output_tokens": [3, 40, 400, 4000],
+    }
+)
 PROFILE = kernels.KernelProfile(name="toy", source="a test", dense={"qkv": CURVE}, per_sequence={"lm": CURVE})
 
 
@@ -206,6 +213,10 @@ BY_PLACE: dict[str, Any] = {
     "Serving.metric": "ttft",
     "Serving.rate": 1.0,
     "Table.profile": "made/profile",
+    "cross_model.folds": 2,
+    "cross_model.frame": FRAME,
+    "cross_model.ranker": lambda: rank.PairwiseRanker(bits=8, steps=2, held_out=0),
+    "cross_model.resamples": 2,
     "tau_by.frame": FRAME,
     "Trace.window.start_s": 0.0,
     "Coverage.tokens": (1, 2),
