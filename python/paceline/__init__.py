@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paceline.planning import capacity, plan
     from paceline.policy import Pace, Policy, Scheduler
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
+    from paceline.prediction import Prediction
     from paceline.replaying import replay
     from paceline.result import Result, load_result
     from paceline.result.loading import load
@@ -57,6 +58,7 @@ __all__ = [
     "PacelineError",
     "Policy",
     "PolicyError",
+    "Prediction",
     "Result",
     "ResultError",
     "Roofline",
@@ -98,6 +100,7 @@ _HOMES = {
     "model": ("Model",),
     "policy": ("Pace", "Policy", "Scheduler"),
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
+    "prediction": ("Prediction",),
     "replaying": ("replay",),
     "result": ("Result", "load", "load_result"),
     "objectives": ("SLO",),

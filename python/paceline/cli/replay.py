@@ -14,6 +14,7 @@ from paceline.cli.options import (
     LOAD,
     OBJECTIVES,
     OUTPUT,
+    POLICY,
     ClusterOptions,
     Flag,
     PolicyOptions,
@@ -22,6 +23,7 @@ from paceline.cli.options import (
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO
+    from paceline.prediction import Prediction
     from paceline.trace import Trace
 
 __all__ = ["replay"]
@@ -36,6 +38,9 @@ def replay(
     rate: Annotated[float | None, Parameter(group=LOAD)] = None,
     scale: Annotated[float | None, Parameter(group=LOAD)] = None,
     until: Annotated[float | None, Parameter(group=LOAD)] = None,
+    prediction_ms: Annotated[float | None, Parameter(group=POLICY)] = None,
+    prediction_batch: Annotated[int | None, Parameter(group=POLICY)] = None,
+    prediction_batch_ms: Annotated[float | None, Parameter(group=POLICY)] = None,
     reading: ReadingOptions = DEFAULT_READING,
     slo_ttft: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
     slo_tpot: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
@@ -60,6 +65,12 @@ def replay(
         Multiply the rate of arrivals.
     until
         Stop at this simulated second, whatever is unfinished.
+    prediction_ms
+        Milliseconds that it takes to predict the length of a request, before it reaches the router.
+    prediction_batch
+        Predict serially, at most this many prompts at once; without it all prompts in parallel.
+    prediction_batch_ms
+        Milliseconds for a batch of predictions, whatever its size, beside those for each prompt.
     slo_ttft
         Bound on the time to first token, in seconds.
     slo_tpot
@@ -101,6 +112,7 @@ def replay(
         check_target(out)
     cluster = on.cluster()
     chosen = under.choose(layers_of(cluster.instances[0]))
+    prediction = _prediction(prediction_ms, prediction_batch, prediction_batch_ms)
     requests = _loaded(reading.read(trace), rate, scale)
 
     begun = time.perf_counter()
@@ -110,6 +122,7 @@ def replay(
             cluster,
             chosen,
             until=until,
+            prediction=prediction,
             leap=not no_leap,
             sample=every,
             sample_tenants=sample_tenants,
@@ -132,6 +145,23 @@ def _objectives(**bounds: float | None) -> SLO | None:
     from paceline.objectives import SLO
 
     return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None
+
+
+def _prediction(ms: float | None, batch: int | None, batch_ms: float | None) -> Prediction | None:
+    from paceline import Prediction
+    from paceline.errors import ConfigError
+
+    if ms is None:
+        for name, value in (("--prediction-batch", batch), ("--prediction-batch-ms", batch_ms)):
+            if value is not None:
+                raise ConfigError(f"{name} needs --prediction-ms, the time of a prompt; none was given")
+        return None
+    return Prediction(
+        seconds=ms / 1e3,
+        batch=1 if batch is None else batch,
+        where="parallel" if batch is None else "serial",
+        batch_seconds=0.0 if batch_ms is None else batch_ms / 1e3,
+    )
 
 
 def _loaded(trace: Trace, rate: float | None, scale: float | None) -> Trace:
