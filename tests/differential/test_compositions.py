@@ -35,7 +35,7 @@ def reference(case: Composed) -> Outcome:
 
 
 def engine(case: Composed, *, leap: bool) -> _core.Outcome:
-    """Replay a case through the engine; drop a composition that it refuses, or in which nothing progresses."""
+    """Replay a case through the engine; drop one that it refuses, or in which nothing progresses."""
     config = {**case.config, "leap": leap, "record_decisions": True}
     columns = wire.columns(case.requests, case.prefix_block_tokens)
     try:
