@@ -51,13 +51,20 @@ def text(name: str, value: object, error: type[PacelineError] = ConfigError) -> 
         raise error(f"{name} must be a string that is not empty, was {said(value)}")
 
 
-def count(name: str, value: object, least: int = 1, most: int | None = None, why: str = "") -> None:
+def count(
+    name: str,
+    value: object,
+    least: int = 1,
+    most: int | None = None,
+    why: str = "",
+    error: type[PacelineError] = ConfigError,
+) -> None:
     """Refuse anything but a whole number of at least ``least`` and at most ``most``, because ``why``."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if not whole or value < least or (most is not None and value > most):  # type: ignore[operator]
         if whole and value > least:  # type: ignore[operator]
-            raise ConfigError(f"{name} must be at most {most}{why and f' ({why})'}, was {said(value)}")
-        raise ConfigError(f"{name} must be a whole number of at least {least}, was {said(value)}")
+            raise error(f"{name} must be at most {most}{why and f' ({why})'}, was {said(value)}")
+        raise error(f"{name} must be a whole number of at least {least}, was {said(value)}")
 
 
 def one_of(

@@ -32,6 +32,13 @@ def test_a_trained_ranker_is_evaluated_and_scores(samples: Path, tmp_path: Path,
     rows = json.loads(judged.stdout)["rows"]
     assert [(row["model"], row["samples"]) for row in rows] == [("m", 100), ("n", 200)]
     assert all(0.6 < row["tau"] <= 1 for row in rows)
+    printed = paceline("rank", "evaluate", samples, "--model", "model", "--resamples", "20", "--by", "model")
+    assert [
+        line.split()[:2] for line in printed.stdout.splitlines() if line.split()[:1] in (["m"], ["n"])
+    ] == [
+        ["m", "100"],
+        ["n", "200"],
+    ]
     (tmp_path / "in.jsonl").write_text(
         '{"id": "s", "prompt": "Name a sea."}\n{"id": "l", "prompt": "Write a story about a sea."}\n'
     )

@@ -7,6 +7,7 @@ The scheduler `paceline.policies.pars` reads such scores from a trace.
 from __future__ import annotations
 
 from paceline.rank.calibration import Calibration
+from paceline.rank.cross_model import cross_model
 from paceline.rank.metrics import Tau, kendall_tau, tau_by, tau_with_interval
 from paceline.rank.noise import noisy_scores
 from paceline.rank.pairs import Pairs, draw_pairs
@@ -20,6 +21,7 @@ __all__ = [
     "PointwiseRanker",
     "Ranker",
     "Tau",
+    "cross_model",
     "draw_pairs",
     "kendall_tau",
     "load",

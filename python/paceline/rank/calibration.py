@@ -12,7 +12,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from paceline import _check
 from paceline.errors import RankError
+from paceline.rank.checks import numbers
 
 __all__ = ["LEVELS", "Calibration"]
 
@@ -44,7 +46,7 @@ class Calibration:
         Raises
         ------
         RankError
-            There is no sample, or a number is not finite.
+            There is no sample, there are more scores than lengths or fewer, or a row is not a finite number.
 
         Examples
         --------
@@ -53,11 +55,9 @@ class Calibration:
         >>> made.predict([500.0]).round().tolist()
         [51.0]
         """
-        one, other = np.asarray(scores, dtype=np.float64), np.asarray(lengths, dtype=np.float64)
+        one, other = numbers("scores", scores), numbers("lengths", lengths)
         if len(one) != len(other) or not len(one):
             raise RankError(f"calibration needs as many scores as lengths, was {len(one)} and {len(other)}")
-        if not (np.isfinite(one).all() and np.isfinite(other).all()):
-            raise RankError("calibration needs finite scores and lengths, was NaN or infinite")
         bins = int(np.clip(len(one) // _BIN_SAMPLES, 1, _MOST_BINS))
         order = np.argsort(one, kind="stable")
         parts = np.array_split(order, bins)
@@ -81,12 +81,14 @@ class Calibration:
         Raises
         ------
         RankError
-            ``level`` is outside.
+            ``level`` is outside, or a score is not a number.
         """
-        if not LEVELS[0] <= level <= LEVELS[-1]:
-            raise RankError(f"the quantile must be from {LEVELS[0]} to {LEVELS[-1]}, was {level!r}")
+        if not _check.is_number(level) or not LEVELS[0] <= level <= LEVELS[-1]:
+            raise RankError(
+                f"the quantile must be from {LEVELS[0]} to {LEVELS[-1]}, was {_check.said(level)}"
+            )
         column = np.array([np.interp(level, LEVELS, row) for row in self.tokens])
-        return np.asarray(np.interp(np.asarray(scores, dtype=np.float64), self.scores, column))
+        return np.asarray(np.interp(numbers("scores", scores, "a number"), self.scores, column))
 
 
 def _rising(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

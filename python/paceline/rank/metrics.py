@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from paceline import _check
+from paceline._arguments import typed
 from paceline.errors import RankError
+from paceline.rank.checks import checked_groups, checked_resamples, numbered, numbers
 
 __all__ = ["RESAMPLES", "Tau", "kendall_tau", "tau_by", "tau_with_interval"]
 
@@ -49,8 +53,8 @@ def kendall_tau(scores: npt.ArrayLike, lengths: npt.ArrayLike) -> float:
     Raises
     ------
     RankError
-        There are fewer than two samples, one is NaN, the numbers of scores and lengths differ, or all scores
-        or all lengths are equal.
+        There are fewer than two samples, a row is NaN or no number, the numbers of scores and lengths differ,
+        or all scores or all lengths are equal.
 
     Examples
     --------
@@ -65,8 +69,8 @@ def tau_with_interval(
     scores: npt.ArrayLike,
     lengths: npt.ArrayLike,
     *,
-    groups: npt.ArrayLike | None = None,
-    clusters: npt.ArrayLike | None = None,
+    groups: Sequence[object] | npt.NDArray[Any] | None = None,
+    clusters: Sequence[object] | npt.NDArray[Any] | None = None,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Tau:
@@ -93,7 +97,7 @@ def tau_with_interval(
     Raises
     ------
     RankError
-        As `kendall_tau`.
+        As `kendall_tau`, or there are more or fewer groups or clusters than samples.
 
     Examples
     --------
@@ -102,7 +106,9 @@ def tau_with_interval(
     """
     one, other = _checked(scores, lengths)
     samples = len(one)
-    parts = np.zeros(samples, dtype=np.int64) if groups is None else np.unique(groups, return_inverse=True)[1]
+    checked_resamples(resamples)
+    _check.count("seed", seed, least=0, error=RankError)
+    parts = checked_groups(groups, samples)
     rng = np.random.default_rng(seed)
     if groups is None and clusters is None:
         value = float(_tau(one[None], other[None])[0])
@@ -115,7 +121,7 @@ def tau_with_interval(
         values = np.concatenate([_tau(one[drawn], other[drawn]) for drawn in draws])
     else:
         value = _mean_tau(one, other, parts)
-        names = np.arange(samples) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+        names = np.arange(samples) if clusters is None else numbered("clusters", clusters, samples)
         members = np.split(np.argsort(names, kind="stable"), np.cumsum(np.bincount(names))[:-1])
         values = np.empty(resamples)
         for position in range(resamples):
@@ -140,6 +146,7 @@ def _mean_tau(
     return total / weight if weight else float("nan")
 
 
+@typed(RankError)
 def tau_by(
     frame: pl.DataFrame, by: tuple[str, ...], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> pl.DataFrame:
@@ -159,10 +166,24 @@ def tau_by(
     polars.DataFrame
         The columns of ``by``, ``samples``, ``tau``, ``low`` and ``high``. Of a group with fewer than two
         samples, or whose lengths or scores are all equal, the last three are null.
+
+    Raises
+    ------
+    RankError
+        A column is missing, or a score or a length is not a number; the message names its row.
     """
+    if not by:
+        raise RankError("by must name at least one column, such as ('model',), was ()")
+    for name in ("score", "output_tokens", *by):
+        if name not in frame.columns:
+            raise RankError(f"frame must have the column {name}, has {', '.join(frame.columns)}")
+    for name in ("score", "output_tokens"):
+        numbers(name, frame.get_column(name), "a number")
+    checked_resamples(resamples)
+    _check.count("seed", seed, least=0, error=RankError)
     rows = []
-    for names, part in frame.group_by(*by, maintain_order=True):
-        entry: dict[str, object] = dict(zip(by, names, strict=True))
+    for names, part in frame.group_by(*dict.fromkeys(by), maintain_order=True):
+        entry: dict[str, object] = dict(zip(dict.fromkeys(by), names, strict=True))
         entry["samples"] = part.height
         try:
             tau = tau_with_interval(
@@ -184,15 +205,12 @@ def _checked(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the dense ranks of both."""
     ranks = []
-    one, other = np.asarray(scores, dtype=np.float64), np.asarray(lengths, dtype=np.float64)
+    one, other = numbers("scores", scores, "a number"), numbers("lengths", lengths, "a number")
     if len(one) != len(other):
         raise RankError(f"scores and lengths must be of one number, was {len(one)} and {len(other)}")
     if len(one) < 2:
         raise RankError(f"Kendall's tau needs at least 2 samples, was {len(one)}")
     for name, values in (("scores", one), ("lengths", other)):
-        bad = np.isnan(values)
-        if bad.any():
-            raise RankError(f"{name}, row {int(bad.argmax())}: must be a number, was NaN")
         distinct, rank = np.unique(values, return_inverse=True)
         if len(distinct) < 2:
             raise RankError(

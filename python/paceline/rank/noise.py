@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from paceline import _check
 from paceline.errors import RankError
+from paceline.rank.checks import numbers
 from paceline.rank.metrics import kendall_tau
 
 __all__ = ["noisy_scores"]
@@ -65,7 +66,8 @@ def noisy_scores(
     _check.one_of("kind", kind, ("gaussian", "outliers"), RankError)
     if not _check.is_number(tau) or not -1 <= tau <= 1:
         raise RankError(f"tau must be a number from -1 to 1, was {_check.said(tau)}")
-    values = np.asarray(lengths, dtype=np.float64)
+    _check.count("seed", seed, least=0, error=RankError)
+    values = numbers("lengths", lengths)
     kendall_tau(values, values)  # refuses lengths that have no order
     if tau < 0:
         return -noisy_scores(values, tau=-tau, kind=kind, seed=seed)

@@ -7,13 +7,16 @@ longer.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from paceline import _check
 from paceline.errors import RankError
+from paceline.rank.checks import checked_groups, numbers
 
 __all__ = ["DELTA", "PARTNERS", "Pairs", "draw_pairs", "far_apart"]
 
@@ -24,6 +27,8 @@ PARTNERS: Final = 10
 """Partners a sample in the authors' code."""
 
 _DRAWS: Final = 10
+
+_MOST_PARTNERS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +67,7 @@ def far_apart(first: npt.ArrayLike, second: npt.ArrayLike, delta: float) -> npt.
 def draw_pairs(
     lengths: npt.ArrayLike,
     *,
-    groups: npt.ArrayLike | None = None,
+    groups: Sequence[object] | npt.NDArray[Any] | None = None,
     partners: int = PARTNERS,
     delta: float = DELTA,
     seed: int = 0,
@@ -76,7 +81,8 @@ def draw_pairs(
     groups
         Samples are paired within a group only, such as the answers of one model. None: all are one group.
     partners
-        Pairs that each sample gets as their first, fewer where few others are far enough from it.
+        Pairs that each sample gets as their first, at most 10,000; fewer where few others are far enough
+        from it.
     delta
         Least relative difference of the lengths of a pair; 0 keeps all pairs of unequal lengths.
     seed
@@ -85,7 +91,7 @@ def draw_pairs(
     Raises
     ------
     RankError
-        No pair is far enough apart.
+        No pair is far enough apart, or an argument is not usable; the message names its row.
 
     Examples
     --------
@@ -93,10 +99,12 @@ def draw_pairs(
     >>> sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.label.tolist()))
     [(0, 1, -1), (1, 0, 1)]
     """
-    values = np.asarray(lengths, dtype=np.float64)
-    names = (
-        np.zeros(len(values), dtype=np.int64) if groups is None else np.unique(groups, return_inverse=True)[1]
-    )
+    if not _check.is_number(delta) or not 0 <= delta < 1:
+        raise RankError(f"delta must be a number from 0 to below 1, was {_check.said(delta)}")
+    _check.count("partners", partners, most=_MOST_PARTNERS, error=RankError)
+    _check.count("seed", seed, least=0, error=RankError)
+    values = numbers("lengths", lengths)
+    names = checked_groups(groups, len(values))
     rng = np.random.default_rng(seed)
     found: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]] = []
     for name in range(int(names.max(initial=-1)) + 1):

@@ -13,13 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import _check
+from paceline._arguments import typed
 from paceline._atomic import new_directory
 from paceline._core import VERSION
 from paceline.errors import RankError
 from paceline.rank.backend import Backend, Progress, Training
 from paceline.rank.calibration import Calibration
 from paceline.rank.card import card
-from paceline.rank.checks import checked_groups, checked_lengths, checked_prompts
+from paceline.rank.checks import checked_groups, checked_lengths, checked_progress, checked_prompts
 from paceline.rank.light.model import LightModel
 from paceline.rank.manifest import Data, Manifest, Quality, read_manifest, write_manifest
 from paceline.rank.metrics import tau_with_interval
@@ -69,6 +70,7 @@ class Ranker:
         options: Mapping[str, Any],
     ) -> None:
         _check.one_of("family", family, ("light", "neural"), RankError)
+        _check.instance_of("encoder", encoder, (str, Path, type(None)), "a folder, a name or None", RankError)
         _check.count("seed", seed, least=0)
         if not _check.is_number(held_out) or not 0 <= held_out < 1:
             raise RankError(f"held_out must be a share from 0 to below 1, was {_check.said(held_out)}")
@@ -124,6 +126,8 @@ class Ranker:
         texts = checked_prompts(prompts)
         values = checked_lengths(lengths, len(texts))
         names = checked_groups(groups, len(texts))
+        _check.instance_of("note", note, str, "a string", RankError)
+        checked_progress(progress)
         if len(texts) < 2:
             raise RankError(f"training needs at least 2 samples, was {len(texts)}")
         if not any(np.ptp(values[names == name]) > 0 for name in np.unique(names)):
@@ -173,6 +177,7 @@ class Ranker:
         """
         self._trained()
         texts = checked_prompts(prompts)
+        checked_progress(progress)
         parts = []
         for start in range(0, len(texts), _SCORED_AT_ONCE):
             parts.append(self.backend.score(texts[start : start + _SCORED_AT_ONCE]))
@@ -204,6 +209,7 @@ class Ranker:
             )
         return self.calibration.predict(self.score(prompts), level)
 
+    @typed(RankError)
     def save(self, folder: str | Path) -> None:
         """Write a folder that `load` reads, in place of one that is there.
 
@@ -216,6 +222,8 @@ class Ranker:
         """
         manifest = self._trained()
         target = Path(folder)
+        if not target.name:
+            raise RankError(f"folder must be named, such as 'ranker', was {str(folder)!r}")
         if target.exists() and not (
             target.is_dir() and ((target / "manifest.json").exists() or not any(target.iterdir()))
         ):
@@ -388,6 +396,7 @@ class PointwiseRanker(Ranker):
         )
 
 
+@typed(RankError)
 def load(folder: str | Path) -> Ranker:
     """Read a ranker that was saved.
 

@@ -26,6 +26,7 @@ from paceline import (
     inst,
     kernels,
     policies,
+    rank,
     req,
     synthesis,
 )
@@ -55,6 +56,14 @@ CANDIDATE = calibration.Candidate(roofline=Roofline(), model=MODEL, gpu=GPU, ten
 EFFICIENCY = cost.Efficiency(
     memory=0.5, matmul=0.5, attention_memory=0.5, attention_matmul=0.5, layer_s=1e-5, step_s=1e-3
 )
+FRAME = pl.DataFrame(
+    {
+        "prompt": ["a", "b", "c", "d"],
+        "model": ["a"] * 4,
+        "score": [1.0, 2.0, 3.0, 4.0],
+        "output_tokens": [3, 40, 400, 4000],
+    }
+)
 PROFILE = kernels.KernelProfile(name="toy", source="a test", dense={"qkv": CURVE}, per_sequence={"lm": CURVE})
 
 
@@ -62,6 +71,12 @@ PROFILE = kernels.KernelProfile(name="toy", source="a test", dense={"qkv": CURVE
 def result() -> paceline.Result:
     """Return the result of a small replay."""
     return paceline.replay(TRACE, SMALL)
+
+
+@cache
+def ranker() -> rank.Ranker:
+    """Return a ranker that was trained on two prompts."""
+    return rank.PairwiseRanker(bits=8, steps=2, held_out=0).fit(["a colour", "an essay"], [2, 400])
 
 
 BY_NAME: dict[str, Any] = {
@@ -72,6 +87,7 @@ BY_NAME: dict[str, Any] = {
     "at": (1, 8),
     "axes": None,
     "block_bytes": 1e6,
+    "by": ("model",),
     "bytes_per_s": 1e9,
     "candidate": CANDIDATE,
     "choose": pick(min=req.kv_tokens),
@@ -90,6 +106,7 @@ BY_NAME: dict[str, Any] = {
     "end_s": 2.0,
     "factor": 2.0,
     "fields": {"a": 1},
+    "first": [0],
     "fitted": {"memory": 0.5},
     "frame": pl.DataFrame({"arrival": [0.0], "prompt_tokens": [1], "output_tokens": [1]}),
     "gbps": 100.0,
@@ -104,7 +121,9 @@ BY_NAME: dict[str, Any] = {
     "j_per_flop": 1e-12,
     "kind": "models",
     "last_blocks": 1,
+    "label": [1],
     "layers": 32,
+    "lengths": [3, 4],
     "low": 1,
     "mean": 100.0,
     "median": 50.0,
@@ -127,6 +146,7 @@ BY_NAME: dict[str, Any] = {
     "policy": policies.vllm(),
     "problem": PROBLEM,
     "profile": PROFILE,
+    "prompts": ["a colour", "an essay"],
     "prompt_tokens": [1, 2],
     "ranks": 2,
     "rate": 1.0,
@@ -135,6 +155,8 @@ BY_NAME: dict[str, Any] = {
     "result": None,
     "roofline": Roofline(),
     "rows": [(0, 0, 1, 16, 1e-6)],
+    "scores": [1.0, 2.0],
+    "second": [1],
     "seconds": 1.0,
     "seed": 0,
     "settings": {},
@@ -148,6 +170,7 @@ BY_NAME: dict[str, Any] = {
     "start_s": 0,
     "step_s": 0.01,
     "target": PICK,
+    "tau": 0.5,
     "tensor_parallel": 1,
     "text": "",
     "then": 1.0,
@@ -190,6 +213,11 @@ BY_PLACE: dict[str, Any] = {
     "Serving.metric": "ttft",
     "Serving.rate": 1.0,
     "Table.profile": "made/profile",
+    "cross_model.folds": 2,
+    "cross_model.frame": FRAME,
+    "cross_model.ranker": lambda: rank.PairwiseRanker(bits=8, steps=2, held_out=0),
+    "cross_model.resamples": 2,
+    "tau_by.frame": FRAME,
     "Trace.window.start_s": 0.0,
     "Coverage.tokens": (1, 2),
     "layered_prefill.layers": 32,
@@ -262,4 +290,8 @@ def objects() -> tuple[object, ...]:
         synthesis.Empirical([1, 2], [3, 4]),
         synthesis.preset("azure-conv"),
         calibration.Prompt(tokens=16, chunk=16),
+        ranker(),
+        rank.Calibration.fit([1.0, 2.0], [3, 4]),
+        rank.draw_pairs([1, 2]),
+        rank.tau_with_interval([1, 2], [3, 4], resamples=2),
     )

@@ -110,6 +110,8 @@ def called() -> dict[str, Callable[..., Any]]:
                     inspect.isabstract(value) or getattr(value, "_is_protocol", False)
                 ):
                     continue
+                if found.get(name, value) is not value:  # rank.load beside result.load
+                    name = f"{module.__name__.removeprefix('paceline.')}.{name}"
                 found[name] = value
                 if inspect.isclass(value):
                     found |= {

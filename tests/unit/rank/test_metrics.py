@@ -75,7 +75,7 @@ def test_by_group_a_row_each_and_nulls_where_nothing_can_be_compared() -> None:
     ("scores", "lengths", "message"),
     [
         ([1.0], [2.0], "at least 2 samples, was 1"),
-        ([1.0, float("nan")], [1, 2], "scores, row 1: must be a number, was NaN"),
+        ([1.0, float("nan")], [1, 2], "scores, row 1: must be a number, was nan"),
         ([1, 2], [3, 3], "lengths must not all be equal"),
         ([1, 2, 3], [3, 4], "of one number, was 3 and 2"),
     ],
