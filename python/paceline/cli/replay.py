@@ -22,9 +22,10 @@ from paceline.cli.options import (
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO
+    from paceline.result import Result
     from paceline.trace import Trace
 
-__all__ = ["replay"]
+__all__ = ["objectives", "replay"]
 
 
 def replay(
@@ -42,6 +43,7 @@ def replay(
     slo_e2e: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
     slo_itl: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    chart: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     no_leap: Annotated[Flag, Parameter(group=OUTPUT)] = False,
@@ -68,6 +70,8 @@ def replay(
         Bound on the longest gap between two tokens, in seconds.
     out
         Directory to save the result to, for `paceline.load_result`.
+    chart
+        Print small charts too, where the output can show them; needs pip install 'paceline[report]'.
     json
         Print one JSON object instead of tables.
     quiet
@@ -82,7 +86,11 @@ def replay(
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
 
-    slo = _objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
+    if chart:
+        from paceline.report.libraries import plotext
+
+        plotext()  # before the replay, which may take long
+    slo = objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
     if out is not None:
         from paceline.result.save import check_target
 
@@ -103,11 +111,26 @@ def replay(
         print_json(document)
     else:
         print_result(document)
+        if chart:
+            _print_charts(result)
     if not quiet:
         note(f"replayed {len(result):,} requests in {took:.2f} s" + (f", saved to {out}" if out else ""))
 
 
-def _objectives(**bounds: float | None) -> SLO | None:
+def _print_charts(result: Result) -> None:
+    from rich.text import Text
+
+    from paceline.cli.output import console
+    from paceline.report.terminal import terminal_charts
+
+    screen = console()
+    for drawn in terminal_charts(result, width=min(100, screen.width)):
+        screen.print()
+        screen.print(Text(drawn), soft_wrap=True)
+
+
+def objectives(**bounds: float | None) -> SLO | None:
+    """Return the objectives of the options; None if none was given."""
     from paceline.objectives import SLO
 
     return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None

@@ -119,9 +119,7 @@ def _title(runs: tuple[Run, ...]) -> str:
     traces = dict.fromkeys(run.result.provenance.trace for run in runs)
     words = " and ".join(traces) if len(traces) <= 2 else f"{len(traces)} traces"
     return (
-        f"{words}: {' against '.join(run.name for run in runs)}"
-        if len(runs) <= 3
-        else f"{words}: {len(runs)} runs"
+        f"{words}: {', '.join(run.name for run in runs)}" if len(runs) <= 3 else f"{words}: {len(runs)} runs"
     )
 
 

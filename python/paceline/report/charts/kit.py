@@ -14,7 +14,7 @@ from paceline.report.libraries import altair
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["Axis", "Chart", "bars", "lines", "stacked_areas", "stacked_bars"]
+__all__ = ["Axis", "Chart", "bars", "lines", "spans", "stacked_areas", "stacked_bars"]
 
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
 Scale: TypeAlias = Literal["linear", "log", "symlog", "sqrt"]
@@ -61,17 +61,21 @@ class Axis:
     def scaled(self, frame: pl.DataFrame) -> dict[str, Any]:
         """Return the arguments of Altair's channel."""
         alt = altair()
-        kind, more = self.scale, {}
+        kind: str = self.scale
+        more: dict[str, Any] = {}
         if kind == "log":
             values = frame[self.column].drop_nulls().drop_nans()
             least = values.filter(values > 0).min()
             if len(values.filter(values <= 0)):
-                kind, more = "symlog", {"constant": float(least) if isinstance(least, float | int) else 1.0}
+                kind = "symlog"
+                more["constant"] = float(least) if isinstance(least, float | int) else 1.0
         if self.domain is not None:
             more["domain"] = list(self.domain)
         if self.reverse:
             more["reverse"] = True
-        scale = alt.Scale(type=kind, zero=self.zero, nice=kind != "log", **more)
+        if kind == "linear":
+            more["zero"] = self.zero
+        scale = alt.Scale(type=kind, nice=kind != "log", **more)
         axis = alt.Axis(format=self.form, tickCount=6, labelOverlap=True, labelFlush=True)
         return {"type": "quantitative", "title": self.title, "scale": scale, "axis": axis}
 
@@ -120,14 +124,14 @@ def lines(
     base = alt.Chart(_inline(frame)).encode(
         x=alt.X(field=x.column, **x.scaled(frame)),
         y=alt.Y(field=y.column, **y.scaled(frame)),
-        color=_colour(by, names, legend=len(names) > 1),
+        color=_colour(by, names, legend=len(names) > 1, symbol="stroke"),
     )
     strokes = alt.StrokeDash(
         field=dash or by,
         type="nominal",
         sort=None,
         scale=alt.Scale(domain=dashes, range=[DASHES[place % len(DASHES)] for place in range(len(dashes))]),
-        legend=alt.Legend(title=None) if len(dashes) > 1 else None,
+        legend=alt.Legend(title=None, symbolType="stroke") if len(dashes) > 1 else None,
     )
     drawn = base.mark_line(interpolate="step-before" if step else "linear", clip=True).encode(
         strokeDash=strokes
@@ -136,7 +140,7 @@ def lines(
     tips += [_tip(dash)] if dash and len(dashes) > 1 else []
     shown = alt.value(1.0) if places else alt.condition(nearest, alt.value(1.0), alt.value(0.0))
     points = (
-        base.mark_point(filled=True, size=45, clip=True)
+        base.mark_point(filled=True, size=45 if frame.height < 40 * len(names) else 16, clip=True)
         .encode(opacity=shown, tooltip=[*tips, x.tooltip(), y.tooltip(), *(one.tooltip() for one in also)])
         .add_params(nearest)
     )
@@ -169,6 +173,25 @@ def bars(
     if len(names) > 1:
         channels["xOffset"] = alt.XOffset(field=by, type="nominal", sort=names)
     return _sized(alt.Chart(_inline(frame)).mark_bar().encode(**channels))
+
+
+def spans(frame: pl.DataFrame, title: str, y: Axis) -> Chart:
+    """Draw a bar from ``from`` to ``to`` for each row."""
+    alt = altair()
+    ends = [
+        alt.Tooltip(field=name, type="quantitative", title=name, format=",.4~r") for name in ("from", "to")
+    ]
+    chart = (
+        alt.Chart(_inline(frame))
+        .mark_bar()
+        .encode(
+            x=alt.X(field="from", type="quantitative", title=title, bin="binned"),
+            x2=alt.X2(field="to"),
+            y=alt.Y(field=y.column, **y.scaled(frame)),
+            tooltip=[*ends, y.tooltip()],
+        )
+    )
+    return _sized(chart)
 
 
 def stacked_bars(
@@ -219,14 +242,14 @@ def _sized(chart: Any, height: int = _HEIGHT) -> Any:  # noqa: ANN401 - Altair's
     return chart.properties(width=_WIDTH, height=height)
 
 
-def _colour(by: str, names: list[Any], *, legend: bool) -> Any:  # noqa: ANN401 - Altair's
+def _colour(by: str, names: list[Any], *, legend: bool, symbol: str = "square") -> Any:  # noqa: ANN401 - Altair's
     alt = altair()
     return alt.Color(
         field=by,
         type="nominal",
         scale=alt.Scale(domain=names),
         sort=None,
-        legend=alt.Legend(title=None) if legend else None,
+        legend=alt.Legend(title=None, symbolType=symbol) if legend else None,
     )
 
 

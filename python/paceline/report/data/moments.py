@@ -71,25 +71,42 @@ def _over_time(run: Run, intervals: int) -> pl.DataFrame:
 
 
 def percentiles_over_time(runs: tuple[Run, ...], metric: str, intervals: int = 80) -> pl.DataFrame:
-    """Return columns ``run``, ``time_s``, ``requests``, ``p50`` and ``p99`` of requests by their arrival."""
+    """Return columns ``run``, ``time_s``, ``requests``, ``p50`` and ``p99`` of requests by their arrival.
+
+    A row for each interval up to the last arrival; ``p50`` and ``p99`` are null where no request arrived.
+    """
     frames = []
     for run in runs:
-        edges = edges_of(run.result, intervals)
-        width = float(edges[1] - edges[0])
-        frame = pl.DataFrame({"at": run.result.column("arrival"), "seconds": run.result.column(metric)})
-        bucket = (pl.col("at") / width).floor().clip(0, intervals - 1)
-        frames.append(
-            frame.drop_nulls()
-            .group_by(bucket.alias("time_s") * width)
-            .agg(
-                pl.len().cast(pl.Int64).alias("requests"),
-                pl.col("seconds").quantile(0.5, "linear").alias("p50"),
-                pl.col("seconds").quantile(0.99, "linear").alias("p99"),
-            )
-            .sort("time_s")
-            .insert_column(0, pl.lit(run.name).alias("run"))
+        of = pl.DataFrame(
+            {"at": run.result.column("arrival"), "seconds": run.result.column(metric)}
+        ).drop_nulls()
+        if of.is_empty():
+            continue
+        width = max(float(of["at"].max()), 1e-9) / intervals  # type: ignore[arg-type] # there is a number
+        bucket = (pl.col("at") / width).floor().clip(0, intervals - 1).cast(pl.Int64)
+        found = of.group_by(bucket.alias("interval")).agg(
+            pl.len().cast(pl.Int64).alias("requests"),
+            pl.col("seconds").quantile(0.5, "linear").alias("p50"),
+            pl.col("seconds").quantile(0.99, "linear").alias("p99"),
         )
-    return pl.concat(frames)
+        every = pl.DataFrame({"interval": range(intervals)}, schema={"interval": pl.Int64()})
+        frames.append(
+            every.join(found, on="interval", how="left", maintain_order="left").select(
+                pl.lit(run.name).alias("run"),
+                (pl.col("interval") * width).alias("time_s"),
+                pl.col("requests").fill_null(0),
+                "p50",
+                "p99",
+            )
+        )
+    schema = {
+        "run": pl.String(),
+        "time_s": pl.Float64(),
+        "requests": pl.Int64(),
+        "p50": pl.Float64(),
+        "p99": pl.Float64(),
+    }
+    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
 
 
 def roles_over_time(run: Run, intervals: int = INTERVALS) -> pl.DataFrame:

@@ -1,7 +1,7 @@
 """A report as one text of HTML.
 
-Jinja escapes every value, and JSON in a script element has no ``<``. The page's policy names its two scripts by their
-hashes, so that a browser runs no other, and forbids every request to a network.
+Jinja escapes every value, and JSON in a script element has no ``<``. The page's policy names its two scripts by
+their hashes, so that a browser runs no other, and forbids every request to a network.
 """
 
 from __future__ import annotations

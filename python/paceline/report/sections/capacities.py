@@ -9,7 +9,7 @@ import polars as pl
 
 from paceline.errors import ConfigError
 from paceline.report.charts.kit import Axis, lines
-from paceline.report.figure import Figure, Section, cell, Table, table_of
+from paceline.report.figure import Figure, Section, Table, cell, table_of
 
 __all__ = ["capacities", "document_of"]
 
@@ -30,8 +30,8 @@ def document_of(name: str, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a Ca
     )
     if not good or not rows:
         raise ConfigError(
-            f"capacity {name!r} must be what paceline.capacity() returns, or the JSON of `paceline capacity --json`, "
-            f"with a curve of {', '.join(needed)}; it was {type(found).__name__}"
+            f"capacity {name!r} must be what paceline.capacity() returns, or the JSON of "
+            f"`paceline capacity --json`, with a curve of {', '.join(needed)}; it was {type(found).__name__}"
         )
     return dict(document)
 
@@ -53,7 +53,7 @@ def capacities(found: Mapping[str, Mapping[str, Any]]) -> Section | None:
     figures = [
         Figure(
             title="Capacity",
-            note="The highest evaluated rate such that it and all evaluated rates below it meet the objective.",
+            note="The highest evaluated rate such that it and all evaluated rates below it pass.",
             table=_found(found),
             wide=True,
         ),

@@ -45,12 +45,12 @@ def warnings_of(runs: tuple[Run, ...]) -> list[str]:
         unfinished = totals.running + totals.waiting + totals.not_arrived + totals.held
         if unfinished:
             found.append(
-                f"{prefix}{unfinished:,} of {totals.requests:,} requests had not finished when the replay stopped."
+                f"{prefix}{unfinished:,} of {totals.requests:,} requests had not finished when the replay "
+                "stopped."
             )
         if totals.rejected or totals.gave_up:
-            found.append(
-                f"{prefix}{totals.rejected + totals.gave_up:,} requests were rejected or gave up; latencies are of the others."
-            )
+            gone = totals.rejected + totals.gave_up
+            found.append(f"{prefix}{gone:,} requests were rejected or gave up; latencies are of the others.")
         if totals.uses_oracle:
             found.append(f"{prefix}the policy read what no real scheduler knows, such as output lengths.")
         found += [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from paceline.report.charts.kit import Axis, lines, stacked_bars
+from paceline.report.charts.kit import Axis, Chart, lines, stacked_bars
 from paceline.report.charts.theme import PARTS as PART_COLOURS
 from paceline.report.data.distributions import METRICS, SHOWN, distributions
 from paceline.report.data.lengths import by_length
@@ -12,18 +12,16 @@ from paceline.report.data.parts import BANDS, PARTS, parts_by_band
 from paceline.report.figure import Figure, Section, Table, cell, table_of
 from paceline.report.replayed import Run
 
-__all__ = ["by_lengths", "latencies", "split"]
-
-SHARE = Axis("share", "share of requests", form="%", tip=".4~%", domain=(0.0, 1.0))
+__all__ = ["by_lengths", "cdf_chart", "latencies", "length_chart", "split", "tail_chart"]
 
 
-def cdf(frame: pl.DataFrame, title: str) -> object:
+def cdf_chart(frame: pl.DataFrame, title: str) -> Chart:
     """Chart the share of requests at or below each latency."""
     seconds = Axis("seconds", f"{title} (s)", scale="log")
     return lines(frame, seconds, _share_of(title))
 
 
-def tail(frame: pl.DataFrame, title: str) -> object:
+def tail_chart(frame: pl.DataFrame, title: str) -> Chart:
     """Chart the share of requests above each latency, on logarithmic axes."""
     above = frame.filter(pl.col("above") > 0)
     seconds = Axis("seconds", f"{title} (s)", scale="log")
@@ -49,7 +47,7 @@ def latencies(runs: tuple[Run, ...]) -> Section:
             Figure(
                 title=f"{title}: distribution",
                 note=f"Share of {kind} with at most this {title}.",
-                chart=cdf(frame, title),
+                chart=cdf_chart(frame, title),
                 table=table,
             )
         )
@@ -57,7 +55,7 @@ def latencies(runs: tuple[Run, ...]) -> Section:
             Figure(
                 title=f"{title}: tail",
                 note=f"Share of {kind} with more than this {title}; both axes are logarithmic.",
-                chart=tail(frame, title),
+                chart=tail_chart(frame, title),
                 table=_tail_table(frame),
             )
         )
@@ -104,31 +102,30 @@ def by_lengths(runs: tuple[Run, ...]) -> Section:
         if frame.is_empty():
             continue
         title, words = METRICS[metric], length.replace("_", " ")
-        long = frame.unpivot(
-            ["p50", "p99"],
-            index=["run", "tokens", "up_to", "requests"],
-            variable_name="quantile",
-            value_name="seconds",
-        )
         figures.append(
             Figure(
                 title=f"{title} by {words}",
                 note="Median and 99th percentile in buckets of lengths from a power of two to the next.",
-                chart=lines(
-                    long,
-                    Axis("tokens", f"{words}, from", scale="log", form="~s", tip=","),
-                    Axis("seconds", f"{title} (s)", scale="log"),
-                    by="run",
-                    dash="quantile",
-                    also=(Axis("up_to", "to", tip=","), Axis("requests", "requests", tip=",")),
-                    places=True,
-                ),
+                chart=length_chart(frame, title, length),
                 table=table_of(
                     frame, ("run", "tokens from", "to", "requests", "p50 (s)", "p99 (s)", "mean (s)")
                 ),
             )
         )
     return Section(name="length", title="By length", figures=tuple(figures))
+
+
+def length_chart(frame: pl.DataFrame, title: str, length: str) -> Chart:
+    """Chart the median and the 99th percentile of a latency by length."""
+    index = ["run", "tokens", "up_to", "requests"]
+    return lines(
+        frame.unpivot(["p50", "p99"], index=index, variable_name="quantile", value_name="seconds"),
+        Axis("tokens", f"{length.replace('_', ' ')}, from", scale="log", form="~s", tip=","),
+        Axis("seconds", f"{title} (s)", scale="log"),
+        dash="quantile",
+        also=(Axis("up_to", "to", tip=","), Axis("requests", "requests", tip=",")),
+        places=True,
+    )
 
 
 def split(runs: tuple[Run, ...]) -> Section:
@@ -170,8 +167,8 @@ def split(runs: tuple[Run, ...]) -> Section:
 
 
 _PARTS_NOTE = (
-    "Queued: before the first step that ran it. Executed: it ran, or paused for prefills of others. Preempted: out "
-    "of the batch. Blocked: between reasoning and the answer. In transfer: between instances."
+    "Queued: before the first step that ran it. Executed: it ran, or paused for prefills of others. Preempted: "
+    "out of the batch. Blocked: between reasoning and the answer. In transfer: between instances."
 )
 
 

@@ -68,10 +68,11 @@ def _attainment(runs: tuple[Run, ...], slo: SLO) -> list[Figure]:
             title="Attainment over time",
             note="Of the requests that arrived in each interval.",
             chart=lines(
-                timed.drop_nulls(),
+                timed,
                 Axis("time_s", "time of arrival (s)", form="~s", tip=",.1f"),
                 _SHARE,
                 also=(Axis("requests", "requests", tip=","),),
+                places=True,
             ),
             table=table_of(timed, ("run", "from (s)", "requests", "attainment")),
         ),
@@ -99,8 +100,8 @@ def _qoe(runs: tuple[Run, ...]) -> list[Figure]:
     return [
         Figure(
             title="Quality of experience",
-            note="Andes' QoE of a request: 1 if its tokens were never behind the pace. Share of requests with at most "
-            "this QoE.",
+            note="Andes' QoE of a request: 1 if its tokens were never behind the pace. Share of requests "
+            "with at most this QoE.",
             chart=lines(
                 frame, qoe, Axis("share", "share of requests", form="%", tip=".1%", domain=(0.0, 1.0))
             ),
@@ -114,6 +115,7 @@ def _qoe(runs: tuple[Run, ...]) -> list[Figure]:
                 Axis("time_s", "time of arrival (s)", form="~s", tip=",.1f"),
                 Axis("p50", "median QoE", tip=".4f", domain=(0.0, 1.0)),
                 also=(Axis("requests", "requests", tip=","),),
+                places=True,
             ),
             table=table_of(
                 timed.select("run", "time_s", "requests", "p50"), ("run", "from (s)", "requests", "median")

@@ -116,6 +116,7 @@ def _latency(runs: tuple[Run, ...], metric: str, title: str) -> list[Figure]:
                 Axis("seconds", f"{title} (s)", scale="log"),
                 dash="quantile",
                 also=(Axis("requests", "requests", tip=","),),
+                places=True,
             ),
             table=table_of(frame, ("run", "from (s)", "requests", "p50 (s)", "p99 (s)")),
         )
