@@ -40,7 +40,7 @@ def report(
     out
         The HTML file. It opens in a browser, without a network.
     names
-        What the report calls a result, once for each, in their order; the names of the directories if not given.
+        What the report calls a result, once for each, in their order; if not given, the directories' names.
     title
         The title of the page.
     capacity
@@ -100,5 +100,5 @@ def _document(path: Path) -> Any:  # noqa: ANN401 - a JSON document
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path}: not readable as JSON ({error}); write it with `paceline capacity ... --json > {path.name}`"
+            f"{path}: not readable as JSON ({error}); it must be what `paceline capacity --json` prints"
         ) from error

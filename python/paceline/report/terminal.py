@@ -55,6 +55,10 @@ def _line(x: list[float], y: list[float], title: str, width: int, *, log: bool) 
         plot.xscale("log")
     plot.plot(x, y, marker="braille" if can_draw(sys.stdout.encoding) else "*")
     plot.title(title)
-    plot.ylim(0, max(y) or 1)
-    text: str = plot.build()
-    return plot.uncolorize(text)
+    if log:
+        plot.ylim(0, 100)
+        plot.yticks([0, 25, 50, 75, 100])
+    else:
+        plot.ylim(0, max(y))
+    text: str = plot.uncolorize(plot.build())
+    return "\n".join(line.rstrip() for line in text.rstrip().split("\n"))

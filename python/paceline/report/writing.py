@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from paceline._atomic import new_file
 from paceline.errors import ConfigError, ResultError
+from paceline.report.figure import Section
+from paceline.report.libraries import altair
 from paceline.report.page.assemble import assemble
 from paceline.report.replayed import Replayed, Run, runs_of
 from paceline.report.sections.balance import balance
@@ -23,7 +25,7 @@ from paceline.report.sections.over_time import moments
 if TYPE_CHECKING:
     from paceline.objectives import SLO
 
-__all__ = ["MOST_RUNS", "page_of", "write_report"]
+__all__ = ["MOST_RUNS", "page_of", "sections_of", "write_report"]
 
 MOST_RUNS = 8
 """Runs of one report: as many as there are colours that all readers can tell apart."""
@@ -93,6 +95,16 @@ def page_of(
         )
     runs = runs_of(results)
     searches = {name: document_of(name, found) for name, found in (capacities or {}).items()}
+    # Altair checks every part of a chart against its schema, which takes most of the time of a report. Tests
+    # make the same charts with these checks.
+    with altair().utils.schemapi.debug_mode(False):
+        return _page(runs, slo, searches, title)
+
+
+def sections_of(
+    runs: tuple[Run, ...], slo: SLO | None, searches: Mapping[str, Mapping[str, Any]]
+) -> list[Section]:
+    """Return the sections that the runs have something for."""
     made = (
         headlines(runs, slo),
         latencies(runs),
@@ -103,14 +115,19 @@ def page_of(
         balance(runs),
         capacity_section(searches),
     )
-    sections = [section for section in made if section is not None and section.figures]
+    return [section for section in made if section is not None and section.figures]
+
+
+def _page(
+    runs: tuple[Run, ...], slo: SLO | None, searches: Mapping[str, Mapping[str, Any]], title: str | None
+) -> str:
     return assemble(
         title=title or _title(runs),
         lead=_lead(runs),
         version=runs[0].result.provenance.version,
         cards=cards(runs[0], slo) if len(runs) == 1 else (),
         warnings=warnings_of(runs),
-        sections=sections,
+        sections=sections_of(runs, slo, searches),
         inputs=[inputs_of(run) for run in runs],
     )
 

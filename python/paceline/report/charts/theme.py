@@ -1,8 +1,8 @@
 """Colours and type of charts.
 
-Okabe and Ito's colours (Color Universal Design, 2008), which readers who do not see red and green can tell apart.
-Series also differ by their dashes. A report uses CSS variables, so that one drawing serves dark, light and print;
-a chart in a notebook uses the colours themselves.
+Okabe and Ito's colours (Color Universal Design, 2008), which readers who do not see red and green can tell
+apart. Series also differ by their dashes. A report uses CSS variables, so that one drawing serves dark,
+light and print; a chart in a notebook uses the colours themselves.
 """
 
 from __future__ import annotations

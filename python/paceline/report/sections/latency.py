@@ -167,8 +167,8 @@ def split(runs: tuple[Run, ...]) -> Section:
 
 
 _PARTS_NOTE = (
-    "Queued: before the first step that ran it. Executed: it ran, or paused for prefills of others. Preempted: "
-    "out of the batch. Blocked: between reasoning and the answer. In transfer: between instances."
+    "Queued: before the first step that ran it. Executed: it ran, or paused for prefills of others. "
+    "Preempted: out of the batch. Blocked: between reasoning and the answer. In transfer: between instances."
 )
 
 
