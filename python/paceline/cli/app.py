@@ -23,6 +23,7 @@ FAILED = 1
 # the overview has its line of help from here for the same reason.
 _COMMANDS = {
     "replay": "Replay a trace on a cluster and summarize what users would have felt.",
+    "report": "Write saved results as one HTML file of charts and tables.",
     "capacity": "Search for the highest request rate that meets an SLO.",
     "plan": "Search for the fewest GPUs that meet an SLO at a rate.",
     "trace": "Summarize a trace: its rate, gaps and lengths.",

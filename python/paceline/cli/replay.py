@@ -22,9 +22,10 @@ from paceline.cli.options import (
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO
+    from paceline.result import Result
     from paceline.trace import Trace
 
-__all__ = ["replay"]
+__all__ = ["objectives", "replay"]
 
 
 def replay(
@@ -44,6 +45,7 @@ def replay(
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     sample: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     sample_tenants: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    chart: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     no_leap: Annotated[Flag, Parameter(group=OUTPUT)] = False,
@@ -75,6 +77,8 @@ def replay(
         500ms, 2.5), or the most samples (1000).
     sample_tenants
         Keep the router's part by tenant, too.
+    chart
+        Print small charts too, where the output can show them; needs pip install 'paceline[report]'.
     json
         Print one JSON object instead of tables.
     quiet
@@ -94,7 +98,11 @@ def replay(
     every = None if sample is None else sample_from_text(sample)
     if sample is not None and out is None:
         raise ConfigError("--sample needs --out DIR, where the timeline is saved; none was given")
-    slo = _objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
+    if chart:
+        from paceline.report.libraries import plotext
+
+        plotext()  # before the replay, which may take long
+    slo = objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
     if out is not None:
         from paceline.result.save import check_target
 
@@ -124,11 +132,26 @@ def replay(
         print_json(document)
     else:
         print_result(document)
+        if chart:
+            _print_charts(result)
     if not quiet:
         note(f"replayed {len(result):,} requests in {took:.2f} s" + (f", saved to {out}" if out else ""))
 
 
-def _objectives(**bounds: float | None) -> SLO | None:
+def _print_charts(result: Result) -> None:
+    from rich.text import Text
+
+    from paceline.cli.output import console
+    from paceline.report.terminal import terminal_charts
+
+    screen = console()
+    for drawn in terminal_charts(result, width=min(100, screen.width)):
+        screen.print()
+        screen.print(Text(drawn), soft_wrap=True)
+
+
+def objectives(**bounds: float | None) -> SLO | None:
+    """Return the objectives of the options; None if none was given."""
     from paceline.objectives import SLO
 
     return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None

@@ -14,6 +14,7 @@ from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.policy.pools import Pools
+from paceline.report.shown import Shown
 from paceline.result.attainment import attainment, met
 from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 
-class Result(OverTime):
+class Result(OverTime, Shown):
     """The outcome of one replay.
 
     A result is made by :func:`paceline.replay` or :func:`paceline.load_result`.
