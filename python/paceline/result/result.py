@@ -282,7 +282,9 @@ class Result:
         return rate(int(self.met(slo).sum()), window)
 
     @typed(ResultError)
-    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def save(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, run: str | None = None
+    ) -> Path:
         """Write the result to a directory, whole or not at all.
 
         Parameters
@@ -291,6 +293,8 @@ class Result:
             Created if it does not exist. A saved result in it is replaced.
         overwrite
             Replace the directory even if it holds something else.
+        run
+            Text of a file ``run.toml`` to save beside it, as `Run.to_toml` returns for the directory.
 
         Returns
         -------
@@ -309,6 +313,7 @@ class Result:
             itl=self.itl,
             provenance=self.provenance,
             overwrite=overwrite,
+            run=run,
         )
 
     def __len__(self) -> int:

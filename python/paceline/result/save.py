@@ -2,7 +2,8 @@
 
 The directory holds `requests.parquet` (`Result.requests` as it is),
 `instances.parquet` and `links.parquet` for readers of Parquet, `itl.json` (the
-sketch) and `manifest.json` (everything else).
+sketch) and `manifest.json` (everything else); and `run.toml`, which repeats the
+replay, if the caller knows where the trace comes from.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from paceline.result.outcome import Sketch
 from paceline.result.provenance import Provenance
 from paceline.result.stats import ReplayStats
 
-__all__ = ["INSTANCES", "LINKS", "REQUESTS", "SKETCH", "check_target", "save_parts"]
+__all__ = ["INSTANCES", "LINKS", "REQUESTS", "RUN", "SKETCH", "check_target", "save_parts"]
 
 REQUESTS: Final = "requests.parquet"
 INSTANCES: Final = "instances.parquet"
 LINKS: Final = "links.parquet"
 SKETCH: Final = "itl.json"
+RUN: Final = "run.toml"
 
 
 def save_parts(
@@ -37,6 +39,7 @@ def save_parts(
     itl: Sketch,
     provenance: Provenance,
     overwrite: bool = False,
+    run: str | None = None,
 ) -> Path:
     """Write the parts of a result to `directory`, whole or not at all: see `Result.save`."""
     target = check_target(directory, overwrite=overwrite)
@@ -46,11 +49,14 @@ def save_parts(
             stats.frame().write_parquet(draft / INSTANCES)
             stats.network.frame(stats.end_ticks).write_parquet(draft / LINKS)
             (draft / SKETCH).write_bytes(itl.to_json())
+            if run is not None:
+                (draft / RUN).write_text(run, encoding="utf-8")
+            names = (REQUESTS, INSTANCES, LINKS, SKETCH, *(() if run is None else (RUN,)))
             body = {
                 "provenance": provenance.to_dict(),
                 "requests": requests.height,
                 "stats": asdict(stats),
-                "files": {name: file_entry(draft / name) for name in (REQUESTS, INSTANCES, LINKS, SKETCH)},
+                "files": {name: file_entry(draft / name) for name in names},
             }
             write_manifest(draft, body)
     except OSError as error:
