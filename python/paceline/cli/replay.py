@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from paceline.cli.options import (
+    DEFAULT_CLUSTER,
     DEFAULT_POLICY,
     DEFAULT_READING,
     LOAD,
@@ -23,7 +25,7 @@ from paceline.cli.options import (
 if TYPE_CHECKING:
     from paceline.objectives import SLO
     from paceline.result import Result
-    from paceline.trace import Trace
+    from paceline.runs import Run, Settings
 
 __all__ = ["objectives", "replay"]
 
@@ -32,7 +34,7 @@ def replay(
     trace: Path,
     /,
     *,
-    on: ClusterOptions,
+    on: ClusterOptions = DEFAULT_CLUSTER,
     under: PolicyOptions = DEFAULT_POLICY,
     rate: Annotated[float | None, Parameter(group=LOAD)] = None,
     scale: Annotated[float | None, Parameter(group=LOAD)] = None,
@@ -55,7 +57,8 @@ def replay(
     Parameters
     ----------
     trace
-        File with the requests; its format is recognised, also with .gz or .zst.
+        File with the requests; its format is recognised, also with .gz or .zst. Or a whole run as a TOML
+        file, such as the run.toml of a saved result: trace, cluster, policy and settings.
     rate
         Stretch or squeeze the arrivals to this many requests per second.
     scale
@@ -71,7 +74,7 @@ def replay(
     slo_itl
         Bound on the longest gap between two tokens, in seconds.
     out
-        Directory to save the result to, for `paceline.load_result`.
+        Directory to save the result to, for `paceline.load_result`; its run.toml repeats the replay.
     sample
         Save how instances and router do over time: seconds between two samples, with a unit or a point (1s,
         500ms, 2.5), or the most samples (1000).
@@ -86,14 +89,13 @@ def replay(
     no_leap
         Simulate every step by itself: slower, and bit for bit the same.
     """
-    import paceline
     from paceline._sampling import sample_from_text
     from paceline.cli.interrupt import interruptible
-    from paceline.cli.options import layers_of
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
+    from paceline.runs import Settings, read_run
 
     every = None if sample is None else sample_from_text(sample)
     if sample is not None and out is None:
@@ -107,27 +109,35 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
-    cluster = on.cluster()
-    chosen = under.choose(layers_of(cluster.instances[0]))
-    requests = _loaded(reading.read(trace), rate, scale)
+    if trace.suffix == ".toml":
+        _nothing_else(
+            trace,
+            on,
+            under,
+            reading,
+            rate=rate,
+            scale=scale,
+            until=until,
+            no_leap=no_leap or None,
+            sample=sample,
+            sample_tenants=sample_tenants or None,
+        )
+        run = read_run(trace)
+    else:
+        settings = Settings(until=until, leap=not no_leap, sample=every, sample_tenants=sample_tenants)
+        run = _run(trace, on, under, reading, settings, rate=rate, scale=scale)
+    rows = interruptible(lambda: run.trace.draw(reading.limits()))
+    requests = run.trace.paced(rows)
 
     begun = time.perf_counter()
     with progress_bar(quiet=quiet) as progress:
-        result = paceline.replay(
-            requests,
-            cluster,
-            chosen,
-            until=until,
-            leap=not no_leap,
-            sample=every,
-            sample_tenants=sample_tenants,
-            progress=progress,
-        )
+        result = run.replay(requests, progress=progress)
     took = time.perf_counter() - begun
     document = interruptible(lambda: as_document(result, slo))
     if out is not None:
         directory = out
-        interruptible(lambda: result.save(directory))
+        again = replace(run, trace=replace(run.trace, sha256=rows.sha256)).to_toml(directory)
+        interruptible(lambda: result.save(directory, run=again))
     if json:
         print_json(document)
     else:
@@ -157,5 +167,42 @@ def objectives(**bounds: float | None) -> SLO | None:
     return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None
 
 
-def _loaded(trace: Trace, rate: float | None, scale: float | None) -> Trace:
-    return trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
+def _run(
+    trace: Path,
+    on: ClusterOptions,
+    under: PolicyOptions,
+    reading: ReadingOptions,
+    settings: Settings,
+    *,
+    rate: float | None,
+    scale: float | None,
+) -> Run:
+    """Return the run that the options describe."""
+    from paceline.cli.options import layers_of
+    from paceline.runs import Recipe, Run
+
+    cluster = on.cluster()
+    return Run(
+        trace=Recipe(path=str(trace), rate=rate, scale=scale, on_empty_output=reading.on_empty_output),
+        cluster=cluster,
+        policy=under.choose(layers_of(cluster.instances[0])),
+        settings=settings,
+    )
+
+
+def _nothing_else(
+    run: Path,
+    on: ClusterOptions,
+    under: PolicyOptions,
+    reading: ReadingOptions,
+    **load: object,
+) -> None:
+    """Refuse options that describe what a run's file describes."""
+    from paceline.errors import ConfigError
+
+    given = [f"--{name.replace('_', '-')}" for name, value in load.items() if value is not None]
+    given += ["options of the cluster"] * (on != DEFAULT_CLUSTER)
+    given += ["options of the policy"] * (under != DEFAULT_POLICY)
+    given += ["--on-empty-output"] * (reading.on_empty_output != DEFAULT_READING.on_empty_output)
+    if given:
+        raise ConfigError(f"{run} says all there is about the run; write there what {given[0]} would say")

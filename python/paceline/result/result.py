@@ -299,7 +299,9 @@ class Result(OverTime, Shown):
         return rate(int(self.met(slo).sum()), window)
 
     @typed(ResultError)
-    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def save(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, run: str | None = None
+    ) -> Path:
         """Write the result to a directory, whole or not at all.
 
         Parameters
@@ -308,6 +310,8 @@ class Result(OverTime, Shown):
             Created if it does not exist. A saved result in it is replaced.
         overwrite
             Replace the directory even if it holds something else.
+        run
+            Text of a file ``run.toml`` to save beside it, as `Run.to_toml` returns for the directory.
 
         Returns
         -------
@@ -329,6 +333,7 @@ class Result(OverTime, Shown):
             totals=self.totals(),
             timelines=self._timeline_files(),
             overwrite=overwrite,
+            run=run,
         )
 
     @typed(ResultError)
