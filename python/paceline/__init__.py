@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paceline.planning import capacity, plan
     from paceline.policy import Pace, Policy, Scheduler
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
+    from paceline.prediction import Prediction
     from paceline.replaying import replay
     from paceline.result import Result, load_result
     from paceline.result.loading import load
@@ -62,6 +63,7 @@ __all__ = [
     "PacelineError",
     "Policy",
     "PolicyError",
+    "Prediction",
     "Recipe",
     "Result",
     "ResultError",
@@ -112,6 +114,7 @@ _HOMES = {
     "model": ("Model",),
     "policy": ("Pace", "Policy", "Scheduler"),
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
+    "prediction": ("Prediction",),
     "replaying": ("replay",),
     "result": ("Result", "load", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),

@@ -34,6 +34,7 @@ _EXAMPLES = {
     "Instance": "an Instance, such as Instance(model=..., gpu=...)",
     "Pace": "a Pace, such as Pace(tpot=0.1)",
     "Policy": "a Policy, such as paceline.policies.vllm()",
+    "Prediction": "a Prediction, such as Prediction(seconds=0.002)",
     "Result": "a Result, as paceline.replay() returns",
     "SLO": "an SLO, such as SLO(ttft=1.0)",
     "Trace": "a Trace, as paceline.read_trace(path) returns",

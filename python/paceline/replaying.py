@@ -21,6 +21,7 @@ from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
+from paceline.prediction import Prediction
 from paceline.result import Provenance, Result
 from paceline.trace import Trace
 
@@ -39,6 +40,7 @@ def replay(
     pace: Pace | None = None,
     until: float | None = None,
     frontend_s: float = 0.0,
+    prediction: Prediction | None = None,
     leap: bool = True,
     sample: float | None = None,
     sample_tenants: bool = False,
@@ -70,6 +72,10 @@ def replay(
         and paces see a request after it. 0 by default, as it depends on the server. vLLM 0.23.0 with
         Qwen3-14B and prompts of 1,000 tokens takes 7 to 10 ms beyond its kernels (``paceline validate`` on
         residency-vllm's runs, README).
+    prediction
+        The time in which a predictor scores each prompt between the front end and the router. The column
+        ``prediction`` has it, as a part of queueing; policies and paces see a request after it. None: scores
+        cost nothing.
     leap
         Whether runs of equal steps are computed at once. It does not change the
         result, only the time that the replay takes.
@@ -122,6 +128,9 @@ def replay(
     frontend = _ticks("frontend_s", frontend_s)
     if frontend:
         columns["arrival_ticks"] = columns["arrival_ticks"] + np.uint64(frontend)
+    predicted = None if prediction is None else prediction.delays(columns["arrival_ticks"])
+    if predicted is not None:
+        columns["arrival_ticks"] = columns["arrival_ticks"] + predicted
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
     check_same_kv(cluster.instances, moves_of(policy, len(cluster.instances)))
@@ -152,6 +161,8 @@ def replay(
         settings["sample_tenants"] = True
     if frontend:
         settings["frontend_s"] = frontend_s
+    if prediction is not None:
+        settings["prediction"] = repr(prediction)
     if pace is not None:
         settings["pace"] = repr(pace)
     window = None
@@ -179,7 +190,12 @@ def replay(
     if sample is not None:
         warn_if_longer(sample, outcome.timeline)
     return Result.from_outcome(
-        trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings
+        trace=trace,
+        cluster=cluster,
+        policy=policy,
+        outcome=outcome,
+        settings=settings,
+        predicted=predicted,
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import paceline as package
 from cli.running import ON_ONE_H100, Run, started
-from paceline import SLO, Cluster, Instance, Result, load_result, policies, read_trace
+from paceline import SLO, Cluster, Instance, Prediction, Result, load_result, policies, read_trace
 
 
 def replayed(trace: Path, **settings: object) -> Result:
@@ -83,6 +83,21 @@ def test_a_directory_with_other_files_is_refused_before_the_replay(
     done = paceline("replay", "absent.csv", *TWO, "--out", "notes")
     assert done.returncode == 2
     assert "must be empty or hold a saved result" in done.stderr
+
+
+def test_predictions_are_charged_in_parallel_or_serially(
+    paceline: Run, small_trace: Path, tmp_path: Path
+) -> None:
+    quick = ("--prediction-ms", 2, "--quiet", "--out", "run")
+    assert paceline("replay", small_trace, *TWO, *quick).returncode == 0
+    assert set(load_result(tmp_path / "run").column("prediction")) == {0.002}
+    serial = (*quick, "--prediction-batch", 8, "--prediction-batch-ms", 5)
+    assert paceline("replay", small_trace, *TWO, *serial).returncode == 0
+    expected = Prediction(seconds=0.002, batch=8, where="serial", batch_seconds=0.005)
+    assert load_result(tmp_path / "run") == replayed(small_trace, prediction=expected)
+    done = paceline("replay", small_trace, *TWO, "--prediction-batch", 8)
+    assert done.returncode == 2
+    assert "--prediction-batch needs --prediction-ms, the time of a prompt; none was given" in done.stderr
 
 
 def test_without_leaping_the_output_is_the_same(paceline: Run, small_trace: Path) -> None:

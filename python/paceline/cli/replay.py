@@ -16,6 +16,7 @@ from paceline.cli.options import (
     LOAD,
     OBJECTIVES,
     OUTPUT,
+    POLICY,
     ClusterOptions,
     Flag,
     PolicyOptions,
@@ -24,6 +25,7 @@ from paceline.cli.options import (
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO
+    from paceline.prediction import Prediction
     from paceline.result import Result
     from paceline.runs import Run, Settings
 
@@ -39,6 +41,9 @@ def replay(
     rate: Annotated[float | None, Parameter(group=LOAD)] = None,
     scale: Annotated[float | None, Parameter(group=LOAD)] = None,
     until: Annotated[float | None, Parameter(group=LOAD)] = None,
+    prediction_ms: Annotated[float | None, Parameter(group=POLICY)] = None,
+    prediction_batch: Annotated[int | None, Parameter(group=POLICY)] = None,
+    prediction_batch_ms: Annotated[float | None, Parameter(group=POLICY)] = None,
     reading: ReadingOptions = DEFAULT_READING,
     slo_ttft: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
     slo_tpot: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
@@ -65,6 +70,12 @@ def replay(
         Multiply the rate of arrivals.
     until
         Stop at this simulated second, whatever is unfinished.
+    prediction_ms
+        Milliseconds that it takes to predict the length of a request, before it reaches the router.
+    prediction_batch
+        Predict serially, at most this many prompts at once; without it all prompts in parallel.
+    prediction_batch_ms
+        Milliseconds for a batch of predictions, whatever its size, beside those for each prompt.
     slo_ttft
         Bound on the time to first token, in seconds.
     slo_tpot
@@ -109,6 +120,7 @@ def replay(
         from paceline.result.save import check_target
 
         check_target(out)
+    prediction = _prediction(prediction_ms, prediction_batch, prediction_batch_ms)
     if trace.suffix == ".toml":
         _nothing_else(
             trace,
@@ -121,10 +133,17 @@ def replay(
             no_leap=no_leap or None,
             sample=sample,
             sample_tenants=sample_tenants or None,
+            prediction_ms=prediction_ms,
         )
         run = read_run(trace)
     else:
-        settings = Settings(until=until, leap=not no_leap, sample=every, sample_tenants=sample_tenants)
+        settings = Settings(
+            until=until,
+            leap=not no_leap,
+            prediction=prediction,
+            sample=every,
+            sample_tenants=sample_tenants,
+        )
         run = _run(trace, on, under, reading, settings, rate=rate, scale=scale)
     rows = interruptible(lambda: run.trace.draw(reading.limits()))
     requests = run.trace.paced(rows)
@@ -206,3 +225,20 @@ def _nothing_else(
     given += ["--on-empty-output"] * (reading.on_empty_output != DEFAULT_READING.on_empty_output)
     if given:
         raise ConfigError(f"{run} says all there is about the run; write there what {given[0]} would say")
+
+
+def _prediction(ms: float | None, batch: int | None, batch_ms: float | None) -> Prediction | None:
+    from paceline import Prediction
+    from paceline.errors import ConfigError
+
+    if ms is None:
+        for name, value in (("--prediction-batch", batch), ("--prediction-batch-ms", batch_ms)):
+            if value is not None:
+                raise ConfigError(f"{name} needs --prediction-ms, the time of a prompt; none was given")
+        return None
+    return Prediction(
+        seconds=ms / 1e3,
+        batch=1 if batch is None else batch,
+        where="parallel" if batch is None else "serial",
+        batch_seconds=0.0 if batch_ms is None else batch_ms / 1e3,
+    )

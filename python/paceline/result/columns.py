@@ -49,6 +49,7 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
     "received_wait": pl.Float64(),
     "first_decode": pl.Float64(),
     "held": pl.Float64(),
+    "prediction": pl.Float64(),
     "qoe": pl.Float64(),
     "qoe_answering": pl.Float64(),
     "prompt_tokens": pl.UInt32(),
@@ -136,7 +137,9 @@ class RequestColumns:
         return cls({name: frame.get_column(name) for name in COLUMNS}, {})
 
     @classmethod
-    def from_outcome(cls, trace: pl.DataFrame, outcome: Outcome) -> RequestColumns:
+    def from_outcome(
+        cls, trace: pl.DataFrame, outcome: Outcome, predicted: NDArray[np.uint64] | None = None
+    ) -> RequestColumns:
         """Wrap a trace's columns and an outcome's arrays, without a copy."""
         made = {
             "arrival_s": trace.get_column("arrival"),
@@ -167,6 +170,7 @@ class RequestColumns:
             "received_wait": outcome.received_wait_ticks,
             "first_decode": outcome.first_decode_ticks,
             "held": outcome.held_ticks,
+            "prediction": np.empty(0, dtype=np.uint64) if predicted is None else predicted,
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
@@ -211,7 +215,7 @@ class RequestColumns:
         if name in ("instance", "last_instance"):
             index = self._made["instance_index" if name == "instance" else "last_index"].to_numpy()
             return _where(index != NOWHERE, index, name)
-        if name == "held":
+        if name in ("held", "prediction"):
             return _seconds(self._part(name), np.ones(len(self), dtype=np.bool_), name)
         if name in _PARTS or name in ("blocked", "blocking", "executed"):
             done = self._moment("finish") != NEVER
@@ -239,7 +243,7 @@ class RequestColumns:
 
     def _part(self, name: str) -> NDArray[np.uint64]:
         """Return the ticks of one part of each latency; rows of unfinished requests are undefined."""
-        if name in (*_PARTS, "transfer_answering", "held"):
+        if name in (*_PARTS, "transfer_answering", "held", "prediction"):
             return _or(self._ticks[name], np.zeros(len(self), dtype=np.uint64))
         zero = np.zeros(len(self), dtype=np.uint64)
         if name == "blocking":

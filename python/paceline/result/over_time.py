@@ -150,7 +150,7 @@ class OverTime:
         ============ ===== ===============================================================================
         time_s             the moment, in seconds from the trace's start
         interval_s         seconds since the sample before
-        arrivals     sum   requests that reached the router: ``frontend_s`` after their arrival
+        arrivals     sum   requests that reached the router: after ``frontend_s`` and the prediction
         routed       sum   requests sent to an instance
         rejected     sum   requests that the router rejected
         gave_up      sum   requests that left the router because they were held for too long

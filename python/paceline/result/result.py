@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from paceline._arguments import typed
 from paceline.errors import ResultError
@@ -88,6 +90,7 @@ class Result(OverTime, Shown):
         policy: object,
         outcome: Outcome,
         settings: Mapping[str, Any],
+        predicted: NDArray[np.uint64] | None = None,
     ) -> Result:
         """Wrap what the engine returned, without a copy or a computation.
 
@@ -99,13 +102,17 @@ class Result(OverTime, Shown):
             The engine's columns, in the trace's order.
         settings
             Other arguments of the replay by name: numbers, text, booleans or None.
+        predicted
+            The ticks in which the length of each request was predicted; None: there were no predictions.
         """
         return cls(
-            columns=RequestColumns.from_outcome(trace.frame, outcome),
+            columns=RequestColumns.from_outcome(trace.frame, outcome, predicted),
             stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
-            timelines=timelines_of(trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings),
+            timelines=timelines_of(
+                trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings, predicted
+            ),
             recorded=recorded_of(outcome, lambda: len(_stats(outcome, policy).instances))
             if "record" in settings
             else None,
@@ -141,6 +148,7 @@ class Result(OverTime, Shown):
         received_wait         from when its KV was received to its admission; a part of ``preempted``
         first_decode          the steps on its targets that admitted it with that KV
         held                  held by the router before an instance, a part of ``queueing``; 0 if not
+        prediction            until its length was predicted, a part of ``queueing`` before ``held``; 0 if not
         qoe                   quality of experience by Andes; null without a pace with a ``ttft``
         qoe_answering         the same from the first answer token on; null without a pace
         prompt_tokens         tokens of the prompt

@@ -146,6 +146,7 @@ def timelines_of(
     stats: Callable[[], ReplayStats],
     policy: object,
     settings: Mapping[str, Any],
+    predicted: NDArray[np.uint64] | None = None,
 ) -> Timelines | None:
     """Return the timelines of an outcome; None if the replay was not sampled."""
     samples = outcome.timeline
@@ -158,7 +159,7 @@ def timelines_of(
         seconds = trace.get_column("arrival").to_numpy()
         frontend = round(settings.get("frontend_s", 0.0) * TICKS_PER_SECOND)
         ticks: NDArray[np.uint64] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
-        return ticks + np.uint64(frontend)
+        return ticks + np.uint64(frontend) + (np.uint64(0) if predicted is None else predicted)
 
     return Timelines(
         instances=lambda: instance_timeline(samples, stats(), names),

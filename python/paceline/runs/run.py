@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from paceline import _check, _toml
 from paceline._arguments import typed, typed_fields
@@ -14,6 +14,7 @@ from paceline.errors import ConfigError
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
+from paceline.prediction import Prediction
 from paceline.replaying import replay
 from paceline.result import Result
 from paceline.runs.parts import cluster_from, included, policy_from
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Settings", "read_run"]
 
 
+_OBJECTS: Final[Mapping[str, type[Any]]] = {"pace": Pace, "prediction": Prediction}
+"""Settings that are tables of their own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields()
 class Settings:
@@ -33,7 +38,7 @@ class Settings:
 
     Parameters
     ----------
-    until, frontend_s, leap, pace, sample, sample_tenants, record
+    until, frontend_s, leap, pace, prediction, sample, sample_tenants, record
         As of `paceline.replay`.
     """
 
@@ -41,6 +46,7 @@ class Settings:
     frontend_s: float = 0.0
     leap: bool = True
     pace: Pace | None = None
+    prediction: Prediction | None = None
     sample: float | int | None = None
     sample_tenants: bool = False
     record: tuple[float, float] | None = None
@@ -50,9 +56,10 @@ class Settings:
         plain = {
             each.name: getattr(self, each.name)
             for each in fields(self)
-            if each.name != "pace" and getattr(self, each.name) != each.default
+            if each.name not in _OBJECTS and getattr(self, each.name) != each.default
         }
-        return plain if self.pace is None else {**plain, "pace": _toml.table(self.pace)}
+        objects = {name: getattr(self, name) for name in _OBJECTS}
+        return plain | {name: _toml.table(value) for name, value in objects.items() if value is not None}
 
     @classmethod
     def from_table(cls, content: object) -> Settings:
@@ -60,8 +67,9 @@ class Settings:
         if not isinstance(content, Mapping):
             raise ConfigError(f"settings must be a table, was {_check.said(content)}")
         found = dict(content)
-        if "pace" in found:
-            found["pace"] = _toml.build(Pace, found["pace"], "pace of settings")
+        for name, kind in _OBJECTS.items():
+            if name in found:
+                found[name] = _toml.build(kind, found[name], f"{name} of settings")
         return _toml.build(cls, found, "settings")
 
 

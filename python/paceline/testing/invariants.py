@@ -112,7 +112,7 @@ def blocks(rows: Rows) -> Broken:
 
 def work(rows: Rows) -> Broken:
     """INV-10: no instance idles while it has work."""
-    arrival, finish = rows.seconds("arrival") + rows.frontend_s, rows.seconds("finish")
+    arrival, finish = rows.seconds("arrival") + rows.before_router_s, rows.seconds("finish")
     # Ranks that step together wait for each other.
     waits = "gather" in rows.result.provenance.policy or "lockstep = true" in rows.result.provenance.cluster
     for index, of in enumerate(rows.instances):
@@ -174,8 +174,8 @@ def latencies(rows: Rows) -> Broken:
 def presence(rows: Rows) -> Broken:
     """INV-13: the time of requests is the time of instances."""
     e2e, queueing, transfer = (rows.seconds(name) for name in ("e2e", "queueing", "transfer"))
-    # A request is with no instance before the front end hands it over.
-    e2e, queueing = e2e - rows.frontend_s, queueing - rows.frontend_s
+    # A request is with no instance before it reaches the router.
+    e2e, queueing = e2e - rows.before_router_s, queueing - rows.before_router_s
     for where, here, indices in rows.groups():
         if not all(rows.settled(index) for index in indices):
             continue

@@ -41,9 +41,9 @@ class Rows:
         return cls(result, result.requests, result.stats)
 
     @property
-    def frontend_s(self) -> float:
-        """Seconds from an arrival to the scheduler."""
-        return float(self.result.provenance.settings.get("frontend_s", 0.0))
+    def before_router_s(self) -> Floats:
+        """Seconds from each arrival to the router: the front end, and the prediction of the length."""
+        return self.seconds("prediction") + float(self.setting("frontend_s") or 0.0)
 
     def seconds(self, name: str) -> Floats:
         """Return a column of times."""

@@ -16,7 +16,8 @@ from paceline.rank.checks import numbered, numbers
 )
 def test_lists_arrays_and_series_are_arrays_of_floats(values: object) -> None:
     found = numbers("lengths", values)
-    assert (found.dtype, found.tolist()) == (np.float64, [1.0, 2.0])
+    assert found.dtype == np.float64
+    assert found.tolist() == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,7 @@ def test_a_finished_request_has_every_latency() -> None:
         "received_wait": 0.0,
         "first_decode": 0.0,
         "held": 0.0,
+        "prediction": 0.0,
         "qoe": None,
         "qoe_answering": None,
         "prompt_tokens": 600,
