@@ -121,8 +121,8 @@ def lines(
         empty=False,
         encodings=["x", "y"],
     )
-    # In a tooltip of the nearest point, Vega-Lite reads words from the mark, not from its row: so a line's name
-    # is the description of its points, under the same name in both.
+    # In a tooltip of the nearest point, Vega-Lite reads words from the mark, not from its row: so the name
+    # of a line is the description of its points, in the row and in the mark alike.
     parts = [pl.col(column).cast(pl.String) for column in dict.fromkeys((by, dash or by)) if column]
     described = frame.with_columns(
         pl.concat_str(parts, separator=", ", ignore_nulls=True).alias("description")
