@@ -43,7 +43,7 @@ def test_several_results_are_named_by_as_much_of_their_paths_as_it_takes(
 def test_a_capacity_in_json_becomes_a_curve(
     paceline: Run, saved: list[Path], small_trace: Path, tmp_path: Path
 ) -> None:
-    words = (*ON_ONE_H100, "--slo-ttft", 0.2, "--tolerance", 0.05, "--json")
+    words = (*ON_ONE_H100, "--slo", "ttft=0.2", "--tolerance", 0.05, "--json")
     found = paceline("capacity", small_trace, *words)
     (tmp_path / "found.json").write_text(found.stdout)
     assert paceline("report", saved[0], "--capacity", "found.json", "--out", "r.html").returncode == 0

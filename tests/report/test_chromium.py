@@ -139,6 +139,8 @@ def test_a_tooltip_names_the_point_under_the_pointer(opened: Opened) -> None:
     text = tip.inner_text()
     assert "TTFT (s)" in text
     assert "share of requests" in text
+    assert "two instances" in text or EVIL in text
+    assert "undefined" not in text
 
 
 def test_names_from_traces_are_text(opened: Opened) -> None:

@@ -89,9 +89,10 @@ class Plots:
         return frame
 
     @staticmethod
-    def _own(chart: Any) -> Any:  # noqa: ANN401 - Altair's
+    def _own(chart: Any) -> Chart:  # noqa: ANN401 - Altair's
         """Return the chart with the colours of reports."""
-        return chart.configure(**NOTEBOOK)
+        own: Chart = chart.configure(**NOTEBOOK)
+        return own
 
 
 def _known(argument: str, value: str, known: list[str]) -> None:

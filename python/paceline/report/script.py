@@ -22,14 +22,14 @@ __all__ = ["drawing_script"]
 @cache
 def drawing_script() -> str:
     """Return the script, which defines ``vegaEmbed``."""
-    spoken = altair().SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
+    spoken: str = altair().SCHEMA_VERSION.removeprefix("v").rpartition(".")[0]
     kept = _cache() / f"vega-lite-{spoken}-vl-convert-{version('vl-convert-python')}.js"
     with contextlib.suppress(OSError, UnicodeDecodeError):
         text = kept.read_text(encoding="utf-8")
         if text.rstrip().endswith(";") and "window.vegaEmbed" in text:
             return text
     # In a function of its own, so that its names do not become the page's. "</script" would end the element.
-    bundle = vl_convert().javascript_bundle(vl_version=spoken)
+    bundle: str = vl_convert().javascript_bundle(vl_version=spoken)
     text = "(function () {\n" + bundle.replace("</script", "<\\/script") + "\n})();\n"
     # A cache that cannot be written costs time, and nothing else.
     with contextlib.suppress(OSError):

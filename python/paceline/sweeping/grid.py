@@ -138,7 +138,7 @@ class Grid:
 
     def _axis(self, axis: str, values: object) -> dict[str, Any] | list[Any]:
         """Return the values of an axis, by name where they have names."""
-        first, _, rest = axis.partition(".")
+        first, _, rest = str(axis).partition(".")
         if axis not in (*_PARTS[:3], *_SHORT) and (first not in _PARTS or not rest):
             known = ", ".join((*_PARTS[:3], *_SHORT))
             raise ConfigError(

@@ -34,7 +34,7 @@ class Axis:
     scale
         ``log`` becomes ``symlog`` if the column has zeros.
     form
-        A format of d3: ``~g``, ``%``, ``,.4~r``.
+        A format of d3: ``,.4~r``, ``%``, ``~s``.
     tip
         The format in tooltips; the same if not given.
     zero
@@ -49,7 +49,7 @@ class Axis:
         title: str,
         *,
         scale: Scale = "linear",
-        form: str = "~g",
+        form: str = ",.4~r",
         tip: str = ",.4~r",
         zero: bool = True,
         domain: tuple[float, float] | None = None,
@@ -119,9 +119,15 @@ def lines(
         on="pointerover",
         clear="pointerout",
         empty=False,
-        encodings=["x", "color"],
+        encodings=["x", "y"],
     )
-    base = alt.Chart(_inline(frame)).encode(
+    # In a tooltip of the nearest point, Vega-Lite reads words from the mark, not from its row: so the name
+    # of a line is the description of its points, in the row and in the mark alike.
+    parts = [pl.col(column).cast(pl.String) for column in dict.fromkeys((by, dash or by)) if column]
+    described = frame.with_columns(
+        pl.concat_str(parts, separator=", ", ignore_nulls=True).alias("description")
+    )
+    base = alt.Chart(_inline(described)).encode(
         x=alt.X(field=x.column, **x.scaled(frame)),
         y=alt.Y(field=y.column, **y.scaled(frame)),
         color=_colour(by, names, legend=len(names) > 1, symbol="stroke"),
@@ -136,12 +142,16 @@ def lines(
     drawn = base.mark_line(interpolate="step-before" if step else "linear", clip=True).encode(
         strokeDash=strokes
     )
-    tips = [_tip(by)] if len(names) > 1 else []
-    tips += [_tip(dash)] if dash and len(dashes) > 1 else []
+    several = [column for column, values in ((by, names), (dash, dashes)) if column and len(values) > 1]
+    tips = [_tip("description", several[0])] if several else []
     shown = alt.value(1.0) if places else alt.condition(nearest, alt.value(1.0), alt.value(0.0))
     points = (
         base.mark_point(filled=True, size=45 if frame.height < 40 * len(names) else 16, clip=True)
-        .encode(opacity=shown, tooltip=[*tips, x.tooltip(), y.tooltip(), *(one.tooltip() for one in also)])
+        .encode(
+            description=alt.Description(field="description", type="nominal"),
+            opacity=shown,
+            tooltip=[*tips, x.tooltip(), y.tooltip(), *(one.tooltip() for one in also)],
+        )
         .add_params(nearest)
     )
     layers = [drawn, points]
@@ -213,7 +223,7 @@ def stacked_bars(
                 field=y, type="nominal", sort=_values(frame, y), title=None, axis=alt.Axis(labelLimit=180)
             ),
             x=alt.X(field=x.column, **{**x.scaled(frame), "stack": "zero"}),
-            color=alt.Color(field=by, type="nominal", scale=scale, legend=alt.Legend(title=None, columns=5)),
+            color=alt.Color(field=by, type="nominal", scale=scale, legend=alt.Legend(title=None, columns=3)),
             order=alt.Order(field="_order", type="quantitative"),
             tooltip=[_tip(y, " "), _tip(by, "part"), x.tooltip(), *(one.tooltip() for one in also)],
         )
@@ -238,8 +248,9 @@ def stacked_areas(frame: pl.DataFrame, x: Axis, y: Axis, *, by: str, step: bool 
     return _sized(chart)
 
 
-def _sized(chart: Any, height: int = _HEIGHT) -> Any:  # noqa: ANN401 - Altair's
-    return chart.properties(width=_WIDTH, height=height)
+def _sized(chart: Any, height: int = _HEIGHT) -> Chart:  # noqa: ANN401 - Altair's
+    made: Chart = chart.properties(width=_WIDTH, height=height)
+    return made
 
 
 def _colour(by: str, names: list[Any], *, legend: bool, symbol: str = "square") -> Any:  # noqa: ANN401 - Altair's

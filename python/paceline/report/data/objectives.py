@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from paceline.report.data.moments import edges_of
 from paceline.report.replayed import Run
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def _scaled(slo: SLO, scale: float) -> SLO:
 
 def attainment_by_bound(runs: tuple[Run, ...], slo: SLO) -> pl.DataFrame:
     """Return columns ``run``, ``bound``, ``limit_s`` (null for all together), ``attainment``, ``goodput``."""
-    rows = []
+    rows: list[tuple[str, str, float | None, float, float]] = []
     for run in runs:
         rows.append((run.name, "all together", None, run.result.attainment(slo), run.result.goodput(slo)))
         for name, bound in slo.bounds().items():
@@ -64,12 +63,12 @@ def attainment_by_scale(runs: tuple[Run, ...], slo: SLO) -> pl.DataFrame:
 
 
 def attainment_over_time(runs: tuple[Run, ...], slo: SLO, bins: int = 60) -> pl.DataFrame:
-    """Return columns ``run``, ``time_s``, ``requests`` and ``attainment`` of requests by their arrival."""
+    """Return ``run``, ``time_s``, ``requests`` and ``attainment`` by arrival, up to the last."""
     frames = []
     for run in runs:
-        edges = edges_of(run.result, bins)
         arrived = run.result.column("status") != "not_arrived"
         arrivals = run.result.column("arrival").filter(arrived).to_numpy()
+        edges = np.linspace(0.0, max(float(arrivals.max(initial=0.0)), 1e-9), bins + 1)
         met = run.result.met(slo).filter(arrived).to_numpy()
         total = np.histogram(arrivals, edges)[0]
         good = np.histogram(arrivals[met], edges)[0]

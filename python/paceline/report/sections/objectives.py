@@ -26,7 +26,7 @@ def objectives(runs: tuple[Run, ...], slo: SLO | None) -> Section | None:
     """Return the section; None without objectives and without quality of experience."""
     figures = [] if slo is None else _attainment(runs, slo)
     figures += _qoe(runs)
-    text = ()
+    text: tuple[str, ...] = ()
     if slo is not None:
         bounds = ", ".join(f"{_TITLES[name]} ≤ {bound:g} s" for name, bound in slo.bounds().items())
         text = (
