@@ -58,8 +58,9 @@ class Dataset:
     def write(self, identity: str, row: pl.DataFrame) -> None:
         """Write the row of a point, whole or not at all."""
         try:
-            with new_file(self._path(identity)) as draft:
-                row.write_parquet(draft)
+            with new_file(self._path(identity), tidy=False) as draft:
+                # One row has nothing to compress.
+                row.write_parquet(draft, compression="uncompressed", statistics=False)
         except OSError as error:
             raise ResultError(
                 f"{self._path(identity)}: could not be written: {error.strerror or error}"

@@ -43,7 +43,7 @@ def evaluate(
     cluster, policy, settings = point.parts()
     given = {each.name: getattr(settings, each.name) for each in fields(settings)}
     result = replay(trace, cluster, policy, progress=progress, **given)
-    row = measured_row(point, identity, trace, result)
+    row = measured_row(point, identity, trace, cluster, policy, result)
     if keep is not None:
         folder, run = keep
         result.save(folder, run=run)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import polars as pl
 
@@ -30,6 +31,9 @@ __all__ = ["Sweep", "sweep"]
 
 _POLL_S: Final = 0.1
 
+_WRITERS: Final = 4
+"""Threads that write rows; they wait for the disk most of the time."""
+
 Finished = tuple[int, pl.DataFrame, bool]
 """A point's place in the grid, its row, and whether the row is from an earlier sweep."""
 
@@ -45,9 +49,9 @@ class Sweep:
         (``done`` or ``failed``) and ``error``; one for each axis; the trace's name and digest; ``warmup_s``
         and ``warmup_requests``, the requests that are not judged; for ``ttft``, ``tpot``, ``e2e``,
         ``max_itl`` (the longest gap between two tokens) and ``queueing`` the columns ``_mean``, ``_p50``,
-        ``_p90``, ``_p95``, ``_p99``, ``_max`` in seconds and ``_count``; ``attainment`` and ``goodput`` if
-        the grid has an SLO; the fields of `Result.totals`, those that are lists or dictionaries as JSON; and
-        ``config``, the whole configuration as JSON.
+        ``_p90``, ``_p99`` and ``_max`` in seconds; ``attainment`` and ``goodput`` if the grid has an SLO; the
+        main fields of `Result.totals`; and as JSON ``totals`` with all of them, and ``config``, the whole
+        configuration.
     kept
         Points that were finished before and not replayed again.
     """
@@ -163,14 +167,15 @@ def _on_threads(
         if stop.is_set():
             raise _Stopped
 
-    def one(point: Point) -> tuple[pl.DataFrame, bool]:
+    def one(point: Point) -> Future[tuple[pl.DataFrame, bool]]:
+        """Replay a point, and return its row, which is written meanwhile."""
         identity = point.identity(None)
         try:
             heed(None)
             identity = point.identity(rows.base(point).sha256)
             before = None if dataset is None else dataset.finished(identity, with_result=results)
             if before is not None:
-                return before, True
+                return writers.submit(lambda: (before, True))
             keep = None
             if dataset is not None and results:
                 folder = dataset.result(identity)
@@ -182,22 +187,37 @@ def _on_threads(
             row = failed_row(point, identity, error)
         finally:
             rows.release(point)
-        frame = frame_of(point, row)
+        return writers.submit(write, identity, frame_of(point, row))
+
+    def write(identity: str, frame: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
         if dataset is not None:
             dataset.write(identity, frame)
         return frame, False
 
     pool = ThreadPoolExecutor(max(1, min(workers, len(points))))
+    # A row is on the disk after some milliseconds, in which the next point is replayed.
+    writers = ThreadPoolExecutor(_WRITERS)
     try:
-        waiting: dict[Future[tuple[pl.DataFrame, bool]], int] = {
+        replaying: dict[Future[Any], int] = {
             pool.submit(one, point): place for place, point in enumerate(points)
         }
-        while waiting:
+        writing: dict[Future[Any], int] = {}
+        while replaying or writing:
             # A wait without a timeout cannot be interrupted on every platform.
-            done, _ = wait(waiting, timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=waiting.__getitem__):
-                yield waiting.pop(future), *future.result()
+            done, _ = wait(
+                [*writing, *_first(replaying, workers)], timeout=_POLL_S, return_when=FIRST_COMPLETED
+            )
+            for future in [each for each in done if each in replaying]:
+                writing[future.result()] = replaying.pop(future)
+            for future in [each for each in writing if each.done()]:
+                yield writing.pop(future), *future.result()
     finally:
         # An interrupt, or a row that cannot be written: the replays under way end at their next report.
         stop.set()
         pool.shutdown(cancel_futures=True)
+        writers.shutdown(cancel_futures=True)
+
+
+def _first(replaying: Iterable[Future[Any]], workers: int) -> list[Future[Any]]:
+    """Return the futures that can be done: threads take them in order."""
+    return list(itertools.islice(replaying, 2 * workers))
