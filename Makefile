@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python test-rank search lint format fuzz bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python test-rank test-report search lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -56,6 +56,11 @@ $(RANK_VENV)/.requirements: requirements/rank.txt $(REQUIREMENTS)
 	"$(PYTHON)" -m venv $(RANK_VENV)
 	$(RANK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/rank.txt
 	@touch $@
+
+# These are among test-python's, too, which skips them where there is no Chromium.
+test-report: $(VENV)/.native ## Open reports in a headless Chromium; installs Debian's where root may
+	@.ci/chromium
+	$(BIN)/python -m pytest -q tests/report
 
 # The shell has a variable SECONDS of its own: only one given on the command line counts here.
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
+    from paceline.comparing import Comparison, compare
     from paceline.cost import Affine, Roofline
     from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import (
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from paceline.replaying import replay
     from paceline.result import Result, load_result
     from paceline.result.loading import load
+    from paceline.runs import Recipe, Run, read_run
+    from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
     from paceline.synthesis import synthesize
     from paceline.trace import Trace, read_trace
 
@@ -44,10 +47,12 @@ __all__ = [
     "Affine",
     "ClockError",
     "Cluster",
+    "Comparison",
     "ConfigError",
     "Energy",
     "ForkError",
     "Gpu",
+    "Grid",
     "Instance",
     "InternalError",
     "InvariantViolation",
@@ -59,29 +64,38 @@ __all__ = [
     "Policy",
     "PolicyError",
     "Prediction",
+    "Recipe",
     "Result",
     "ResultError",
     "Roofline",
+    "Run",
     "Scheduler",
+    "Sweep",
     "Trace",
     "TraceError",
     "__version__",
     "capacity",
     "cluster",
+    "compare",
     "inst",
     "load",
     "load_result",
     "oracle",
     "plan",
     "policies",
+    "read_grid",
+    "read_run",
+    "read_sweep",
     "read_trace",
     "replay",
     "req",
     "slo",
+    "sweep",
     "synthesize",
 ]
 
 _HOMES = {
+    "comparing": ("Comparison", "compare"),
     "deployment": ("Cluster", "Instance", "Links"),
     "cost": ("Affine", "Roofline"),
     "errors": (
@@ -103,6 +117,8 @@ _HOMES = {
     "prediction": ("Prediction",),
     "replaying": ("replay",),
     "result": ("Result", "load", "load_result"),
+    "runs": ("Recipe", "Run", "read_run"),
+    "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
     "objectives": ("SLO",),
     "planning": ("capacity", "plan"),
     "synthesis": ("synthesize",),

@@ -53,17 +53,18 @@ def new_directory(target: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def new_file(target: Path) -> Iterator[Path]:
+def new_file(target: Path, *, tidy: bool = True) -> Iterator[Path]:
     """Yield the path of an empty file that becomes `target` when the block ends well; see `new_directory`.
 
     A target that is no regular file, such as a pipe or a terminal, is yielded itself. A link's target is
-    replaced, and not the link.
+    replaced, and not the link. Without `tidy` drafts of killed processes stay, whose search reads the folder.
     """
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_file():
         yield target
         return
-    remove_leftovers(target.parent, target.name)
+    if tidy:
+        remove_leftovers(target.parent, target.name)
     with _draft(target, directory=False) as draft:
         yield draft
         if target.exists():

@@ -70,7 +70,7 @@ def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
 def close_matches(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message: names close to the given one, else all names."""
     known = sorted(known)
-    close = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.5)
     if close:
         return f"; close to it: {', '.join(close)}"
     return f"; there are: {', '.join(known)}"

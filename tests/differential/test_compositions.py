@@ -13,7 +13,7 @@ from differential.compositions import Composed, compositions
 from differential.counters import counters_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline import _core
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, NoProgressError
 from paceline.testing.reference.policy_sim import Outcome, covers, replay
 
 KIND = pytest.mark.parametrize("kind", ["ranked", "unranked", "layered"])
@@ -35,12 +35,12 @@ def reference(case: Composed) -> Outcome:
 
 
 def engine(case: Composed, *, leap: bool) -> _core.Outcome:
-    """Replay a case through the engine; drop a composition that the engine refuses."""
+    """Replay a case through the engine; drop one that it refuses, or in which nothing progresses."""
     config = {**case.config, "leap": leap, "record_decisions": True}
     columns = wire.columns(case.requests, case.prefix_block_tokens)
     try:
         return _core.replay(msgspec.json.encode(config), columns, None)
-    except ConfigError:
+    except (ConfigError, NoProgressError):
         reject()
 
 

@@ -52,6 +52,10 @@ BESIDE = {
     "A trace column": {
         # A tenant has a name, and so its own kind of expression.
         "python/paceline/policy/expressions/tree.py",
+        # A report counts a sampled replay's requests by tenant.
+        "python/paceline/report/data/sampled.py",
+        "python/paceline/report/replayed.py",
+        "python/paceline/report/sections/over_time.py",
         "python/paceline/policy/expressions/kinds.py",
         "python/paceline/policy/expressions/wire.py",
         "python/paceline/policy/wire.py",

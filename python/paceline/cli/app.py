@@ -23,8 +23,11 @@ FAILED = 1
 # the overview has its line of help from here for the same reason.
 _COMMANDS = {
     "replay": "Replay a trace on a cluster and summarize what users would have felt.",
+    "report": "Write saved results as one HTML file of charts and tables.",
     "capacity": "Search for the highest request rate that meets an SLO.",
     "plan": "Search for the fewest GPUs that meet an SLO at a rate.",
+    "compare": "Compare policies on the same requests, with confidence intervals.",
+    "sweep": "Replay a grid of configurations into one dataset, on all cores.",
     "trace": "Summarize a trace: its rate, gaps and lengths.",
     "rank": "Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
     "synthesize": "Make a trace from published statistics and write it to a file.",

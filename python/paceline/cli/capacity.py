@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from paceline.cli.options import (
+    DEFAULT_CLUSTER,
     DEFAULT_POLICY,
     DEFAULT_READING,
     OUTPUT,
@@ -27,7 +28,7 @@ def capacity(
     trace: Path,
     /,
     *,
-    on: ClusterOptions,
+    on: ClusterOptions = DEFAULT_CLUSTER,
     under: PolicyOptions = DEFAULT_POLICY,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,

@@ -7,7 +7,7 @@ command line alone uses become arguments of the Python API here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
 
@@ -15,12 +15,15 @@ from cyclopts import Group, Parameter
 
 if TYPE_CHECKING:
     from paceline.deployment import Cluster, Instance, Links
+    from paceline.limits import Limits
     from paceline.objectives import SLO
     from paceline.policy import Policy
     from paceline.trace import Trace
 
 __all__ = [
     "CLUSTER",
+    "DEFAULT_CLUSTER",
+    "DEFAULT_INSTANCE",
     "DEFAULT_POLICY",
     "DEFAULT_READING",
     "LOAD",
@@ -57,6 +60,8 @@ class InstanceOptions:
 
     Parameters
     ----------
+    file
+        The cluster as a TOML file, instead of the other options: instances of any kinds, links, lockstep.
     model
         Model of every instance: a name from `paceline models`, or a Hugging Face config.json.
     gpu
@@ -76,8 +81,9 @@ class InstanceOptions:
         Gigabits per second of an instance's link, each way, for migrations; they take no time if not given.
     """
 
-    model: str
-    gpu: str
+    file: Annotated[Path | None, Parameter(name="--cluster")] = None
+    model: str | None = None
+    gpu: str | None = None
     tp: int = 1
     pp: int = 1
     profile: str | None = None
@@ -88,9 +94,14 @@ class InstanceOptions:
     def instance(self) -> Instance:
         """Return the instance that the options describe."""
         from paceline.deployment import Instance
+        from paceline.errors import ConfigError
         from paceline.kernels import Table
         from paceline.model import Model
 
+        if self.model is None or self.gpu is None:
+            lacking = "--model" if self.model is None else "--gpu"
+            listed = f"as listed by `paceline {lacking[2:]}s`"
+            raise ConfigError(f"{lacking} must be given, {listed}; or --cluster FILE.toml")
         shape = Model.from_hf_config(self.model) if Path(self.model).exists() else self.model
         return Instance(
             model=shape,
@@ -114,7 +125,7 @@ class InstanceOptions:
         from paceline.errors import ConfigError
 
         hints = get_type_hints(InstanceOptions)
-        names = [name for name in hints if name != "link_gbps"]
+        names = [name for name in hints if name not in ("link_gbps", "file")]
         changes = {}
         for word in words.split(","):
             name, _, text = (part.strip() for part in word.partition("="))
@@ -129,7 +140,39 @@ class InstanceOptions:
         """Return the network between instances."""
         from paceline.deployment import Links
 
+        read = self.read()
+        if read is not None:
+            return read.links
         return None if self.link_gbps is None else Links(gbps=self.link_gbps)
+
+    def kinds(self) -> list[Instance]:
+        """Return the instance that the options describe, or the distinct ones of the cluster's file."""
+        read = self.read()
+        return [self.instance()] if read is None else list(dict.fromkeys(read.instances))
+
+    def read(self) -> Cluster | None:
+        """Return the cluster of the file; None if there is none.
+
+        Raises
+        ------
+        ConfigError
+            If an option that describes an instance is given beside the file, or the file cannot be used.
+        """
+        from paceline.deployment import Cluster
+        from paceline.errors import ConfigError
+
+        if self.file is None:
+            return None
+        for each in fields(self):
+            if each.name != "file" and getattr(self, each.name) != each.default:
+                option = f"--{each.name.replace('_', '-')}"
+                raise ConfigError(f"{self.file} says all about the cluster; write there what {option} says")
+        try:
+            return Cluster.from_toml(self.file.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{self.file}: must be UTF-8: {error}") from error
+        except ConfigError as error:
+            raise ConfigError(f"{self.file}: {error}") from error
 
 
 @Parameter(name="*", group=CLUSTER)
@@ -150,6 +193,9 @@ class ClusterOptions(InstanceOptions):
         from paceline.deployment import Cluster
         from paceline.errors import ConfigError
 
+        read = self.read()
+        if read is not None:
+            return read
         if self.instances < 1:
             raise ConfigError(f"--instances must be at least 1, was {self.instances}")
         return Cluster(self.instances * [self.instance()], self.links())
@@ -247,16 +293,23 @@ class ReadingOptions:
     on_empty_output: Literal["drop", "error"] = "drop"
     limit: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
 
+    def limits(self) -> Limits:
+        """Return the bounds on reading."""
+        from paceline.limits import Limits
+
+        return Limits.current().changed(self.limit)
+
     def read(self, path: Path) -> Trace:
         """Read a trace; Ctrl-C stops it at once."""
         from paceline.cli.interrupt import interruptible
-        from paceline.limits import Limits
         from paceline.trace import read_trace
 
-        limits = Limits.current().changed(self.limit)
+        limits = self.limits()
         return interruptible(lambda: read_trace(path, on_empty_output=self.on_empty_output, limits=limits))
 
 
+DEFAULT_CLUSTER = ClusterOptions()
+DEFAULT_INSTANCE = InstanceOptions()
 DEFAULT_POLICY = PolicyOptions()
 DEFAULT_READING = ReadingOptions()
 

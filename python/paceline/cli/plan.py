@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from paceline.cli.options import (
     CLUSTER,
+    DEFAULT_INSTANCE,
     DEFAULT_POLICY,
     DEFAULT_READING,
     LOAD,
@@ -35,7 +36,7 @@ def plan(
     trace: Path,
     /,
     *,
-    on: InstanceOptions,
+    on: InstanceOptions = DEFAULT_INSTANCE,
     also: Annotated[tuple[str, ...], Parameter(group=CLUSTER, negative="", show_default=False)] = (),
     price: Annotated[tuple[str, ...], Parameter(group=CLUSTER, negative="", show_default=False)] = (),
     under: PolicyOptions = DEFAULT_POLICY,
@@ -51,6 +52,8 @@ def plan(
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
 ) -> None:
     """Search for the fewest GPUs that meet an SLO at a rate.
+
+    With --cluster FILE.toml the kinds are the distinct instances in the file, whatever their number.
 
     For each kind of instance, the answer is the smallest evaluated number that passes; the two numbers below
     it are evaluated, and fail. If the policy divides the instances into pools, a number fails only after all
@@ -86,9 +89,12 @@ def plan(
     import paceline
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import TaskBar
+    from paceline.errors import ConfigError
 
     slo = meeting.bounds()
-    instances = [on.instance(), *(on.changed(words).instance() for words in also)]
+    if also and on.file is not None:
+        raise ConfigError(f"{on.file} says which kinds of instances there are; write there what --also says")
+    instances = [*on.kinds(), *(on.changed(words).instance() for words in also)]
     prices = dict(_price(words) for words in price) if price else None
     policy, pools = _policy(under, split, instances[0])
     requests = reading.read(trace)

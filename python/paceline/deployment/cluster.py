@@ -115,6 +115,23 @@ class Cluster:
         distinct = {instance: roomy(instance) for instance in set(self.instances)}
         return replace(self, instances=tuple(distinct[instance] for instance in self.instances))
 
+    def _repr_html_(self) -> str:
+        """Show a row for each kind of instance, and the TOML, in a notebook."""
+        from paceline.report.notebook import card
+
+        rows = []
+        for instance, same in groupby(self.instances):
+            model, gpu = (getattr(of, "name", None) or "–" for of in (instance.model, instance.gpu))
+            split = f"{instance.tensor_parallel} × {instance.pipeline_parallel}"
+            rows.append((model, f"{sum(1 for _ in same):,}", gpu, split, f"{instance.usable_blocks:,}"))
+        head = ("model", "instances", "GPU", "tensor × pipeline", "KV blocks")
+        return card(
+            f"Cluster of {len(self.instances):,} instances",
+            head=head,
+            rows=rows,
+            texts=[("TOML", self.to_toml())],
+        )
+
     def to_toml(self) -> str:
         """Return the cluster as the text of a TOML file: equal neighbours share a table with a ``count``."""
         tables = []

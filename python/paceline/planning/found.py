@@ -156,6 +156,24 @@ class Capacity:
         """Return the same as the text of a JSON document."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
 
+    def _repr_html_(self) -> str:
+        """Show the objective and the curve in a notebook."""
+        from paceline.report.notebook import card
+
+        facts = [
+            ("trace", self.trace),
+            ("policy", self.policy),
+            ("SLO", repr(self.slo)),
+            ("target", f"{self.target:g}"),
+        ]
+        rows = [
+            (f"{rate:,.5g}", f"{gpu_rate:,.5g}", f"{attainment:.2%}", "passes" if passes else "fails")
+            for rate, gpu_rate, attainment, passes in self.curve.select(
+                "rate", "gpu_rate", "attainment", "passes"
+            ).rows()
+        ]
+        return card(repr(self), facts, head=("requests/s", "per GPU", "attainment", ""), rows=rows)
+
     def __eq__(self, other: object) -> bool:
         """Compare everything found, the curve included."""
         return self.to_dict() == other.to_dict() if isinstance(other, Capacity) else NotImplemented

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from paceline.policy import Class, Displace, Expr, Quantum, Refresh, Scheduler, Swap
+from paceline.policy import Class, Displace, Expr, Levels, Quantum, Refresh, Scheduler, Swap
 from paceline.policy.stages import Admit, Preemption, Running, Select
 
 __all__ = ["ranked_scheduler"]
 
 
 def ranked_scheduler(
-    order: Expr | Quantum,
+    order: Expr | Levels | Quantum,
     *,
     classes: Sequence[Class] = (),
     refresh: Refresh | None = None,

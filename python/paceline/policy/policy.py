@@ -207,6 +207,17 @@ class Policy(Value):
         text = Value.__repr__(self)
         return text.replace(f"every={shown(self.monitors)}", f"every={shown(dict(self.monitors))}")
 
+    def _repr_html_(self) -> str:
+        """Show the name, the rules and the TOML in a notebook."""
+        from paceline.report.notebook import card
+
+        try:
+            text = self.to_toml()
+        except PolicyError:  # it holds a Python function
+            text = repr(self)
+        rules = [(moment, str(rule)) for moment, rule in self.rules.items() if rule is not None]
+        return card(f"Policy {self.name}", rules, texts=[("TOML", text)])
+
     @property
     def rules(self) -> dict[str, Rule | None]:
         """The rules by the names of their moments, such as `on_arrival`."""

@@ -104,6 +104,8 @@ def _seconds(ticks: NDArray[np.uint64], happened: NDArray[np.bool_], name: str) 
 
 def _where(holds: NDArray[np.bool_], values: NDArray[Any], name: str) -> pl.Series:
     """Return values where `holds`, null elsewhere."""
+    if holds.all():
+        return pl.Series(name, values)
     return pl.select(pl.when(pl.Series(holds)).then(pl.Series(values)).alias(name)).to_series()
 
 
@@ -195,21 +197,21 @@ class RequestColumns:
             return bool(self._made["first_answer"].is_not_null().any())
         return self._ticks["first_answer"].size > 0
 
+    def seconds(self, name: str) -> NDArray[np.float64]:
+        """Return one column of seconds as numbers, nan where it is null, without keeping it."""
+        if name in self._made or not (name in _SPANS or name in _MOMENTS or name == "tpot"):
+            return self[name].cast(pl.Float64()).fill_null(np.nan).to_numpy()
+        values, holds = self._timed(name)
+        return values if holds.all() else np.where(holds, values, np.nan)
+
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""
         return pl.DataFrame([self[name] for name in COLUMNS])
 
     def _make(self, name: str) -> pl.Series:
-        if name in _SPANS:
-            start, end = (self._moment(moment) for moment in _SPANS[name])
-            return _seconds(end - start, (start != NEVER) & (end != NEVER), name)
-        if name in _MOMENTS:
-            moment = self._moment(name)
-            return _seconds(moment, moment != NEVER, name)
-        if name == "tpot":
-            first, finish, gaps = self._moment("first_token"), self._moment("finish"), self._gaps()
-            several = (finish != NEVER) & (gaps > 0)
-            return _where(several, (finish - first) / TICKS_PER_SECOND / np.maximum(gaps, 1), name)
+        if name in _SPANS or name in _MOMENTS or name == "tpot":
+            values, holds = self._timed(name)
+            return _where(holds, values, name)
         if name == "normalized_latency":
             return (self["e2e"] / self["output_tokens"]).alias(name)
         if name in ("instance", "last_instance"):
@@ -227,7 +229,20 @@ class RequestColumns:
         if name == "status":
             return self._made["status_code"].cat.to(STATUS).alias(name)
         codes = self._made["reason_code"]
+        if not codes.to_numpy().any():
+            return pl.Series("reason", [None], dtype=REASON).new_from_index(0, len(self))
         return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
+
+    def _timed(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the seconds of a moment, a span between two or TPOT, and where it exists."""
+        if name in _SPANS:
+            start, end = (self._moment(moment) for moment in _SPANS[name])
+            return (end - start) / TICKS_PER_SECOND, (start != NEVER) & (end != NEVER)
+        if name in _MOMENTS:
+            moment = self._moment(name)
+            return moment / TICKS_PER_SECOND, moment != NEVER
+        first, finish, gaps = self._moment("first_token"), self._moment("finish"), self._gaps()
+        return (finish - first) / TICKS_PER_SECOND / np.maximum(gaps, 1), (finish != NEVER) & (gaps > 0)
 
     def _given(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
         """Return the engine's column, or one value for all rows if the engine left it out."""

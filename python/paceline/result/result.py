@@ -16,6 +16,7 @@ from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.policy.pools import Pools
+from paceline.report.shown import Shown
 from paceline.result.attainment import attainment, met
 from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.outcome import Outcome, Sketch
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Result"]
 
 
-class Result(OverTime):
+class Result(OverTime, Shown):
     """The outcome of one replay.
 
     A result is made by :func:`paceline.replay` or :func:`paceline.load_result`.
@@ -306,7 +307,9 @@ class Result(OverTime):
         return rate(int(self.met(slo).sum()), window)
 
     @typed(ResultError)
-    def save(self, directory: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def save(
+        self, directory: str | os.PathLike[str], *, overwrite: bool = False, run: str | None = None
+    ) -> Path:
         """Write the result to a directory, whole or not at all.
 
         Parameters
@@ -315,6 +318,8 @@ class Result(OverTime):
             Created if it does not exist. A saved result in it is replaced.
         overwrite
             Replace the directory even if it holds something else.
+        run
+            Text of a file ``run.toml`` to save beside it, as `Run.to_toml` returns for the directory.
 
         Returns
         -------
@@ -336,6 +341,7 @@ class Result(OverTime):
             totals=self.totals(),
             timelines=self._timeline_files(),
             overwrite=overwrite,
+            run=run,
         )
 
     @typed(ResultError)

@@ -6,6 +6,7 @@ sketch), `summary.parquet` and `manifest.json` (everything else). A result that 
 timelines too: `timeline.parquet`, `router_timeline.parquet` and, by tenant,
 `tenant_timeline.parquet`; one with a recorded window `steps.parquet` and
 `transfers.parquet`.
+`run.toml` repeats the replay, if the caller knows where the trace comes from.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ __all__ = [
     "LINKS",
     "REQUESTS",
     "ROUTER_TIMELINE",
+    "RUN",
     "SKETCH",
     "STEPS",
     "SUMMARY",
@@ -51,6 +53,7 @@ ROUTER_TIMELINE: Final = "router_timeline.parquet"
 TENANT_TIMELINE: Final = "tenant_timeline.parquet"
 STEPS: Final = "steps.parquet"
 TRANSFERS: Final = "transfers.parquet"
+RUN: Final = "run.toml"
 
 
 def save_parts(
@@ -64,6 +67,7 @@ def save_parts(
     totals: Totals,
     timelines: Mapping[str, pl.DataFrame] | None = None,
     overwrite: bool = False,
+    run: str | None = None,
 ) -> Path:
     """Write the parts of a result to `directory`, whole or not at all: see `Result.save`."""
     target = check_target(directory, overwrite=overwrite)
@@ -77,7 +81,9 @@ def save_parts(
             for name, frame in sampled.items():
                 frame.write_parquet(draft / name, compression="zstd", compression_level=1)
             summary.write_parquet(draft / SUMMARY)
-            names = (REQUESTS, INSTANCES, LINKS, SKETCH, SUMMARY, *sampled)
+            if run is not None:
+                (draft / RUN).write_text(run, encoding="utf-8")
+            names = (REQUESTS, INSTANCES, LINKS, SKETCH, SUMMARY, *sampled, *(() if run is None else (RUN,)))
             body = {
                 "provenance": provenance.to_dict(),
                 "requests": requests.height,

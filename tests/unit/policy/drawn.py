@@ -67,7 +67,8 @@ def leaves(namespaces: list[Any], *, alone: bool = False) -> dict[str, st.Search
                 alone and (meaning.takes == "request" or meaning.source == "kept" or name == "role")
             ):
                 continue
-            if name in BOOKED or name == "level":  # they need a router that keeps books, and an order of levels
+            # They need a router that keeps books, and an order of levels.
+            if name in BOOKED or name == "level":
                 continue
             found = getattr(space, name)
             if meaning.takes != "nothing":

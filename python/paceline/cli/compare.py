@@ -1,0 +1,223 @@
+"""`paceline compare`: policies side by side on the same requests."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from cyclopts import Parameter
+
+from paceline.cli.options import (
+    DEFAULT_CLUSTER,
+    DEFAULT_POLICY,
+    DEFAULT_READING,
+    LOAD,
+    OBJECTIVES,
+    OUTPUT,
+    POLICY,
+    ClusterOptions,
+    Flag,
+    PolicyOptions,
+    ReadingOptions,
+    layers_of,
+    objectives,
+)
+
+if TYPE_CHECKING:
+    from paceline.policy import Policy
+
+__all__ = ["compare"]
+
+_TITLES: Final = {
+    "ttft": "TTFT",
+    "tpot": "TPOT",
+    "e2e": "E2E",
+    "max_itl": "longest ITL",
+    "queueing": "queueing",
+    "attainment": "attainment",
+    "finished": "finished",
+}
+_SHORT: Final = (
+    ("ttft", "mean"),
+    ("ttft", "p50"),
+    ("ttft", "p99"),
+    ("tpot", "mean"),
+    ("tpot", "p99"),
+    ("e2e", "mean"),
+    ("e2e", "p99"),
+    ("attainment", "share"),
+    ("finished", "share"),
+)
+
+
+def compare(
+    *traces: Path,
+    on: ClusterOptions = DEFAULT_CLUSTER,
+    under: PolicyOptions = DEFAULT_POLICY,
+    policies: Annotated[
+        tuple[str, ...], Parameter(name="--against", group=POLICY, negative="", show_default=False)
+    ] = (),
+    rate: Annotated[float | None, Parameter(group=LOAD)] = None,
+    scale: Annotated[float | None, Parameter(group=LOAD)] = None,
+    until: Annotated[float | None, Parameter(group=LOAD)] = None,
+    reading: ReadingOptions = DEFAULT_READING,
+    slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
+    warmup_s: Annotated[float, Parameter(group=OBJECTIVES)] = 0.0,
+    confidence: Annotated[float, Parameter(group=OBJECTIVES)] = 0.95,
+    draws: Annotated[int, Parameter(group=OBJECTIVES)] = 1000,
+    workers: Annotated[int | None, Parameter(group=OUTPUT)] = None,
+    all_: Annotated[Flag, Parameter(name="--all", group=OUTPUT)] = False,
+    json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+) -> None:
+    """Compare policies on the same requests, with confidence intervals.
+
+    --policy is the baseline, each --against a policy that is compared with it. Several traces are
+    replications, and intervals are Student's t over them; with one trace they are of a bootstrap over blocks
+    of its requests.
+
+    Parameters
+    ----------
+    traces
+        One or more files with requests; formats are recognised, also with .gz or .zst.
+    policies
+        A policy to compare: its name, or FILE.toml; after a colon parameters of its own, as
+        sarathi:max_num_batched_tokens=512,max_num_seqs=64; may be repeated.
+    rate
+        Stretch or squeeze the arrivals to this many requests per second.
+    scale
+        Multiply the rate of arrivals.
+    until
+        Stop at this simulated second, whatever is unfinished.
+    slo
+        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
+    warmup_s
+        Requests that arrive in the first so many seconds are replayed, but not judged.
+    confidence
+        Of the intervals.
+    draws
+        Draws of the bootstrap.
+    workers
+        Replays at a time; by default one on each core. The answer does not depend on it.
+    all_
+        Print every metric and percentile.
+    json
+        Print one JSON object instead of a table.
+    quiet
+        Print nothing to standard error but errors.
+    """
+    import paceline
+    from paceline.cli.output import note, print_json
+    from paceline.cli.progress import TaskBar
+    from paceline.errors import ConfigError
+
+    if not traces:
+        raise ConfigError("compare needs a trace: paceline compare TRACE --policy vllm --against sarathi …")
+    if not policies:
+        raise ConfigError("--against must name a policy to compare with --policy, was not given")
+    bounds = None if slo is None else objectives(slo)
+    cluster = on.cluster()
+    chosen = _chosen(under, policies, layers_of(cluster.instances[0]))
+    requests = [reading.read(path) for path in traces]
+    if rate is not None or scale is not None:
+        requests = [trace.at_rate(rate=rate, scale=scale) for trace in requests]
+    begun = time.perf_counter()
+    with TaskBar(quiet=quiet) as bar:
+        found = paceline.compare(
+            requests[0] if len(requests) == 1 else requests,
+            cluster,
+            chosen,
+            slo=bounds,
+            warmup_s=warmup_s,
+            confidence=confidence,
+            draws=draws,
+            until=until,
+            workers=workers,
+            progress=lambda done, total: bar.show("replaying", done, total),
+        )
+    took = time.perf_counter() - begun
+    document = {
+        **found.to_dict(),
+        "paceline": paceline.__version__,
+        "traces": [{"name": each.name, "sha256": each.sha256, "requests": len(each)} for each in requests],
+        "cluster": cluster.to_toml(),
+        "policies": {name: policy.to_toml() for name, policy in chosen.items()},
+        "slo": None if bounds is None else bounds.bounds(),
+    }
+    if json:
+        print_json(document)
+    else:
+        _print(document, complete=all_)
+    if not quiet:
+        note(f"replayed {len(chosen) * len(requests)} times in {took:.2f} s")
+
+
+def _chosen(under: PolicyOptions, policies: tuple[str, ...], layers: int | None) -> dict[str, Policy]:
+    """Return the baseline and the policies against it, by the words that name them."""
+    from paceline.errors import PolicyError
+
+    chosen = {under.policy: under.choose(layers)}
+    for words in policies:
+        name, _, settings = words.partition(":")
+        if words in chosen:
+            raise PolicyError(f"--against must name each policy once, and not --policy again, was {words!r}")
+        own = tuple(part for part in settings.split(",") if part)
+        chosen[words] = replace(under, policy=name, settings=own).choose(layers)
+    return chosen
+
+
+def _print(document: dict[str, Any], *, complete: bool) -> None:
+    from rich.text import Text
+
+    from paceline.cli.output import console, table
+    from paceline.cli.rendering import cluster_words
+    from paceline.cli.searching import facts
+
+    screen = console()
+    names = " + ".join(dict.fromkeys(each["name"] for each in document["traces"]))
+    judged = sum(document["requests"])
+    screen.print(Text(f"{names}: {judged:,} requests on {cluster_words(document['cluster'])}", style="bold"))
+    screen.print()
+    cut = sum(document["warmup_requests"])
+    facts(
+        [
+            ("intervals", f"{100 * document['confidence']:g}%, {document['method']}"),
+            ("warm-up", f"{cut:,} requests of the first {document['warmup_s']:g} s are not judged"),
+        ]
+    )
+    screen.print()
+    rows = document["table"]
+    if not complete:
+        rows = [row for row in rows if (row["metric"], row["figure"]) in _SHORT]
+    cells, before = [], ""
+    for row in rows:
+        title = f"{_TITLES[row['metric']]} {row['figure']}"
+        low, high, better = row["ratio_low"], row["ratio_high"], row["better"]
+        cells.append(
+            (
+                "" if title == before else title,
+                row["policy"],
+                _value(row["value"], row["figure"]),
+                _span(_value(row["low"], row["figure"]), _value(row["high"], row["figure"])),
+                "" if row["ratio"] is None else f"× {row['ratio']:.3f}",
+                "" if low is None else _span(f"{low:.3f}", f"{high:.3f}"),
+                "" if better is None else f"{better:.1%}",
+            )
+        )
+        before = title
+    headings = ("", "policy", "value", "interval", "baseline", "interval", "better")
+    screen.print(table(headings, cells, left=2))
+
+
+def _span(low: str, high: str) -> str:
+    return "–" if "–" in (low, high) else f"{low} to {high}"
+
+
+def _value(value: float | None, figure: str) -> str:
+    if value is None:
+        return "–"
+    if figure == "share":
+        return f"{value:.2%}"
+    return f"{1e3 * value:,.2f} ms" if value < 1 else f"{value:,.3f} s"

@@ -1,0 +1,104 @@
+"""`paceline report`: saved results as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from paceline.cli.options import OBJECTIVES, OUTPUT, Flag
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["report"]
+
+
+def report(
+    directories: Annotated[tuple[Path, ...], Parameter(negative=())],
+    /,
+    *,
+    out: Annotated[Path, Parameter(group=OUTPUT)],
+    names: Annotated[list[str] | None, Parameter(name="--name", negative=(), group=OUTPUT)] = None,
+    title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    capacity: Annotated[list[Path] | None, Parameter(negative=(), group=OUTPUT)] = None,
+    slo_ttft: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
+    slo_tpot: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
+    slo_e2e: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
+    slo_itl: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
+    quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+) -> None:
+    """Write a report of saved results to one HTML file: charts and tables, side by side if there are several.
+
+    Needs the extra packages of pip install 'paceline[report]'.
+
+    Parameters
+    ----------
+    directories
+        Saved results, as `paceline replay --out` writes them. Others are compared with the first.
+    out
+        The HTML file. It opens in a browser, without a network.
+    names
+        What the report calls a result, once for each, in their order; if not given, the directories' names.
+    title
+        The title of the page.
+    capacity
+        The output of `paceline capacity --json` in a file, for its curve; may be repeated.
+    slo_ttft
+        Bound on the time to first token, in seconds.
+    slo_tpot
+        Bound on the mean time per output token, in seconds.
+    slo_e2e
+        Bound on the whole time of a request, in seconds.
+    slo_itl
+        Bound on the longest gap between two tokens, in seconds.
+    quiet
+        Print nothing to standard error but errors.
+    """
+    import paceline
+    from paceline.cli.output import note
+    from paceline.cli.replay import objectives
+    from paceline.report import write_report
+
+    called = _called(directories, names)
+    slo = objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
+    searches = {path.stem: _document(path) for path in capacity or ()}
+    results = {name: paceline.load_result(path) for name, path in zip(called, directories, strict=True)}
+    write_report(results, out, slo=slo, capacities=searches, title=title)
+    if not quiet:
+        note(f"wrote {out}, {out.stat().st_size / 1e6:,.1f} MB")
+
+
+def _called(directories: Sequence[Path], names: Sequence[str] | None) -> list[str]:
+    """Return the names of results: given ones, or the ends of their paths, as long as they need to differ."""
+    from paceline.errors import ConfigError
+
+    if names is not None:
+        if len(names) != len(directories) or len(set(names)) < len(names):
+            raise ConfigError(
+                f"--name must be given once for each of {len(directories)} results, all different, "
+                f"was {', '.join(names)}"
+            )
+        return list(names)
+    paths = [path.resolve() for path in directories]
+    if len(set(paths)) < len(paths):
+        raise ConfigError(f"results must be different directories, were {', '.join(map(str, directories))}")
+    for length in range(1, max((len(path.parts) for path in paths), default=1) + 1):
+        ends = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(ends)) == len(ends):
+            return ends
+    return [str(path) for path in paths]
+
+
+def _document(path: Path) -> Any:  # noqa: ANN401 - a JSON document
+    import json
+
+    from paceline.errors import ConfigError
+
+    try:
+        return json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"{path}: not readable as JSON ({error}); it must be what `paceline capacity --json` prints"
+        ) from error

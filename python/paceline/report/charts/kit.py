@@ -1,0 +1,285 @@
+"""Chart forms that reports share: lines with a nearest point, and bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import polars as pl
+
+from paceline.report.charts.theme import DASHES
+from paceline.report.libraries import altair
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["Axis", "Chart", "bars", "lines", "spans", "stacked_areas", "stacked_bars"]
+
+Chart: TypeAlias = "alt.Chart | alt.LayerChart"
+Scale: TypeAlias = Literal["linear", "log", "symlog", "sqrt"]
+
+_WIDTH, _HEIGHT = 460, 240
+
+
+class Axis:
+    """One axis of a chart: the column that it shows, its title, its scale and the format of its numbers.
+
+    Parameters
+    ----------
+    column
+        A numeric column.
+    title
+        What it is, with its unit.
+    scale
+        ``log`` becomes ``symlog`` if the column has zeros.
+    form
+        A format of d3: ``,.4~r``, ``%``, ``~s``.
+    tip
+        The format in tooltips; the same if not given.
+    zero
+        Whether the axis starts at zero.
+    domain
+        The lowest and the highest value shown, if not those of the data.
+    """
+
+    def __init__(
+        self,
+        column: str,
+        title: str,
+        *,
+        scale: Scale = "linear",
+        form: str = ",.4~r",
+        tip: str = ",.4~r",
+        zero: bool = True,
+        domain: tuple[float, float] | None = None,
+        reverse: bool = False,
+    ) -> None:
+        self.column, self.title, self.scale, self.form, self.tip = column, title, scale, form, tip
+        self.zero, self.domain, self.reverse = zero and scale == "linear", domain, reverse
+
+    def scaled(self, frame: pl.DataFrame) -> dict[str, Any]:
+        """Return the arguments of Altair's channel."""
+        alt = altair()
+        kind: str = self.scale
+        more: dict[str, Any] = {}
+        if kind == "log":
+            values = frame[self.column].drop_nulls().drop_nans()
+            least = values.filter(values > 0).min()
+            if len(values.filter(values <= 0)):
+                kind = "symlog"
+                more["constant"] = float(least) if isinstance(least, float | int) else 1.0
+        if self.domain is not None:
+            more["domain"] = list(self.domain)
+        if self.reverse:
+            more["reverse"] = True
+        if kind == "linear":
+            more["zero"] = self.zero
+        scale = alt.Scale(type=kind, nice=kind != "log", **more)
+        axis = alt.Axis(format=self.form, tickCount=6, labelOverlap=True, labelFlush=True)
+        return {"type": "quantitative", "title": self.title, "scale": scale, "axis": axis}
+
+    def tooltip(self) -> Any:  # noqa: ANN401 - Altair's
+        """Return the line of a tooltip."""
+        return altair().Tooltip(field=self.column, type="quantitative", title=self.title, format=self.tip)
+
+
+def lines(
+    frame: pl.DataFrame,
+    x: Axis,
+    y: Axis,
+    *,
+    by: str = "run",
+    dash: str | None = None,
+    step: bool = False,
+    also: Sequence[Axis] = (),
+    level: float | None = None,
+    places: bool = False,
+) -> Chart:
+    """Draw a line for each value of ``by``, with the point nearest to the pointer marked and named.
+
+    Parameters
+    ----------
+    dash
+        A column that tells dashes apart; if not given, dashes follow ``by``.
+    step
+        Whether a value holds until the next one.
+    also
+        Further columns of the tooltip.
+    level
+        A height that is marked all across.
+    places
+        Whether every point is marked.
+    """
+    alt = altair()
+    names, dashes = _values(frame, by), _values(frame, dash or by)
+    nearest = alt.selection_point(
+        name="nearest",
+        nearest=True,
+        on="pointerover",
+        clear="pointerout",
+        empty=False,
+        encodings=["x", "y"],
+    )
+    # In a tooltip of the nearest point, Vega-Lite reads words from the mark, not from its row: so the name
+    # of a line is the description of its points, in the row and in the mark alike.
+    parts = [pl.col(column).cast(pl.String) for column in dict.fromkeys((by, dash or by)) if column]
+    described = frame.with_columns(
+        pl.concat_str(parts, separator=", ", ignore_nulls=True).alias("description")
+    )
+    base = alt.Chart(_inline(described)).encode(
+        x=alt.X(field=x.column, **x.scaled(frame)),
+        y=alt.Y(field=y.column, **y.scaled(frame)),
+        color=_colour(by, names, legend=len(names) > 1, symbol="stroke"),
+    )
+    strokes = alt.StrokeDash(
+        field=dash or by,
+        type="nominal",
+        sort=None,
+        scale=alt.Scale(domain=dashes, range=[DASHES[place % len(DASHES)] for place in range(len(dashes))]),
+        legend=alt.Legend(title=None, symbolType="stroke") if len(dashes) > 1 else None,
+    )
+    drawn = base.mark_line(interpolate="step-before" if step else "linear", clip=True).encode(
+        strokeDash=strokes
+    )
+    several = [column for column, values in ((by, names), (dash, dashes)) if column and len(values) > 1]
+    tips = [_tip("description", several[0])] if several else []
+    shown = alt.value(1.0) if places else alt.condition(nearest, alt.value(1.0), alt.value(0.0))
+    points = (
+        base.mark_point(filled=True, size=45 if frame.height < 40 * len(names) else 16, clip=True)
+        .encode(
+            description=alt.Description(field="description", type="nominal"),
+            opacity=shown,
+            tooltip=[*tips, x.tooltip(), y.tooltip(), *(one.tooltip() for one in also)],
+        )
+        .add_params(nearest)
+    )
+    layers = [drawn, points]
+    if level is not None:
+        rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
+        layers.append(rule.encode(y=alt.Y(field="level", type="quantitative", title=y.title)))
+    return _sized(alt.layer(*layers))
+
+
+def bars(
+    frame: pl.DataFrame, x: str, y: Axis, *, by: str = "run", x_title: str, also: Sequence[Axis] = ()
+) -> Chart:
+    """Draw a group of bars for each value of ``x``, in it a bar for each value of ``by``."""
+    alt = altair()
+    names, places = _values(frame, by), _values(frame, x)
+    tips = [_tip(by)] if len(names) > 1 else []
+    channels: dict[str, Any] = {
+        "x": alt.X(
+            field=x,
+            type="nominal",
+            sort=places,
+            title=x_title,
+            axis=alt.Axis(labelAngle=0, labelOverlap=True),
+        ),
+        "y": alt.Y(field=y.column, **y.scaled(frame)),
+        "color": _colour(by, names, legend=len(names) > 1),
+        "tooltip": [*tips, _tip(x, x_title), y.tooltip(), *(one.tooltip() for one in also)],
+    }
+    if len(names) > 1:
+        channels["xOffset"] = alt.XOffset(field=by, type="nominal", sort=names)
+    return _sized(alt.Chart(_inline(frame)).mark_bar().encode(**channels))
+
+
+def spans(frame: pl.DataFrame, title: str, y: Axis) -> Chart:
+    """Draw a bar from ``from`` to ``to`` for each row."""
+    alt = altair()
+    ends = [
+        alt.Tooltip(field=name, type="quantitative", title=name, format=",.4~r") for name in ("from", "to")
+    ]
+    chart = (
+        alt.Chart(_inline(frame))
+        .mark_bar()
+        .encode(
+            x=alt.X(field="from", type="quantitative", title=title, bin="binned"),
+            x2=alt.X2(field="to"),
+            y=alt.Y(field=y.column, **y.scaled(frame)),
+            tooltip=[*ends, y.tooltip()],
+        )
+    )
+    return _sized(chart)
+
+
+def stacked_bars(
+    frame: pl.DataFrame, y: str, x: Axis, *, by: str, colours: Mapping[str, str], also: Sequence[Axis] = ()
+) -> Chart:
+    """Draw a horizontal bar for each value of ``y``, made of a part for each value of ``by``."""
+    alt = altair()
+    names = list(colours)
+    order = pl.col(by).replace_strict(
+        {name: place for place, name in enumerate(names)}, return_dtype=pl.Int64
+    )
+    ordered = frame.with_columns(order.alias("_order"))
+    scale = alt.Scale(domain=names, range=list(colours.values()))
+    chart = (
+        alt.Chart(_inline(ordered))
+        .mark_bar()
+        .encode(
+            y=alt.Y(
+                field=y, type="nominal", sort=_values(frame, y), title=None, axis=alt.Axis(labelLimit=180)
+            ),
+            x=alt.X(field=x.column, **{**x.scaled(frame), "stack": "zero"}),
+            color=alt.Color(field=by, type="nominal", scale=scale, legend=alt.Legend(title=None, columns=3)),
+            order=alt.Order(field="_order", type="quantitative"),
+            tooltip=[_tip(y, " "), _tip(by, "part"), x.tooltip(), *(one.tooltip() for one in also)],
+        )
+    )
+    return _sized(chart, height=max(90, 44 * len(_values(frame, y))))
+
+
+def stacked_areas(frame: pl.DataFrame, x: Axis, y: Axis, *, by: str, step: bool = False) -> Chart:
+    """Draw a layer for each value of ``by``, one on the other."""
+    alt = altair()
+    names = _values(frame, by)
+    chart = (
+        alt.Chart(_inline(frame))
+        .mark_area(interpolate="step-before" if step else "linear", opacity=0.85)
+        .encode(
+            x=alt.X(field=x.column, **x.scaled(frame)),
+            y=alt.Y(field=y.column, **{**y.scaled(frame), "stack": "zero"}),
+            color=_colour(by, names, legend=True),
+            tooltip=[_tip(by), x.tooltip(), y.tooltip()],
+        )
+    )
+    return _sized(chart)
+
+
+def _sized(chart: Any, height: int = _HEIGHT) -> Chart:  # noqa: ANN401 - Altair's
+    made: Chart = chart.properties(width=_WIDTH, height=height)
+    return made
+
+
+def _colour(by: str, names: list[Any], *, legend: bool, symbol: str = "square") -> Any:  # noqa: ANN401 - Altair's
+    alt = altair()
+    return alt.Color(
+        field=by,
+        type="nominal",
+        scale=alt.Scale(domain=names),
+        sort=None,
+        legend=alt.Legend(title=None, symbolType=symbol) if legend else None,
+    )
+
+
+def _tip(column: str, title: str | None = None) -> Any:  # noqa: ANN401 - Altair's
+    return altair().Tooltip(field=column, type="nominal", title=title or column)
+
+
+def _values(frame: pl.DataFrame, column: str) -> list[Any]:
+    return frame[column].unique(maintain_order=True).to_list()
+
+
+def _inline(frame: pl.DataFrame) -> Any:  # noqa: ANN401 - Altair's
+    """Return the rows as data of the chart, with six digits: enough for a picture, and short."""
+    return altair().InlineData(
+        values=[{name: _short(value) for name, value in row.items()} for row in frame.to_dicts()]
+    )
+
+
+def _short(value: Any) -> Any:  # noqa: ANN401 - a cell
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,1 @@
+"""The numbers behind the pictures: small frames, aggregated from all requests."""

@@ -1,0 +1,115 @@
+"""A picture of a report with its table, and the sections that hold them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from paceline.report.charts.kit import Chart
+
+__all__ = ["Figure", "Section", "Table", "cell", "table_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as text.
+
+    Attributes
+    ----------
+    head
+        The headings.
+    rows
+        The cells of each row.
+    words
+        How many of the first columns are words; the others are numbers.
+    note
+        What the table leaves out.
+    """
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    words: int = 1
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """A chart, its table, or both, under one title.
+
+    Attributes
+    ----------
+    title
+        What is shown.
+    note
+        How to read it, in a sentence or two.
+    chart
+        The picture; None for a table alone.
+    table
+        The numbers of the picture.
+    wide
+        Whether it takes the whole width of the page.
+    """
+
+    title: str
+    table: Table
+    note: str = ""
+    chart: Chart | None = None
+    wide: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A tab of the report.
+
+    Attributes
+    ----------
+    name
+        The identifier in the page.
+    title
+        The name of the tab.
+    figures
+        Its pictures and tables, in order.
+    text
+        Paragraphs before them.
+    """
+
+    name: str
+    title: str
+    figures: tuple[Figure, ...]
+    text: tuple[str, ...] = field(default=())
+
+
+def cell(value: Any) -> str:  # noqa: ANN401 - a cell of a frame
+    """Return a number with about four significant digits, and never an exponent; other values as text."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not isinstance(value, float):
+        return str(value)
+    if not math.isfinite(value):
+        return "∞"
+    size = abs(value)
+    if size == 0:
+        return "0"
+    decimals = 0 if size >= 1000 else max(0, 3 - math.floor(math.log10(size)))
+    return f"{value:,.{min(decimals, 9)}f}"
+
+
+def table_of(
+    frame: pl.DataFrame, head: Sequence[str] | None = None, *, words: int = 1, most: int = 400, note: str = ""
+) -> Table:
+    """Return a frame as a table of at most so many rows, evenly chosen if the frame has more."""
+    if frame.height > most:
+        every = -(-frame.height // most)
+        note = f"Every {every}th of {frame.height:,} rows. {note}".rstrip()
+        frame = frame.gather_every(every)
+    rows = tuple(tuple(cell(value) for value in row) for row in frame.iter_rows())
+    return Table(tuple(head or frame.columns), rows, words, note)

@@ -1,0 +1,1 @@
+"""The file that a report is: a template, its style and its script."""

@@ -1,0 +1,112 @@
+"""Capacity curves: attainment by rate, of searches that were given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+
+from paceline.errors import ConfigError
+from paceline.report.charts.kit import Axis, lines
+from paceline.report.figure import Figure, Section, Table, cell, table_of
+
+__all__ = ["capacities", "document_of"]
+
+
+def document_of(name: str, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a Capacity, or its document
+    """Return a capacity as `paceline.capacity(...).to_dict()` gives it.
+
+    Raises
+    ------
+    ConfigError
+        If it is neither a capacity nor such a document.
+    """
+    document = found if isinstance(found, Mapping) else getattr(found, "to_dict", dict)()
+    rows = document.get("curve")
+    needed = ("rate", "gpu_rate", "attainment", "passes")
+    good = isinstance(rows, list) and all(
+        isinstance(row, Mapping) and set(needed) <= row.keys() for row in rows
+    )
+    if not good or not rows:
+        raise ConfigError(
+            f"capacity {name!r} must be what paceline.capacity() returns, or the JSON of "
+            f"`paceline capacity --json`, with a curve of {', '.join(needed)}; it was {type(found).__name__}"
+        )
+    return dict(document)
+
+
+def capacities(found: Mapping[str, Mapping[str, Any]]) -> Section | None:
+    """Return the section; None if no capacity was given."""
+    if not found:
+        return None
+    columns = ("rate", "gpu_rate", "attainment", "passes")
+    frame = pl.DataFrame(
+        [(name, *(row[column] for column in columns)) for name, of in found.items() for row in of["curve"]],
+        schema=_SCHEMA,
+        orient="row",
+    )
+    attainment = Axis("attainment", "attainment", form="%", tip=".2%", domain=(0.0, 1.0))
+    targets = {of.get("target") for of in found.values()}
+    level = next(iter(targets)) if len(targets) == 1 else None
+    table = table_of(frame, ("search", "requests/s", "per GPU", "attainment", "passes"), most=200)
+    figures = [
+        Figure(
+            title="Capacity",
+            note="The highest evaluated rate such that it and all evaluated rates below it pass.",
+            table=_found(found),
+            wide=True,
+        ),
+        Figure(
+            title="Attainment by rate",
+            note="Each point is a replay. The dashed level is the target."
+            if level
+            else "Each point is a replay.",
+            chart=lines(
+                frame,
+                Axis("rate", "requests/s", scale="log"),
+                attainment,
+                by="search",
+                level=level,
+                places=True,
+            ),
+            table=table,
+        ),
+        Figure(
+            title="Attainment by rate per GPU",
+            note="The same over the number of GPUs.",
+            chart=lines(
+                frame,
+                Axis("gpu_rate", "requests/s per GPU", scale="log"),
+                attainment,
+                by="search",
+                level=level,
+                places=True,
+            ),
+            table=table,
+        ),
+    ]
+    return Section(name="capacity", title="Capacity", figures=tuple(figures))
+
+
+_SCHEMA = {
+    "search": pl.String(),
+    "rate": pl.Float64(),
+    "gpu_rate": pl.Float64(),
+    "attainment": pl.Float64(),
+    "passes": pl.Boolean(),
+}
+
+
+def _found(found: Mapping[str, Mapping[str, Any]]) -> Table:
+    rows = []
+    for name, of in found.items():
+        slo = of.get("slo") or {}
+        bounds = ", ".join(f"{bound} ≤ {limit:g} s" for bound, limit in slo.items())
+        rate = {"above": f"≥ {cell(of.get('highest'))}", "below": f"< {cell(of.get('lowest'))}"}
+        edge = rate.get(of.get("bound") or "", cell(of.get("rate")))
+        rows.append(
+            (name, bounds, cell(of.get("target")), edge, cell(of.get("gpu_rate")), cell(of.get("fails_at")))
+        )
+    head = ("search", "SLO", "target", "requests/s", "per GPU", "fails at")
+    return Table(head, tuple(rows), words=2)

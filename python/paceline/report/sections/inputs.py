@@ -1,0 +1,67 @@
+"""What was run: traces, clusters, policies and settings, and what a reader must know of them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from paceline.report.figure import Table, cell
+from paceline.report.replayed import Run
+
+__all__ = ["Inputs", "inputs_of", "warnings_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The inputs of one run: a table of short facts, and the texts of its policy and cluster."""
+
+    name: str
+    facts: Table
+    policy: str
+    cluster: str
+
+
+def inputs_of(run: Run) -> Inputs:
+    """Return the inputs of a run."""
+    of, totals = run.result.provenance, run.result.totals()
+    facts = [
+        ("Paceline", of.version),
+        ("Trace", of.trace),
+        ("SHA-256 of the trace", of.trace_sha256),
+        ("Requests", cell(totals.requests)),
+        *((f"Rows left out: {why}", cell(count)) for why, count in of.dropped_rows.items()),
+        ("Instances", cell(len(run.result.stats.instances))),
+        *((f"Setting: {name}", json.dumps(value, ensure_ascii=False)) for name, value in of.settings.items()),
+    ]
+    return Inputs(run.name, Table(("", ""), tuple(facts), words=2), of.policy, of.cluster)
+
+
+def warnings_of(runs: tuple[Run, ...]) -> list[str]:
+    """Return what limits the conclusions that a reader may draw."""
+    found = []
+    for run in runs:
+        totals = run.result.totals()
+        prefix = f"{run.name}: " if len(runs) > 1 else ""
+        unfinished = totals.running + totals.waiting + totals.not_arrived + totals.held
+        if unfinished:
+            found.append(
+                f"{prefix}{unfinished:,} of {totals.requests:,} requests had not finished when the replay "
+                "stopped."
+            )
+        if totals.rejected or totals.gave_up:
+            gone = totals.rejected + totals.gave_up
+            found.append(f"{prefix}{gone:,} requests were rejected or gave up; latencies are of the others.")
+        if totals.uses_oracle:
+            found.append(f"{prefix}the policy read what no real scheduler knows, such as output lengths.")
+        found += [
+            f"{prefix}costs were fitted to another configuration ({fit}): times are a guess."
+            for fit in totals.borrowed_fits
+        ]
+        beyond = sum(totals.extrapolated.values())
+        if beyond and totals.steps:
+            found.append(f"{prefix}{beyond / totals.steps:.1%} of the steps lay beyond what was measured.")
+    if len({run.result.provenance.trace_sha256 for run in runs}) > 1:
+        found.append(
+            "The runs replayed different requests: differences between them are not of the policies alone."
+        )
+    return found

@@ -1,0 +1,178 @@
+"""Distributions of latencies, latency by length, and the parts of a latency."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from paceline.report.charts.kit import Axis, Chart, lines, stacked_bars
+from paceline.report.charts.theme import PARTS as PART_COLOURS
+from paceline.report.data.distributions import METRICS, SHOWN, distributions
+from paceline.report.data.lengths import by_length
+from paceline.report.data.parts import BANDS, PARTS, parts_by_band
+from paceline.report.figure import Figure, Section, Table, cell, table_of
+from paceline.report.replayed import Run
+
+__all__ = ["by_lengths", "cdf_chart", "latencies", "length_chart", "split", "tail_chart"]
+
+
+def cdf_chart(frame: pl.DataFrame, title: str) -> Chart:
+    """Chart the share of requests at or below each latency."""
+    seconds = Axis("seconds", f"{title} (s)", scale="log")
+    return lines(frame, seconds, _share_of(title))
+
+
+def tail_chart(frame: pl.DataFrame, title: str) -> Chart:
+    """Chart the share of requests above each latency, on logarithmic axes."""
+    above = frame.filter(pl.col("above") > 0)
+    seconds = Axis("seconds", f"{title} (s)", scale="log")
+    what = "gaps" if title == "ITL" else "requests"
+    return lines(above, seconds, Axis("above", f"share of {what} above", scale="log", form="~%", tip=".4~%"))
+
+
+def _share_of(title: str) -> Axis:
+    what = "gaps" if title == "ITL" else "requests"
+    return Axis("share", f"share of {what}", form="%", tip=".4~%", domain=(0.0, 1.0))
+
+
+def latencies(runs: tuple[Run, ...]) -> Section:
+    """Return the section of distributions: for each latency its CDF and its tail."""
+    figures: list[Figure] = []
+    for metric, title in METRICS.items():
+        frame = distributions(runs, metric)
+        if frame.is_empty():
+            continue
+        table = _quantile_table(frame)
+        kind = "gaps between tokens" if metric == "itl" else "requests"
+        figures.append(
+            Figure(
+                title=f"{title}: distribution",
+                note=f"Share of {kind} with at most this {title}.",
+                chart=cdf_chart(frame, title),
+                table=table,
+            )
+        )
+        figures.append(
+            Figure(
+                title=f"{title}: tail",
+                note=f"Share of {kind} with more than this {title}; both axes are logarithmic.",
+                chart=tail_chart(frame, title),
+                table=_tail_table(frame),
+            )
+        )
+    return Section(name="latency", title="Latency", figures=tuple(figures))
+
+
+def _quantile_table(frame: pl.DataFrame) -> Table:
+    """Return the quantiles that a reader looks up: a row for each, a column for each run."""
+    return _at(frame, SHOWN, "quantile (s)")
+
+
+def _tail_table(frame: pl.DataFrame) -> Table:
+    tail = {
+        f"{share:.6g}": 1 - share
+        for share in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 1e-4, 1e-5)
+    }
+    return _at(frame, tail, "share above")
+
+
+def _at(frame: pl.DataFrame, shares: dict[str, float], heading: str) -> Table:
+    runs = frame["run"].unique(maintain_order=True).to_list()
+    rows = []
+    for name, share in shares.items():
+        values = []
+        for run in runs:
+            of = frame.filter((pl.col("run") == run) & ((pl.col("share") - share).abs() < 1e-7))
+            values.append(of["seconds"][0] if of.height else None)
+        if any(value is not None for value in values):
+            rows.append((name, *map(cell, values)))
+    return Table((heading, *runs), tuple(rows))
+
+
+def by_lengths(runs: tuple[Run, ...]) -> Section:
+    """Return the section of latency by length."""
+    cases = (
+        ("ttft", "prompt_tokens"),
+        ("e2e", "output_tokens"),
+        ("tpot", "output_tokens"),
+        ("e2e", "prompt_tokens"),
+    )
+    figures = []
+    for metric, length in cases:
+        frame = by_length(runs, metric, length)
+        if frame.is_empty():
+            continue
+        title, words = METRICS[metric], length.replace("_", " ")
+        figures.append(
+            Figure(
+                title=f"{title} by {words}",
+                note="Median and 99th percentile in buckets of lengths from a power of two to the next.",
+                chart=length_chart(frame, title, length),
+                table=table_of(
+                    frame, ("run", "tokens from", "to", "requests", "p50 (s)", "p99 (s)", "mean (s)")
+                ),
+            )
+        )
+    return Section(name="length", title="By length", figures=tuple(figures))
+
+
+def length_chart(frame: pl.DataFrame, title: str, length: str) -> Chart:
+    """Chart the median and the 99th percentile of a latency by length."""
+    index = ["run", "tokens", "up_to", "requests"]
+    return lines(
+        frame.unpivot(["p50", "p99"], index=index, variable_name="quantile", value_name="seconds"),
+        Axis("tokens", f"{length.replace('_', ' ')}, from", scale="log", form="~s", tip=","),
+        Axis("seconds", f"{title} (s)", scale="log"),
+        dash="quantile",
+        also=(Axis("up_to", "to", tip=","), Axis("requests", "requests", tip=",")),
+        places=True,
+    )
+
+
+def split(runs: tuple[Run, ...]) -> Section:
+    """Return the section of the parts of a latency."""
+    frame = parts_by_band(runs)
+    colours = dict(zip(PARTS, PART_COLOURS, strict=True))
+    share = Axis("share", "share of E2E", form="%", tip=".1%")
+    seconds = Axis("seconds", "mean seconds of a request")
+    figures = []
+    groups = {"all": "all finished requests", "slowest 1%": "the slowest 1% of requests by E2E"}
+    if len(runs) > 1:
+        for band, words in groups.items():
+            of = frame.filter(pl.col("band") == band)
+            if of.height:
+                figures.append(
+                    Figure(
+                        title=f"Parts of E2E: {words}",
+                        note=_PARTS_NOTE,
+                        chart=stacked_bars(of, "run", seconds, by="part", colours=colours, also=(share,)),
+                        table=_parts_table(of, "run"),
+                    )
+                )
+    elif frame.height:
+        figures = [
+            Figure(
+                title="Parts of E2E in seconds",
+                note=_PARTS_NOTE,
+                chart=stacked_bars(frame, "band", seconds, by="part", colours=colours, also=(share,)),
+                table=_parts_table(frame, "band"),
+            ),
+            Figure(
+                title="Parts of E2E as shares",
+                note=f"Requests by their E2E: {', '.join(BANDS)}, and all.",
+                chart=stacked_bars(frame, "band", share, by="part", colours=colours, also=(seconds,)),
+                table=_parts_table(frame, "band", "share"),
+            ),
+        ]
+    return Section(name="parts", title="Where time goes", figures=tuple(figures))
+
+
+_PARTS_NOTE = (
+    "Queued: before the first step that ran it. Executed: it ran, or paused for prefills of others. "
+    "Preempted: out of the batch. Blocked: between reasoning and the answer. In transfer: between instances."
+)
+
+
+def _parts_table(frame: pl.DataFrame, index: str, values: str = "seconds") -> Table:
+    wide = frame.pivot("part", index=[index, "requests"], values=values, maintain_order=True)
+    unit = "s" if values == "seconds" else "share"
+    return table_of(wide, (index, "requests", *(f"{part} ({unit})" for part in PARTS)))

@@ -1,0 +1,151 @@
+"""Writing a report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline._atomic import new_file
+from paceline.errors import ConfigError, ResultError
+from paceline.report.figure import Section
+from paceline.report.libraries import altair
+from paceline.report.page.assemble import assemble
+from paceline.report.replayed import Replayed, Run, runs_of
+from paceline.report.sections.balance import balance
+from paceline.report.sections.capacities import capacities as capacity_section
+from paceline.report.sections.capacities import document_of
+from paceline.report.sections.headlines import cards, headlines
+from paceline.report.sections.inputs import inputs_of, warnings_of
+from paceline.report.sections.latency import by_lengths, latencies, split
+from paceline.report.sections.objectives import objectives
+from paceline.report.sections.over_time import moments
+
+if TYPE_CHECKING:
+    from paceline.objectives import SLO
+
+__all__ = ["MOST_RUNS", "page_of", "sections_of", "write_report"]
+
+MOST_RUNS = 8
+"""Runs of one report: as many as there are colours that all readers can tell apart."""
+
+
+def write_report(
+    results: Mapping[str, Replayed],
+    path: str | os.PathLike[str],
+    *,
+    slo: SLO | None = None,
+    capacities: Mapping[str, Any] | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write a report of results to one HTML file, whole or not at all; see :meth:`paceline.Result.report`.
+
+    Parameters
+    ----------
+    results
+        Results by the name under which the report shows them, the one that others are compared with first.
+    path
+        The file. It is replaced if it exists.
+    slo
+        Objectives, for attainment and goodput.
+    capacities
+        Capacities by name, as :func:`paceline.capacity` returns them, or their documents.
+    title
+        The page's title; made from the traces and names if not given.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    ConfigError
+        If there is no result or more than 8, or the extra ``paceline[report]`` is not installed.
+    ResultError
+        If the file cannot be written.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise ResultError(
+            f"{target}: must be a file, was a directory; name a file in it, such as report.html"
+        )
+    text = page_of(results, slo=slo, capacities=capacities, title=title)
+    try:
+        with new_file(target) as draft:
+            draft.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
+    return target
+
+
+def page_of(
+    results: Mapping[str, Replayed],
+    *,
+    slo: SLO | None = None,
+    capacities: Mapping[str, Any] | None = None,
+    title: str | None = None,
+) -> str:
+    """Return the text of a report; the arguments are those of `write_report`."""
+    if not 1 <= len(results) <= MOST_RUNS:
+        raise ConfigError(
+            f"a report must have between 1 and {MOST_RUNS} results, had {len(results)}; "
+            "write several reports, or one of those that matter"
+        )
+    runs = runs_of(results)
+    searches = {name: document_of(name, found) for name, found in (capacities or {}).items()}
+    # Altair checks every part of a chart against its schema, which takes most of the time of a report. Tests
+    # make the same charts with these checks.
+    with altair().utils.schemapi.debug_mode(False):
+        return _page(runs, slo, searches, title)
+
+
+def sections_of(
+    runs: tuple[Run, ...], slo: SLO | None, searches: Mapping[str, Mapping[str, Any]]
+) -> list[Section]:
+    """Return the sections that the runs have something for."""
+    made = (
+        headlines(runs, slo),
+        latencies(runs),
+        by_lengths(runs),
+        split(runs),
+        objectives(runs, slo),
+        moments(runs),
+        balance(runs),
+        capacity_section(searches),
+    )
+    return [section for section in made if section is not None and section.figures]
+
+
+def _page(
+    runs: tuple[Run, ...], slo: SLO | None, searches: Mapping[str, Mapping[str, Any]], title: str | None
+) -> str:
+    return assemble(
+        title=title or _title(runs),
+        lead=_lead(runs),
+        version=runs[0].result.provenance.version,
+        cards=cards(runs[0], slo) if len(runs) == 1 else (),
+        warnings=warnings_of(runs),
+        sections=sections_of(runs, slo, searches),
+        inputs=[inputs_of(run) for run in runs],
+    )
+
+
+def _title(runs: tuple[Run, ...]) -> str:
+    traces = dict.fromkeys(run.result.provenance.trace for run in runs)
+    words = " and ".join(traces) if len(traces) <= 2 else f"{len(traces)} traces"
+    return (
+        f"{words}: {', '.join(run.name for run in runs)}" if len(runs) <= 3 else f"{words}: {len(runs)} runs"
+    )
+
+
+def _lead(runs: tuple[Run, ...]) -> str:
+    if len(runs) > 1:
+        return f"{len(runs)} replays side by side. Differences are to the first, {runs[0].name}."
+    totals = runs[0].result.totals()
+    instances = len(runs[0].result.stats.instances)
+    return (
+        f"{totals.requests:,} requests on {instances:,} {'instance' if instances == 1 else 'instances'}, "
+        f"{totals.simulated_s:,.1f} simulated seconds."
+    )

@@ -1,0 +1,59 @@
+"""One point of a sweep, replayed and reduced to its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from paceline.replaying import replay
+from paceline.runs import Run
+from paceline.sweeping.measure import measured_row
+from paceline.sweeping.point import Point
+from paceline.trace import Trace
+
+if TYPE_CHECKING:
+    from paceline._core import Progress
+
+__all__ = ["evaluate", "run_text"]
+
+
+def evaluate(
+    point: Point,
+    identity: str,
+    trace: Trace,
+    *,
+    keep: tuple[Path, str | None] | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> dict[str, Any]:
+    """Replay a point and return its row.
+
+    Parameters
+    ----------
+    point, identity
+        The point.
+    trace
+        Its trace.
+    keep
+        The folder to save the whole result to, and the text of its ``run.toml``; None: it is not saved.
+    progress
+        As of `paceline.replay`; may raise to stop the replay.
+    """
+    cluster, policy, settings = point.parts()
+    given = {each.name: getattr(settings, each.name) for each in fields(settings)}
+    result = replay(trace, cluster, policy, progress=progress, **given)
+    row = measured_row(point, identity, trace, cluster, policy, result)
+    if keep is not None:
+        folder, run = keep
+        result.save(folder, run=run)
+    return row
+
+
+def run_text(point: Point, folder: Path) -> str | None:
+    """Return the ``run.toml`` of a point for a folder; None if the trace has no source that it could name."""
+    recipe = point.recipe()
+    if recipe is None:
+        return None
+    cluster, policy, settings = point.parts()
+    return Run(trace=recipe, cluster=cluster, policy=policy, settings=settings).to_toml(folder)

@@ -1,0 +1,156 @@
+"""A sweep on a Ray cluster.
+
+Each trace is put into Ray's object store once, before its rate is set, and workers read it from there. A
+worker replays a point and returns its row; the process that called `paceline.sweep` writes it. So the dataset
+needs no file system that the nodes share, and each point is written once, whatever happens to the workers. A
+task that is lost with its worker or node is started again by Ray on another; as a replay is deterministic,
+its row is the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Generator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from paceline import _core
+from paceline._atomic import new_directory
+from paceline.errors import ConfigError
+from paceline.sweeping.dataset import Dataset
+from paceline.sweeping.evaluate import evaluate, run_text
+from paceline.sweeping.measure import failed_row, frame_of
+from paceline.sweeping.point import Point
+from paceline.sweeping.rows import Rows
+from paceline.trace import Trace
+
+__all__ = ["on_ray"]
+
+_RETRIES: Final = 10
+"""How often a task is started again after its worker or node was lost; then the point fails."""
+
+_AHEAD: Final = 4
+"""Tasks submitted for each core of the cluster: enough that none waits, and few enough to hold."""
+
+_POLL_S: Final = 0.2
+
+Finished = tuple[int, pl.DataFrame, bool]
+Row = dict[str, Any]
+Files = dict[str, bytes]
+
+
+def on_ray(
+    points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
+) -> Generator[Finished, None, None]:
+    """Yield the rows of points as they are finished; see `paceline.sweep`.
+
+    Raises
+    ------
+    ConfigError
+        If Ray is not installed, or `workers` is below 1.
+    """
+    if find_spec("ray") is None:
+        raise ConfigError("executor 'ray' needs Ray, which is not installed: pip install 'paceline[ray]'")
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers must be 1 or more, was {workers}")
+    return _run(points, rows, dataset, results=results, workers=workers)
+
+
+def _run(
+    points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
+) -> Generator[Finished, None, None]:
+    ray: Any = import_module("ray")
+    if not ray.is_initialized():
+        ray.init(log_to_driver=False)
+    task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_replayed)
+    stored: dict[str, Any] = {}
+    running: dict[Any, tuple[int, str]] = {}
+    coming = iter(enumerate(points))
+    left = len(points)
+    try:
+        while left:
+            most = workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+            for place, point in itertools.islice(coming, most - len(running)):
+                identity = point.identity(None)
+                try:
+                    base = rows.base(point)
+                    identity = point.identity(base.sha256)
+                    before = None if dataset is None else dataset.finished(identity, with_result=results)
+                    if before is None:
+                        if base.sha256 not in stored:
+                            stored[base.sha256] = ray.put(base)
+                        run = None
+                        if dataset is not None and results:
+                            run = run_text(point, dataset.result(identity))
+                        trace = stored[base.sha256]
+                        reference = task.remote(point, identity, trace, _core.VERSION, results, run)
+                        running[reference] = (place, identity)
+                        continue
+                except Exception as error:  # recorded, so that the other points go on
+                    before = _written(dataset, identity, frame_of(point, failed_row(point, identity, error)))
+                    kept = False
+                else:
+                    kept = True
+                left -= 1
+                rows.release(point)
+                yield place, before, kept
+            if not running:
+                continue
+            ready, _ = ray.wait(list(running), timeout=_POLL_S)
+            for reference in ready:
+                place, identity = running.pop(reference)
+                point = points[place]
+                row, files = _answer(reference, point, identity)
+                if dataset is not None and files:
+                    _save(dataset.result(identity), files)
+                left -= 1
+                rows.release(point)
+                yield place, _written(dataset, identity, frame_of(point, row)), False
+    finally:
+        for reference in running:
+            ray.cancel(reference, force=True)
+
+
+def _replayed(
+    point: Point, identity: str, rows: Trace, version: str, results: bool, run: str | None
+) -> tuple[Row, Files]:
+    """Replay a point in a worker; return its row and the files of its result."""
+    if version != _core.VERSION:
+        raise ConfigError(f"workers must have Paceline {version} as the caller has, had {_core.VERSION}")
+    trace = point.paced(rows)
+    if not results:
+        return evaluate(point, identity, trace), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / identity
+        row = evaluate(point, identity, trace, keep=(path, run))
+        return row, {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+def _answer(reference: Any, point: Point, identity: str) -> tuple[Row, Files]:  # noqa: ANN401 - Ray's
+    """Return what a task returned, or the row of a point that failed."""
+    ray: Any = import_module("ray")
+    try:
+        answer: tuple[Row, Files] = ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        return failed_row(point, identity, error.cause or error), {}
+    except ray.exceptions.RayError as error:  # its workers were lost too often
+        return failed_row(point, identity, error), {}
+    return answer
+
+
+def _written(dataset: Dataset | None, identity: str, frame: pl.DataFrame) -> pl.DataFrame:
+    if dataset is not None:
+        dataset.write(identity, frame)
+    return frame
+
+
+def _save(folder: Path, files: Files) -> None:
+    """Write the files of a result, whole or not at all."""
+    with new_directory(folder) as draft:
+        for name, content in files.items():
+            (draft / name).write_bytes(content)

@@ -1,0 +1,66 @@
+"""The traces of a sweep: each read or drawn once, on the thread that needs it first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from paceline.errors import ConfigError
+from paceline.limits import Limits
+from paceline.runs import Recipe
+from paceline.sweeping.point import Point, canonical
+from paceline.sweeping.shared import Shared
+from paceline.trace import Trace
+
+__all__ = ["Rows"]
+
+
+class Rows:
+    """The rows of points' traces, before and after `rate` and `scale`.
+
+    Parameters
+    ----------
+    points
+        The points to come: a trace is kept until its last point is done.
+    given
+        The traces that the grid has, by digest.
+    limits
+        As of `paceline.read_trace`.
+    """
+
+    def __init__(self, points: Iterable[Point], given: Mapping[str, Trace], limits: Limits | None) -> None:
+        self._given = given
+        self._limits = limits
+        self._rows: Shared[Recipe, Trace] = Shared()
+        self._paced: Shared[str, Trace] = Shared()
+        for point in points:
+            try:
+                recipe = point.recipe()
+            except Exception:  # the point fails when its turn comes, with this error in its row
+                continue
+            if recipe is not None:
+                self._rows.expect(recipe.base)
+            self._paced.expect(canonical(point.config["trace"]))
+
+    def base(self, point: Point) -> Trace:
+        """Return the rows of a point's trace before `rate` and `scale` change the arrivals."""
+        recipe = point.recipe()
+        if recipe is None:
+            digest = point.config["trace"].get("sha256")
+            if digest not in self._given:
+                raise ConfigError(f"trace must be one that the grid was given, was {point.config['trace']!r}")
+            return self._given[digest]
+        return self._rows.take(recipe.base, lambda: recipe.draw(self._limits))
+
+    def paced(self, point: Point) -> Trace:
+        """Return the trace of a point."""
+        return self._paced.take(canonical(point.config["trace"]), lambda: point.paced(self.base(point)))
+
+    def release(self, point: Point) -> None:
+        """Say that a point is done."""
+        try:
+            recipe = point.recipe()
+        except Exception:  # as above
+            return
+        if recipe is not None:
+            self._rows.release(recipe.base)
+        self._paced.release(canonical(point.config["trace"]))
