@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from paceline import _check
+
 if TYPE_CHECKING:
     from paceline.objectives import SLO
     from paceline.report.plots import Plots
@@ -62,12 +64,13 @@ class Shown:
         ResultError
             If the file cannot be written.
         """
-        from paceline.report.writing import write_report
+        from paceline.errors import ConfigError
+        from paceline.report.writing import check_arguments, write_report
 
+        _check.text("name", name)
+        check_arguments({} if against is None else against, path, slo, capacities, title, what="against")
         others = dict(against or {})
         if name in others:
-            from paceline.errors import ConfigError
-
             raise ConfigError(f"the results of a report must have different names, {name!r} is there twice")
         results = {name: cast("Replayed", self), **others}
         return write_report(results, path, slo=slo, capacities=capacities, title=title)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from paceline import _check
 from paceline._atomic import new_file
 from paceline.errors import ConfigError, ResultError
+from paceline.objectives import SLO
 from paceline.report.figure import Section
 from paceline.report.libraries import altair
 from paceline.report.page.assemble import assemble
@@ -21,9 +23,6 @@ from paceline.report.sections.inputs import inputs_of, warnings_of
 from paceline.report.sections.latency import by_lengths, latencies, split
 from paceline.report.sections.objectives import objectives
 from paceline.report.sections.over_time import moments
-
-if TYPE_CHECKING:
-    from paceline.objectives import SLO
 
 __all__ = ["MOST_RUNS", "page_of", "sections_of", "write_report"]
 
@@ -66,6 +65,7 @@ def write_report(
     ResultError
         If the file cannot be written.
     """
+    check_arguments(results, path, slo, capacities, title)
     target = Path(path)
     if target.is_dir():
         raise ResultError(
@@ -78,6 +78,26 @@ def write_report(
     except OSError as error:
         raise ResultError(f"{target}: could not be written: {error.strerror or error}") from error
     return target
+
+
+def check_arguments(
+    results: object, path: object, slo: object, capacities: object, title: object, *, what: str = "results"
+) -> None:
+    """Check the types of the arguments of a report; ``what`` names the argument with results."""
+    by_name = isinstance(results, Mapping) and all(
+        isinstance(name, str) and hasattr(one, "provenance") for name, one in results.items()
+    )
+    if not by_name:
+        raise ConfigError(f"{what} must be a mapping from names to results, was {_check.said(results)}")
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"path must be the path of a file, was {_check.said(path)}")
+    if slo is not None and not isinstance(slo, SLO):
+        raise ConfigError(f"slo must be an SLO, such as SLO(ttft=1.0), was {_check.said(slo)}")
+    named = isinstance(capacities, Mapping) and all(isinstance(name, str) for name in capacities)
+    if capacities is not None and not named:
+        raise ConfigError(f"capacities must be a mapping by name, was {_check.said(capacities)}")
+    if title is not None:
+        _check.text("title", title)
 
 
 def page_of(
