@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python test-rank search lint format fuzz bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python test-rank test-ray search lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -55,6 +55,17 @@ test-rank: $(VENV)/.native $(RANK_VENV)/.requirements ## Run the tests of the ne
 $(RANK_VENV)/.requirements: requirements/rank.txt $(REQUIREMENTS)
 	"$(PYTHON)" -m venv $(RANK_VENV)
 	$(RANK_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/rank.txt
+	@touch $@
+
+# Ray likewise. Its tests start a cluster of two nodes on this machine, and kill parts of it.
+RAY_VENV := .venv-ray
+
+test-ray: $(VENV)/.native $(RAY_VENV)/.requirements ## Run the tests of sweeps on Ray; installs half a gigabyte on first use
+	PYTHONPATH=$(CURDIR)/python $(RAY_VENV)/bin/python -m pytest -q -c pyproject.toml -W default tests/ray
+
+$(RAY_VENV)/.requirements: requirements/ray.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/ray.txt
 	@touch $@
 
 # The shell has a variable SECONDS of its own: only one given on the command line counts here.
@@ -119,6 +130,6 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +
