@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python test-rank test-report search lint format fuzz bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python test-rank test-ray test-report search lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -61,6 +61,17 @@ $(RANK_VENV)/.requirements: requirements/rank.txt $(REQUIREMENTS)
 test-report: $(VENV)/.native ## Open reports in a headless Chromium; installs Debian's where root may
 	@.ci/chromium
 	$(BIN)/python -m pytest -q tests/report
+
+# Ray likewise. Its tests start a cluster of two nodes on this machine, and kill parts of it.
+RAY_VENV := .venv-ray
+
+test-ray: $(VENV)/.native $(RAY_VENV)/.requirements ## Run the tests of sweeps on Ray; installs half a gigabyte on first use
+	PYTHONPATH=$(CURDIR)/python $(RAY_VENV)/bin/python -m pytest -q -c pyproject.toml -W default tests/ray
+
+$(RAY_VENV)/.requirements: requirements/ray.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(RAY_VENV)
+	$(RAY_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/ray.txt
+	@touch $@
 
 # The shell has a variable SECONDS of its own: only one given on the command line counts here.
 SEARCH_SECONDS := $(if $(filter command line,$(origin SECONDS)),$(SECONDS),60)
@@ -124,6 +135,6 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +
