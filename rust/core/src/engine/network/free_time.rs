@@ -211,7 +211,8 @@ mod tests {
                 busy[8 * eighth as usize] = true;
             }
             for (from, length) in wanted {
-                let expected = (from..).find(|&at| !busy[at as usize..][..length as usize].contains(&true)).unwrap();
+                let is_free = |at: &Ticks| !busy[*at as usize..][..length as usize].contains(&true);
+                let expected = (from..busy.len() as Ticks).find(is_free).unwrap();
                 prop_assert_eq!(free.earliest(from, length), expected);
                 free.take(expected, length);
                 busy[expected as usize..][..length as usize].fill(true);
