@@ -28,7 +28,7 @@ _COMMANDS = {
     "plan": "Search for the fewest GPUs that meet an SLO at a rate.",
     "compare": "Compare policies on the same requests, with confidence intervals.",
     "sweep": "Replay a grid of configurations into one dataset, on all cores.",
-    "trace": "Summarize a trace: its rate, gaps and lengths.",
+    "trace": "Summarize a trace, or convert, cut, scale or sample it.",
     "rank": "Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
     "synthesize": "Make a trace from published statistics and write it to a file.",
     "conformance": "Hold the engine against decision logs of real schedulers.",
@@ -59,7 +59,7 @@ app = App(
     suppress_keyboard_interrupt=False,
 )
 # Commands that have commands of their own: their module holds an `app`.
-_GROUPS = frozenset({"profiles", "rank"})
+_GROUPS = frozenset({"profiles", "rank", "trace"})
 for _order, (_command, _help) in enumerate(_COMMANDS.items()):
     _entry = "app" if _command in _GROUPS else _command
     app.command(f"paceline.cli.{_command}:{_entry}", name=_command, help=_help, sort_key=_order)

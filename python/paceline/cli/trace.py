@@ -1,17 +1,25 @@
-"""`paceline trace`: summarize a trace."""
+"""`paceline trace`: summarize a trace, or write another made from it."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import Parameter
+from cyclopts import App, Parameter
+
+from paceline.cli.options import DEFAULT_READING, Flag, ReadingOptions
 
 if TYPE_CHECKING:
-    from paceline.limits import Limits
     from paceline.trace import Trace
 
-__all__ = ["trace"]
+__all__ = ["app"]
+
+app = App(
+    name="trace",
+    help="Summarize a trace (paceline trace FILE), or write another made from it.",
+    help_format="plaintext",
+)
+Reading = Annotated[ReadingOptions, Parameter(name="*")]
 
 _TITLES = {
     "gap_s": "gap between arrivals (s)",
@@ -21,43 +29,130 @@ _TITLES = {
 }
 
 
-def trace(
-    file: Path,
-    /,
-    *,
-    on_empty_output: Literal["drop", "error"] = "drop",
-    limit: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
-    json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-) -> None:
+@app.default
+@app.command
+def info(file: Path, /, *, reading: Reading = DEFAULT_READING, json: Flag = False) -> None:
     """Summarize a trace: its rate, gaps and lengths.
 
     Parameters
     ----------
     file
         File with the requests; its format is recognised, also with .gz or .zst.
-    on_empty_output
-        What to do with requests that have no output.
-    limit
-        A bound on reading the file as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
     json
         Print one JSON object instead of a table.
     """
-    from paceline.cli.interrupt import interruptible
     from paceline.cli.output import print_json
-    from paceline.limits import Limits
 
-    limits = Limits.current().changed(limit)
-    document = interruptible(lambda: _read(file, on_empty_output, limits))
+    document = describe(reading.read(file))
     if json:
         print_json(document)
     else:
         _print(document)
 
 
-def _read(file: Path, on_empty_output: Literal["drop", "error"], limits: Limits) -> dict[str, Any]:
-    from paceline.trace import read_trace
+@app.command
+def convert(file: Path, /, *, out: Path, reading: Reading = DEFAULT_READING) -> None:
+    """Write a trace of any format that is read in Paceline's own schema.
 
-    return describe(read_trace(file, on_empty_output=on_empty_output, limits=limits))
+    Parameters
+    ----------
+    file
+        File with the requests; its format is recognised, also with .gz or .zst.
+    out
+        The new file: .csv or .jsonl, also with .gz or .zst, or .parquet.
+    """
+    _write(reading.read(file), out)
+
+
+@app.command
+def cut(
+    file: Path, /, *, start: float = 0.0, end: float, out: Path, reading: Reading = DEFAULT_READING
+) -> None:
+    """Write the requests that arrive in a window, which then begins at 0.
+
+    Parameters
+    ----------
+    file
+        File with the requests.
+    start
+        Seconds after the first arrival; requests that arrive then are in the window.
+    end
+        Seconds after the first arrival; requests that arrive then are not.
+    out
+        The new file: .csv or .jsonl, also with .gz or .zst, or .parquet.
+    """
+    _write(reading.read(file).window(start, end), out)
+
+
+@app.command
+def scale(
+    file: Path,
+    /,
+    *,
+    rate: float | None = None,
+    by: float | None = None,
+    out: Path,
+    reading: Reading = DEFAULT_READING,
+) -> None:
+    """Write the same requests with their arrivals closer together or further apart.
+
+    Parameters
+    ----------
+    file
+        File with the requests.
+    rate
+        Requests per second of the new trace.
+    by
+        Or times the present rate: 2 halves all gaps.
+    out
+        The new file: .csv or .jsonl, also with .gz or .zst, or .parquet.
+    """
+    from paceline.errors import TraceError
+
+    if (rate is None) == (by is None):
+        raise TraceError("give one of --rate and --by, such as --by 2 for twice the rate")
+    _write(reading.read(file).at_rate(rate=rate, scale=by), out)
+
+
+@app.command
+def sample(
+    file: Path,
+    /,
+    *,
+    requests: int | None = None,
+    fraction: float | None = None,
+    seed: int = 0,
+    out: Path,
+    reading: Reading = DEFAULT_READING,
+) -> None:
+    """Write some of the requests, drawn at random, at their arrivals.
+
+    Parameters
+    ----------
+    file
+        File with the requests.
+    requests
+        How many.
+    fraction
+        Or the share of all, above 0 and at most 1.
+    seed
+        The same seed draws the same requests.
+    out
+        The new file: .csv or .jsonl, also with .gz or .zst, or .parquet.
+    """
+    from paceline.errors import TraceError
+
+    if (requests is None) == (fraction is None):
+        raise TraceError("give one of --requests and --fraction, such as --fraction 0.1 for a tenth")
+    _write(reading.read(file).sample(requests, fraction=fraction, seed=seed), out)
+
+
+def _write(trace: Trace, out: Path) -> None:
+    from paceline.cli.interrupt import interruptible
+    from paceline.cli.output import note
+
+    interruptible(lambda: trace.write(out))
+    note(f"wrote {len(trace):,} requests over {trace.span_s:,.1f} s to {out}")
 
 
 def describe(trace: Trace) -> dict[str, Any]:

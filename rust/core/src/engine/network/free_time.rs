@@ -190,9 +190,11 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_have_ended_are_forgotten_and_the_last_never() {
-        // The first chunk's last gap is the tick 63.
-        for (now, chunks, first) in [(63, 3, 1), (64, 2, 65), (127, 2, 65), (128, 1, 129), (10_000, 1, 129)] {
+    fn gaps_that_have_ended_are_forgotten_and_the_last_never() {
+        // Gaps are odd ticks up to 191, and all ticks from 193 on. The first chunk's last gap is the tick 63.
+        for (now, chunks, first) in
+            [(62, 3, 63), (63, 3, 63), (64, 2, 65), (127, 2, 127), (128, 1, 129), (10_000, 1, 193)]
+        {
             let mut free = with_gaps(97);
             free.forget(now);
             assert_eq!((free.chunks.len(), free.chunks[0].gaps[0].start), (chunks, first), "at {now}");
