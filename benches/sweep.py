@@ -76,9 +76,7 @@ def main() -> None:
         )
     wall = min(of[0] for of in whole) / (min(of[0] for of in alone) / options.workers)
     processor = min(of[1] for of in whole) / min(of[1] for of in alone)
-    print(
-        f"least of {options.rounds} rounds: {wall:.2f} times the wall time, {processor:.2f} times the processor time"
-    )
+    print(f"least of {options.rounds} rounds: {wall:.2f} of the time, {processor:.2f} of the processor time")
 
 
 if __name__ == "__main__":
