@@ -66,7 +66,7 @@ test-report: $(VENV)/.native ## Open reports in a headless Chromium; installs De
 RAY_VENV := .venv-ray
 
 test-ray: $(VENV)/.native $(RAY_VENV)/.requirements ## Run the tests of sweeps on Ray; installs half a gigabyte on first use
-	PYTHONPATH=$(CURDIR)/python $(RAY_VENV)/bin/python -m pytest -q -c pyproject.toml -W default tests/ray
+	PYTHONPATH=$(CURDIR)/python $(RAY_VENV)/bin/python -m pytest -q -c pyproject.toml -W default tests/distributed
 
 $(RAY_VENV)/.requirements: requirements/ray.txt $(REQUIREMENTS)
 	"$(PYTHON)" -m venv $(RAY_VENV)

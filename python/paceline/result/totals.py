@@ -186,8 +186,9 @@ def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
     counts = count_statuses(columns)
     if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
         return stats.end_ticks / TICKS_PER_SECOND
-    last: Any = columns["finish"].max()
-    return 0.0 if last is None else float(last)
+    finish = columns.seconds("finish")
+    finish = finish[~np.isnan(finish)]
+    return float(finish.max()) if finish.size else 0.0
 
 
 def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
@@ -195,7 +196,8 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     window = makespan_s(columns, stats)
     counts = count_statuses(columns)
     finished, output_tokens = counts["finished"], _sum(columns["generated_tokens"])
-    served = _sum(columns["prompt_tokens"].filter(columns["first_token"].is_not_null())) + output_tokens
+    answered = ~np.isnan(columns.seconds("first_token"))
+    served = int(columns["prompt_tokens"].to_numpy()[answered].sum(dtype=np.uint64)) + output_tokens
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
@@ -205,7 +207,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     return Totals(
         requests=len(columns),
         **counts,
-        rejected_by_reason=_count_reasons(columns),
+        rejected_by_reason=_count_reasons(columns) if counts["rejected"] else {},
         dropped_rows=dict(provenance.dropped_rows),
         simulated_s=end / TICKS_PER_SECOND,
         makespan_s=window,

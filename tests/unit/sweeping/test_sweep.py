@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -251,3 +252,10 @@ def test_a_row_that_cannot_be_written_ends_the_sweep(tmp_path: Path, monkeypatch
 def test_axes_that_cannot_be_are_refused(over: dict[str, object], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         Grid(trace=DRAWN, cluster=H100, over=over)  # type: ignore[arg-type]
+
+
+def test_ray_is_asked_for_where_it_is_not_installed() -> None:
+    if find_spec("ray") is not None:
+        pytest.skip("Ray is installed")
+    with pytest.raises(ConfigError, match="needs Ray, which is not installed: pip install"):
+        sweep(Grid(trace=DRAWN, cluster=H100), executor="ray")
