@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from differential.policies import WireCase, policies
-from differential.test_policies import BOTH, UNTIL, engine, reference
+from differential.test_policies import BOTH, engine, reference
 from differential.timelines import SAMPLES, timeline_of_engine
+
+UNTIL = st.none() | st.integers(0, 800)
 
 
 def agree(case: WireCase) -> None:

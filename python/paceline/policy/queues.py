@@ -98,7 +98,7 @@ class Levels(Value):
     Examples
     --------
     >>> Levels(0.01, promote=req.waiting_time >= 3)
-    Levels(0.01, promote=req.waiting_time >= 3)
+    Levels(0.01, entry=0, promote=req.waiting_time >= 3)
     """
 
     positional: ClassVar = ("first_s",)
