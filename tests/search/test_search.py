@@ -17,7 +17,7 @@ SECONDS = float(os.environ.get("PACELINE_SEARCH_SECONDS", "8"))
 SEED = int(os.environ.get("PACELINE_SEARCH_SEED", "1"))
 
 
-OPEN = ("levels", "migrate: live")
+OPEN = ("levels", "migrate: live, beside hand-overs")
 """Mechanisms with differences between engine and reference that are not mended yet, so that others are seen.
 
 Of seed 1: cases 269 and 579 (live migration beside hand-overs), 764 and 854 (levels; the last runs on).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Final
@@ -170,7 +171,7 @@ _SCHEMA: Final = {
 }
 
 
-class _Intervals:
+class _Intervals(ABC):
     """Figures and their intervals."""
 
     method: str
@@ -196,13 +197,13 @@ class _Intervals:
         better = float(np.mean((gain > 0) + 0.5 * (gain == 0))) if gain.size else math.nan
         return {**row, "better": better, "pairs": int(there.sum())}
 
+    @abstractmethod
     def value(self, figure: Figure, own: list[Floats]) -> Interval:
         """Return a figure and the ends of its interval."""
-        raise NotImplementedError
 
+    @abstractmethod
     def against(self, figure: Figure, mine: list[Floats], other: list[Floats]) -> dict[str, Interval]:
         """Return the difference and the ratio of two policies' figures, with the ends of their intervals."""
-        raise NotImplementedError
 
 
 class _Draws(_Intervals):

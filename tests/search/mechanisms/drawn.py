@@ -28,6 +28,8 @@ def drawn(case: Case) -> set[str]:
         for action in monitor["actions"]:
             live = action["live"]
             found.add("migrate: live" if live and live["stages"] else "migrate: at once")
+            if live and live["stages"] and config.get("handover") is not None:
+                found.add("migrate: live, beside hand-overs")
             for part in ("source", "target", "choose", "when"):
                 found |= set(_fields("monitor", action[part]))
     for name in ("links", "pace", "lockstep", "sample"):
