@@ -49,9 +49,14 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
     cuts = [until for one in (replayed, other) if (until := one.case.config["until"]) is not None]
     first = min([first, *ends, *cuts])
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):
-        before = [[step for step in log if step["start"] < first] for log in (ours, theirs)]
+        # A step that the end of time cuts off may be in either log, in both, or in none.
+        last = min(cuts, default=NEVER)
+        before = [
+            [step for step in log if step["start"] < first and step["start"] + step["ticks"] <= last]
+            for log in (ours, theirs)
+        ]
         if cuts and abs(len(ours) - len(theirs)) == 1:
-            # A step that the end of time cuts off may be in either log, in both, or in none.
+            # In lockstep a step may end later than by itself.
             before = [steps[: min(map(len, before))] for steps in before]
         if before[0] != before[1]:
             at = next(

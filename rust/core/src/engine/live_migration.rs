@@ -197,6 +197,15 @@ impl Migrations {
         }
     }
 
+    /// An offer was accepted: nothing happens when its time is over.
+    fn forget_lease(&mut self, target: usize, request: u32) {
+        // Mostly the oldest offers are accepted first.
+        let place = self.leases.iter().position(|lease| (lease.1, lease.2) == (target, request));
+        if let Some(place) = place {
+            self.leases.remove(place);
+        }
+    }
+
     /// Gives up the KV of the requests that were not accepted in time.
     fn end_leases(&mut self, cluster: &mut Cluster, now: Ticks) {
         while let Some(&(end, target, request)) = self.leases.front()
@@ -230,6 +239,7 @@ impl Migrations {
         for pull in pulls.drain(..) {
             let source = pull.origin.instance;
             let request = cluster.instance(target).request_in(pull.slot);
+            self.forget_lease(target, request);
             let bytes = cluster.instance(source).kv_bytes(pull.tokens);
             let kind = TransferKind::Accepted;
             if self.network.is_instant() || pull.tokens == 0 {

@@ -10,7 +10,8 @@
 //! - Ranks may reorder the requests as they run, at worst once for each request that can
 //!   run beside the others.
 //! - A condition on time, or on steps for which a request was queued, may end a circle:
-//!   spans that the rules name are waited for.
+//!   spans that the rules name are waited for. So may a move to another level: the
+//!   longest quantum of a level that a request is at is waited for.
 //!
 //! An instance that takes longer computes the same tokens again and again.
 
@@ -63,25 +64,30 @@ impl Liveness {
 
     /// Whether the requests, which need `steps` at most for a token, have taken longer. If
     /// not, sets when to compute the bound next.
-    fn is_over(&mut self, steps: u64, now: Ticks) -> bool {
+    /// `quantum`: the longest of a level that one of them is at.
+    fn is_over(&mut self, steps: u64, quantum: Ticks, now: Ticks) -> bool {
         let (ticks, idle) = self.spans;
         let most = steps.saturating_add(idle);
         self.look_at = self.formed.saturating_mul(2).min(most.max(self.formed) + 1);
-        self.formed > most && now - self.since >= ticks
+        self.formed > most && now - self.since >= ticks.max(quantum)
     }
 }
 
 /// Twice the longest span that the rules of a ranking name: in ticks, where they read
 /// time, and in steps, where they read steps.
 fn longest_spans(ranking: &RankingRules) -> (Ticks, u64) {
-    let timely = |field: ReqField| field.changes().meets(Changes::TIME.or(Changes::QUEUED_TIME));
+    // A level is no span: it changes at the end of a quantum.
+    let timely = |field: ReqField| {
+        field != ReqField::Level && field.changes().meets(Changes::TIME.or(Changes::QUEUED_TIME))
+    };
     let idle = |field: ReqField| field.changes().meets(Changes::QUEUED_STEP);
     let longest = |test: &dyn Fn(ReqField) -> bool| {
         ranking.exprs().map(|expr| longest_span(expr, test)).fold(0.0, f64::max)
     };
     let (seconds, steps) = (longest(&timely), longest(&idle));
     let ticks = (seconds * TICKS_PER_SECOND as f64) as Ticks;
-    let (every_ticks, every_steps) = (ranking.refresh.ticks, ranking.refresh.steps);
+    let promotes = ranking.levels.as_ref().map_or(0, |levels| levels.every);
+    let (every_ticks, every_steps) = (ranking.refresh.ticks, ranking.refresh.steps.max(promotes));
     (ticks.max(every_ticks).saturating_mul(2), (steps as u64).max(every_steps).saturating_mul(2))
 }
 
@@ -120,7 +126,8 @@ impl Instance {
         let held = held.saturating_mul(u64::from(self.settings.block_tokens));
         let tokens = self.load.outstanding_tokens().min(held);
         let together = (self.queued() + self.admitted()).min(self.settings.scheduler.max_num_seqs).max(2);
-        if !self.liveness.is_over(tokens.saturating_mul(together), now) {
+        let quantum = self.ranking.as_deref().map_or(0, Ranking::longest_quantum);
+        if !self.liveness.is_over(tokens.saturating_mul(together), quantum, now) {
             return Ok(());
         }
         let Liveness { formed, since, .. } = self.liveness;

@@ -128,11 +128,19 @@ impl Load {
         self.intervals.is_some()
     }
 
-    /// No step can be formed: the time until the next one is no interval.
+    /// No step can be formed at `now`: the time until the next one is no interval.
     #[inline]
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self, now: Ticks) {
         if let Some(intervals) = &mut self.intervals {
-            intervals.rest();
+            intervals.rest(now);
+        }
+    }
+
+    /// A step is to be formed at `now`.
+    #[inline]
+    pub(crate) fn end_rest(&mut self, now: Ticks) {
+        if let Some(intervals) = &mut self.intervals {
+            intervals.end_rest(now);
         }
     }
 }
@@ -164,7 +172,8 @@ mod tests {
         let mut load = Load::new(true);
         let series = Series { first: 1_000, slope: 0 };
         load.decode_steps(0, series, 2);
-        load.rest();
+        load.rest(2_000);
+        load.end_rest(900_000);
         load.decode_steps(900_000, series, 1);
         let steady = load.mean_interval_s();
         load.decode_steps(950_000, series, 1);

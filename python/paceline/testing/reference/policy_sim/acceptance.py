@@ -43,6 +43,7 @@ def receive(state: State, request: Request, now: int) -> None:
     state.memory.register_full(request, request.computed)
     request.spells.append(Spell(now, request.phase))
     state.enqueue(request, now)
+    request.level = 0
     if state.ranking is not None:
         state.queue.waiting.append(request)
         state.ranking.enter(request, state.scope(now, request))
@@ -60,6 +61,7 @@ def withdraw(state: State, request: Request, now: int) -> None:
     request.computed, request.memory, request.decoding = 0, None, False
     request.spells.append(Spell(now, request.phase))
     state.enqueue(request, now)
+    request.level = 0
     queue = state.queue
     (queue.unknown if state.settings.schedule_ahead else queue.waiting).append(request)
     if state.ranking is not None:

@@ -6,6 +6,7 @@ arrived or migrated here since, and blocks that were freed since by finished or 
 
 from __future__ import annotations
 
+from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
 
 
@@ -20,12 +21,12 @@ def release_due(state: State, until: int | None) -> None:
 def free_deferred(state: State) -> bool:
     """Free the blocks that the decision still counted as held; return whether there were any."""
     deferred, state.deferred = state.deferred, []
-    sent, state.sent = state.sent, []
-    for request in deferred:
-        state.memory.release(request)
-    for blocks in sent:
-        state.memory.pool.release(blocks)
-    return bool(deferred or sent)
+    for one in deferred:
+        if isinstance(one, Request):
+            state.memory.release(one)
+        else:
+            state.memory.pool.release(one)
+    return bool(deferred)
 
 
 def catch_up(state: State) -> bool:

@@ -84,6 +84,21 @@ class Ranking:
         if self.classify(request, scope) or not self._refreshes:
             self.evaluate(request, scope)
 
+    def promote(
+        self, requests: list[Request], scope_of: Callable[[int, Request], Scope], now: int, steps: int
+    ) -> None:
+        """Move idle requests to the first level, before a step is formed after ``steps`` of the instance."""
+        levels = self._levels or {}
+        every, condition = levels.get("every", 0), levels.get("promote")
+        if condition is None or every == 0 or steps == 0 or steps % every:
+            return
+        for request in requests:
+            scope = scope_of(now, request)
+            if request.idle and request.level > 0 and holds(condition, scope):
+                request.level = 0
+                if self.classify(request, scope) or not self._refreshes:
+                    self.evaluate(request, scope)
+
     def start(
         self, requests: list[Request], scope_of: Callable[[int, Request], Scope], now: int, steps: int
     ) -> None:
@@ -92,12 +107,6 @@ class Ranking:
         if self.every_ticks > 0:
             refresh |= now // self.every_ticks > self._last_start // self.every_ticks
         self._last_start = now
-        levels = self._levels or {}
-        every, promote = levels.get("every", 0), levels.get("promote")
-        if promote is not None and every > 0 and steps > 0 and steps % every == 0:
-            for request in requests:
-                if request.idle and holds(promote, scope_of(now, request)):
-                    request.level = 0
         for request in requests:
             changed = self._class_is_timely and self.classify(request, scope_of(now, request))
             drifts = not self._refreshes and any(timely(key) for key in self._keys(request))

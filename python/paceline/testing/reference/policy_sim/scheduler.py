@@ -87,7 +87,7 @@ class Scheduler:
         self.state.enqueue(request, now)
         queue = self.state.queue
         (queue.unknown if self.settings.schedule_ahead else queue.waiting).append(request)
-        request.position, request.joined = None, now
+        request.position, request.joined, request.level = None, now, 0
         if self.ranking is not None:
             self.ranking.enter(request, self.state.scope(now, request))
 
@@ -97,6 +97,8 @@ class Scheduler:
         state.wakes = None
         if ahead:
             release_due(state, state.started)
+        if self.ranking is not None:
+            self.ranking.promote(self.running + state.queue.waiting, state.scope, now, state.formed)
         for _ in range(_MOST_ROUNDS):
             step = self._open(now)
             self._run_stages(step)
@@ -149,7 +151,7 @@ class Scheduler:
     def free_sent(self, blocks: list[int]) -> None:
         """Free the blocks of a migrated request, which its target has read by now."""
         if self.settings.schedule_ahead:
-            self.state.sent.append(blocks)
+            self.state.deferred.append(blocks)
         else:
             self.memory.pool.release(blocks)
 

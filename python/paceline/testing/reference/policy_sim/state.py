@@ -43,10 +43,9 @@ class State:
         The prefills that run by groups of layers, and the tokens of each.
     group, groups : int
         The group that the batch ran in last, and the number of groups.
-    deferred : list of Request
-        Finished requests of which the next decision still counts the blocks as held.
-    sent : list of list of int
-        Blocks that another instance has read, which the next decision still counts as held.
+    deferred : list of Request or list of int
+        Finished requests, and blocks that another instance has read, in that order of time: the next decision still
+        counts them as held.
     dropped : list of Request
         Requests that can never be admitted, and that the instance has not removed yet.
     wakes : int or None
@@ -67,15 +66,14 @@ class State:
     batch: dict[Request, int] = field(default_factory=dict)
     group: int = 0
     groups: int = 1
-    deferred: list[Request] = field(default_factory=list)
-    sent: list[list[int]] = field(default_factory=list)
+    deferred: list[Request | list[int]] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
     wakes: int | None = None
 
     @property
     def admitted(self) -> int:
         """Requests in the batch, as far as the scheduler knows."""
-        return len(self.running) + len(self.deferred)
+        return len(self.running) + sum(isinstance(one, Request) for one in self.deferred)
 
     @property
     def watermark(self) -> int:

@@ -89,14 +89,15 @@ impl RankedRequest {
         (level, runs.then(|| ends.saturating_sub(self.attained(now)).saturating_add(1)))
     }
 
-    /// Moves the request to the next level, if it has run for longer than the quantum of its own at the end of one of
-    /// the instance's `steps`.
-    pub(super) fn sink(&mut self, levels: &Levels, now: Ticks, steps: u64) {
+    /// Moves the request to the next level, if it has run for longer than the quantum of its own at `now`, when a step
+    /// has ended that ran it. Returns whether it has.
+    pub(super) fn sink(&mut self, levels: &Levels, now: Ticks) -> bool {
         let ((level, base), attained) = (self.level, self.attained(now));
-        let sinks = self.list == List::Running && steps > self.listed.1 && level < LAST_LEVEL;
-        if sinks && attained - base > levels.quantum(level) {
+        let sinks = level < LAST_LEVEL && attained - base > levels.quantum(level);
+        if sinks {
             self.level = (level + 1, attained);
         }
+        sinks
     }
 
     /// Sets those keys that count quanta. Returns whether that changed the rank.

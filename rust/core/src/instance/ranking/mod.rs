@@ -168,13 +168,24 @@ impl Ranking {
         }
     }
 
-    /// Moves a request to the next level, if it has run for longer than the quantum of its own at the end of one of the
-    /// instance's `steps`.
+    /// Whether requests that ran up to `now` may move to the next level.
     #[inline]
-    pub(crate) fn sink(&mut self, slot: Slot, now: Ticks, steps: u64) {
-        if let Some(levels) = &self.rules.levels {
-            self.requests[slot as usize].sink(levels, now, steps);
-        }
+    pub(crate) fn may_sink(&self, now: Ticks) -> bool {
+        self.rules.levels.is_some() && (self.expiry.next_time() <= now || !self.leap)
+    }
+
+    /// Moves a request to the next level, if it has run for longer than the quantum of its own at `now`, when a step has
+    /// ended that ran it. Returns whether it has.
+    #[inline]
+    pub(crate) fn sink(&mut self, slot: Slot, now: Ticks) -> bool {
+        self.rules.levels.as_ref().is_some_and(|levels| self.requests[slot as usize].sink(levels, now))
+    }
+
+    /// The longest quantum of a level that a request is at; 0 without levels.
+    pub(crate) fn longest_quantum(&self) -> Ticks {
+        let Some(levels) = &self.rules.levels else { return 0 };
+        let live = self.requests.iter().filter(|request| request.list != List::Gone);
+        live.map(|request| levels.quantum(request.level.0)).max().unwrap_or(0)
     }
 
     /// Whether requests that do not run may go to the first level at the step after `steps`.
@@ -186,16 +197,23 @@ impl Ranking {
         self.rules.levels.as_ref().is_some_and(due)
     }
 
-    /// Moves a request to the first level if it does not run and the condition for that holds.
-    pub(crate) fn promote(&mut self, slot: Slot, view: &RequestView, trace: &Trace) {
-        let Some(promote) = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref()) else {
-            return;
+    /// Slots of the requests that do not run and are at another level than the first.
+    pub(crate) fn idle_below_first(&self) -> Vec<Slot> {
+        let below = |slot: &usize| {
+            let request = &self.requests[*slot];
+            matches!(request.list, List::Queued | List::LeftOut) && request.level.0 > 0
         };
-        let request = &mut self.requests[slot as usize];
-        let idle = matches!(request.list, List::Queued | List::LeftOut);
-        if idle && holds_now(promote, &mut OfRequest { view, trace }) {
-            request.level.0 = 0;
+        (0..self.requests.len()).filter(below).map(|slot| slot as Slot).collect()
+    }
+
+    /// Moves a request to the first level if the condition for that holds. Returns whether it does.
+    pub(crate) fn promote(&mut self, slot: Slot, view: &RequestView, trace: &Trace) -> bool {
+        let promote = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref());
+        let holds = promote.is_some_and(|promote| holds_now(promote, &mut OfRequest { view, trace }));
+        if holds {
+            self.requests[slot as usize].level.0 = 0;
         }
+        holds
     }
 
     /// Starts to form a step. `may_displace`: whether queued requests may displace

@@ -148,7 +148,9 @@ impl Instance {
         if self.load.keeps_intervals() && (members > 0 || self.batch.runs_lone_decodes(&self.requests)) {
             self.load.decode_steps(run.start, *series, steps);
         }
-        if run.decodes && self.has_ranks_due() {
+        if members > 0 && self.ranking.as_deref().is_some_and(|ranking| ranking.may_sink(run.after(steps))) {
+            self.sink_members(run, steps, trace);
+        } else if run.decodes && self.has_ranks_due() {
             self.refresh_expired(run, steps, trace);
         }
     }

@@ -42,6 +42,7 @@ impl Instance {
     ) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.run.is_idle(), "Invariant: one step at a time");
         self.book_standstill(now);
+        self.load.end_rest(now);
         let queued = self.queued();
         self.stats.book_waiting(self.waiting(), now);
         let ahead = self.settings.scheduler.schedule_ahead;
@@ -82,7 +83,7 @@ impl Instance {
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
             if !(draft.has_preempted() || ahead && self.release_all(trace)) {
-                self.load.rest();
+                self.load.rest(now);
                 if self.batch.running() > 0 {
                     self.run.stand_still(now);
                 }

@@ -43,9 +43,6 @@ impl Instance {
         let Some(inputs) = self.ranking.as_deref().map(|ranking| *ranking.inputs()) else { return false };
         let continues = behind.is_some();
         let behind = behind.unwrap_or(0);
-        if let Some(ranking) = &mut self.ranking {
-            ranking.sink(slot, now, self.stats.steps);
-        }
         let mut view = self.base_view(slot, now, behind);
         if inputs.read(ReqField::Blocks) {
             view.blocks = self.seen_blocks(slot, view.computed, now);
@@ -201,6 +198,24 @@ impl Instance {
         }
     }
 
+    /// Moves the decode set's members to their next levels that have run for longer than the quantum of their own at the
+    /// end of the `steps` steps of a run that were just booked, and evaluates the ranks that may have changed in them.
+    #[inline(never)]
+    pub(in crate::instance) fn sink_members(&mut self, run: &Run, steps: u64, trace: &Trace) {
+        if self.has_ranks_due() {
+            self.refresh_expired(run, steps, trace);
+        }
+        let now = run.after(steps);
+        let running = self.batch.order().current(&self.requests);
+        let members: Vec<Slot> =
+            running.filter(|&slot| self.requests[slot].phase == Phase::Decoding).collect();
+        for slot in members {
+            if self.ranking.as_mut().is_some_and(|ranking| ranking.sink(slot, now)) {
+                self.evaluate_after_event(slot, now, trace);
+            }
+        }
+    }
+
     /// A member of the decode set whose rank may have changed by the set's step `reached`,
     /// and at which step that was.
     #[inline(always)]
@@ -255,7 +270,7 @@ impl Instance {
     fn promote_idle(&mut self, now: Ticks, trace: &Trace) {
         let Some(ranking) = &self.ranking else { return };
         let (keys, inputs) = (ranking.evaluates_always(), *ranking.inputs());
-        for slot in ranking.slots() {
+        for slot in ranking.idle_below_first() {
             let mut view = self.base_view(slot, now, 0);
             if inputs.read(ReqField::Blocks) {
                 view.blocks = self.seen_blocks(slot, view.computed, now);
@@ -263,10 +278,9 @@ impl Instance {
             if inputs.read(ReqField::SlackS) {
                 view.deadline = self.deadline(slot);
             }
-            if let Some(ranking) = &mut self.ranking {
-                ranking.promote(slot, &view, trace);
+            if self.ranking.as_mut().is_some_and(|ranking| ranking.promote(slot, &view, trace)) {
+                self.evaluate_rank(slot, now, keys, trace);
             }
-            self.evaluate_rank(slot, now, keys, trace);
         }
     }
 

@@ -14,17 +14,27 @@ pub(crate) struct TokenIntervals {
     steps: u64,
     /// What their intervals add up to.
     ticks: u128,
-    /// When the latest of them ended, unless no step could be formed since.
+    /// When the latest of them ended, unless the instance has been idle since.
     last_end: Option<Ticks>,
+    /// When no step could be formed, if none was formed since.
+    resting_since: Option<Ticks>,
 }
 
 /// How many steps the mean is over.
 const LATEST: u64 = 64;
 
 impl TokenIntervals {
-    /// No step could be formed: the time until the next one is no interval.
-    pub(crate) fn rest(&mut self) {
-        self.last_end = None;
+    /// No step could be formed at `now`: the time until the next one is no interval.
+    pub(crate) fn rest(&mut self, now: Ticks) {
+        self.resting_since = Some(now);
+    }
+
+    /// A step is formed at `now`, or no step can be. At the moment at which the step before ended it may be tried more
+    /// than once, which is no idle time.
+    pub(crate) fn end_rest(&mut self, now: Ticks) {
+        if self.resting_since.take().is_some_and(|since| since < now) {
+            self.last_end = None;
+        }
     }
 
     /// Books `steps` steps of a run that decoded. The first interval is from the end of
@@ -69,11 +79,16 @@ mod tests {
     proptest! {
         #[test]
         fn the_mean_equals_that_of_the_latest_steps_one_by_one(
-            runs in prop::collection::vec((0u64..50, 1u64..100, 0u64..4, 1u64..60), 1..12),
+            runs in prop::collection::vec((any::<bool>(), 0u64..3, 1u64..100, 0u64..4, 1u64..60), 1..12),
         ) {
             let (mut intervals, mut gaps, mut now, mut last) = (TokenIntervals::default(), Vec::new(), 0, None);
-            for (pause, first, slope, steps) in runs {
+            for (rests, pause, first, slope, steps) in runs {
+                if rests {
+                    intervals.rest(now);
+                    last = last.filter(|_| pause == 0);
+                }
                 now += pause;
+                intervals.end_rest(now);
                 let series = Series { first, slope };
                 intervals.add(now, series, steps);
                 for step in 0..steps {
