@@ -44,8 +44,8 @@ class State:
     group, groups : int
         The group that the batch ran in last, and the number of groups.
     deferred : list of Request or list of int
-        Finished requests, and blocks that another instance has read, in that order of time: the next decision still
-        counts them as held.
+        Finished requests, and blocks that another instance has read, in the order of these events: the next
+        decision still counts them as held.
     dropped : list of Request
         Requests that can never be admitted, and that the instance has not removed yet.
     wakes : int or None
