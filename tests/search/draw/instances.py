@@ -58,8 +58,7 @@ def ranked_scheduler(source: Source) -> Wire:
     cached = not selects and source.chance(0.4)
     allocations = ("chunk", "chunk_if_all_fits") if cached else ("chunk", "chunk_if_all_fits", "sequence")
     preempts = preemption.preemption(source, swaps=not cached and source.chance(0.5))
-    for stage in several if selects else ():
-        stage["swap_reserve_blocks"] = min(stage["swap_reserve_blocks"], preempts.get("blocks", 0))
+    _reserve_within(several, preempts)
     return {
         **limits(source, chunked=_cuts(several)),
         **flags(source),
@@ -112,6 +111,7 @@ def malform(source: Source, scheduler: Wire) -> None:
             scheduler["stages"] = stages.malformed(source)
         case "swap":
             scheduler["preemption"] = preemption.preemption(source, swaps=True)
+            _reserve_within(scheduler["stages"], scheduler["preemption"])
         case "cache":
             scheduler["prefix_cache"] = _cache(source)
         case "exclusive":
@@ -123,6 +123,13 @@ def malform(source: Source, scheduler: Wire) -> None:
             scheduler["allocation"] = source.pick(("chunk", "chunk_if_all_fits", "sequence"))
         case _:
             scheduler["order"] = ranking.ranked(source)
+
+
+def _reserve_within(several: list[Wire], preempts: Wire) -> None:
+    """Lower a selection's reserve to the swap space: Python has it as a share of that."""
+    for stage in several:
+        if stage["kind"] == "select":
+            stage["swap_reserve_blocks"] = min(stage["swap_reserve_blocks"], preempts.get("blocks", 0))
 
 
 def _cuts(several: list[Wire]) -> bool:

@@ -20,8 +20,8 @@ impl Instance {
             if state.computed < state.target() {
                 if let Some(ranking) = &mut self.ranking {
                     ranking.count_silent_step(slot);
-                    ranking.sink(slot, now);
                 }
+                self.sink_level(slot, now);
                 self.evaluate_after_event(slot, now, trace);
                 continue;
             }
@@ -44,9 +44,7 @@ impl Instance {
             if reports.answering && generated == reasoning.unwrap_or(0) {
                 self.outbox.phase_changed(slot, PhaseChange::Answering, &self.requests);
             }
-            if let Some(ranking) = &mut self.ranking {
-                ranking.sink(slot, now);
-            }
+            self.sink_level(slot, now);
             self.evaluate_after_event(slot, now, trace);
         }
         self.batch.finish_chunks(chunks, &self.requests);

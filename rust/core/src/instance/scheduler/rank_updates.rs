@@ -170,6 +170,7 @@ impl Instance {
             let now = run.after(steps);
             for slot in ranking.slots() {
                 if self.requests[slot].phase == Phase::Decoding {
+                    self.sink_level(slot, now);
                     self.evaluate_behind(slot, now, None, keys, trace);
                 }
             }
@@ -194,8 +195,17 @@ impl Instance {
             {
                 continue;
             }
+            if behind == 0 {
+                self.sink_level(slot, when);
+            }
             self.evaluate_behind(slot, when, Some(behind), keys, trace);
         }
+    }
+
+    /// Moves a request to its next level, if it is due, at the end of a step that ran it. Returns whether it was.
+    #[inline]
+    pub(in crate::instance) fn sink_level(&mut self, slot: Slot, now: Ticks) -> bool {
+        self.ranking.as_mut().is_some_and(|ranking| ranking.sink(slot, now))
     }
 
     /// Moves the decode set's members to their next levels that have run for longer than the quantum of their own at the
@@ -210,7 +220,7 @@ impl Instance {
         let members: Vec<Slot> =
             running.filter(|&slot| self.requests[slot].phase == Phase::Decoding).collect();
         for slot in members {
-            if self.ranking.as_mut().is_some_and(|ranking| ranking.sink(slot, now)) {
+            if self.sink_level(slot, now) {
                 self.evaluate_after_event(slot, now, trace);
             }
         }
