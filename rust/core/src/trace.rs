@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::time::{HORIZON, Ticks};
 
 /// Prompts and outputs must be shorter than this.
-const LIMIT: u32 = 1 << 30;
+pub(crate) const LIMIT: u32 = 1 << 30;
 
 /// The requests of a replay: one entry a request, in order of arrival.
 ///

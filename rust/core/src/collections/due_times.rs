@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Id, IndexedHeap};
 use crate::time::{NEVER, Ticks};
 
-/// The moment of each id, the first moment first; if moments are equal, the lower id is first.
+/// The moment of each id, the first moment first; which of equal ones is first follows from how they were set.
 ///
 /// An id whose moment is after all others is appended, and taken from the front: both in constant time. Removing one from
 /// the middle leaves an empty place. Ids that are set out of order are in a heap.
@@ -44,10 +44,21 @@ impl DueTimes {
         self.line.is_empty() && self.others.is_empty()
     }
 
+    /// The moment of an id, if it has one.
+    pub(crate) fn get(&self, id: Id) -> Option<Ticks> {
+        match self.places.get(id as usize) {
+            Some(&place) if place > 0 => {
+                let first = self.line.front().map_or(0, |first| first.2);
+                self.line.get((place - first) as usize).map(|&(time, ..)| time)
+            }
+            _ => self.others.key(id),
+        }
+    }
+
     /// Sets the moment of an id, whether or not it had one.
     pub(crate) fn set(&mut self, id: Id, time: Ticks) {
         self.remove(id);
-        if self.line.back().is_some_and(|&(last, other, _)| (time, id) < (last, other)) {
+        if self.line.back().is_some_and(|&(last, ..)| time < last) {
             self.others.set(id, time);
             return;
         }
@@ -106,7 +117,9 @@ mod tests {
                     None => expected.remove(&id),
                 };
                 let first = expected.iter().map(|(&id, &time)| (time, id)).min();
-                prop_assert_eq!(times.first(), first);
+                prop_assert_eq!(times.first().map(|(time, _)| time), first.map(|(time, _)| time));
+                prop_assert!(times.first().is_none_or(|(time, id)| expected.get(&id) == Some(&time)));
+                prop_assert_eq!(times.get(id), expected.get(&id).copied());
                 prop_assert_eq!(times.next(), first.map_or(NEVER, |(time, _)| time));
                 prop_assert_eq!(times.is_empty(), expected.is_empty());
             }

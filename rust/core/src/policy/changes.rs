@@ -23,6 +23,14 @@ impl Changes {
     pub(crate) const PREEMPTION: Self = Self(1 << 6);
     /// When the request enters a class.
     pub(crate) const CLASS: Self = Self(1 << 7);
+    /// With anything but that the request enters a class.
+    pub(crate) const BESIDE_CLASS: Self = Self::TOKEN
+        .or(Self::SOME_TOKENS)
+        .or(Self::TIME)
+        .or(Self::QUEUED_TIME)
+        .or(Self::QUEUED_STEP)
+        .or(Self::ADMISSION)
+        .or(Self::PREEMPTION);
     /// Never.
     pub(crate) const NEVER: Self = Self(0);
 

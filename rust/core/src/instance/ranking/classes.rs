@@ -3,7 +3,7 @@
 use super::super::view::{OfRequest, RequestView};
 use crate::config::{Class, MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Changes, Condition, Expr, Field, ReqField, Validity};
-use crate::trace::Trace;
+use crate::trace::{LIMIT, Trace};
 
 /// See the module.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(super) struct Classes {
     /// Which keys of each class count quanta, where its other keys do not change
     /// while a request is in it.
     pub(super) count_quanta: Vec<Option<[bool; MOST_KEYS]>>,
+    /// Whether a request never leaves a class, in which its rank does not change.
+    pub(super) settles: Vec<bool>,
 }
 
 impl Classes {
@@ -24,6 +26,7 @@ impl Classes {
             members: vec![0; rules.classes.len()],
             conditions: rules.classes.iter().map(|class| Condition::new(class.when.as_ref())).collect(),
             count_quanta: rules.classes.iter().map(|class| keys_that_count_quanta(rules, class)).collect(),
+            settles: rules.classes.iter().map(|class| settles(rules, class)).collect(),
         }
     }
 
@@ -35,17 +38,19 @@ impl Classes {
     }
 }
 
+/// Whether a class is held for longer than any request runs, and its keys do not change while a request is in it.
+fn settles(rules: &RankingRules, class: &Class) -> bool {
+    let changes = |field: ReqField| field.changes().meets(Changes::BESIDE_CLASS);
+    class.hold >= LIMIT
+        && rules.levels.is_none()
+        && rules.quantum == 0
+        && !class.keys.iter().any(|key| key.looks_at_request(&changes))
+}
+
 /// Which keys of a class count quanta, if its other keys do not change while a request
 /// is in it, and the class has no hold.
 fn keys_that_count_quanta(rules: &RankingRules, class: &Class) -> Option<[bool; MOST_KEYS]> {
-    const BESIDE_CLASS: Changes = Changes::TOKEN
-        .or(Changes::SOME_TOKENS)
-        .or(Changes::TIME)
-        .or(Changes::QUEUED_TIME)
-        .or(Changes::QUEUED_STEP)
-        .or(Changes::ADMISSION)
-        .or(Changes::PREEMPTION);
-    let changes = |field: ReqField| field.changes().meets(BESIDE_CLASS);
+    let changes = |field: ReqField| field.changes().meets(Changes::BESIDE_CLASS);
     let mut counts = [false; MOST_KEYS];
     for (counts, key) in counts.iter_mut().zip(&class.keys) {
         *counts = matches!(key, Expr::Field(Field::Req(ReqField::Quanta)));

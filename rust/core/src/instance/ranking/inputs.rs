@@ -69,6 +69,16 @@ impl RankInputs {
         self.with_admission
     }
 
+    /// Whether the rank of a request that was never admitted can depend on the trace and on time only.
+    #[inline]
+    pub(crate) fn depend_on_trace_and_time_at_first(&self) -> bool {
+        !self.refresh.is_set() && !self.levels && self.quantum == 0 && !self.reads_steps_or_slack()
+    }
+
+    fn reads_steps_or_slack(&self) -> bool {
+        self.read(ReqField::SlackS) || self.read(ReqField::IdleSteps)
+    }
+
     /// Whether the rank of a decoding request changes by its tokens only: not with time, and
     /// not by its being admitted or preempted.
     #[inline]

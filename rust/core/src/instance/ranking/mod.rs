@@ -12,6 +12,7 @@ mod evaluate;
 mod expiry;
 mod inputs;
 mod key;
+mod new_arrivals;
 mod running_set;
 #[cfg(test)]
 mod tests;
@@ -21,18 +22,21 @@ pub(crate) use entry::List;
 pub(crate) use evaluate::{Evaluation, Membership};
 pub(crate) use inputs::RankInputs;
 pub(crate) use key::RankKey;
+pub(crate) use new_arrivals::NewArrival;
 
 use classes::Classes;
 use entry::RankedRequest;
-use expiry::Expiry;
+use expiry::{Expires, Expiry};
+use new_arrivals::NewArrivals;
 use running_set::RunningSet;
 use waiting_set::WaitingSet;
 
 use super::request::Slot;
 use super::view::{OfRequest, RequestView};
+use crate::collections::Id;
 use crate::config::{Levels, Ranking as RankingRules};
 use crate::policy::holds_now;
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
 /// See the module.
@@ -44,6 +48,8 @@ pub(crate) struct Ranking {
     running: RunningSet,
     queued: WaitingSet,
     left_out: WaitingSet,
+    /// Queued requests without a slot.
+    new: NewArrivals,
     expiry: Expiry,
     classes: Classes,
     /// Requests by list.
@@ -70,6 +76,7 @@ impl Ranking {
             running: RunningSet::default(),
             queued: WaitingSet::default(),
             left_out: WaitingSet::default(),
+            new: NewArrivals::new(rules.classes.len()),
             expiry: Expiry::default(),
             classes: Classes::new(&rules),
             rules,
@@ -103,19 +110,26 @@ impl Ranking {
     /// Number of queued requests.
     #[inline]
     pub(crate) fn waiting(&self) -> u64 {
-        self.lists[List::Queued as usize]
+        self.lists[List::Queued as usize] + self.new.len()
     }
 
     /// Number of requests that the latest step does not run: queued, or left out.
     #[inline]
     pub(crate) fn idle(&self) -> u64 {
-        self.lists[List::Queued as usize] + self.lists[List::LeftOut as usize]
+        self.waiting() + self.lists[List::LeftOut as usize]
     }
 
     /// Number of requests that the latest step runs.
     #[inline]
     pub(crate) fn running(&self) -> u64 {
         self.lists[List::Running as usize]
+    }
+
+    /// Whether the rank of a request never changes again.
+    #[inline]
+    pub(crate) fn is_settled(&self, slot: Slot) -> bool {
+        let request = &self.requests[slot as usize];
+        request.has_class && self.classes.settles[request.class as usize]
     }
 
     /// The list that a request is in.
@@ -141,7 +155,69 @@ impl Ranking {
         (self.rules.quantum > 0).then_some(self.first_quantum)
     }
 
-    /// Slots of all ranked requests.
+    /// Whether arrivals may be kept without a slot: their ranks depend on the trace and on time only. Without leaping,
+    /// every rank is evaluated at every step, of requests with slots.
+    #[inline]
+    pub(crate) fn keeps_arrivals(&self) -> bool {
+        self.leap && self.inputs.depend_on_trace_and_time_at_first()
+    }
+
+    /// Adds a request that has arrived, which `view` describes, without a slot. Returns whether that could be done: its
+    /// rank does not depend on steps.
+    pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) -> bool {
+        let now = view.now;
+        let mut arrival = NewArrival { row: view.row, came: now, class: (0, now) };
+        let Some(rank) = self.rank_new(&mut arrival, view, false, trace) else { return false };
+        self.classes.members[arrival.class.0 as usize] += 1;
+        self.new.add(arrival, rank);
+        true
+    }
+
+    /// A request without a slot whose rank may have changed by `now`.
+    #[inline]
+    pub(crate) fn due_arrival(&self, now: Ticks) -> Option<(Id, NewArrival)> {
+        self.new.due_by(now).map(|id| (id, self.new.get(id)))
+    }
+
+    /// Evaluates the rank of a request without a slot, which `view` describes. Returns whether it stays without.
+    pub(crate) fn evaluate_arrival(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> bool {
+        let mut arrival = self.new.get(id);
+        let before = arrival.class.0;
+        let Some(rank) = self.rank_new(&mut arrival, view, true, trace) else { return false };
+        self.classes.members[before as usize] -= 1;
+        self.classes.members[arrival.class.0 as usize] += 1;
+        self.new.set(id, arrival, rank);
+        true
+    }
+
+    /// The request without a slot that ranks before all queued ones with a slot.
+    #[inline]
+    pub(crate) fn best_arrival(&self) -> Option<(Id, RankKey)> {
+        let (rank, id) = self.new.first()?;
+        let slotted = if self.lists[List::Queued as usize] == 0 { None } else { self.queued.first() };
+        slotted.is_none_or(|best| rank < best.0).then_some((id, rank))
+    }
+
+    /// The rows of the queued requests without a slot.
+    pub(crate) fn rows_without_slot(&self) -> impl Iterator<Item = u32> + '_ {
+        self.new.rows()
+    }
+
+    /// Gives a slot to a queued request that had none, and the rank that it has. `steps`: the instance's.
+    pub(crate) fn seat(&mut self, id: Id, rank: RankKey, slot: Slot, steps: u64) {
+        let (arrival, due) = self.new.take(id);
+        self.enter(slot, arrival.came, steps, 0);
+        let request = &mut self.requests[slot as usize];
+        (request.class, request.has_class, request.entered) = (arrival.class.0, true, (arrival.class.1, 0));
+        request.rank = rank;
+        self.queued.set(slot, rank);
+        if due.is_some() {
+            request.expires.any_noted = true;
+            self.expiry.set(slot, Expires { time: due, ..Expires::default() }, 0);
+        }
+    }
+
+    /// Slots of all ranked requests that have one.
     pub(crate) fn slots(&self) -> Vec<Slot> {
         let live = |slot: &usize| self.requests[*slot].list != List::Gone;
         (0..self.requests.len()).filter(live).map(|slot| slot as Slot).collect()
@@ -337,7 +413,7 @@ impl Ranking {
     /// The best queued request.
     #[inline]
     pub(crate) fn best_waiting(&self) -> Option<Slot> {
-        if self.waiting() == 0 { None } else { self.queued.best() }
+        if self.lists[List::Queued as usize] == 0 { None } else { self.queued.best() }
     }
 
     /// The best request that the latest step does not run, queued or left out.
@@ -431,7 +507,7 @@ impl Ranking {
     /// When a rank may change next, or all are refreshed next.
     #[inline]
     pub(crate) fn next_time(&self) -> Ticks {
-        let next = self.expiry.next_time();
+        let next = self.expiry.next_time().min(self.new.next_due());
         match self.rules.refresh.ticks {
             0 => next,
             period => next.min((self.refreshed / period + 1).saturating_mul(period)),
@@ -449,7 +525,10 @@ impl Ranking {
     /// while it is queued, or by a refresh.
     #[inline]
     pub(crate) fn may_drift(&self) -> bool {
-        self.rules.refresh.is_set() || self.rules.levels.is_some() || self.expiry.has_drifting()
+        self.rules.refresh.is_set()
+            || self.rules.levels.is_some()
+            || self.expiry.has_drifting()
+            || self.new.next_due() < NEVER
     }
 
     /// Whether all ranks are refreshed at a step that starts at `now`, after `steps`.

@@ -41,6 +41,11 @@ impl Instance {
         for queued in self.queues.waiting().iter().filter(|queued| queued.slot.is_none()) {
             recorder.columns.status[queued.request as usize] = Status::Waiting as u8;
         }
+        if let Some(ranking) = &self.ranking {
+            for row in ranking.rows_without_slot() {
+                recorder.columns.status[row as usize] = Status::Waiting as u8;
+            }
+        }
         let running: Vec<_> = self.batch.order().current(&self.requests).collect();
         for slot in running {
             if self.requests[slot].phase == Phase::Decoding {

@@ -147,6 +147,7 @@ impl Instance {
         if seated && let Some(slot) = self.first_received() {
             return Some(self.candidate_in(slot));
         }
+        self.seat_best_arrival(trace);
         match &self.ranking {
             Some(ranking) => {
                 let slot = ranking.best_waiting().filter(|&slot| !ranking.moved_in_round(slot))?;
@@ -404,6 +405,7 @@ impl Instance {
             return true;
         }
         let displaces = matches!(self.settings.scheduler.admission, Admission::Displace { .. });
+        self.seat_best_arrival(trace);
         let candidate = match &mut self.ranking {
             None => self.first_queued(trace),
             Some(ranking) => {

@@ -71,6 +71,25 @@ impl Instance {
         view
     }
 
+    /// A request that came to the instance at `came` and has no slot yet.
+    pub(in crate::instance) fn view_of_arrival(
+        &self,
+        row: u32,
+        came: Ticks,
+        now: Ticks,
+        trace: &Trace,
+    ) -> RequestView {
+        let view = RequestView::arriving(row, came, trace);
+        let predicts = self.settings.predicts;
+        RequestView {
+            now,
+            joined: now,
+            blocks: self.admission_blocks(view.prompt),
+            prefill: if predicts { self.settings.predicted_prefill(view.prompt) } else { 0 },
+            ..view
+        }
+    }
+
     /// Blocks that a request with `computed` tokens holds if it is admitted; else blocks
     /// that its admission needs.
     pub(in crate::instance) fn seen_blocks(&self, slot: Slot, computed: u32, now: Ticks) -> u64 {
@@ -450,7 +469,9 @@ impl Instance {
         offered
             + if let Some(ranking) = &self.ranking {
                 let queued = ranking.slots().into_iter();
-                queued.filter(|&slot| !self.requests[slot].phase.is_admitted()).map(of).sum::<u64>()
+                let slotted = queued.filter(|&slot| !self.requests[slot].phase.is_admitted()).map(of);
+                let prompts = ranking.rows_without_slot().map(|row| trace.prompt_tokens[row as usize]);
+                slotted.sum::<u64>() + prompts.map(|prompt| self.admission_blocks(prompt)).sum::<u64>()
             } else {
                 let waiting = self.queues.waiting().iter().chain(self.queues.ahead().iter());
                 let waiting: u64 = waiting.map(|queued| self.queued_blocks(queued, now, trace)).sum();
@@ -461,6 +482,9 @@ impl Instance {
     /// Blocks that the admission of the first queued request needs.
     fn head_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
         if let Some(ranking) = &self.ranking {
+            if let Some((_, rank)) = ranking.best_arrival() {
+                return self.admission_blocks(trace.prompt_tokens[rank.row() as usize]);
+            }
             return ranking.best_waiting().map_or(0, |slot| self.view(slot, now).blocks);
         }
         if let Some(&slot) = self.queues.swapped().first() {

@@ -1,0 +1,151 @@
+//! Requests that have arrived and never been admitted: they hold nothing, so they are kept without a slot.
+//!
+//! Their ranks depend on the trace and on time only. A request gets its slot once it is the best that is queued, or once
+//! its rank begins to depend on the instance's steps.
+
+use super::RankKey;
+use crate::collections::{DueTimes, Id, LazyOrder};
+use crate::time::Ticks;
+
+/// A request that has arrived, as the ranking knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewArrival {
+    /// Its row in the trace.
+    pub(crate) row: u32,
+    /// When it came.
+    pub(crate) came: Ticks,
+    /// Its class, and when it entered that.
+    pub(crate) class: (u32, Ticks),
+}
+
+/// The rank of a request that has arrived.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewRank {
+    pub(crate) key: RankKey,
+    /// When it may change.
+    pub(crate) due: Option<Ticks>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct NewArrivals {
+    order: LazyOrder<RankKey>,
+    due: DueTimes,
+    /// By id; of ids in `free`, what was there.
+    entries: Vec<NewArrival>,
+    free: Vec<Id>,
+}
+
+impl NewArrivals {
+    /// No requests, for a ranking of so many classes.
+    pub(super) fn new(classes: usize) -> Self {
+        Self {
+            order: LazyOrder::new(classes),
+            due: DueTimes::default(),
+            entries: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    /// Number of requests.
+    #[inline]
+    pub(super) fn len(&self) -> u64 {
+        (self.entries.len() - self.free.len()) as u64
+    }
+
+    /// Adds a request.
+    pub(super) fn add(&mut self, arrival: NewArrival, rank: NewRank) {
+        let id = self.free.pop().unwrap_or(self.entries.len() as Id);
+        if id as usize == self.entries.len() {
+            self.entries.push(arrival);
+        }
+        self.set(id, arrival, rank);
+    }
+
+    /// Sets the class and the rank of a request.
+    pub(super) fn set(&mut self, id: Id, arrival: NewArrival, rank: NewRank) {
+        self.entries[id as usize] = arrival;
+        self.order.set(id, rank.key, arrival.class.0 as usize);
+        self.due.set_or_remove(id, rank.due);
+    }
+
+    /// The best rank, and its request.
+    #[inline]
+    pub(super) fn first(&self) -> Option<(RankKey, Id)> {
+        self.order.first()
+    }
+
+    /// A request.
+    pub(super) fn get(&self, id: Id) -> NewArrival {
+        self.entries[id as usize]
+    }
+
+    /// Removes a request. Returns it, and when its rank may change.
+    pub(super) fn take(&mut self, id: Id) -> (NewArrival, Option<Ticks>) {
+        let due = self.due.get(id);
+        self.order.remove(id);
+        self.due.remove(id);
+        self.free.push(id);
+        (self.entries[id as usize], due)
+    }
+
+    /// A request whose rank may have changed by `now`.
+    #[inline]
+    pub(super) fn due_by(&self, now: Ticks) -> Option<Id> {
+        self.due.first().filter(|(due, _)| *due <= now).map(|(_, id)| id)
+    }
+
+    /// When a rank may change next.
+    #[inline]
+    pub(super) fn next_due(&self) -> Ticks {
+        self.due.next()
+    }
+
+    /// The rows of all requests.
+    pub(super) fn rows(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        let is_present = move |id: &usize| free.binary_search(&(*id as Id)).is_err();
+        (0..self.entries.len()).filter(is_present).map(|id| self.entries[id].row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrival(row: u32, class: u32) -> (NewArrival, RankKey) {
+        let arrival = NewArrival { row, came: 0, class: (class, 0) };
+        (arrival, RankKey::new(class, [0; crate::config::MOST_KEYS], row))
+    }
+
+    #[test]
+    fn a_request_that_enters_a_better_class_is_first() {
+        let mut new = NewArrivals::new(2);
+        for row in [7, 8] {
+            let (arrival, key) = arrival(row, 1);
+            new.add(arrival, NewRank { key, due: Some(100 + u64::from(row)) });
+        }
+        assert_eq!((new.len(), new.next_due(), new.due_by(106)), (2, 107, None));
+        let (better, key) = arrival(8, 0);
+        let id = new.due_by(108).and_then(|first| (new.get(first).row == 7).then_some(first + 1));
+        let id = id.expect("the earlier of two that are due is first");
+        new.set(id, better, NewRank { key, due: None });
+        assert_eq!(new.first().map(|(_, id)| new.get(id).row), Some(8));
+        assert_eq!(new.take(id).0.row, 8);
+        assert_eq!(new.rows().collect::<Vec<_>>(), [7]);
+        assert_eq!((new.first().map(|(_, id)| new.get(id).row), new.len()), (Some(7), 1));
+    }
+
+    #[test]
+    fn an_id_is_used_again() {
+        let mut new = NewArrivals::new(1);
+        for row in 0..3 {
+            let (arrival, key) = arrival(row, 0);
+            new.add(arrival, NewRank { key, due: None });
+            let (_, id) = new.first().expect("one was added");
+            assert_eq!((id, new.take(id).0.row), (0, row));
+        }
+        assert_eq!((new.len(), new.next_due()), (0, crate::time::NEVER));
+    }
+}
