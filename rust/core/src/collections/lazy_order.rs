@@ -5,27 +5,23 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::Id;
 
-/// How many entries of removed ids there may be beside those of present ones.
+/// How many entries of removed ids a group may have beside those of present ones.
 const SPARE: usize = 64;
 
 /// An entry: a key, its id, and which of the id's keys it is.
 type Entry<K> = (K, Id, u32);
 
-/// The first of a set of ids by key.
+/// The first of a set of ids by key, where keys come in groups: those of a group precede those of the next.
 ///
-/// A key that follows all others of its line is appended to the line; any other is in a heap. Removing an id leaves its
-/// entry behind, which is dropped once it is the first, or once there are more of such entries than of others.
+/// Only the first group that has ids is kept in order. In it, a key that follows all others of the group's line is
+/// appended to the line; any other is in a heap. Removing an id leaves its entry behind, which is dropped once it is the
+/// first, or once there are more of such entries than of others.
 #[derive(Debug)]
 pub(crate) struct LazyOrder<K> {
     first: Option<(K, Id)>,
-    lines: Vec<VecDeque<Entry<K>>>,
-    heap: BinaryHeap<Reverse<Entry<K>>>,
+    groups: Vec<Group<K>>,
     /// By id: its latest key.
     latest: Vec<Latest>,
-    /// Entries in the lines and in the heap whose ids have the key.
-    current: [usize; 2],
-    /// Entries in the lines.
-    in_lines: usize,
 }
 
 /// The latest key of an id.
@@ -33,30 +29,74 @@ pub(crate) struct LazyOrder<K> {
 struct Latest {
     /// Its number.
     number: u32,
-    /// Where its entry is.
-    place: Place,
+    /// Its group, counted from 1; 0: the id has no key.
+    group: u32,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Place {
-    /// Nowhere: the id has no key.
-    #[default]
-    Absent,
-    Line,
-    Heap,
+/// The keys of a group.
+#[derive(Debug)]
+struct Group<K> {
+    line: VecDeque<Entry<K>>,
+    heap: BinaryHeap<Reverse<Entry<K>>>,
+    /// Entries that came while an earlier group had ids.
+    unsorted: Vec<Entry<K>>,
+    /// Ids that have a key in the group.
+    present: usize,
+}
+
+impl<K: Ord + Copy> Group<K> {
+    fn new() -> Self {
+        Self { line: VecDeque::new(), heap: BinaryHeap::new(), unsorted: Vec::new(), present: 0 }
+    }
+
+    /// Puts an entry in order.
+    fn add(&mut self, entry: Entry<K>) {
+        if self.line.back().is_none_or(|last| (last.0, last.1) < (entry.0, entry.1)) {
+            self.line.push_back(entry);
+        } else {
+            self.heap.push(Reverse(entry));
+        }
+    }
+
+    /// The first entry, once the outdated ones before it are dropped.
+    fn first(&mut self, latest: &[Latest]) -> Option<(K, Id)> {
+        for entry in std::mem::take(&mut self.unsorted) {
+            if is_current(latest, &entry) {
+                self.add(entry);
+            }
+        }
+        while self.line.front().is_some_and(|entry| !is_current(latest, entry)) {
+            self.line.pop_front();
+        }
+        while self.heap.peek().is_some_and(|Reverse(entry)| !is_current(latest, entry)) {
+            self.heap.pop();
+        }
+        let front = self.line.front().map(|&(key, id, _)| (key, id));
+        match (front, self.heap.peek()) {
+            (Some(front), Some(&Reverse((key, id, _)))) => Some(front.min((key, id))),
+            (None, Some(&Reverse((key, id, _)))) => Some((key, id)),
+            (front, None) => front,
+        }
+    }
+
+    /// Number of entries.
+    fn len(&self) -> usize {
+        self.line.len() + self.heap.len() + self.unsorted.len()
+    }
+
+    /// Drops the outdated entries.
+    #[inline(never)]
+    fn drop_outdated(&mut self, latest: &[Latest]) {
+        self.line.retain(|entry| is_current(latest, entry));
+        self.heap.retain(|Reverse(entry)| is_current(latest, entry));
+        self.unsorted.retain(|entry| is_current(latest, entry));
+    }
 }
 
 impl<K: Ord + Copy> LazyOrder<K> {
-    /// An empty order with so many lines.
-    pub(crate) fn new(lines: usize) -> Self {
-        Self {
-            first: None,
-            lines: (0..lines).map(|_| VecDeque::new()).collect(),
-            heap: BinaryHeap::new(),
-            latest: Vec::new(),
-            current: [0; 2],
-            in_lines: 0,
-        }
+    /// An empty order of so many groups.
+    pub(crate) fn new(groups: usize) -> Self {
+        Self { first: None, groups: (0..groups).map(|_| Group::new()).collect(), latest: Vec::new() }
     }
 
     /// The first key and its id.
@@ -65,26 +105,24 @@ impl<K: Ord + Copy> LazyOrder<K> {
         self.first
     }
 
-    /// Sets the key of an id, whether or not it had one. `line`: the line that the key may be appended to.
-    pub(crate) fn set(&mut self, id: Id, key: K, line: usize) {
+    /// Sets the key of an id, whether or not it had one, which belongs to a group.
+    pub(crate) fn set(&mut self, id: Id, key: K, group: usize) {
         self.remove(id);
         let at = id as usize;
         if at >= self.latest.len() {
             self.latest.resize(at + 1, Latest::default());
         }
         let latest = &mut self.latest[at];
+        latest.group = group as u32 + 1;
         let entry = (key, id, latest.number);
-        let line = &mut self.lines[line];
-        if line.back().is_none_or(|last| (last.0, last.1) < (key, id)) {
-            line.push_back(entry);
-            latest.place = Place::Line;
-            self.current[0] += 1;
-            self.in_lines += 1;
-        } else {
-            self.heap.push(Reverse(entry));
-            latest.place = Place::Heap;
-            self.current[1] += 1;
+        let follows = self.groups[..group].iter().any(|earlier| earlier.present > 0);
+        let group = &mut self.groups[group];
+        group.present += 1;
+        if follows {
+            group.unsorted.push(entry);
+            return;
         }
+        group.add(entry);
         if self.first.is_none_or(|first| (key, id) < first) {
             self.first = Some((key, id));
         }
@@ -92,58 +130,27 @@ impl<K: Ord + Copy> LazyOrder<K> {
 
     /// Removes an id, if it has a key.
     pub(crate) fn remove(&mut self, id: Id) {
-        let Some(latest) = self.latest.get_mut(id as usize).filter(|latest| latest.place != Place::Absent)
-        else {
-            return;
-        };
-        let left = std::mem::take(&mut latest.place);
+        let Some(latest) = self.latest.get_mut(id as usize).filter(|latest| latest.group > 0) else { return };
+        let group = std::mem::take(&mut latest.group) as usize - 1;
         latest.number = latest.number.wrapping_add(1);
-        self.current[usize::from(left == Place::Heap)] -= 1;
-        self.drop_outdated();
+        let left = &mut self.groups[group];
+        left.present -= 1;
+        if left.len() > 2 * left.present + SPARE {
+            left.drop_outdated(&self.latest);
+        }
         if self.first.is_some_and(|first| first.1 == id) {
-            self.find_first();
+            let (groups, latest) = (&mut self.groups, &self.latest);
+            let first = groups.iter_mut().find(|group| group.present > 0);
+            self.first = first.and_then(|group| group.first(latest));
         }
-    }
-
-    /// Drops the entries of removed ids where they are more than the others.
-    #[inline]
-    fn drop_outdated(&mut self) {
-        let Self { lines, heap, latest, current, in_lines, .. } = self;
-        if *in_lines > 2 * current[0] + SPARE {
-            for line in lines.iter_mut() {
-                line.retain(|entry| is_current(latest, entry));
-            }
-            *in_lines = current[0];
-        }
-        if heap.len() > 2 * current[1] + SPARE {
-            heap.retain(|Reverse(entry)| is_current(latest, entry));
-        }
-    }
-
-    /// Finds the first key. Drops the entries before it.
-    fn find_first(&mut self) {
-        let Self { first, lines, heap, latest, in_lines, .. } = self;
-        *first = None;
-        for line in lines {
-            while line.front().is_some_and(|entry| !is_current(latest, entry)) {
-                line.pop_front();
-                *in_lines -= 1;
-            }
-            let front = line.front().map(|&(key, id, _)| (key, id));
-            *first = (*first).into_iter().chain(front).min();
-        }
-        while heap.peek().is_some_and(|Reverse(entry)| !is_current(latest, entry)) {
-            heap.pop();
-        }
-        let top = heap.peek().map(|&Reverse((key, id, _))| (key, id));
-        *first = (*first).into_iter().chain(top).min();
     }
 }
 
 /// Whether an entry is of the present key of its id.
 #[inline]
 fn is_current<K>(latest: &[Latest], entry: &Entry<K>) -> bool {
-    latest[entry.1 as usize].number == entry.2
+    let latest = latest[entry.1 as usize];
+    latest.number == entry.2 && latest.group > 0
 }
 
 #[cfg(test)]
@@ -155,16 +162,16 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_equals_that_of_a_scan(
-            moves in prop::collection::vec((0u32..120, prop::option::weighted(0.7, 0u64..30), 0usize..2), 1..900),
+            moves in prop::collection::vec((0u32..120, prop::option::weighted(0.7, 0u64..30), 0usize..3), 1..900),
             rises in any::<bool>(),
         ) {
-            let (mut order, mut expected) = (LazyOrder::new(2), BTreeMap::new());
-            for (at, (id, key, line)) in moves.into_iter().enumerate() {
+            let (mut order, mut expected) = (LazyOrder::new(3), BTreeMap::new());
+            for (at, (id, key, group)) in moves.into_iter().enumerate() {
                 // Keys that rise are mostly appended.
-                let key = key.map(|key| key + if rises { 10 * at as u64 } else { 0 });
+                let key = key.map(|key| (group, key + if rises { 10 * at as u64 } else { 0 }));
                 match key {
                     Some(key) => {
-                        order.set(id, key, line);
+                        order.set(id, key, group);
                         expected.insert(id, key);
                     }
                     None => {
@@ -173,8 +180,8 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(order.first(), expected.iter().map(|(&id, &key)| (key, id)).min());
-                prop_assert!(order.heap.len() + order.in_lines <= 2 * (expected.len() + SPARE + 1));
-                prop_assert_eq!(order.in_lines, order.lines.iter().map(VecDeque::len).sum::<usize>());
+                let entries: usize = order.groups.iter().map(Group::len).sum();
+                prop_assert!(entries <= 2 * expected.len() + 3 * (SPARE + 1));
             }
         }
     }
