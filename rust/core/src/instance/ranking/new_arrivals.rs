@@ -7,6 +7,9 @@ use super::RankKey;
 use crate::collections::{DueTimes, Id, LazyOrder};
 use crate::time::Ticks;
 
+/// The row of an entry that is free.
+const NO_ROW: u32 = u32::MAX;
+
 /// A request that has arrived, as the ranking knows it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NewArrival {
@@ -31,7 +34,7 @@ pub(crate) struct NewRank {
 pub(super) struct NewArrivals {
     order: LazyOrder<RankKey>,
     due: DueTimes,
-    /// By id; of ids in `free`, what was there.
+    /// By id; of ids in `free`, one with no row.
     entries: Vec<NewArrival>,
     free: Vec<Id>,
 }
@@ -86,7 +89,10 @@ impl NewArrivals {
         self.order.remove(id);
         self.due.remove(id);
         self.free.push(id);
-        (self.entries[id as usize], due)
+        let entry = &mut self.entries[id as usize];
+        let arrival = *entry;
+        entry.row = NO_ROW;
+        (arrival, due)
     }
 
     /// A request whose rank may have changed by `now`.
@@ -103,10 +109,7 @@ impl NewArrivals {
 
     /// The rows of all requests.
     pub(super) fn rows(&self) -> impl Iterator<Item = u32> + '_ {
-        let mut free = self.free.clone();
-        free.sort_unstable();
-        let is_present = move |id: &usize| free.binary_search(&(*id as Id)).is_err();
-        (0..self.entries.len()).filter(is_present).map(|id| self.entries[id].row)
+        self.entries.iter().map(|entry| entry.row).filter(|&row| row != NO_ROW)
     }
 }
 

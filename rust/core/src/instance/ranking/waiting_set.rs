@@ -90,6 +90,9 @@ impl WaitingSet {
 
     /// Removes one of the others. Returns its rank, if it is one of them.
     fn take_other(&mut self, slot: Slot) -> Option<RankKey> {
+        if self.others.is_empty() {
+            return None;
+        }
         let rank = self.ranks.get_mut(slot as usize)?.take()?;
         self.others.remove(&(rank, slot));
         Some(rank)
