@@ -169,15 +169,12 @@ mod tests {
             for (at, (id, key, group)) in moves.into_iter().enumerate() {
                 // Keys that rise are mostly appended.
                 let key = key.map(|key| (group, key + if rises { 10 * at as u64 } else { 0 }));
-                match key {
-                    Some(key) => {
-                        order.set(id, key, group);
-                        expected.insert(id, key);
-                    }
-                    None => {
-                        order.remove(id);
-                        expected.remove(&id);
-                    }
+                if let Some(key) = key {
+                    order.set(id, key, group);
+                    expected.insert(id, key);
+                } else {
+                    order.remove(id);
+                    expected.remove(&id);
                 }
                 prop_assert_eq!(order.first(), expected.iter().map(|(&id, &key)| (key, id)).min());
                 let entries: usize = order.groups.iter().map(Group::len).sum();

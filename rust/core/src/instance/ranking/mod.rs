@@ -6,6 +6,7 @@
 //! a known number of steps or ticks, which bounds a run. A rank that cannot have
 //! changed is not evaluated.
 
+mod arrivals;
 mod classes;
 mod entry;
 mod evaluate;
@@ -26,14 +27,13 @@ pub(crate) use new_arrivals::NewArrival;
 
 use classes::Classes;
 use entry::RankedRequest;
-use expiry::{Expires, Expiry};
+use expiry::Expiry;
 use new_arrivals::NewArrivals;
 use running_set::RunningSet;
 use waiting_set::WaitingSet;
 
 use super::request::Slot;
 use super::view::{OfRequest, RequestView};
-use crate::collections::Id;
 use crate::config::{Levels, Ranking as RankingRules};
 use crate::policy::holds_now;
 use crate::time::{NEVER, Ticks};
@@ -45,9 +45,8 @@ pub(crate) struct Ranking {
     rules: RankingRules,
     inputs: RankInputs,
     requests: Vec<RankedRequest>,
-    running: RunningSet,
-    queued: WaitingSet,
-    left_out: WaitingSet,
+    /// The requests with slots, in the order of their lists.
+    sets: Sets,
     /// Queued requests without a slot.
     new: NewArrivals,
     expiry: Expiry,
@@ -56,14 +55,28 @@ pub(crate) struct Ranking {
     lists: [u64; 4],
     /// Answering requests in their first quantum.
     first_quantum: u64,
-    /// Counts the steps formed, to know which requests entered a list in this one.
-    round: u64,
+    round: Round,
     /// When all keys were last refreshed.
     refreshed: Ticks,
     /// Whether expiries are noted. Without leaping, every rank is evaluated at every
     /// step.
     leap: bool,
-    /// Whether queued requests may displace running ones in this step.
+}
+
+/// The requests of each list, by rank.
+#[derive(Debug, Default)]
+struct Sets {
+    running: RunningSet,
+    queued: WaitingSet,
+    left_out: WaitingSet,
+}
+
+/// The step that is being formed.
+#[derive(Debug, Default)]
+struct Round {
+    /// Counts the steps formed, to know which requests entered a list in this one.
+    number: u64,
+    /// Whether queued requests may displace running ones in it.
     may_displace: bool,
 }
 
@@ -73,19 +86,16 @@ impl Ranking {
         Self {
             inputs: RankInputs::new(&rules, caches),
             requests: Vec::new(),
-            running: RunningSet::default(),
-            queued: WaitingSet::default(),
-            left_out: WaitingSet::default(),
+            sets: Sets::default(),
             new: NewArrivals::new(rules.classes.len()),
             expiry: Expiry::default(),
             classes: Classes::new(&rules),
             rules,
             lists: [0; 4],
             first_quantum: 0,
-            round: 0,
+            round: Round::default(),
             refreshed: 0,
             leap,
-            may_displace: false,
         }
     }
 
@@ -153,68 +163,6 @@ impl Ranking {
     #[inline]
     pub(crate) fn in_first_quantum(&self) -> Option<u64> {
         (self.rules.quantum > 0).then_some(self.first_quantum)
-    }
-
-    /// Whether arrivals may be kept without a slot: their ranks depend on the trace and on time only. Without leaping,
-    /// every rank is evaluated at every step, of requests with slots.
-    #[inline]
-    pub(crate) fn keeps_arrivals(&self) -> bool {
-        self.leap && self.inputs.depend_on_trace_and_time_at_first()
-    }
-
-    /// Adds a request that has arrived, which `view` describes, without a slot. Returns whether that could be done: its
-    /// rank does not depend on steps.
-    pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) -> bool {
-        let now = view.now;
-        let mut arrival = NewArrival { row: view.row, came: now, class: (0, now) };
-        let Some(rank) = self.rank_new(&mut arrival, view, false, trace) else { return false };
-        self.classes.members[arrival.class.0 as usize] += 1;
-        self.new.add(arrival, rank);
-        true
-    }
-
-    /// A request without a slot whose rank may have changed by `now`.
-    #[inline]
-    pub(crate) fn due_arrival(&self, now: Ticks) -> Option<(Id, NewArrival)> {
-        self.new.due_by(now).map(|id| (id, self.new.get(id)))
-    }
-
-    /// Evaluates the rank of a request without a slot, which `view` describes. Returns whether it stays without.
-    pub(crate) fn evaluate_arrival(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> bool {
-        let mut arrival = self.new.get(id);
-        let before = arrival.class.0;
-        let Some(rank) = self.rank_new(&mut arrival, view, true, trace) else { return false };
-        self.classes.members[before as usize] -= 1;
-        self.classes.members[arrival.class.0 as usize] += 1;
-        self.new.set(id, arrival, rank);
-        true
-    }
-
-    /// The request without a slot that ranks before all queued ones with a slot.
-    #[inline]
-    pub(crate) fn best_arrival(&self) -> Option<(Id, RankKey)> {
-        let (rank, id) = self.new.first()?;
-        let slotted = if self.lists[List::Queued as usize] == 0 { None } else { self.queued.first() };
-        slotted.is_none_or(|best| rank < best.0).then_some((id, rank))
-    }
-
-    /// The rows of the queued requests without a slot.
-    pub(crate) fn rows_without_slot(&self) -> impl Iterator<Item = u32> + '_ {
-        self.new.rows()
-    }
-
-    /// Gives a slot to a queued request that had none, and the rank that it has. `steps`: the instance's.
-    pub(crate) fn seat(&mut self, id: Id, rank: RankKey, slot: Slot, steps: u64) {
-        let (arrival, due) = self.new.take(id);
-        self.enter(slot, arrival.came, steps, 0);
-        let request = &mut self.requests[slot as usize];
-        (request.class, request.has_class, request.entered) = (arrival.class.0, true, (arrival.class.1, 0));
-        request.rank = rank;
-        self.queued.set(slot, rank);
-        if due.is_some() {
-            request.expires.any_noted = true;
-            self.expiry.set(slot, Expires { time: due, ..Expires::default() }, 0);
-        }
     }
 
     /// Slots of all ranked requests that have one.
@@ -296,14 +244,14 @@ impl Ranking {
     /// running ones in it.
     #[inline]
     pub(crate) fn begin_round(&mut self, may_displace: bool) {
-        self.round += 1;
-        self.may_displace = may_displace;
+        self.round.number += 1;
+        self.round.may_displace = may_displace;
     }
 
     /// Whether queued requests may displace running ones in this step.
     #[inline]
     pub(crate) fn may_displace(&self) -> bool {
-        self.may_displace
+        self.round.may_displace
     }
 
     /// Adds a queued request that has come to the instance, where it has been
@@ -322,7 +270,7 @@ impl Ranking {
     pub(crate) fn move_to(&mut self, slot: Slot, list: List, now: Ticks, steps: u64) {
         self.unplace(slot);
         self.forget_expiry(slot);
-        let round = self.round;
+        let round = self.round.number;
         let request = &mut self.requests[slot as usize];
         request.expires.on_resuming = None;
         if request.list == List::Running {
@@ -341,7 +289,7 @@ impl Ranking {
     /// Admits a request whose rank does not change by that.
     pub(crate) fn admit(&mut self, slot: Slot, now: Ticks, steps: u64) {
         self.unplace(slot);
-        let round = self.round;
+        let round = self.round.number;
         let request = &mut self.requests[slot as usize];
         self.lists[request.list as usize] -= 1;
         self.lists[List::Running as usize] += 1;
@@ -378,7 +326,7 @@ impl Ranking {
     /// Whether a request entered its list while the present step was formed.
     #[inline]
     pub(crate) fn moved_in_round(&self, slot: Slot) -> bool {
-        self.requests[slot as usize].round == self.round
+        self.requests[slot as usize].round == self.round.number
     }
 
     /// Forgets when the rank of a request may change.
@@ -394,9 +342,9 @@ impl Ranking {
         let request = &self.requests[slot as usize];
         match request.list {
             List::Gone => {}
-            List::Queued => self.queued.set(slot, request.rank),
-            List::LeftOut => self.left_out.set(slot, request.rank),
-            List::Running => self.running.set(slot, request.rank),
+            List::Queued => self.sets.queued.set(slot, request.rank),
+            List::LeftOut => self.sets.left_out.set(slot, request.rank),
+            List::Running => self.sets.running.set(slot, request.rank),
         }
     }
 
@@ -404,22 +352,22 @@ impl Ranking {
     fn unplace(&mut self, slot: Slot) {
         match self.requests[slot as usize].list {
             List::Gone => {}
-            List::Queued => self.queued.remove(slot),
-            List::LeftOut => self.left_out.remove(slot),
-            List::Running => self.running.remove(slot),
+            List::Queued => self.sets.queued.remove(slot),
+            List::LeftOut => self.sets.left_out.remove(slot),
+            List::Running => self.sets.running.remove(slot),
         }
     }
 
     /// The best queued request.
     #[inline]
     pub(crate) fn best_waiting(&self) -> Option<Slot> {
-        if self.lists[List::Queued as usize] == 0 { None } else { self.queued.best() }
+        if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.best() }
     }
 
     /// The best request that the latest step does not run, queued or left out.
     #[inline]
     pub(crate) fn best_idle(&self) -> Option<(RankKey, Slot)> {
-        match (self.queued.first(), self.left_out.first()) {
+        match (self.sets.queued.first(), self.sets.left_out.first()) {
             (Some(queued), Some(left)) => Some(if queued.0 < left.0 { queued } else { left }),
             (queued, left) => queued.or(left),
         }
@@ -432,24 +380,24 @@ impl Ranking {
 
     /// The running requests, the worst first.
     pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
-        self.running.sorted()
+        self.sets.running.sorted()
     }
 
     /// The worst running request.
     #[inline]
     pub(crate) fn worst_running(&mut self) -> Option<Slot> {
-        self.running.worst().map(|(_, slot)| slot)
+        self.sets.running.worst().map(|(_, slot)| slot)
     }
 
     /// The running requests that rank worse than `rank`, the worst first, without
     /// those admitted while the present step was formed.
     pub(crate) fn worse_than(&mut self, rank: RankKey) -> impl Iterator<Item = Slot> + '_ {
-        let Self { running, requests, round, .. } = self;
-        running
+        let Self { sets, requests, round, .. } = self;
+        sets.running
             .worst_first()
             .take_while(move |(worse, _)| *worse > rank)
             .map(|(_, slot)| slot)
-            .filter(|&slot| requests[slot as usize].round != *round)
+            .filter(|&slot| requests[slot as usize].round != round.number)
     }
 
     /// A request whose rank may have changed by the decode set's `step`, and at which

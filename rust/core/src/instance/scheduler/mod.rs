@@ -11,6 +11,7 @@ mod displace;
 mod draft;
 mod layered;
 mod preempt;
+mod rank_arrivals;
 mod rank_updates;
 mod resume;
 mod select;
