@@ -43,8 +43,8 @@ def blocks_are_at_the_source_or_at_the_target(case: WireCase) -> None:
             state = replica.scheduler.state
             held = {block for one in replica.requests if one.memory == "gpu" for block in one.blocks}
             held |= {block for handover in replica.outgoing for block in handover.blocks}
-            held |= {block for blocks in state.sent for block in blocks}
-            held |= {block for one in state.deferred for block in one.blocks}
+            deferred = [one if isinstance(one, list) else one.blocks for one in state.deferred]
+            held |= {block for blocks in deferred for block in blocks}
             held |= {
                 block
                 for move in cluster.traffic.moves
