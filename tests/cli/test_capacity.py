@@ -48,7 +48,7 @@ def test_a_printed_rate_can_be_replayed_and_gives_the_printed_attainment(
     rate = done.stdout.partition("capacity")[2].split()[0]
     row = next(line.split() for line in done.stdout.splitlines() if line.split()[:1] == [rate])
     replayed = paceline(
-        "replay", small_trace, *ON_ONE_H100, "--rate", rate, "--slo-ttft", 0.3, "--slo-tpot", 0.01, "--json"
+        "replay", small_trace, *ON_ONE_H100, "--rate", rate, "--slo", "ttft=0.3,tpot=0.01", "--json"
     )
     attainment = json.loads(replayed.stdout)["slo"]["attainment"]
     assert f"{100 * attainment:.2f}%" in row
