@@ -201,7 +201,7 @@ class RequestColumns:
 
     def seconds(self, name: str) -> NDArray[np.float64]:
         """Return one column of seconds as numbers, nan where it is null, without keeping it."""
-        if name in self._made or not (name in _SPANS or name in _MOMENTS):
+        if name in self._made or not self._ticks or not (name in _SPANS or name in _MOMENTS):
             return self[name].cast(pl.Float64()).fill_null(np.nan).to_numpy()
         values, holds = self._timed(name)
         return values if holds.all() else np.where(holds, values, np.nan)
@@ -238,13 +238,13 @@ class RequestColumns:
         code = f"{name}_code"
         if code in self._made:
             return self._made[code].to_numpy()
-        codes = self._made[name].to_physical()
+        codes = self[name].to_physical()
         return (codes if name == "status" else codes.cast(pl.UInt8) + 1).fill_null(0).to_numpy()
 
     def happened(self, moment: str) -> NDArray[np.bool_]:
         """Return for which requests a moment is known."""
-        if moment in self._made:
-            return self._made[moment].is_not_null().to_numpy()
+        if moment in self._made or not self._ticks:
+            return self[moment].is_not_null().to_numpy()
         return np.asarray(self._moment(moment) != NEVER)
 
     def frame(self) -> pl.DataFrame:

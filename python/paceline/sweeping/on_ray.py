@@ -71,7 +71,7 @@ def _run(
     try:
         while left:
             most = workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-            for place, point in itertools.islice(coming, most - len(running)):
+            for place, point in itertools.islice(coming, max(0, most - len(running))):
                 identity = point.identity(None)
                 try:
                     base = rows.base(point)

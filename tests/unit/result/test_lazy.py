@@ -56,6 +56,13 @@ def test_a_result_comes_back_from_a_spawned_process() -> None:
         assert pool.submit(replayed, 5).result() == replayed(5)
 
 
+def test_a_lazily_loaded_result_is_judged_as_the_saved_one(saved: Path) -> None:
+    slo = paceline.SLO(ttft=1.0, tpot=0.5)
+    lazy, result = paceline.load_result(saved, lazy=True), replayed(3)
+    assert (lazy.goodput(slo), lazy.attainment(slo)) == (result.goodput(slo), result.attainment(slo))
+    assert result.goodput(slo) > 0
+
+
 def test_a_lazily_loaded_result_is_equal(saved: Path) -> None:
     assert paceline.load_result(saved, lazy=True) == paceline.load_result(saved) == replayed(3)
 
