@@ -19,14 +19,13 @@ pub(crate) struct Columns<'py> {
     rows: Option<PyReadonlyArray1<'py, bool>>,
 }
 
+/// Count, mean, maximum and quantiles.
+type Found = (usize, f64, f64, Vec<f64>);
+
 /// Returns count, mean, maximum and quantiles of latencies in seconds; None if there are none.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "arguments of Python's functions are owned")]
-pub(crate) fn spread(
-    py: Python<'_>,
-    columns: Columns<'_>,
-    shares: Vec<f64>,
-) -> PyResult<Option<(usize, f64, f64, Vec<f64>)>> {
+pub(crate) fn spread(py: Python<'_>, columns: Columns<'_>, shares: Vec<f64>) -> PyResult<Option<Found>> {
     guarded(|| {
         if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
             return Err(PyValueError::new_err(format!("a share must be 0 to 1, was {share}")));
