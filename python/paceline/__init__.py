@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from paceline.prediction import Prediction
     from paceline.replaying import replay
     from paceline.result import Result, load_result
-    from paceline.result.loading import load
     from paceline.runs import Recipe, Run, read_run
     from paceline.sweeping import Grid, Sweep, read_grid, read_sweep, sweep
     from paceline.synthesis import synthesize
@@ -78,7 +77,6 @@ __all__ = [
     "cluster",
     "compare",
     "inst",
-    "load",
     "load_result",
     "oracle",
     "plan",
@@ -116,7 +114,7 @@ _HOMES = {
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
     "prediction": ("Prediction",),
     "replaying": ("replay",),
-    "result": ("Result", "load", "load_result"),
+    "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
     "objectives": ("SLO",),

@@ -178,6 +178,8 @@ def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
 
 def _is(value: object, hint: Any) -> bool:  # noqa: ANN401
     """Whether a value is of an annotation, as far as that can be checked."""
+    if type(value) is hint:
+        return True
     origin, parts = _taken_apart(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
         return True

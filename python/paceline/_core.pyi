@@ -20,6 +20,7 @@ __all__ = [
     "Sketch",
     "fail",
     "replay",
+    "spread",
 ]
 
 TICKS_PER_SECOND: Final[int]
@@ -148,3 +149,6 @@ def replay(
     progress: Callable[[Progress], object] | None = None,
     routers: Sequence[Callable[[RequestSight, list[InstanceSight]], int | None]] | None = None,
 ) -> Outcome: ...
+def spread(
+    columns: Mapping[str, object], shares: list[float]
+) -> tuple[int, float, float, list[float]] | None: ...

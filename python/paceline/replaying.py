@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -203,11 +204,17 @@ def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, A
     """Return an instance and its scheduler as the engine reads them."""
     defaults = instance.default_batching()
     tokens, seqs = scheduler.sized_for(defaults)
-    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
+    wire = _instance_wire(instance, tokens, seqs)
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     names = replace(names, classes=tuple(each.name for each in scheduler.classes))
     formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)
     return {**wire, "scheduler": formed}
+
+
+@lru_cache(maxsize=64)
+def _instance_wire(instance: Instance, tokens: int, seqs: int) -> dict[str, Any]:
+    """Return an instance as the engine reads it; kept, as replays of a search or a sweep have few."""
+    return instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
 
 
 def _lockstep(

@@ -48,7 +48,7 @@ def test_a_printed_rate_can_be_replayed_and_gives_the_printed_attainment(
     rate = done.stdout.partition("capacity")[2].split()[0]
     row = next(line.split() for line in done.stdout.splitlines() if line.split()[:1] == [rate])
     replayed = paceline(
-        "replay", small_trace, *ON_ONE_H100, "--rate", rate, "--slo-ttft", 0.3, "--slo-tpot", 0.01, "--json"
+        "replay", small_trace, *ON_ONE_H100, "--rate", rate, "--slo", "ttft=0.3,tpot=0.01", "--json"
     )
     attainment = json.loads(replayed.stdout)["slo"]["attainment"]
     assert f"{100 * attainment:.2f}%" in row
@@ -180,3 +180,26 @@ def test_a_search_is_stopped_at_once(search: tuple[object, ...], tmp_path: Path)
     assert process.returncode == 130
     assert output == b""
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("capacity", "--slo", "ttft=0.4", "--tolerance", 0.1),
+        ("plan", "--slo", "ttft=0.4"),
+        ("compare", "--against", "sarathi"),
+    ],
+)
+def test_predictions_are_charged_by_each_command(
+    words: tuple[object, ...], paceline: Run, small_trace: Path
+) -> None:
+    command, *others = words
+    given = (command, small_trace, *ON_ONE_H100, *others, "--json")
+    free, late = paceline(*given), paceline(*given, "--prediction-ms", 200)
+    assert (free.returncode, late.returncode) == (0, 0), late.stderr
+    assert free.stdout != late.stdout
+    wrong = paceline(*given, "--prediction-batch", 4)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == (
+        "paceline: --prediction-batch needs --prediction-ms, the time of a prompt; none was given\n"
+    )

@@ -21,7 +21,7 @@ TWO = (*ON_ONE_H100, "--instances", 2, "--routing", "fewest-tokens")
 
 
 def test_json_is_one_object_with_what_the_result_says(paceline: Run, small_trace: Path) -> None:
-    done = paceline("replay", small_trace, *TWO, "--json", "--slo-ttft", 2, "--slo-tpot", 0.15)
+    done = paceline("replay", small_trace, *TWO, "--json", "--slo", "ttft=2,tpot=0.15")
     assert done.returncode == 0
     assert done.stdout.count("\n") == 1
     document = json.loads(done.stdout)
@@ -45,7 +45,7 @@ def test_json_is_one_object_with_what_the_result_says(paceline: Run, small_trace
 
 
 def test_the_table_names_metrics_units_and_counts(paceline: Run, small_trace: Path) -> None:
-    done = paceline("replay", small_trace, *TWO, "--slo-ttft", 2)
+    done = paceline("replay", small_trace, *TWO, "--slo", "ttft=2")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert lines[0].endswith(": 40 requests on 2 × llama-3.1-8b on h100-sxm, vllm")
@@ -148,7 +148,7 @@ def test_rows_without_output_are_counted_or_refused(paceline: Run, tmp_path: Pat
 
 
 def test_a_replay_of_nothing_that_fits_still_answers(paceline: Run, small_trace: Path) -> None:
-    done = paceline("replay", small_trace, *ON_ONE_H100, "--max-model-len", 16, "--slo-ttft", 1)
+    done = paceline("replay", small_trace, *ON_ONE_H100, "--max-model-len", 16, "--slo", "ttft=1")
     assert done.returncode == 0
     assert "0 finished, 40 rejected" in done.stdout
     assert "40: sequence longer than max_model_len" in done.stdout

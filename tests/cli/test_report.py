@@ -22,7 +22,7 @@ def saved(paceline: Run, small_trace: Path, tmp_path: Path) -> list[Path]:
 
 
 def test_a_report_of_a_saved_result(paceline: Run, saved: list[Path], tmp_path: Path) -> None:
-    done = paceline("report", saved[0], "--out", "r.html", "--slo-ttft", 0.1)
+    done = paceline("report", saved[0], "--out", "r.html", "--slo", "ttft=0.1")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("wrote r.html, ")
     text = (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -88,7 +88,7 @@ def test_help_does_not_wait_for_the_engine() -> None:
             "rate must be a positive",
         ),
         (["replay", "small.csv", *ON_ONE_H100, "--until", "-1"], "until must be 0 or more seconds"),
-        (["replay", "small.csv", *ON_ONE_H100, "--slo-ttft", "-2"], "SLO.ttft must be a positive"),
+        (["replay", "small.csv", *ON_ONE_H100, "--slo", "ttft=-2"], "SLO.ttft must be a positive"),
         (["replay", "small.csv", *ON_ONE_H100, "--max-num-seqs", "0"], "max_num_seqs must be 1 to"),
         (
             ["replay", "small.csv", *ON_ONE_H100, "--policy", "lottery"],

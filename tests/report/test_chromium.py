@@ -38,6 +38,14 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
+def compared() -> paceline.Comparison:
+    """Compare two policies on a trace, one with a name that would run if it were not escaped."""
+    trace = paceline.synthesize("azure-conv", requests=60, rate=8.0, seed=1)
+    cluster = paceline.Cluster([paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")])
+    both = {"two instances": paceline.policies.vllm(), EVIL: paceline.policies.sarathi()}
+    return paceline.compare(trace, cluster, both, slo=SLO, draws=50, warmup_s=1.0)
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     arrivals = [0.2 * place for place in range(60)]
@@ -52,6 +60,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tmp_path_factory.mktemp("report") / "report.html",
         slo=SLO,
         capacities={EVIL: {"curve": curve, "target": 0.9}},
+        comparison=compared(),
     )
 
 
@@ -90,7 +99,11 @@ def test_every_chart_draws(opened: Opened) -> None:
     drawn = opened.page.evaluate(
         """() => Array.from(document.querySelectorAll(".chart")).map((chart) => ({
             spec: chart.dataset.spec,
-            marks: chart.querySelectorAll("svg :is(.mark-line, .mark-rect, .mark-area) path[d]").length,
+            marks: chart.querySelectorAll(
+                chart.dataset.spec.startsWith("spec-comparison")
+                    ? "svg .mark-symbol path[d]"
+                    : "svg :is(.mark-line, .mark-rect, .mark-area) path[d]"
+            ).length,
         }))"""
     )
     assert len(drawn) > 30

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
+from paceline.cli.examples import epilogue
 from paceline.cli.output import complain
 from paceline.errors import InternalError, PacelineError
 
@@ -40,6 +41,7 @@ _COMMANDS = {
     "profiles": "Import kernel profiles, list them, and look into one.",
     "profile": "Measure a model's kernels on the GPU at hand, with PyTorch.",
     "policies": "List the policies that --policy knows.",
+    "completion": "Print a script by which bash, zsh or fish completes commands and options.",
     "clean": "Remove what killed runs left half written.",
 }
 
@@ -62,7 +64,8 @@ app = App(
 _GROUPS = frozenset({"profiles", "rank", "trace"})
 for _order, (_command, _help) in enumerate(_COMMANDS.items()):
     _entry = "app" if _command in _GROUPS else _command
-    app.command(f"paceline.cli.{_command}:{_entry}", name=_command, help=_help, sort_key=_order)
+    _ending = {} if _command in _GROUPS else {"help_epilogue": epilogue(_command)}  # a group has its own
+    app.command(f"paceline.cli.{_command}:{_entry}", name=_command, help=_help, sort_key=_order, **_ending)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from paceline.cli.candidates import gpu_names, model_names
+
 if TYPE_CHECKING:
     from paceline.calibration import Fit
 
@@ -15,12 +17,13 @@ __all__ = ["calibrate"]
 
 def calibrate(
     observations: Path,
+    /,
     *,
     out: Path | None = None,
-    model: str | None = None,
-    gpu: str | None = None,
-    tensor_parallel: int | None = None,
-    fit: tuple[str, ...] = (),
+    model: Annotated[str | None, Parameter(completer=model_names)] = None,
+    gpu: Annotated[str | None, Parameter(completer=gpu_names)] = None,
+    tp: int | None = None,
+    fit: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = (),
     starts: int = 0,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
@@ -36,8 +39,12 @@ def calibrate(
         of steps: name, seconds, source, and decodes, context, prefill, history, tolerance.
     out
         A TOML file for the fit: the efficiencies, and each observation beside its prediction.
-    model, gpu, tensor_parallel
-        The observed model and GPU, in place of the file's. A CSV file has none.
+    model
+        The observed model, in place of the file's. A CSV file has none, as of the next two.
+    gpu
+        The observed GPU, in place of the file's.
+    tp
+        GPUs over which each layer is split, in place of the file's.
     fit
         Parameters to fit, in place of the file's: memory, layer_s, coverage_512 and others.
     starts
@@ -51,9 +58,7 @@ def calibrate(
     from paceline.calibration import read_observations, with_equals
     from paceline.cli.output import note, print_json
 
-    problem = read_observations(
-        observations, model=model, gpu=gpu, tensor_parallel=tensor_parallel, fit=tuple(fit)
-    )
+    problem = read_observations(observations, model=model, gpu=gpu, tensor_parallel=tp, fit=tuple(fit))
     with _Status(quiet=quiet) as status:
         found = solve(problem, report=status.show)
         if starts:

@@ -19,6 +19,7 @@ from paceline.cli.options import (
     PolicyOptions,
     ReadingOptions,
 )
+from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 from paceline.cli.searching import ObjectiveOptions
 
 __all__ = ["capacity"]
@@ -30,6 +31,7 @@ def capacity(
     *,
     on: ClusterOptions = DEFAULT_CLUSTER,
     under: PolicyOptions = DEFAULT_POLICY,
+    predicting: PredictionOptions = NO_PREDICTION,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
     tolerance: Annotated[float, Parameter(group=SEARCH)] = 0.01,
@@ -73,6 +75,7 @@ def capacity(
     slo = meeting.bounds()
     cluster = on.cluster()
     chosen = under.choose(layers_of(cluster.instances[0]))
+    prediction = predicting.prediction()
     requests = reading.read(trace)
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
@@ -87,6 +90,7 @@ def capacity(
             lowest=lowest,
             highest=highest,
             windows=windows,
+            prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("searching", done, total),
         )

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
+from paceline.cli.candidates import policy_names
+from paceline.cli.load import DEFAULT_LOAD, LoadOptions
 from paceline.cli.options import (
     DEFAULT_CLUSTER,
     DEFAULT_POLICY,
     DEFAULT_READING,
-    LOAD,
     OBJECTIVES,
     OUTPUT,
     POLICY,
@@ -22,8 +23,9 @@ from paceline.cli.options import (
     PolicyOptions,
     ReadingOptions,
     layers_of,
-    objectives,
+    objectives_if,
 )
+from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 
 if TYPE_CHECKING:
     from paceline.policy import Policy
@@ -39,17 +41,6 @@ _TITLES: Final = {
     "attainment": "attainment",
     "finished": "finished",
 }
-_SHORT: Final = (
-    ("ttft", "mean"),
-    ("ttft", "p50"),
-    ("ttft", "p99"),
-    ("tpot", "mean"),
-    ("tpot", "p99"),
-    ("e2e", "mean"),
-    ("e2e", "p99"),
-    ("attainment", "share"),
-    ("finished", "share"),
-)
 
 
 def compare(
@@ -57,17 +48,18 @@ def compare(
     on: ClusterOptions = DEFAULT_CLUSTER,
     under: PolicyOptions = DEFAULT_POLICY,
     policies: Annotated[
-        tuple[str, ...], Parameter(name="--against", group=POLICY, negative="", show_default=False)
+        tuple[str, ...],
+        Parameter(name="--against", group=POLICY, negative="", show_default=False, completer=policy_names),
     ] = (),
-    rate: Annotated[float | None, Parameter(group=LOAD)] = None,
-    scale: Annotated[float | None, Parameter(group=LOAD)] = None,
-    until: Annotated[float | None, Parameter(group=LOAD)] = None,
+    predicting: PredictionOptions = NO_PREDICTION,
+    load: LoadOptions = DEFAULT_LOAD,
     reading: ReadingOptions = DEFAULT_READING,
     slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
     warmup_s: Annotated[float, Parameter(group=OBJECTIVES)] = 0.0,
     confidence: Annotated[float, Parameter(group=OBJECTIVES)] = 0.95,
     draws: Annotated[int, Parameter(group=OBJECTIVES)] = 1000,
     workers: Annotated[int | None, Parameter(group=OUTPUT)] = None,
+    report: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     all_: Annotated[Flag, Parameter(name="--all", group=OUTPUT)] = False,
     json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
@@ -85,12 +77,6 @@ def compare(
     policies
         A policy to compare: its name, or FILE.toml; after a colon parameters of its own, as
         sarathi:max_num_batched_tokens=512,max_num_seqs=64; may be repeated.
-    rate
-        Stretch or squeeze the arrivals to this many requests per second.
-    scale
-        Multiply the rate of arrivals.
-    until
-        Stop at this simulated second, whatever is unfinished.
     slo
         Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
     warmup_s
@@ -101,6 +87,8 @@ def compare(
         Draws of the bootstrap.
     workers
         Replays at a time; by default one on each core. The answer does not depend on it.
+    report
+        Write an HTML file with the intervals and all charts; needs pip install 'paceline[report]'.
     all_
         Print every metric and percentile.
     json
@@ -112,17 +100,19 @@ def compare(
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import TaskBar
     from paceline.errors import ConfigError
+    from paceline.report.libraries import libraries
 
     if not traces:
         raise ConfigError("compare needs a trace: paceline compare TRACE --policy vllm --against sarathi …")
     if not policies:
         raise ConfigError("--against must name a policy to compare with --policy, was not given")
-    bounds = None if slo is None else objectives(slo)
+    bounds = objectives_if(slo)
     cluster = on.cluster()
     chosen = _chosen(under, policies, layers_of(cluster.instances[0]))
-    requests = [reading.read(path) for path in traces]
-    if rate is not None or scale is not None:
-        requests = [trace.at_rate(rate=rate, scale=scale) for trace in requests]
+    if report is not None:
+        libraries()  # before the replays, which may take long
+    prediction = predicting.prediction()
+    requests = [load.paced(reading.read(path)) for path in traces]
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
         found = paceline.compare(
@@ -133,7 +123,8 @@ def compare(
             warmup_s=warmup_s,
             confidence=confidence,
             draws=draws,
-            until=until,
+            until=load.until,
+            prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("replaying", done, total),
         )
@@ -146,6 +137,8 @@ def compare(
         "policies": {name: policy.to_toml() for name, policy in chosen.items()},
         "slo": None if bounds is None else bounds.bounds(),
     }
+    if report is not None:
+        found.report(report)
     if json:
         print_json(document)
     else:
@@ -174,6 +167,7 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
     from paceline.cli.output import console, table
     from paceline.cli.rendering import cluster_words
     from paceline.cli.searching import facts
+    from paceline.comparing.comparison import SHORT
 
     screen = console()
     names = " + ".join(dict.fromkeys(each["name"] for each in document["traces"]))
@@ -190,7 +184,7 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
     screen.print()
     rows = document["table"]
     if not complete:
-        rows = [row for row in rows if (row["metric"], row["figure"]) in _SHORT]
+        rows = [row for row in rows if (row["metric"], row["figure"]) in SHORT]
     cells, before = [], ""
     for row in rows:
         title = f"{_TITLES[row['metric']]} {row['figure']}"

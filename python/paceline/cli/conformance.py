@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from paceline.cli.options import Flag
+
 __all__ = ["conformance"]
 
 
-def conformance(file: Path, /, *files: Path, follow: bool = False) -> int:
+def conformance(file: Path, /, *files: Path, follow: Flag = False) -> int:
     """Compare the engine with decision logs of real schedulers and routers.
 
     Each log is replayed through the engine, with leaping and without. The exit

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
 
 from cyclopts import Group, Parameter
 
+from paceline.cli.candidates import gpu_names, model_names, policy_names
+
 if TYPE_CHECKING:
     from paceline.deployment import Cluster, Instance, Links
     from paceline.limits import Limits
@@ -38,6 +40,7 @@ __all__ = [
     "ReadingOptions",
     "layers_of",
     "objectives",
+    "objectives_if",
 ]
 
 CLUSTER = Group("Cluster", sort_key=1)
@@ -82,8 +85,8 @@ class InstanceOptions:
     """
 
     file: Annotated[Path | None, Parameter(name="--cluster")] = None
-    model: str | None = None
-    gpu: str | None = None
+    model: Annotated[str | None, Parameter(completer=model_names)] = None
+    gpu: Annotated[str | None, Parameter(completer=gpu_names)] = None
     tp: int = 1
     pp: int = 1
     profile: str | None = None
@@ -224,7 +227,7 @@ class PolicyOptions:
         A parameter of the policy as NAME=VALUE, as listed by `paceline policies`; may be repeated.
     """
 
-    policy: str = "vllm"
+    policy: Annotated[str, Parameter(completer=policy_names)] = "vllm"
     routing: Routing | None = None
     prefix_caching: Flag = False
     max_num_batched_tokens: int | None = None
@@ -318,6 +321,11 @@ def layers_of(instance: Instance) -> int | None:
     """Return the layers of an instance's model; None without a model."""
     shape = instance.resolved_model
     return None if shape is None else shape.layers
+
+
+def objectives_if(text: str | None) -> SLO | None:
+    """Return the bounds that ``--slo`` names; None without the option."""
+    return None if text is None else objectives(text)
 
 
 def objectives(text: str) -> SLO:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from paceline.cli.load import DEFAULT_RATE, RateOptions
 from paceline.cli.options import (
     CLUSTER,
     DEFAULT_INSTANCE,
     DEFAULT_POLICY,
     DEFAULT_READING,
-    LOAD,
     OUTPUT,
     POLICY,
     SEARCH,
@@ -22,6 +22,7 @@ from paceline.cli.options import (
     PolicyOptions,
     ReadingOptions,
 )
+from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 from paceline.cli.searching import ObjectiveOptions
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ def plan(
     price: Annotated[tuple[str, ...], Parameter(group=CLUSTER, negative="", show_default=False)] = (),
     under: PolicyOptions = DEFAULT_POLICY,
     split: Annotated[str | None, Parameter(group=POLICY)] = None,
-    rate: Annotated[float | None, Parameter(group=LOAD)] = None,
-    scale: Annotated[float | None, Parameter(group=LOAD)] = None,
+    predicting: PredictionOptions = NO_PREDICTION,
+    load: RateOptions = DEFAULT_RATE,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
     most: Annotated[int, Parameter(group=SEARCH)] = 64,
@@ -71,10 +72,6 @@ def plan(
     split
         Parameters of the policy that add up to the number of instances, as prefill,decode; by default those
         that must be given, and prefill,decode where the policy has them.
-    rate
-        Stretch or squeeze the arrivals to this many requests per second.
-    scale
-        Multiply the rate of arrivals.
     most
         The most GPUs of a cluster.
     workers
@@ -97,6 +94,7 @@ def plan(
     instances = [*on.kinds(), *(on.changed(words).instance() for words in also)]
     prices = dict(_price(words) for words in price) if price else None
     policy, pools = _policy(under, split, instances[0])
+    prediction = predicting.prediction()
     requests = reading.read(trace)
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
@@ -106,13 +104,14 @@ def plan(
             policy,
             slo,
             meeting.target,
-            rate=rate,
-            scale=scale,
+            rate=load.rate,
+            scale=load.scale,
             rule=meeting.rule,
             most=most,
             split=pools,
             links=on.links(),
             prices=prices,
+            prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("searching", done, total),
         )

@@ -7,10 +7,15 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from paceline.cli.examples import epilogue
+
 __all__ = ["app"]
 
 app = App(
-    name="profiles", help="Import kernel profiles, list them, and look into one.", help_format="plaintext"
+    name="profiles",
+    help="Import kernel profiles, list them, and look into one.",
+    help_format="plaintext",
+    help_epilogue=epilogue("profiles"),
 )
 
 Json = Annotated[bool, Parameter(negative="", show_default=False)]

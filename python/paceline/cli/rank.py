@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from paceline.cli.examples import epilogue
 from paceline.cli.options import Flag
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ app = App(
     name="rank",
     help="Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
     help_format="plaintext",
+    help_epilogue=epilogue("rank"),
 )
 
 

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from paceline.cli.load import DEFAULT_LOAD, LoadOptions
 from paceline.cli.options import (
     DEFAULT_CLUSTER,
     DEFAULT_POLICY,
     DEFAULT_READING,
-    LOAD,
     OBJECTIVES,
     OUTPUT,
-    POLICY,
     ClusterOptions,
     Flag,
     PolicyOptions,
     ReadingOptions,
+    layers_of,
+    objectives_if,
 )
+from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 
 if TYPE_CHECKING:
-    from paceline.objectives import SLO
-    from paceline.prediction import Prediction
     from paceline.result import Result
-    from paceline.runs import Run, Settings
 
-__all__ = ["objectives", "replay"]
+__all__ = ["replay"]
 
 
 def replay(
@@ -38,20 +37,15 @@ def replay(
     *,
     on: ClusterOptions = DEFAULT_CLUSTER,
     under: PolicyOptions = DEFAULT_POLICY,
-    rate: Annotated[float | None, Parameter(group=LOAD)] = None,
-    scale: Annotated[float | None, Parameter(group=LOAD)] = None,
-    until: Annotated[float | None, Parameter(group=LOAD)] = None,
-    prediction_ms: Annotated[float | None, Parameter(group=POLICY)] = None,
-    prediction_batch: Annotated[int | None, Parameter(group=POLICY)] = None,
-    prediction_batch_ms: Annotated[float | None, Parameter(group=POLICY)] = None,
+    predicting: PredictionOptions = NO_PREDICTION,
+    load: LoadOptions = DEFAULT_LOAD,
     reading: ReadingOptions = DEFAULT_READING,
-    slo_ttft: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
-    slo_tpot: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
-    slo_e2e: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
-    slo_itl: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
+    slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     sample: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     sample_tenants: Annotated[Flag, Parameter(group=OUTPUT)] = False,
+    record: Annotated[str | None, Parameter(group=OUTPUT)] = None,
+    perfetto: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
     chart: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
@@ -64,26 +58,8 @@ def replay(
     trace
         File with the requests; its format is recognised, also with .gz or .zst. Or a whole run as a TOML
         file, such as the run.toml of a saved result: trace, cluster, policy and settings.
-    rate
-        Stretch or squeeze the arrivals to this many requests per second.
-    scale
-        Multiply the rate of arrivals.
-    until
-        Stop at this simulated second, whatever is unfinished.
-    prediction_ms
-        Milliseconds that it takes to predict the length of a request, before it reaches the router.
-    prediction_batch
-        Predict serially, at most this many prompts at once; without it all prompts in parallel.
-    prediction_batch_ms
-        Milliseconds for a batch of predictions, whatever its size, beside those for each prompt.
-    slo_ttft
-        Bound on the time to first token, in seconds.
-    slo_tpot
-        Bound on the mean time per output token, in seconds.
-    slo_e2e
-        Bound on the whole time of a request, in seconds.
-    slo_itl
-        Bound on the longest gap between two tokens, in seconds.
+    slo
+        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
     out
         Directory to save the result to, for `paceline.load_result`; its run.toml repeats the replay.
     sample
@@ -91,6 +67,11 @@ def replay(
         500ms, 2.5), or the most samples (1000).
     sample_tenants
         Keep the router's part by tenant, too.
+    record
+        Record each step and each transfer of KV that starts in a window of simulated seconds, FROM,TO: 10,20.
+    perfetto
+        Write what was recorded to a file for Perfetto's viewer, ui.perfetto.dev; without --record the first
+        minute. Needs pip install 'paceline[perfetto]'.
     chart
         Print small charts too, where the output can show them; needs pip install 'paceline[report]'.
     json
@@ -104,47 +85,62 @@ def replay(
     from paceline.cli.interrupt import interruptible
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import progress_bar
+    from paceline.cli.recording import perfetto_library, recorded_window
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
-    from paceline.runs import Settings, read_run
+    from paceline.report.libraries import plotext
+    from paceline.runs import Recipe, Run, Settings, read_run
 
     every = None if sample is None else sample_from_text(sample)
-    if sample is not None and out is None:
-        raise ConfigError("--sample needs --out DIR, where the timeline is saved; none was given")
+    window = recorded_window(record, perfetto)
+    for option, given in (("--sample", sample), ("--record", record)):
+        if given is not None and out is None and (option == "--sample" or perfetto is None):
+            other = "" if option == "--sample" else " or --perfetto FILE"
+            raise ConfigError(f"{option} needs --out DIR{other}, where it is saved; none was given")
+    if perfetto is not None:
+        perfetto_library()
     if chart:
-        from paceline.report.libraries import plotext
-
-        plotext()  # before the replay, which may take long
-    slo = objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
+        plotext()
+    bounds = objectives_if(slo)
     if out is not None:
         from paceline.result.save import check_target
 
         check_target(out)
-    prediction = _prediction(prediction_ms, prediction_batch, prediction_batch_ms)
     if trace.suffix == ".toml":
         _nothing_else(
             trace,
-            on,
-            under,
-            reading,
-            rate=rate,
-            scale=scale,
-            until=until,
-            no_leap=no_leap or None,
-            sample=sample,
-            sample_tenants=sample_tenants or None,
-            prediction_ms=prediction_ms,
+            {
+                "options of the cluster": on != DEFAULT_CLUSTER,
+                "options of the policy": under != DEFAULT_POLICY,
+            },
+            predicting,
+            load,
+            on_empty_output=reading.on_empty_output != DEFAULT_READING.on_empty_output,
+            no_leap=no_leap,
+            sample=sample is not None,
+            sample_tenants=sample_tenants,
+            record=record is not None,
         )
         run = read_run(trace)
+        if perfetto is not None and run.settings.record is None:
+            run = replace(run, settings=replace(run.settings, record=window))
     else:
-        settings = Settings(
-            until=until,
-            leap=not no_leap,
-            prediction=prediction,
-            sample=every,
-            sample_tenants=sample_tenants,
+        cluster = on.cluster()
+        run = Run(
+            trace=Recipe(
+                path=str(trace), rate=load.rate, scale=load.scale, on_empty_output=reading.on_empty_output
+            ),
+            cluster=cluster,
+            policy=under.choose(layers_of(cluster.instances[0])),
+            settings=Settings(
+                until=load.until,
+                leap=not no_leap,
+                prediction=predicting.prediction(),
+                sample=every,
+                sample_tenants=sample_tenants,
+                record=window,
+            ),
         )
-        run = _run(trace, on, under, reading, settings, rate=rate, scale=scale)
     rows = interruptible(lambda: run.trace.draw(reading.limits()))
     requests = run.trace.paced(rows)
 
@@ -152,11 +148,14 @@ def replay(
     with progress_bar(quiet=quiet) as progress:
         result = run.replay(requests, progress=progress)
     took = time.perf_counter() - begun
-    document = interruptible(lambda: as_document(result, slo))
+    document = interruptible(lambda: as_document(result, bounds))
     if out is not None:
         directory = out
         again = replace(run, trace=replace(run.trace, sha256=rows.sha256)).to_toml(directory)
         interruptible(lambda: result.save(directory, run=again))
+    if perfetto is not None:
+        target = perfetto
+        interruptible(lambda: result.perfetto(target))
     if json:
         print_json(document)
     else:
@@ -164,7 +163,9 @@ def replay(
         if chart:
             _print_charts(result)
     if not quiet:
-        note(f"replayed {len(result):,} requests in {took:.2f} s" + (f", saved to {out}" if out else ""))
+        done = f"replayed {len(result):,} requests in {took:.2f} s"
+        done += "" if out is None else f", saved to {out}"
+        note(done if perfetto is None else f"{done}, recorded in {perfetto}")
 
 
 def _print_charts(result: Result) -> None:
@@ -179,66 +180,15 @@ def _print_charts(result: Result) -> None:
         screen.print(Text(drawn), soft_wrap=True)
 
 
-def objectives(**bounds: float | None) -> SLO | None:
-    """Return the objectives of the options; None if none was given."""
-    from paceline.objectives import SLO
-
-    return SLO(**bounds) if any(bound is not None for bound in bounds.values()) else None
-
-
-def _run(
-    trace: Path,
-    on: ClusterOptions,
-    under: PolicyOptions,
-    reading: ReadingOptions,
-    settings: Settings,
-    *,
-    rate: float | None,
-    scale: float | None,
-) -> Run:
-    """Return the run that the options describe."""
-    from paceline.cli.options import layers_of
-    from paceline.runs import Recipe, Run
-
-    cluster = on.cluster()
-    return Run(
-        trace=Recipe(path=str(trace), rate=rate, scale=scale, on_empty_output=reading.on_empty_output),
-        cluster=cluster,
-        policy=under.choose(layers_of(cluster.instances[0])),
-        settings=settings,
-    )
-
-
 def _nothing_else(
-    run: Path,
-    on: ClusterOptions,
-    under: PolicyOptions,
-    reading: ReadingOptions,
-    **load: object,
+    run: Path, parts: dict[str, bool], *of: PredictionOptions | LoadOptions, **flags: bool
 ) -> None:
-    """Refuse options that describe what a run's file describes."""
+    """Refuse options that say what a run's file says: parts in words, and options by name."""
     from paceline.errors import ConfigError
 
-    given = [f"--{name.replace('_', '-')}" for name, value in load.items() if value is not None]
-    given += ["options of the cluster"] * (on != DEFAULT_CLUSTER)
-    given += ["options of the policy"] * (under != DEFAULT_POLICY)
-    given += ["--on-empty-output"] * (reading.on_empty_output != DEFAULT_READING.on_empty_output)
-    if given:
-        raise ConfigError(f"{run} says all there is about the run; write there what {given[0]} would say")
-
-
-def _prediction(ms: float | None, batch: int | None, batch_ms: float | None) -> Prediction | None:
-    from paceline import Prediction
-    from paceline.errors import ConfigError
-
-    if ms is None:
-        for name, value in (("--prediction-batch", batch), ("--prediction-batch-ms", batch_ms)):
-            if value is not None:
-                raise ConfigError(f"{name} needs --prediction-ms, the time of a prompt; none was given")
-        return None
-    return Prediction(
-        seconds=ms / 1e3,
-        batch=1 if batch is None else batch,
-        where="parallel" if batch is None else "serial",
-        batch_seconds=0.0 if batch_ms is None else batch_ms / 1e3,
-    )
+    given = [each.name for one in of for each in fields(one) if getattr(one, each.name) != each.default]
+    given += [name for name, there in flags.items() if there]
+    words = [f"--{name.replace('_', '-')}" for name in given]
+    words += [part for part, there in parts.items() if there]
+    if words:
+        raise ConfigError(f"{run} says all there is about the run; write there what {words[0]} would say")

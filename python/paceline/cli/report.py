@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from paceline.cli.options import OBJECTIVES, OUTPUT, Flag
+from paceline.cli.options import OBJECTIVES, OUTPUT, Flag, objectives_if
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +23,8 @@ def report(
     names: Annotated[list[str] | None, Parameter(name="--name", negative=(), group=OUTPUT)] = None,
     title: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     capacity: Annotated[list[Path] | None, Parameter(negative=(), group=OUTPUT)] = None,
-    slo_ttft: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
-    slo_tpot: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
-    slo_e2e: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
-    slo_itl: Annotated[float | None, Parameter(group=OBJECTIVES)] = None,
+    comparison: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
 ) -> None:
     """Write a report of saved results to one HTML file: charts and tables, side by side if there are several.
@@ -45,27 +43,24 @@ def report(
         The title of the page.
     capacity
         The output of `paceline capacity --json` in a file, for its curve; may be repeated.
-    slo_ttft
-        Bound on the time to first token, in seconds.
-    slo_tpot
-        Bound on the mean time per output token, in seconds.
-    slo_e2e
-        Bound on the whole time of a request, in seconds.
-    slo_itl
-        Bound on the longest gap between two tokens, in seconds.
+    comparison
+        The output of `paceline compare --json` in a file, for its intervals.
+    slo
+        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
     quiet
         Print nothing to standard error but errors.
     """
     import paceline
     from paceline.cli.output import note
-    from paceline.cli.replay import objectives
     from paceline.report import write_report
 
     called = _called(directories, names)
-    slo = objectives(ttft=slo_ttft, tpot=slo_tpot, e2e=slo_e2e, itl=slo_itl)
-    searches = {path.stem: _document(path) for path in capacity or ()}
-    results = {name: paceline.load_result(path) for name, path in zip(called, directories, strict=True)}
-    write_report(results, out, slo=slo, capacities=searches, title=title)
+    bounds = objectives_if(slo)
+    searches = {path.stem: _document(path, "capacity") for path in capacity or ()}
+    compared = None if comparison is None else _document(comparison, "compare")
+    saved = zip(called, directories, strict=True)
+    results = {name: paceline.load_result(path, lazy=True) for name, path in saved}
+    write_report(results, out, slo=bounds, capacities=searches, comparison=compared, title=title)
     if not quiet:
         note(f"wrote {out}, {out.stat().st_size / 1e6:,.1f} MB")
 
@@ -91,7 +86,7 @@ def _called(directories: Sequence[Path], names: Sequence[str] | None) -> list[st
     return [str(path) for path in paths]
 
 
-def _document(path: Path) -> Any:  # noqa: ANN401 - a JSON document
+def _document(path: Path, command: str) -> Any:  # noqa: ANN401 - a JSON document
     import json
 
     from paceline.errors import ConfigError
@@ -100,5 +95,5 @@ def _document(path: Path) -> Any:  # noqa: ANN401 - a JSON document
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path}: not readable as JSON ({error}); it must be what `paceline capacity --json` prints"
+            f"{path}: not readable as JSON ({error}); it must be what `paceline {command} --json` prints"
         ) from error

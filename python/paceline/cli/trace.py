@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
+from paceline.cli.examples import epilogue
 from paceline.cli.options import DEFAULT_READING, Flag, ReadingOptions
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ app = App(
     name="trace",
     help="Summarize a trace (paceline trace FILE), or write another made from it.",
     help_format="plaintext",
+    help_epilogue=epilogue("trace"),
 )
 Reading = Annotated[ReadingOptions, Parameter(name="*")]
 

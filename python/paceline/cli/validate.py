@@ -12,11 +12,12 @@ __all__ = ["validate"]
 
 def validate(
     folder: Path,
+    /,
     *,
-    overhead: float | None = None,
+    overhead_us: float | None = None,
     reductions: Path | None = None,
     profile: str | None = None,
-    frontend: float = 0.0,
+    frontend_ms: float = 0.0,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Replay a measured run and compare TTFT, TPOT and E2E latency with what was measured.
@@ -28,13 +29,13 @@ def validate(
         Splitwise's perf_model.csv, of which half of the sizes fit a roofline that is compared with the rest;
         or with RUN.csv.gz of open-loop runs (residency-vllm's: Qwen3-14B on one H100, vLLM 0.23.0), of
         which the means are compared by rate with the catalog's roofline.
-    overhead
+    overhead_us
         Microseconds of a step that no kernel explains. By default what was fitted for the engine's version.
     reductions
         Folder of all-reduces in Vidur's format, for perf_model.csv; by default a link is fitted to the steps.
     profile
         For open-loop runs: measured kernels to replay with as well, such as aisimulate/h100_sxm/vllm.
-    frontend
+    frontend_ms
         For open-loop runs: milliseconds from a request's sending until the scheduler sees it.
     json
         Print one JSON object instead of a table: seconds, by metric and statistic.
@@ -51,10 +52,10 @@ def validate(
     if not (folder / "engine.json").is_file() and any(folder.glob("*.csv.gz")):
         from paceline.cli.open_loop import compare_open_loop
 
-        compare_open_loop(folder, profile, frontend_s=1e-3 * frontend, json=json)
+        compare_open_loop(folder, profile, frontend_s=1e-3 * frontend_ms, json=json)
         return
 
-    comparison = compare(folder, overhead_s=None if overhead is None else 1e-6 * overhead)
+    comparison = compare(folder, overhead_s=None if overhead_us is None else 1e-6 * overhead_us)
     if json:
         print_json(comparison.to_json())
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import polars as pl
 
@@ -12,9 +14,25 @@ from paceline._arguments import typed
 from paceline._check import one_of
 from paceline.comparing.figures import LATENCIES
 from paceline.errors import ResultError
+from paceline.objectives import SLO
+from paceline.report.figure import cell
+from paceline.report.notebook import card
 from paceline.result import Result
 
-__all__ = ["Comparison"]
+__all__ = ["SHORT", "Comparison"]
+
+SHORT: Final = (
+    ("ttft", "mean"),
+    ("ttft", "p50"),
+    ("ttft", "p99"),
+    ("tpot", "mean"),
+    ("tpot", "p99"),
+    ("e2e", "mean"),
+    ("e2e", "p99"),
+    ("attainment", "share"),
+    ("finished", "share"),
+)
+"""The metrics and figures that are shown first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -46,6 +64,8 @@ class Comparison:
         How many they are, by trace.
     requests
         How many are judged, by trace.
+    slo
+        The bounds of the attainment.
     """
 
     table: pl.DataFrame
@@ -56,6 +76,7 @@ class Comparison:
     warmup_s: float
     warmup_requests: tuple[int, ...]
     requests: tuple[int, ...]
+    slo: SLO | None = None
 
     @typed(ResultError)
     def paired(self, metric: str) -> pl.DataFrame:
@@ -81,6 +102,60 @@ class Comparison:
             frames.append(frame.filter(pl.col("arrival") >= self.warmup_s))
         return pl.concat(frames)
 
+    def report(self, path: str | os.PathLike[str], *, title: str | None = None) -> Path:
+        """Write a report: one HTML file with the intervals, and the policies side by side.
+
+        Beside the intervals it has all charts of `Result.report`, of the first trace under each policy.
+
+        Parameters
+        ----------
+        path
+            The file. It is replaced if it exists.
+        title
+            The page's title; made from the trace and the policies if not given.
+
+        Returns
+        -------
+        pathlib.Path
+            The file.
+
+        Raises
+        ------
+        ConfigError
+            If the extra ``paceline[report]`` is not installed, or there are more than 8 policies.
+        ResultError
+            If the file cannot be written.
+        """
+        from paceline.report.writing import write_report
+
+        names = [self.baseline, *(name for name in self.results if name != self.baseline)]
+        results = {name: self.results[name][0] for name in names}
+        return write_report(results, path, slo=self.slo, comparison=self, title=title)
+
+    def _repr_html_(self) -> str:
+        """Show the main figures with their intervals in a notebook."""
+        rows = [row for row in self.table.rows(named=True) if (row["metric"], row["figure"]) in SHORT]
+        cells = [
+            (
+                f"{row['metric']} {row['figure']}, {row['policy']}",
+                cell(row["value"]),
+                _ends(row["low"], row["high"]),
+                cell(row["ratio"]),
+                _ends(row["ratio_low"], row["ratio_high"]),
+                "–" if row["better"] is None else f"{row['better']:.1%}",
+            )
+            for row in rows
+        ]
+        cut = f"{sum(self.warmup_requests):,} requests of the first {self.warmup_s:g} s are not judged"
+        facts = [
+            ("baseline", self.baseline),
+            ("intervals", f"{100 * self.confidence:g}%, {self.method}"),
+            ("judged", f"{sum(self.requests):,} requests"),
+            ("warm-up", cut),
+        ]
+        head = ("seconds or share", "value", "interval", "× baseline", "interval", "better")
+        return card(f"Comparison of {', '.join(self.results)}", facts, head=head, rows=cells)
+
     def to_dict(self) -> dict[str, Any]:
         """Return all but the results, ready for JSON."""
         return {
@@ -97,3 +172,7 @@ class Comparison:
         """Show the policies, the number of requests, and how intervals are computed."""
         others = ", ".join(name for name in self.results if name != self.baseline)
         return f"Comparison({others} against {self.baseline}, {sum(self.requests):,} requests, {self.method})"
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    return "–" if low is None or high is None else f"{cell(low)} to {cell(high)}"

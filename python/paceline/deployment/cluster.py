@@ -126,7 +126,7 @@ class Cluster:
             rows.append((model, f"{sum(1 for _ in same):,}", gpu, split, f"{instance.usable_blocks:,}"))
         head = ("model", "instances", "GPU", "tensor × pipeline", "KV blocks")
         return card(
-            f"Cluster of {len(self.instances):,} instances",
+            f"Cluster of {len(self.instances):,} {'instance' if len(self.instances) == 1 else 'instances'}",
             head=head,
             rows=rows,
             texts=[("TOML", self.to_toml())],

@@ -20,6 +20,7 @@ from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
 from paceline.policy import Policy
+from paceline.prediction import Prediction
 from paceline.trace import Trace
 
 __all__ = ["plan"]
@@ -44,6 +45,7 @@ def plan(
     links: Links | None = None,
     prices: Mapping[str, float] | None = None,
     frontend_s: float = 0.0,
+    prediction: Prediction | None = None,
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Plan:
@@ -80,7 +82,7 @@ def plan(
         The network between the instances.
     prices
         Price per hour of a GPU, by its name: adds a column, by which the table is then sorted.
-    frontend_s, workers, progress
+    frontend_s, prediction, workers, progress
         As of `capacity`.
 
     Returns
@@ -116,10 +118,12 @@ def plan(
     kinds = kinds_of(instances, prices)
     options = [_options(kind, layouts, most) for kind in kinds]
 
+    settings = {"frontend_s": frontend_s, "prediction": prediction}
+
     def answer(key: _Key, heed: Heed) -> Measured:
         index, counts = key
         cluster = Cluster(sum(counts) * [kinds[index].instance], links)
-        result = replayed(load, cluster, layouts.policy(counts), frontend_s, heed)
+        result = replayed(load, cluster, layouts.policy(counts), settings, heed)
         return criterion.judge([criterion.sample(result)])
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)

@@ -26,6 +26,7 @@ from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy
+from paceline.prediction import Prediction
 from paceline.trace import Trace
 
 __all__ = ["capacity"]
@@ -53,6 +54,7 @@ def capacity(
     highest: float | None = None,
     windows: int = 1,
     frontend_s: float = 0.0,
+    prediction: Prediction | None = None,
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Capacity:
@@ -89,7 +91,7 @@ def capacity(
     windows
         Cut each trace into so many windows of equal duration, and search for the capacity of each by itself
         also: see `Capacity.band`. With several traces, 1 takes each trace for a window.
-    frontend_s
+    frontend_s, prediction
         As of `replay`.
     workers
         Replays at a time; None: one on each core. The result does not depend on it. A policy with rules that
@@ -138,13 +140,15 @@ def capacity(
     samples = [(len(traces) + index,) for index in range(len(parts))]
     loads = traces + parts
 
+    settings = {"frontend_s": frontend_s, "prediction": prediction}
+
     def answer(key: _Key, heed: Heed) -> Measured:
         case, rate = key
         outcomes = []
         for done, index in enumerate(case):
             load = loads[index].scaled(own / rate)
             heard = _share_of(heed, done, len(case))
-            outcomes.append(criterion.sample(replayed(load, cluster, policy, frontend_s, heard)))
+            outcomes.append(criterion.sample(replayed(load, cluster, policy, settings, heard)))
         return criterion.judge(outcomes)
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from paceline._cores import threads
 from paceline.deployment import Cluster
@@ -18,14 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["concurrent", "gpus_of", "replayed"]
 
 
-def replayed(trace: Trace, cluster: Cluster, policy: Policy, frontend_s: float, heed: Heed) -> Result:
-    """Replay a trace, and call `heed` with the share that is done."""
+def replayed(
+    trace: Trace, cluster: Cluster, policy: Policy, settings: Mapping[str, Any], heed: Heed
+) -> Result:
+    """Replay a trace with further arguments of `replay`, and call `heed` with the share that is done."""
 
     def progress(at: Progress) -> None:
         heed(at.finished / max(at.total, 1))
 
     heed(0.0)
-    result = replay(trace, cluster, policy, frontend_s=frontend_s, progress=progress)
+    result = replay(trace, cluster, policy, progress=progress, **settings)
     heed(1.0)
     return result
 

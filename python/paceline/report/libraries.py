@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.errors import ConfigError
 
-__all__ = ["altair", "jinja2", "plotext", "vl_convert"]
+__all__ = ["altair", "jinja2", "libraries", "plotext", "vl_convert"]
 
 
 @cache
@@ -33,6 +33,12 @@ def vl_convert() -> Any:  # noqa: ANN401 - a module
 def plotext() -> Any:  # noqa: ANN401 - a module
     """Return plotext, which draws in a terminal."""
     return _library("plotext", "charts in the terminal need plotext")
+
+
+def libraries() -> None:
+    """Check that all that a report needs is there, before what may take long."""
+    for library in (altair, jinja2, vl_convert):
+        library()
 
 
 def _library(name: str, needs: str) -> Any:  # noqa: ANN401 - a module

@@ -28,6 +28,7 @@ class Shown:
         against: Mapping[str, Replayed] | None = None,
         slo: SLO | None = None,
         capacities: Mapping[str, Any] | None = None,
+        comparison: object = None,
         title: str | None = None,
     ) -> Path:
         """Write a report: one HTML file with all charts and tables, that opens without a network.
@@ -49,6 +50,8 @@ class Shown:
             Objectives.
         capacities
             Capacities by name, as :func:`paceline.capacity` returns them: the report has their curves.
+        comparison
+            What :func:`paceline.compare` returned: the report has its figures with their intervals.
         title
             The page's title; made from the trace and the names if not given.
 
@@ -73,7 +76,7 @@ class Shown:
         if name in others:
             raise ConfigError(f"the results of a report must have different names, {name!r} is there twice")
         results = {name: cast("Replayed", self), **others}
-        return write_report(results, path, slo=slo, capacities=capacities, title=title)
+        return write_report(results, path, slo=slo, capacities=capacities, comparison=comparison, title=title)
 
     @property
     def plot(self) -> Plots:

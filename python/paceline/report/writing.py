@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from paceline.report.replayed import Replayed, Run, runs_of
 from paceline.report.sections.balance import balance
 from paceline.report.sections.capacities import capacities as capacity_section
 from paceline.report.sections.capacities import document_of
+from paceline.report.sections.comparison import comparison_document, comparison_section
 from paceline.report.sections.headlines import cards, headlines
 from paceline.report.sections.inputs import inputs_of, warnings_of
 from paceline.report.sections.latency import by_lengths, latencies, split
@@ -36,6 +37,7 @@ def write_report(
     *,
     slo: SLO | None = None,
     capacities: Mapping[str, Any] | None = None,
+    comparison: object = None,
     title: str | None = None,
 ) -> Path:
     """Write a report of results to one HTML file, whole or not at all; see :meth:`paceline.Result.report`.
@@ -50,6 +52,8 @@ def write_report(
         Objectives, for attainment and goodput.
     capacities
         Capacities by name, as :func:`paceline.capacity` returns them, or their documents.
+    comparison
+        What :func:`paceline.compare` returned, or its document, for its intervals.
     title
         The page's title; made from the traces and names if not given.
 
@@ -71,7 +75,7 @@ def write_report(
         raise ResultError(
             f"{target}: must be a file, was a directory; name a file in it, such as report.html"
         )
-    text = page_of(results, slo=slo, capacities=capacities, title=title)
+    text = page_of(results, slo=slo, capacities=capacities, comparison=comparison, title=title)
     try:
         with new_file(target) as draft:
             draft.write_text(text, encoding="utf-8")
@@ -105,6 +109,7 @@ def page_of(
     *,
     slo: SLO | None = None,
     capacities: Mapping[str, Any] | None = None,
+    comparison: object = None,
     title: str | None = None,
 ) -> str:
     """Return the text of a report; the arguments are those of `write_report`."""
@@ -115,18 +120,23 @@ def page_of(
         )
     runs = runs_of(results)
     searches = {name: document_of(name, found) for name, found in (capacities or {}).items()}
+    compared = None if comparison is None else comparison_document(comparison)
     # Altair checks every part of a chart against its schema, which takes most of the time of a report. Tests
     # make the same charts with these checks.
     with altair().utils.schemapi.debug_mode(False):
-        return _page(runs, slo, searches, title)
+        return _page(runs, sections_of(runs, slo, searches, compared), slo, title)
 
 
 def sections_of(
-    runs: tuple[Run, ...], slo: SLO | None, searches: Mapping[str, Mapping[str, Any]]
+    runs: tuple[Run, ...],
+    slo: SLO | None,
+    searches: Mapping[str, Mapping[str, Any]],
+    compared: Mapping[str, Any] | None = None,
 ) -> list[Section]:
     """Return the sections that the runs have something for."""
     made = (
         headlines(runs, slo),
+        comparison_section(compared),
         latencies(runs),
         by_lengths(runs),
         split(runs),
@@ -138,16 +148,14 @@ def sections_of(
     return [section for section in made if section is not None and section.figures]
 
 
-def _page(
-    runs: tuple[Run, ...], slo: SLO | None, searches: Mapping[str, Mapping[str, Any]], title: str | None
-) -> str:
+def _page(runs: tuple[Run, ...], sections: Sequence[Section], slo: SLO | None, title: str | None) -> str:
     return assemble(
         title=title or _title(runs),
         lead=_lead(runs),
         version=runs[0].result.provenance.version,
         cards=cards(runs[0], slo) if len(runs) == 1 else (),
         warnings=warnings_of(runs),
-        sections=sections_of(runs, slo, searches),
+        sections=sections,
         inputs=[inputs_of(run) for run in runs],
     )
 

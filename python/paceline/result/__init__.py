@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from paceline.result.loading import load, load_result
+from paceline.result.loading import load_result
 from paceline.result.provenance import Provenance
 from paceline.result.result import Result
 from paceline.result.stats import InstanceStats, ReplayStats
 from paceline.result.totals import Totals
 
-__all__ = ["InstanceStats", "Provenance", "ReplayStats", "Result", "Totals", "load", "load_result"]
+__all__ = ["InstanceStats", "Provenance", "ReplayStats", "Result", "Totals", "load_result"]

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from paceline import _core
 from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
 from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, Outcome
@@ -93,6 +94,7 @@ _SPANS: Final = {
     "ttft": ("arrival", "first_token"),
     "ttfat": ("reasoning_end", "first_answer"),
     "e2e": ("arrival", "finish"),
+    "tpot": ("first_token", "finish"),
 }
 
 
@@ -199,17 +201,58 @@ class RequestColumns:
 
     def seconds(self, name: str) -> NDArray[np.float64]:
         """Return one column of seconds as numbers, nan where it is null, without keeping it."""
-        if name in self._made or not (name in _SPANS or name in _MOMENTS or name == "tpot"):
+        if name in self._made or not self._ticks or not (name in _SPANS or name in _MOMENTS):
             return self[name].cast(pl.Float64()).fill_null(np.nan).to_numpy()
         values, holds = self._timed(name)
         return values if holds.all() else np.where(holds, values, np.nan)
+
+    def spread(
+        self, name: str, shares: list[float], rows: NDArray[np.bool_] | None = None
+    ) -> tuple[int, float, float, list[float]] | None:
+        """Return count, mean, maximum and quantiles of a moment or a latency; None where no request has it.
+
+        Of a replay, not of a saved result. The interpreter is released meanwhile, and no column is made.
+
+        Parameters
+        ----------
+        name
+            ``max_itl``, or another of the columns in seconds that are a moment, or a time between two.
+        shares
+            Of the quantiles, 0 to 1; they interpolate linearly between ranks.
+        rows
+            Which requests count; None: all.
+        """
+        given: dict[str, Any] = {}
+        if name in _SPANS:
+            given["starts"], given["ends"] = (self._moment(moment) for moment in _SPANS[name])
+        else:
+            given["ends"] = self._moment(name)
+        if name == "tpot":
+            given["tokens"] = self["output_tokens"].to_numpy()
+        if rows is not None:
+            given["rows"] = rows
+        return _core.spread(given, shares)
+
+    def codes(self, name: str) -> NDArray[np.uint8]:
+        """Return the codes of ``status``, or those of ``reason`` plus one: 0 is "no reason"."""
+        code = f"{name}_code"
+        if code in self._made:
+            return self._made[code].to_numpy()
+        codes = self[name].to_physical()
+        return (codes if name == "status" else codes.cast(pl.UInt8) + 1).fill_null(0).to_numpy()
+
+    def happened(self, moment: str) -> NDArray[np.bool_]:
+        """Return for which requests a moment is known."""
+        if moment in self._made or not self._ticks:
+            return self[moment].is_not_null().to_numpy()
+        return np.asarray(self._moment(moment) != NEVER)
 
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""
         return pl.DataFrame([self[name] for name in COLUMNS])
 
     def _make(self, name: str) -> pl.Series:
-        if name in _SPANS or name in _MOMENTS or name == "tpot":
+        if name in _SPANS or name in _MOMENTS:
             values, holds = self._timed(name)
             return _where(holds, values, name)
         if name == "normalized_latency":
@@ -235,14 +278,15 @@ class RequestColumns:
 
     def _timed(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the seconds of a moment, a span between two or TPOT, and where it exists."""
-        if name in _SPANS:
-            start, end = (self._moment(moment) for moment in _SPANS[name])
-            return (end - start) / TICKS_PER_SECOND, (start != NEVER) & (end != NEVER)
         if name in _MOMENTS:
             moment = self._moment(name)
             return moment / TICKS_PER_SECOND, moment != NEVER
-        first, finish, gaps = self._moment("first_token"), self._moment("finish"), self._gaps()
-        return (finish - first) / TICKS_PER_SECOND / np.maximum(gaps, 1), (finish != NEVER) & (gaps > 0)
+        start, end = (self._moment(moment) for moment in _SPANS[name])
+        seconds, holds = (end - start) / TICKS_PER_SECOND, (start != NEVER) & (end != NEVER)
+        if name != "tpot":
+            return seconds, holds
+        gaps = self._gaps()
+        return seconds / np.maximum(gaps, 1), holds & (gaps > 0)
 
     def _given(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
         """Return the engine's column, or one value for all rows if the engine left it out."""

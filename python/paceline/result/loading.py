@@ -37,7 +37,7 @@ from paceline.result.summary import SUMMARY_SCHEMA
 from paceline.result.timeline import INSTANCE_SCHEMA, Timelines
 from paceline.result.totals import Totals
 
-__all__ = ["load", "load_result"]
+__all__ = ["load_result"]
 
 
 class _Entry(msgspec.Struct):
@@ -54,43 +54,24 @@ class _Body(msgspec.Struct):
 
 
 @typed(ResultError)
-def load_result(directory: str | os.PathLike[str]) -> Result:
-    """Read a result that `Result.save` wrote.
-
-    Every file is checked against the manifest first. The result is equal to the
-    saved one.
+def load_result(directory: str | os.PathLike[str], *, lazy: bool = False) -> Result:
+    """Read a result that `Result.save` wrote; it is equal to the saved one.
 
     Parameters
     ----------
     directory
         The directory that was saved to.
+    lazy
+        Read large files when they are used. False: every file is read at once, and checked against the
+        manifest first. True: only the summary, the totals and the counters are. A column of requests is then
+        read when it is first used, and the file is checked against the manifest then; so are timelines. The
+        directory must stay as it is for as long as the result is used.
 
     Raises
     ------
     ResultError
-        If the directory is no saved result, is of another format version, or a
-        file in it is missing or was changed; the message says which.
-    """
-    return _load(Path(directory), lazily=False)
-
-
-@typed(ResultError)
-def load(directory: str | os.PathLike[str]) -> Result:
-    """Read a result that `Result.save` wrote, its large files only when they are used.
-
-    The summary, the totals and the counters are read at once. A column of requests is read when it is first
-    used, and the file is checked against the manifest then; so are timelines. The directory must stay as it
-    is for as long as the result is used.
-
-    Parameters
-    ----------
-    directory
-        The directory that was saved to.
-
-    Raises
-    ------
-    ResultError
-        As `load_result`; for a file that is read later, when it is read.
+        If the directory is no saved result, is of another format version, or a file in it is missing or was
+        changed; the message says which. For a file that is read later, when it is read.
 
     Examples
     --------
@@ -100,11 +81,11 @@ def load(directory: str | os.PathLike[str]) -> Result:
     >>> cluster = paceline.Cluster([paceline.Instance(cost=cost, num_blocks=101)])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     saved = paceline.replay(trace, cluster).save(f"{folder}/run")
-    ...     result = paceline.load(saved)
+    ...     result = paceline.load_result(saved, lazy=True)
     ...     result.totals().finished, result.column("ttft").to_list()
     (1, [0.01])
     """
-    return _load(Path(directory), lazily=True)
+    return _load(Path(directory), lazily=lazy)
 
 
 def _load(source: Path, *, lazily: bool) -> Result:

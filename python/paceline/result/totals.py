@@ -177,27 +177,28 @@ class Totals:
 
 def count_statuses(columns: RequestColumns) -> dict[str, int]:
     """Count requests by status, every status named."""
-    counts = np.bincount(columns["status"].to_physical().to_numpy(), minlength=len(STATUSES))
+    counts = np.bincount(columns.codes("status"), minlength=len(STATUSES))
     return {name: int(counts[code]) for code, name in enumerate(STATUSES)}
 
 
 def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
     """Return the window of rates, in seconds: see `Totals.makespan_s`."""
-    counts = count_statuses(columns)
+    return _window_s(columns, stats, count_statuses(columns))
+
+
+def _window_s(columns: RequestColumns, stats: ReplayStats, counts: dict[str, int]) -> float:
     if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
         return stats.end_ticks / TICKS_PER_SECOND
-    finish = columns.seconds("finish")
-    finish = finish[~np.isnan(finish)]
-    return float(finish.max()) if finish.size else 0.0
+    return float(np.fmax.reduce(columns.seconds("finish"))) if counts["finished"] else 0.0
 
 
 def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
     """Return the totals of a replay."""
-    window = makespan_s(columns, stats)
     counts = count_statuses(columns)
+    window = _window_s(columns, stats, counts)
     finished, output_tokens = counts["finished"], _sum(columns["generated_tokens"])
-    answered = ~np.isnan(columns.seconds("first_token"))
-    served = int(columns["prompt_tokens"].to_numpy()[answered].sum(dtype=np.uint64)) + output_tokens
+    prompts = columns["prompt_tokens"].to_numpy()
+    served = int(prompts.sum(dtype=np.uint64, where=columns.happened("first_token"))) + output_tokens
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
@@ -255,6 +256,6 @@ def _sum(counts: pl.Series) -> int:
 
 
 def _count_reasons(columns: RequestColumns) -> dict[str, int]:
-    codes = columns["reason"].drop_nulls().to_physical().to_numpy()
-    counts = dict(zip(REASONS, np.bincount(codes, minlength=len(REASONS)).tolist(), strict=True))
+    codes = np.bincount(columns.codes("reason"), minlength=len(REASONS) + 1)[1:]
+    counts = dict(zip(REASONS, codes.tolist(), strict=True))
     return {reason: count for reason, count in counts.items() if count}

@@ -1,15 +1,16 @@
-"""The dataset of a sweep: a folder with one Parquet file for each point.
+"""The dataset of a sweep: a folder of Parquet files, each with the rows of points that ended together.
 
-A file appears whole or not at all, under the identity of its point. So a sweep that is killed loses no
-finished point, and a later one knows which there are.
+A file appears whole or not at all. So a sweep that is killed loses no row that was written, and a later one
+knows which there are. The row of a point that failed stays in its file when a later sweep replays the point;
+a point's row is then the one that is done.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -18,7 +19,7 @@ from paceline._atomic import new_file, remove_leftovers
 from paceline._fork import use
 from paceline.errors import ResultError
 
-__all__ = ["Dataset", "joined", "read_sweep"]
+__all__ = ["Dataset", "read_sweep"]
 
 POINTS: Final = "points"
 RESULTS: Final = "results"
@@ -35,7 +36,7 @@ class Dataset:
     Raises
     ------
     ResultError
-        If the folder cannot be created, or is a file.
+        If the folder cannot be created, is a file, or has a file that cannot be read.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,34 +47,32 @@ class Dataset:
         except OSError as error:
             raise ResultError(f"{folder}: must be a folder for a sweep: {error.strerror or error}") from error
         remove_leftovers(self._points)
+        there = _rows(self._points)
+        rows = [] if there is None else there.filter(status="done").to_dicts()
+        self._done: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
 
-    def finished(self, identity: str, *, with_result: bool) -> pl.DataFrame | None:
-        """Return the row of a point that was finished before; None if it was not, or failed."""
-        path = self._path(identity)
-        if not path.exists() or (with_result and not self.result(identity).exists()):
+    def finished(self, identity: str, *, with_result: bool) -> dict[str, Any] | None:
+        """Return the row of a point that an earlier sweep finished; None if none did, or it failed."""
+        if with_result and not self.result(identity).exists():
             return None
-        row = _read(path)
-        return row if row["status"][0] == "done" else None
+        return self._done.get(identity)
 
-    def write(self, identity: str, row: pl.DataFrame) -> None:
-        """Write the row of a point, whole or not at all."""
+    def write(self, rows: pl.DataFrame) -> None:
+        """Write the rows of points to a file of their own, whole or not at all."""
+        points = "".join(rows.get_column("id").to_list())
+        path = self._points / f"{hashlib.sha256(points.encode()).hexdigest()[:32]}.parquet"
         try:
-            with new_file(self._path(identity), tidy=False) as draft:
-                # One row has nothing to compress.
-                row.write_parquet(draft, compression="uncompressed", statistics=False)
+            with new_file(path, tidy=False) as draft:
+                # A few rows have little to compress.
+                rows.write_parquet(draft, compression="uncompressed", statistics=False)
         except OSError as error:
-            raise ResultError(
-                f"{self._path(identity)}: could not be written: {error.strerror or error}"
-            ) from error
+            raise ResultError(f"{path}: could not be written: {error.strerror or error}") from error
         except pl.exceptions.PolarsError as error:
-            raise ResultError(f"{self._path(identity)}: could not be written: {error}") from error
+            raise ResultError(f"{path}: could not be written: {error}") from error
 
     def result(self, identity: str) -> Path:
         """Return the folder of a point's whole result, where results are kept."""
         return self.folder / RESULTS / identity
-
-    def _path(self, identity: str) -> Path:
-        return self._points / f"{identity}.parquet"
 
 
 @typed(ResultError)
@@ -88,7 +87,8 @@ def read_sweep(folder: str | os.PathLike[str]) -> pl.DataFrame:
     Returns
     -------
     polars.DataFrame
-        A row for each point, in the order of their identities; see `paceline.sweep`.
+        A row for each point, in the order of their identities; see `paceline.sweep`. An axis that only some
+        points have is null in the others.
 
     Raises
     ------
@@ -96,24 +96,30 @@ def read_sweep(folder: str | os.PathLike[str]) -> pl.DataFrame:
         If the folder is no sweep's, or a file in it cannot be read.
     """
     use()
-    files = sorted((Path(folder) / POINTS).glob("*.parquet"))
-    if not files:
+    rows = _rows(Path(folder) / POINTS)
+    if rows is None:
         raise ResultError(f"{folder}: must be the folder of a sweep, with {POINTS}/*.parquet in it, had none")
-    return joined(_read(file) for file in files)
+    return rows
 
 
-def joined(rows: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Put rows of points into one table; an axis that only some have is null in the others."""
-    return pl.concat(list(rows), how="diagonal_relaxed")
+def _rows(folder: Path) -> pl.DataFrame | None:
+    """Return the row of each point, the one that is done before one that failed; None without files."""
+    files = sorted(folder.glob("*.parquet"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    if not files:
+        return None
+    rows = pl.concat([_read(file) for file in files], how="diagonal_relaxed")
+    # Of two that failed the later one counts.
+    order = pl.col("status") == "done"
+    return rows.sort("id", order, maintain_order=True).unique("id", keep="last", maintain_order=True)
 
 
 def _read(path: Path) -> pl.DataFrame:
     try:
-        row = pl.read_parquet(path)
+        rows = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ResultError(
-            f"{path}: not readable as Parquet: {error}; remove it to replay its point"
+            f"{path}: not readable as Parquet: {error}; remove it to replay its points"
         ) from error
-    if "status" not in row.columns or row.height != 1:
-        raise ResultError(f"{path}: must hold the row of a point, did not; remove it to replay its point")
-    return row
+    if not {"id", "status"} <= set(rows.columns):
+        raise ResultError(f"{path}: must hold rows of points, did not; remove it to replay its points")
+    return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paceline.replaying import replay
 from paceline.runs import Run
@@ -16,7 +16,28 @@ from paceline.trace import Trace
 if TYPE_CHECKING:
     from paceline._core import Progress
 
-__all__ = ["evaluate", "run_text"]
+__all__ = ["Finished", "Row", "evaluate", "run_text"]
+
+Row = dict[str, Any]
+"""The columns of a point, by name."""
+
+
+class Finished(NamedTuple):
+    """A point that needs no replay any more.
+
+    Attributes
+    ----------
+    place
+        Its place in the grid.
+    row
+        Its row.
+    kept
+        Whether the row is from an earlier sweep.
+    """
+
+    place: int
+    row: Row
+    kept: bool = False
 
 
 def evaluate(
@@ -26,7 +47,7 @@ def evaluate(
     *,
     keep: tuple[Path, str | None] | None = None,
     progress: Callable[[Progress], object] | None = None,
-) -> dict[str, Any]:
+) -> Row:
     """Replay a point and return its row.
 
     Parameters
@@ -43,7 +64,7 @@ def evaluate(
     cluster, policy, settings = point.parts()
     given = {each.name: getattr(settings, each.name) for each in fields(settings)}
     result = replay(trace, cluster, policy, progress=progress, **given)
-    row = measured_row(point, identity, trace, cluster, policy, result)
+    row = measured_row(point, identity, trace, policy, result)
     if keep is not None:
         folder, run = keep
         result.save(folder, run=run)

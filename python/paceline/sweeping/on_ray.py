@@ -17,14 +17,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-import polars as pl
-
 from paceline import _core
 from paceline._atomic import new_directory
 from paceline.errors import ConfigError
 from paceline.sweeping.dataset import Dataset
-from paceline.sweeping.evaluate import evaluate, run_text
-from paceline.sweeping.measure import failed_row, frame_of
+from paceline.sweeping.evaluate import Finished, Row, evaluate, run_text
+from paceline.sweeping.measure import failed_row, kept_row
 from paceline.sweeping.point import Point
 from paceline.sweeping.rows import Rows
 from paceline.trace import Trace
@@ -39,14 +37,12 @@ _AHEAD: Final = 4
 
 _POLL_S: Final = 0.2
 
-Finished = tuple[int, pl.DataFrame, bool]
-Row = dict[str, Any]
 Files = dict[str, bytes]
 
 
 def on_ray(
     points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
-) -> Generator[Finished, None, None]:
+) -> Generator[Finished | None, None, None]:
     """Yield the rows of points as they are finished; see `paceline.sweep`.
 
     Raises
@@ -63,7 +59,7 @@ def on_ray(
 
 def _run(
     points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
-) -> Generator[Finished, None, None]:
+) -> Generator[Finished | None, None, None]:
     ray: Any = import_module("ray")
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
@@ -75,7 +71,7 @@ def _run(
     try:
         while left:
             most = workers or _AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
-            for place, point in itertools.islice(coming, most - len(running)):
+            for place, point in itertools.islice(coming, max(0, most - len(running))):
                 identity = point.identity(None)
                 try:
                     base = rows.base(point)
@@ -92,13 +88,13 @@ def _run(
                         running[reference] = (place, identity)
                         continue
                 except Exception as error:  # recorded, so that the other points go on
-                    before = _written(dataset, identity, frame_of(point, failed_row(point, identity, error)))
-                    kept = False
+                    finished = Finished(place, failed_row(point, identity, error))
                 else:
-                    kept = True
+                    finished = Finished(place, kept_row(point, before), kept=True)
                 left -= 1
                 rows.release(point)
-                yield place, before, kept
+                yield finished
+            yield None
             if not running:
                 continue
             ready, _ = ray.wait(list(running), timeout=_POLL_S)
@@ -110,7 +106,7 @@ def _run(
                     _save(dataset.result(identity), files)
                 left -= 1
                 rows.release(point)
-                yield place, _written(dataset, identity, frame_of(point, row)), False
+                yield Finished(place, row)
     finally:
         for reference in running:
             ray.cancel(reference, force=True)
@@ -141,12 +137,6 @@ def _answer(reference: Any, point: Point, identity: str) -> tuple[Row, Files]:  
     except ray.exceptions.RayError as error:  # its workers were lost too often
         return failed_row(point, identity, error), {}
     return answer
-
-
-def _written(dataset: Dataset | None, identity: str, frame: pl.DataFrame) -> pl.DataFrame:
-    if dataset is not None:
-        dataset.write(identity, frame)
-    return frame
 
 
 def _save(folder: Path, files: Files) -> None:

@@ -119,6 +119,10 @@ class Point:
         policy = _policy(canonical(config["policy"]), None if shape is None else shape.layers)
         return cluster, policy, Settings.from_table(config["settings"])
 
+    def borrowed_fits(self) -> tuple[str, ...]:
+        """Return the instances of the cluster with costs fitted to something else, each once."""
+        return _borrowed_fits(canonical(self.config["cluster"]))
+
 
 def _written_out(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the policy of a run with all of its own fields, where it is a preset."""
@@ -138,6 +142,12 @@ def canonical(content: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=256)
 def _cluster(text: str) -> Cluster:
     return cluster_from(json.loads(text))
+
+
+@lru_cache(maxsize=256)
+def _borrowed_fits(text: str) -> tuple[str, ...]:
+    found = dict.fromkeys(instance.borrowed_fit for instance in dict.fromkeys(_cluster(text).instances))
+    return tuple(fit for fit in found if fit is not None)
 
 
 @lru_cache(maxsize=256)

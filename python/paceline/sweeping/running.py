@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Generator, Iterable
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,10 @@ from paceline._cores import threads
 from paceline._fork import use
 from paceline.errors import ConfigError
 from paceline.limits import Limits
-from paceline.sweeping.dataset import Dataset, joined
-from paceline.sweeping.evaluate import evaluate, run_text
+from paceline.sweeping.dataset import Dataset
+from paceline.sweeping.evaluate import Finished, Row, evaluate, run_text
 from paceline.sweeping.grid import Grid
-from paceline.sweeping.measure import failed_row, frame_of
+from paceline.sweeping.measure import failed_row, frame_of, kept_row
 from paceline.sweeping.point import Point
 from paceline.sweeping.rows import Rows
 from paceline.sweeping.watch import SweepProgress, Watch
@@ -31,11 +32,8 @@ __all__ = ["Sweep", "sweep"]
 
 _POLL_S: Final = 0.1
 
-_WRITERS: Final = 4
-"""Threads that write rows; they wait for the disk most of the time."""
-
-Finished = tuple[int, pl.DataFrame, bool]
-"""A point's place in the grid, its row, and whether the row is from an earlier sweep."""
+_GATHER_S: Final = 0.2
+"""How long a row waits for others to be written with it: a file takes as long as some of the replays."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,11 +80,11 @@ def sweep(
 ) -> Sweep:
     """Replay all points of a grid.
 
-    With `out`, each row is written as its replay ends, to a file of its own that appears whole or not at
-    all. A sweep that was stopped or killed is continued by the same call: points that are finished are not
-    replayed again. A point is the same if its whole configuration, the digest of its trace and the version
-    of Paceline are. A point that fails has its error in its row, does not stop the others, and is tried
-    again by the next sweep.
+    With `out`, a row is on the disk a fifth of a second after its replay, in a file with the others of that
+    time, which appears whole or not at all. A sweep that was stopped or killed is continued by the same call:
+    points that are finished are not replayed again. A point is the same if its whole configuration, the
+    digest of its trace and the version of Paceline are. A point that fails has its error in its row, does not
+    stop the others, and is tried again by the next sweep.
 
     Parameters
     ----------
@@ -105,7 +103,7 @@ def sweep(
     limits
         As of `paceline.read_trace`.
     progress
-        Called on the calling thread after each point.
+        Called on the calling thread for each point, once its row is on the disk.
 
     Returns
     -------
@@ -135,6 +133,7 @@ def sweep(
         raise ConfigError("results of sweep() are saved below out, so out must be given: out='folder'")
     dataset = None if out is None else Dataset(Path(out))
     points = grid.points()
+    types = points[0].types
     rows = Rows(points, grid.traces, limits)
     if executor == "ray":
         from paceline.sweeping.on_ray import on_ray
@@ -142,16 +141,40 @@ def sweep(
         finished = on_ray(points, rows, dataset, results=results, workers=workers)
     else:
         finished = _on_threads(points, rows, dataset, results=results, workers=threads(workers))
-    found: dict[int, pl.DataFrame] = {}
-    watch, kept_in_all = Watch(len(points)), 0
+    found: dict[int, Row] = {}
+    watch, kept = Watch(len(points)), 0
     with contextlib.closing(finished):
-        for place, row, kept in finished:
-            found[place] = row
-            kept_in_all += kept
-            at = watch.count(kept=kept, failed=row["status"][0] == "failed")
+        for each in _written(finished, types, dataset):
+            found[each.place] = each.row
+            kept += each.kept
+            at = watch.count(kept=each.kept, failed=each.row["status"] == "failed")
             if progress is not None:
                 progress(at)
-    return Sweep(joined(found[place] for place in range(len(points))), kept_in_all)
+    return Sweep(frame_of(types, [found[place] for place in range(len(points))]), kept)
+
+
+def _written(
+    finished: Iterable[Finished | None], types: Mapping[str, str], dataset: Dataset | None
+) -> Iterator[Finished]:
+    """Yield what is finished once its row is on the disk; None says that time passes."""
+    waiting: list[Finished] = []
+    since = 0.0
+    for each in finished:
+        if each is not None:
+            if not waiting:
+                since = time.monotonic()
+            waiting.append(each)
+        if waiting and time.monotonic() - since >= _GATHER_S:
+            yield from _write(waiting, types, dataset)
+            waiting = []
+    yield from _write(waiting, types, dataset)
+
+
+def _write(waiting: list[Finished], types: Mapping[str, str], dataset: Dataset | None) -> list[Finished]:
+    new = [each.row for each in waiting if not each.kept]
+    if dataset is not None and new:
+        dataset.write(frame_of(types, new))
+    return waiting
 
 
 class _Stopped(Exception):
@@ -160,22 +183,22 @@ class _Stopped(Exception):
 
 def _on_threads(
     points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int
-) -> Generator[Finished, None, None]:
+) -> Generator[Finished | None, None, None]:
     stop = threading.Event()
 
     def heed(_: object) -> None:
         if stop.is_set():
             raise _Stopped
 
-    def one(point: Point) -> Future[tuple[pl.DataFrame, bool]]:
-        """Replay a point, and return its row, which is written meanwhile."""
+    def one(place: int, point: Point) -> Finished:
+        """Replay a point, unless it was before."""
         identity = point.identity(None)
         try:
             heed(None)
             identity = point.identity(rows.base(point).sha256)
             before = None if dataset is None else dataset.finished(identity, with_result=results)
             if before is not None:
-                return writers.submit(lambda: (before, True))
+                return Finished(place, kept_row(point, before), kept=True)
             keep = None
             if dataset is not None and results:
                 folder = dataset.result(identity)
@@ -187,35 +210,22 @@ def _on_threads(
             row = failed_row(point, identity, error)
         finally:
             rows.release(point)
-        return writers.submit(write, identity, frame_of(point, row))
-
-    def write(identity: str, frame: pl.DataFrame) -> tuple[pl.DataFrame, bool]:
-        if dataset is not None:
-            dataset.write(identity, frame)
-        return frame, False
+        return Finished(place, row)
 
     pool = ThreadPoolExecutor(max(1, min(workers, len(points))))
-    # A row is on the disk after some milliseconds, in which the next point is replayed.
-    writers = ThreadPoolExecutor(_WRITERS)
     try:
-        replaying: dict[Future[Any], int] = {
-            pool.submit(one, point): place for place, point in enumerate(points)
-        }
-        writing: dict[Future[Any], int] = {}
-        while replaying or writing:
+        replaying = dict.fromkeys(pool.submit(one, place, point) for place, point in enumerate(points))
+        while replaying:
             # A wait without a timeout cannot be interrupted on every platform.
-            done, _ = wait(
-                [*writing, *_first(replaying, workers)], timeout=_POLL_S, return_when=FIRST_COMPLETED
-            )
-            for future in [each for each in done if each in replaying]:
-                writing[future.result()] = replaying.pop(future)
-            for future in [each for each in writing if each.done()]:
-                yield writing.pop(future), *future.result()
+            done, _ = wait(_first(replaying, workers), timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            for future in done:
+                del replaying[future]
+                yield future.result()
+            yield None
     finally:
         # An interrupt, or a row that cannot be written: the replays under way end at their next report.
         stop.set()
         pool.shutdown(cancel_futures=True)
-        writers.shutdown(cancel_futures=True)
 
 
 def _first(replaying: Iterable[Future[Any]], workers: int) -> list[Future[Any]]:

@@ -67,7 +67,9 @@ pub use engine::{
 pub use error::Error;
 pub use instance::{Part, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
-pub use metrics::{Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Status};
+pub use metrics::{
+    Columns, InstanceStats, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Spans, Spread, Status,
+};
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 pub use timeline::{Reading, Rows, Sample, State, Sums, Timeline};

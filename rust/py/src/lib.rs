@@ -7,6 +7,7 @@ mod error;
 mod guard;
 mod outcome;
 mod sketch;
+mod spread;
 mod timeline;
 
 use pyo3::prelude::*;
@@ -24,6 +25,8 @@ mod _core {
     use super::outcome::Outcome;
     #[pymodule_export]
     use super::sketch::Sketch;
+    #[pymodule_export]
+    use super::spread::spread;
 
     use pyo3::prelude::*;
 

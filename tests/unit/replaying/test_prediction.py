@@ -148,7 +148,7 @@ def test_leaping_equals_stepping_and_a_saved_result_has_the_column(tmp_path: Pat
     assert leaping.provenance.settings["prediction"] == repr(serial)
     folder = leaping.save(tmp_path / "run")
     assert paceline.load_result(folder) == leaping
-    assert paceline.load(folder).column("prediction").equals(leaping.column("prediction"))
+    assert paceline.load_result(folder, lazy=True).column("prediction").equals(leaping.column("prediction"))
 
 
 def test_a_request_arrives_in_the_timeline_when_it_was_predicted() -> None:

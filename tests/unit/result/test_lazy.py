@@ -56,15 +56,22 @@ def test_a_result_comes_back_from_a_spawned_process() -> None:
         assert pool.submit(replayed, 5).result() == replayed(5)
 
 
+def test_a_lazily_loaded_result_is_judged_as_the_saved_one(saved: Path) -> None:
+    slo = paceline.SLO(ttft=1.0, tpot=0.5)
+    lazy, result = paceline.load_result(saved, lazy=True), replayed(3)
+    assert (lazy.goodput(slo), lazy.attainment(slo)) == (result.goodput(slo), result.attainment(slo))
+    assert result.goodput(slo) > 0
+
+
 def test_a_lazily_loaded_result_is_equal(saved: Path) -> None:
-    assert paceline.load(saved) == paceline.load_result(saved) == replayed(3)
+    assert paceline.load_result(saved, lazy=True) == paceline.load_result(saved) == replayed(3)
 
 
 def test_summary_and_totals_are_read_without_the_requests(saved: Path) -> None:
     eager = paceline.load_result(saved)
     for name in (REQUESTS, TIMELINE):
         (saved / name).unlink()
-    lazy = paceline.load(saved)
+    lazy = paceline.load_result(saved, lazy=True)
     assert lazy.summary().equals(eager.summary())
     assert lazy.totals() == eager.totals()
     assert len(lazy) == 3
@@ -76,7 +83,7 @@ def test_summary_and_totals_are_read_without_the_requests(saved: Path) -> None:
 
 
 def test_one_column_is_read_without_the_others(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lazy = paceline.load(saved)
+    lazy = paceline.load_result(saved, lazy=True)
     read: list[list[str]] = []
     select = pl.LazyFrame.select
 
@@ -95,7 +102,7 @@ def test_a_changed_file_is_refused_when_it_is_read(saved: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    lazy = paceline.load(saved)
+    lazy = paceline.load_result(saved, lazy=True)
     assert lazy.totals().finished == 3
     with pytest.raises(ResultError, match="SHA-256"):
         lazy.column("ttft")
@@ -104,7 +111,7 @@ def test_a_changed_file_is_refused_when_it_is_read(saved: Path) -> None:
 
 
 def test_a_lazily_loaded_result_is_pickled_with_its_columns(saved: Path) -> None:
-    text = pickle.dumps(paceline.load(saved))
+    text = pickle.dumps(paceline.load_result(saved, lazy=True))
     for path in saved.iterdir():
         path.unlink()
     assert pickle.loads(text) == replayed(3)

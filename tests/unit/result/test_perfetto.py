@@ -161,7 +161,7 @@ def test_saved_and_pickled_results_keep_what_was_recorded(tmp_path: Path) -> Non
     import pickle
 
     result = moved(record=(0.0, 10.0))
-    loaded = paceline.load(result.save(tmp_path / "run"))
+    loaded = paceline.load_result(result.save(tmp_path / "run"), lazy=True)
     assert loaded.steps.equals(result.steps)
     assert loaded.transfers.equals(result.transfers)
     assert pickle.loads(pickle.dumps(loaded)) == result == loaded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,7 +27,7 @@ from paceline import (
     read_sweep,
     sweep,
 )
-from paceline.sweeping import SweepProgress, dataset
+from paceline.sweeping import SweepProgress, dataset, running
 from paceline.sweeping.measure import TOTALS
 
 H100 = Cluster([Instance(model="llama-3.1-8b", gpu="h100-sxm")])
@@ -128,7 +129,8 @@ def test_whatever_is_wrong_with_a_point_is_in_its_row(over: dict[str, list[objec
     assert said in found.frame["error"][0]
 
 
-def test_a_sweep_resumes_and_its_dataset_is_the_same(tmp_path: Path) -> None:
+def test_a_sweep_resumes_and_its_dataset_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_GATHER_S", 0.0)
     grid = Grid(trace=DRAWN, cluster=H100, over=OVER)
     whole = sweep(grid, out=tmp_path / "whole", workers=1)
     stopped_after = 3
@@ -142,7 +144,7 @@ def test_a_sweep_resumes_and_its_dataset_is_the_same(tmp_path: Path) -> None:
 
     with pytest.raises(Stop):
         sweep(grid, out=tmp_path / "cut", progress=stop, workers=1)
-    there = len(list((tmp_path / "cut/points").glob("*.parquet")))
+    there = read_sweep(tmp_path / "cut").height
     assert stopped_after <= there < 8
     seen: list[SweepProgress] = []
     resumed = sweep(grid, out=tmp_path / "cut", progress=seen.append)
@@ -204,6 +206,34 @@ def test_whole_results_are_saved_with_their_runs(tmp_path: Path) -> None:
     assert sweep(grid, out=tmp_path / "out", results=True).kept == 1
     with pytest.raises(ConfigError, match="out must be given"):
         sweep(grid, results=True)
+
+
+def test_rows_that_end_together_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_GATHER_S", 3600.0)
+    found = sweep(Grid(trace=DRAWN, cluster=H100, over=OVER), out=tmp_path)
+    assert len(list((tmp_path / "points").iterdir())) == 1
+    assert read_sweep(tmp_path).equals(found.frame.sort("id"))
+
+
+def test_a_point_that_failed_and_then_did_not_has_one_row(tmp_path: Path) -> None:
+    failed = sweep(MIXED_FATE, out=tmp_path / "out").failed
+    (file,) = (tmp_path / "out/points").iterdir()
+    mended = failed.with_columns(status=pl.lit("done"), error=pl.lit(None, pl.String()))
+    mended.write_parquet(tmp_path / "out/points/mended.parquet")
+    os.utime(tmp_path / "out/points/mended.parquet", (1, 1))
+    rows = read_sweep(tmp_path / "out")
+    assert rows["status"].to_list() == ["done", "done"]
+    assert pl.read_parquet(file)["status"].sort().to_list() == ["done", "failed"]
+    assert sweep(MIXED_FATE, out=tmp_path / "out").kept == 2
+
+
+def test_a_kept_row_has_the_labels_of_this_sweep(tmp_path: Path) -> None:
+    policy = policies.sarathi()
+    sweep(Grid(trace=DRAWN, cluster=H100, policy=policy, over={"rate": [2.0]}), out=tmp_path)
+    again = sweep(
+        Grid(trace=DRAWN, cluster=H100, over={"policy": {"mine": policy}, "rate": {"low": 2.0}}), out=tmp_path
+    )
+    assert (again.kept, again.frame.select("policy", "rate").rows()) == (1, [("mine", "low")])
 
 
 def test_a_draft_of_a_killed_sweep_is_no_point(tmp_path: Path) -> None:

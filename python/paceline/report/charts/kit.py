@@ -14,7 +14,7 @@ from paceline.report.libraries import altair
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["Axis", "Chart", "bars", "lines", "spans", "stacked_areas", "stacked_bars"]
+__all__ = ["Axis", "Chart", "Scale", "bars", "intervals", "lines", "spans", "stacked_areas", "stacked_bars"]
 
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
 Scale: TypeAlias = Literal["linear", "log", "symlog", "sqrt"]
@@ -202,6 +202,46 @@ def spans(frame: pl.DataFrame, title: str, y: Axis) -> Chart:
         )
     )
     return _sized(chart)
+
+
+def intervals(frame: pl.DataFrame, x: Axis, *, by: str, names: Sequence[str], level: float) -> Chart:
+    """Draw a point, and a bar from ``low`` to ``high``, for each value of ``figure`` and of ``by``.
+
+    Parameters
+    ----------
+    names
+        All names that have colours in the report, so that each keeps its own.
+    level
+        A place on the axis that is marked from top to bottom.
+    """
+    alt = altair()
+    drawn, figures = _values(frame, by), _values(frame, "figure")
+    rows = alt.Y(
+        field="figure", type="nominal", sort=figures, title=None, axis=alt.Axis(labelLimit=180, grid=True)
+    )
+    beside = alt.YOffset(field=by, type="nominal", sort=drawn)
+    colour = alt.Color(
+        field=by,
+        type="nominal",
+        scale=alt.Scale(domain=list(names)),
+        legend=alt.Legend(title=None, symbolType="stroke", values=drawn),
+    )
+    ends = [
+        alt.Tooltip(field=end, type="quantitative", title=title, format=x.tip)
+        for end, title in (("low", "from"), ("high", "to"))
+    ]
+    base = alt.Chart(_inline(frame)).encode(
+        y=rows,
+        yOffset=beside,
+        color=colour,
+        tooltip=[_tip(by), _tip("figure"), x.tooltip(), *ends],
+    )
+    place = x.scaled(frame)
+    bars_ = base.mark_rule(strokeWidth=2.5).encode(x=alt.X(field="low", **place), x2=alt.X2(field="high"))
+    points = base.mark_point(filled=True, size=55).encode(x=alt.X(field=x.column, **place))
+    rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
+    layers = [rule.encode(x=alt.X(field="level", **place)), bars_, points]
+    return _sized(alt.layer(*layers), height=max(120, 14 * (len(drawn) + 1) * len(figures)))
 
 
 def stacked_bars(

@@ -5,6 +5,7 @@ mod instance_stats;
 mod network_stats;
 mod recorder;
 mod sketch;
+mod spread;
 mod traffic_counter;
 
 pub(crate) use columns::OptionalColumns;
@@ -13,4 +14,5 @@ pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use recorder::{Notice, Recorder, RequestTotals};
 pub use sketch::Sketch;
+pub use spread::{Spans, Spread};
 pub(crate) use traffic_counter::TrafficCounter;

@@ -1,0 +1,62 @@
+"""Examples of each command, which its ``--help`` ends with, and the names that its arguments take."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["EXAMPLES", "FORMATS", "PRESETS", "epilogue"]
+
+FORMATS: Final = ("azure", "burstgpt", "mooncake", "paceline", "vidur")
+"""The formats of traces that are recognised."""
+
+PRESETS: Final = ("azure-conv", "azure-code", "mooncake-conv", "sharegpt", "arxiv-summarization")
+"""The workloads that can be drawn."""
+
+_ON: Final = "--model llama-3.1-8b --gpu h100-sxm"
+
+EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
+    "replay": (
+        f"replay trace.csv {_ON} --instances 2 --rate 9 --slo ttft=0.5,tpot=0.04",
+        f"replay trace.csv {_ON} --policy sarathi --set max_num_batched_tokens=1024 --out result",
+        f"replay trace.csv {_ON} --record 10,20 --perfetto out.perfetto-trace",
+        "replay result/run.toml",
+    ),
+    "report": (
+        "report result --slo ttft=0.5,tpot=0.04 --out report.html",
+        "report vllm sarathi --name vllm --name sarathi --out both.html",
+    ),
+    "capacity": (f"capacity trace.csv {_ON} --slo ttft=0.5,tpot=0.04 --target 0.99",),
+    "plan": (f"plan trace.csv {_ON} --also gpu=a100-80gb,tp=2 --rate 40 --slo ttft=0.5,tpot=0.04",),
+    "compare": (
+        f"compare trace.csv {_ON} --policy vllm --against sarathi --warmup-s 20",
+        f"compare one.csv two.csv three.csv {_ON} --against sarathi:max_num_seqs=64 --report out.html",
+    ),
+    "sweep": ("sweep study.toml --out swept", "sweep study.toml --out swept --executor ray"),
+    "trace": ("trace trace.csv", "trace convert trace.jsonl --out trace.parquet"),
+    "rank": ("rank score prompts.jsonl --model ranker --out scores.csv",),
+    "synthesize": ("synthesize azure-conv --requests 1000 --rate 12 --seed 1 --out trace.parquet",),
+    "conformance": ("conformance log.json",),
+    "validate": ("validate run",),
+    "calibrate": ("calibrate points.csv --model llama-3.1-8b --gpu h100-sxm --out fit.toml",),
+    "study": ("study arrow --out figures",),
+    "models": ("models --json",),
+    "gpus": ("gpus --json",),
+    "profiles": ("profiles list",),
+    "profile": ("profile qwen3-14b --out kernels.parquet",),
+    "policies": ("policies --json",),
+    "completion": ("completion bash > ~/.local/share/bash-completion/completions/paceline",),
+    "clean": ("clean results --dry-run",),
+}
+
+_NAMES: Final = {
+    "replay": f"Formats of traces: {', '.join(FORMATS)}.",
+    "trace": f"Formats of traces: {', '.join(FORMATS)}.",
+    "synthesize": f"Presets: {', '.join(PRESETS)}.",
+}
+
+
+def epilogue(command: str) -> str:
+    """Return what the help of a command ends with."""
+    lines = [_NAMES[command], ""] if command in _NAMES else []
+    lines += ["Examples:", *(f"  paceline {example}" for example in EXAMPLES[command])]
+    return "\n".join(lines)
