@@ -140,9 +140,12 @@ def migrate(
 
 
 def handover(
-    most_transfers: int | None = None, most_held: float | None = None, lease: int | None = None
+    most_transfers: int | None = None,
+    most_held: float | None = None,
+    lease: int | None = None,
+    overlap: str = "none",
 ) -> Wire:
-    return {"most_transfers": most_transfers, "most_held": most_held, "lease": lease}
+    return {"most_transfers": most_transfers, "most_held": most_held, "lease": lease, "overlap": overlap}
 
 
 def cluster(

@@ -176,7 +176,7 @@ impl Simulation {
             && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
         {
             self.cluster.start_step(index, now)?;
-            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+            if self.may_migrate && self.follow_starts(now) {
                 self.start_steps(now)?;
             }
             return Ok(true);
@@ -248,7 +248,7 @@ impl Simulation {
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
         loop {
             self.ranks.start_steps(&mut self.cluster, now)?;
-            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+            if self.may_migrate && self.follow_starts(now) {
                 continue;
             }
             self.reported = self.cluster.relay(now) && self.arrivals.held() > 0;
@@ -257,6 +257,17 @@ impl Simulation {
             }
             self.route_arrivals(now)?;
         }
+    }
+
+    /// Sends the KV of the requests that were accepted in the steps which start now, then offers the requests whose
+    /// prompts end with these steps, if transfers overlap with them. Returns whether an instance may start a step because
+    /// of that.
+    #[inline]
+    fn follow_starts(&mut self, now: Ticks) -> bool {
+        let Self { migrations, cluster, arrivals, .. } = self;
+        let freed = migrations.send_accepted(cluster, now);
+        let target = |request| arrivals.decode_target(request);
+        migrations.offer_last_steps(target, cluster, now) || freed
     }
 
     /// Stops the replay at `now`.
@@ -300,7 +311,7 @@ impl Simulation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Handover, Links};
+    use crate::config::{Handover, Links, Overlap};
     use crate::engine::fixtures::{config, row, trace};
     use crate::time::TICKS_PER_SECOND;
 
@@ -432,7 +443,8 @@ mod tests {
         })
     }
 
-    const HANDOVER: Handover = Handover { most_transfers: None, most_held: None, lease: None };
+    const HANDOVER: Handover =
+        Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None };
 
     #[test]
     fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {

@@ -56,6 +56,43 @@ impl Cluster {
         self.leave_if_done(index, now);
     }
 
+    /// Offers a request that has not left its source, of which `origin` says when it does. Returns its slot here.
+    pub(in crate::engine) fn expect(
+        &mut self,
+        index: usize,
+        migrating: &MigratingRequest,
+        origin: Origin,
+        now: Ticks,
+    ) -> u32 {
+        let instance = &mut self.instances[index];
+        let (slot, end) = instance.expect(migrating, origin, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+        slot
+    }
+
+    /// An expected request, in a slot of an instance, has left its source.
+    pub(in crate::engine) fn confirm(
+        &mut self,
+        index: usize,
+        slot: u32,
+        migrating: &MigratingRequest,
+        now: Ticks,
+    ) {
+        self.outstanding[index] += 1;
+        self.instances[index].confirm(slot, migrating, now, &self.trace, &mut self.recorder);
+        self.leave_if_done(index, now);
+    }
+
+    /// The requests whose prompts end with the steps that have started, in slots of the first instance that has started
+    /// such a step and that this has not returned since.
+    #[inline]
+    pub(in crate::engine) fn next_last_steps(&mut self) -> Option<(usize, Vec<u32>)> {
+        let first = (0..self.with_last_steps.len()).min_by_key(|&at| self.with_last_steps[at])?;
+        let index = self.with_last_steps.swap_remove(first);
+        Some((index, self.instances[index].take_last_steps()))
+    }
+
     /// The first of the instances that have accepted requests and that this has not returned since.
     #[inline]
     pub(in crate::engine) fn next_with_pulls(&mut self) -> Option<usize> {
