@@ -123,7 +123,8 @@ impl Migrations {
     /// When the next transfer is delivered, or the KV of a request is given up.
     #[inline]
     pub(super) fn next_delivery(&self) -> Ticks {
-        self.network.next().min(self.leases.front().map_or(NEVER, |lease| lease.0))
+        let lease = self.leases.front().map_or(NEVER, |lease| lease.0);
+        self.network.next().min(lease).min(self.expected.next_end())
     }
 
     /// Requests that have left their source and not reached their target.
@@ -189,6 +190,7 @@ impl Migrations {
     #[inline]
     pub(super) fn deliver(&mut self, cluster: &mut Cluster, now: Ticks) {
         if self.next_delivery() <= now {
+            self.call_off_ended(cluster, now);
             self.deliver_some(cluster, now);
             self.end_leases(cluster, now);
         }
@@ -204,6 +206,7 @@ impl Migrations {
                     cluster.free_migrated(source, slot, now);
                     cluster.migrate_in(target, &migrating, now);
                 }
+                Payload::Kv(pull) if cluster.release_if_called_off(target, pull.slot, now) => {}
                 Payload::Kv(pull) => {
                     cluster.free_migrated(source, pull.origin.slot, now);
                     cluster.book_handover(target, &pull, first_byte, now);
@@ -334,7 +337,7 @@ impl Migrations {
                 self.leases.push_back((now.saturating_add(lease), target, migrating.request));
             }
             match self.expected.remove(migrating.request) {
-                Some(expected) => cluster.confirm(target, expected, &migrating, now),
+                Some(expected) => cluster.confirm(target, expected.slot, &migrating, now),
                 None => {
                     let origin = Origin { instance: source, slot, left: now, since: now, copied };
                     cluster.offer(target, &migrating, origin, now);

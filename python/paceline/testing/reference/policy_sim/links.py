@@ -166,7 +166,8 @@ def ready_layers(kv_bytes: int, count: int, step: tuple[int, int]) -> list[tuple
     start, end = step
     sizes = [kv_bytes // count + (layer < kv_bytes % count) for layer in range(count)]
     return [
-        (size, start + math.ceil(Fraction((end - start) * layer, count))) for layer, size in enumerate(sizes, 1)
+        (size, start + math.ceil(Fraction((end - start) * layer, count)))
+        for layer, size in enumerate(sizes, 1)
     ]
 
 

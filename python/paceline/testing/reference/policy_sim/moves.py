@@ -133,6 +133,10 @@ class Traffic:
     def _leave_as_expected(self, request: Request, handover: Handover, now: int) -> None:
         assert handover.left == now
         self.early.remove(handover)
+        if handover in self.offered:
+            # Leases end in the order in which requests left.
+            self.offered.remove(handover)
+            self.offered.append(handover)
         source = self.replicas[handover.source]
         handover.blocks = source.leave(request, now)
         source.outgoing.append(handover)
@@ -142,6 +146,13 @@ class Traffic:
 
     def deliver(self, now: int) -> None:
         """End the transfers that end now, and begin the next stages; then end the leases."""
+        for handover in [one for one in self.early if one.left == now]:
+            # It ended with its first token.
+            self.early.remove(handover)
+            if handover in self.offered:
+                self.offered.remove(handover)
+                self.replicas[handover.target].call_off(handover)
+                self.changed(now)
         while ended := [one for one in self.copies if one.ends == now]:
             for copy in ended:
                 self.copies.remove(copy)
@@ -153,6 +164,10 @@ class Traffic:
             self.changed(now)
         for handover in [one for one in self.reads if one.ends == now]:
             self.reads.remove(handover)
+            if handover.early:
+                self.replicas[handover.target].release_reserved(handover)
+                self.changed(now)
+                continue
             self._end_read(handover, now)
             self.replicas[handover.target].receive(handover.request, now)
             self.changed(now)

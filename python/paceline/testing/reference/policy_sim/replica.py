@@ -148,15 +148,12 @@ class Replica:
 
     @property
     def ending(self) -> list[Request]:
-        """Requests whose prompt ends with the running step and whose output does not, in order of admission."""
+        """Requests whose prompt ends with the running step, in the order of admission."""
         step = self.step
         return [
             one
             for one in (self.scheduler.running if step is not None else ())
-            if step is not None
-            and one.generated == 0
-            and one.spec.output_tokens > 1
-            and one.lacking == step.tokens.get(one)
+            if step is not None and one.generated == 0 and one.lacking == step.tokens.get(one)
         ]
 
     def expect(self, handover: Handover) -> None:
@@ -173,6 +170,18 @@ class Replica:
         request.place, request.memory = stand_in.place, stand_in.memory
         request.blocks, request.known = stand_in.blocks, stand_in.known
         self._join(request, now)
+
+    def call_off(self, handover: Handover) -> None:
+        """Withdraw the offer of a request that has ended with its first token."""
+        self._changed = True
+        self.scheduler.state.incoming.offered.remove(handover)
+
+    def release_reserved(self, handover: Handover) -> None:
+        """Free the blocks of such a request that was accepted, once its KV has been received."""
+        stand_in, memory = handover.request, self.scheduler.memory
+        self.scheduler.state.incoming.receiving.remove(stand_in)
+        memory.register_full(stand_in, stand_in.computed)
+        self.free_sent(memory.detach_blocks(stand_in))
 
     def _join(self, request: Request, now: int) -> None:
         request.where = request.last = self.index

@@ -84,6 +84,28 @@ impl Cluster {
         self.leave_if_done(index, now);
     }
 
+    /// An expected request has ended with its first token. Withdraws its offer if that was not accepted.
+    pub(in crate::engine) fn call_off(&mut self, index: usize, slot: u32, now: Ticks) {
+        let instance = &mut self.instances[index];
+        let (withdrawn, end) = instance.call_off(slot, now, &self.trace, &mut self.recorder);
+        if withdrawn {
+            self.reschedule(index, end, now);
+            self.leave_if_done(index, now);
+        }
+    }
+
+    /// Releases the blocks of a request that has ended elsewhere with its first token, if that is so, now that its KV has
+    /// been received. Returns whether it is.
+    pub(in crate::engine) fn release_if_called_off(&mut self, index: usize, slot: u32, now: Ticks) -> bool {
+        if !self.instances[index].is_called_off(slot) {
+            return false;
+        }
+        let end = self.instances[index].release_reserved(slot, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+        true
+    }
+
     /// The requests whose prompts end with the steps that have started, in slots of the first instance that has started
     /// such a step and that this has not returned since.
     #[inline]

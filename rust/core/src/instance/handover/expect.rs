@@ -21,8 +21,7 @@ impl Instance {
         for chunk in self.batch.chunks() {
             let state = &self.requests[chunk.slot];
             let ends = state.computed + chunk.tokens == state.target();
-            // A request that ends with its first token is not handed over.
-            if ends && state.generated == 0 && state.output > 1 {
+            if ends && state.generated == 0 {
                 self.outbox.last_step_begins(chunk.slot, &self.requests);
             }
         }
@@ -83,5 +82,46 @@ impl Instance {
         let answers = state.answering;
         self.transfers.confirm(answers);
         self.count_migrated(slot, migrating, now);
+    }
+
+    /// An expected request has ended with its first token. If it was not accepted, its offer is withdrawn; else its KV is
+    /// received first. Returns whether it was withdrawn, and when the run in progress now ends, if that changed.
+    pub(crate) fn call_off(
+        &mut self,
+        slot: Slot,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> (bool, Option<Ticks>) {
+        if self.requests[slot].phase == Phase::Reserved {
+            return (false, None);
+        }
+        self.apply_head(now, trace, recorder);
+        self.transfers.withdraw_expected(slot);
+        self.requests.release(slot);
+        // The next offer may be accepted now.
+        (true, self.run.truncate(now))
+    }
+
+    /// The KV has been received of an expected request that has ended with its first token: its blocks are released.
+    /// Returns when the run in progress now ends, if that changed.
+    pub(crate) fn release_reserved(
+        &mut self,
+        slot: Slot,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> Option<Ticks> {
+        self.apply_until(now, trace, recorder);
+        let state = &mut self.requests[slot];
+        self.kv.register(state.owner(), state.computed, &mut state.blocks);
+        self.transfers.release_reserved(state.computed, state.blocks.count());
+        self.free_or_defer(slot, false);
+        self.run.truncate(now)
+    }
+
+    /// Whether the request in a slot, whose KV has been received, has ended with its first token elsewhere.
+    pub(crate) fn is_called_off(&self, slot: Slot) -> bool {
+        self.requests[slot].phase == Phase::Reserved
     }
 }

@@ -145,6 +145,24 @@ impl Transfers {
         Some(offer)
     }
 
+    /// Withdraws an expected request that was not accepted.
+    pub(super) fn withdraw_expected(&mut self, slot: Slot) {
+        if let Some(at) = self.offered.iter().position(|offer| offer.slot == slot) {
+            self.remove_offer(at);
+            self.expected -= 1;
+        }
+    }
+
+    /// Releases an expected request of `tokens` tokens and `blocks` blocks that was accepted and received.
+    pub(super) fn release_reserved(&mut self, tokens: u32, blocks: u64) {
+        self.expected -= 1;
+        self.receiving -= 1;
+        for sums in [&mut self.held, &mut self.on_the_way] {
+            sums.0 -= u64::from(tokens);
+            sums.1 -= blocks;
+        }
+    }
+
     /// Removes and returns an offer.
     fn remove_offer(&mut self, at: usize) -> Option<Offer> {
         let offer = self.offered.remove(at)?;
@@ -388,6 +406,19 @@ mod tests {
         transfers.receive(0, 30, 2, true);
         transfers.withdraw(|_| true);
         assert_eq!((transfers.answering(), transfers.offered()), (0, 0));
+    }
+
+    #[test]
+    fn an_expected_request_that_ends_leaves_nothing_behind() {
+        let mut transfers = Transfers::default();
+        transfers.expect(offer(0, 30, 2));
+        transfers.expect(offer(1, 10, 1));
+        transfers.accept(30);
+        transfers.withdraw_expected(1);
+        assert_eq!((transfers.expected(), transfers.offered(), transfers.incoming_blocks()), (1, 0, 2));
+        transfers.release_reserved(30, 2);
+        assert_eq!((transfers.expected(), transfers.receiving(), transfers.kv_tokens()), (0, 0, 0));
+        assert_eq!((transfers.answering(), transfers.incoming_tokens()), (0, 0));
     }
 
     #[test]
