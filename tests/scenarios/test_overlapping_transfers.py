@@ -190,6 +190,8 @@ def test_overlap_is_refused_where_it_has_no_meaning(change: dict[str, Any], said
     if not change:
         decodes = {"kind": "decodes", "charged": True, "seated": True, "over_prefills": True}
         layered = {"kind": "layered", "layers": 4, "groups": {"limits": [], "tokens_per_group": 0, "most": 2}}
-        config["instances"][0]["scheduler"]["stages"] = [decodes, layered]
+        for one in config["instances"]:
+            fcfs = {"order": {"kind": "arrival"}, "victim": "latest", "allocation": "sequence"}
+            one["scheduler"] |= fcfs | {"stages": [decodes, layered]}
     with pytest.raises(ConfigError, match=said):
         _core.replay(msgspec.json.encode(config), wire.columns([TraceRequest(0, 4, 3)]), None)

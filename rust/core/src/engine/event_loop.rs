@@ -467,6 +467,32 @@ mod tests {
     }
 
     #[test]
+    fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
+        // The step of a prompt of 40 tokens takes 140 ticks, and a layer of 10 bytes 100: the first is ready at 35. All
+        // is sent from 35 to 435, and the target holds three blocks from the start of the step on.
+        let overlapped = [true, false].map(|leap| {
+            let other = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"const": 0}]}]}"#;
+            let rules = format!(
+                r#"{{"on_arrival": {{"rule": "pick", "min": [{{"field": "inst.index"}}]}}, "decode_on_arrival": {other}}}"#
+            );
+            let mut config = config(&[9, 9], &rules);
+            config.leap = leap;
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+            config.handover = Some(Handover { overlap: Overlap::Layers, ..HANDOVER });
+            config.instances[0].kv_layers = 4;
+            let mut simulation = Simulation::new(&config, trace(&[row(0, 40, 3)])).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            simulation.into_outcome()
+        });
+        for outcome in overlapped {
+            let columns = &outcome.columns;
+            assert_eq!((columns.transfer[0], columns.handover_wait[0]), (435 - 140, 0));
+            assert_eq!(columns.finish, [435 + 202]);
+            assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+        }
+    }
+
+    #[test]
     fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
         // The decode instance has blocks for one request. The first holds them from 140 until it finishes at 742, the
         // second is prefilled at 280: it is accepted at 742.

@@ -336,12 +336,11 @@ impl Migrations {
             if let Some(lease) = rules.lease {
                 self.leases.push_back((now.saturating_add(lease), target, migrating.request));
             }
-            match self.expected.remove(migrating.request) {
-                Some(expected) => cluster.confirm(target, expected.slot, &migrating, now),
-                None => {
-                    let origin = Origin { instance: source, slot, left: now, since: now, copied };
-                    cluster.offer(target, &migrating, origin, now);
-                }
+            if let Some(expected) = self.expected.remove(migrating.request) {
+                cluster.confirm(target, expected.slot, &migrating, now);
+            } else {
+                let origin = Origin { instance: source, slot, left: now, since: now, copied };
+                cluster.offer(target, &migrating, origin, now);
             }
             return;
         }

@@ -105,7 +105,12 @@ impl Wires {
 
     /// How long the layers of a transfer take from `source` to `target` by themselves, back to back, and the earliest
     /// moment from `now` on at which none of them has to wait for its KV.
-    fn alone_by_layer(&self, (source, target): (usize, usize), layers: &Layers, now: Ticks) -> (Alone, Ticks) {
+    fn alone_by_layer(
+        &self,
+        (source, target): (usize, usize),
+        layers: &Layers,
+        now: Ticks,
+    ) -> (Alone, Ticks) {
         let (less, more) = layers.sizes();
         let alone = self.alone(source, target, less);
         let times = (alone.duration, self.alone(source, target, more).duration);

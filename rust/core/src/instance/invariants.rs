@@ -27,8 +27,11 @@ impl Instance {
                     kv_tokens += u64::from(computed);
                     held += self.settings.blocks_for(computed);
                 }
-                Phase::Deferred | Phase::MigratingOut => held += count,
-                Phase::Reserved | Phase::Receiving | Phase::Received => held += count,
+                Phase::Deferred
+                | Phase::MigratingOut
+                | Phase::Reserved
+                | Phase::Receiving
+                | Phase::Received => held += count,
                 Phase::Prefilling | Phase::Stalled => {
                     kv_tokens += u64::from(state.computed);
                     held += count;

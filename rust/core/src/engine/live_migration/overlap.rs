@@ -111,7 +111,8 @@ impl Migrations {
             self.network.announce(transfer, Sent { first_byte: left, delivered: left });
             return;
         }
-        let (bytes, count) = (cluster.instance(source).kv_bytes(tokens), cluster.instance(source).kv_layers());
+        let (bytes, count) =
+            (cluster.instance(source).kv_bytes(tokens), cluster.instance(source).kv_layers());
         let sent = self.network.send_layers(transfer, &Layers::new(bytes, count, (since, left)), now);
         self.log.add(request, (source, target), TransferKind::Accepted, bytes, sent, now);
     }

@@ -10,7 +10,7 @@
 //! Follows vLLM's `P2pNcclConnector` (02dc4a14, `p2p_nccl_connector.py`): `build_connector_meta` leaves a request out of
 //! all steps but the last of its prompt, in which `save_kv_layer` sends the KV of the whole prompt, layer by layer. That
 //! its sends of two requests take turns within a layer, and that the step waits for them (`wait_for_save`), is not
-//! modelled. Mooncake and SGLang send the KV of each chunk of a prompt as its step ends, which this does not.
+//! modelled. Mooncake and `SGLang` send the KV of each chunk of a prompt as its step ends, which this does not.
 
 use crate::time::Ticks;
 
@@ -71,7 +71,8 @@ impl Layers {
 
     /// The earliest start of the first message with which no message has to wait for its layer.
     pub(super) fn earliest(&self, times: (Ticks, Ticks)) -> Ticks {
-        let starts = (0..self.count).map(|layer| self.ready_at(layer).saturating_sub(self.before(layer, times)));
+        let starts =
+            (0..self.count).map(|layer| self.ready_at(layer).saturating_sub(self.before(layer, times)));
         starts.max().unwrap_or(self.end)
     }
 }

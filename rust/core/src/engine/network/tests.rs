@@ -63,10 +63,15 @@ fn layers_follow_each_other_as_early_as_none_waits_for_its_kv() {
     // Between two ports of which one is taken until 42.
     assert_eq!(send(0, 2, (0, 40), 5), (42, 55));
     assert_eq!(send(3, 1, (0, 4), 5), (5, 18), "all layers were ready before, and the port is free until 32");
-    assert_eq!(send(3, 1, (0, 30), 20), (22, 35), "the last layer is ready at 30, after 8 ticks, and the port taken from 32");
+    assert_eq!(
+        send(3, 1, (0, 30), 20),
+        (22, 35),
+        "the last layer is ready at 30, after 8 ticks, and the port taken from 32"
+    );
     assert_eq!(network.stats(100).bytes, 40);
     let mut instant = Network::new(None, 4);
-    let sent = instant.send_layers(Transfer { source: 0, target: 1, payload: 1 }, &Layers::new(10, 4, (0, 40)), 7);
+    let sent =
+        instant.send_layers(Transfer { source: 0, target: 1, payload: 1 }, &Layers::new(10, 4, (0, 40)), 7);
     assert_eq!((sent.first_byte, sent.delivered), (40, 40));
     instant.announce(Transfer { source: 0, target: 1, payload: 2 }, Sent { first_byte: 9, delivered: 9 });
     assert_eq!(instant.deliver(39).map(|delivered| delivered.payload), Some(2));

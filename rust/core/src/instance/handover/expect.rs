@@ -77,7 +77,10 @@ impl Instance {
         self.apply_head(now, trace, recorder);
         recorder.columns.last_instance[migrating.request as usize] = self.settings.index;
         let state = &mut self.requests[slot];
-        debug_assert_eq!(state.computed, migrating.kv_tokens, "Invariant: a prompt is computed in its last step");
+        debug_assert_eq!(
+            state.computed, migrating.kv_tokens,
+            "Invariant: a prompt is computed in its last step"
+        );
         state.phase = if state.phase == Phase::Reserved { Phase::Receiving } else { Phase::Offered };
         let answers = state.answering;
         self.transfers.confirm(answers);
