@@ -1,8 +1,8 @@
 """Compare the cost of a decision with 10 and 1,000 instances: `.venv/bin/python benches/routing_cost.py`.
 
 The cost is the processor time of a replay under a rule less that of the same requests under round robin, by
-request. Instances are so fast that no queue forms, so that the rest of a replay costs the same under both. Arrow
-is compared with its ablation, round robin within each pool: each request migrates under both.
+request. Instances are so fast that no queue forms, so that the rest of a replay costs the same under both.
+Arrow is compared with its ablation, round robin within each pool: each request migrates under both.
 """
 
 from __future__ import annotations

@@ -349,7 +349,7 @@ class Cluster:
             self._start_each(now)
 
     def _follow_starts(self, now: int) -> bool:
-        """Send what was accepted, and offer prompts that end with these steps; return whether there was any."""
+        """Send what was accepted, and offer prompts that end with these steps; return whether any was."""
         read = self.traffic.send_accepted(now)
         offers = [self.traffic.expect(replica, self.decode_targets, now) for replica in self.replicas]
         return read or any(offers)
