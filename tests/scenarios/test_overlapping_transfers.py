@@ -114,7 +114,7 @@ def test_a_target_that_accepts_late_is_sent_what_is_ready_by_then(leap: bool) ->
 
 @BOTH
 def test_a_target_that_accepts_within_the_step_delays_nothing(leap: bool) -> None:
-    """The second prompt runs from 10 s to 18 s, and its first byte is due at 15 s: the target's step ends before."""
+    """The second prompt runs from 10 s to 18 s, its first byte is due at 15 s: the target accepts before."""
     two = [TraceRequest(0, 1, 40), TraceRequest(10 * SECOND, 4, 2)]
     fleet = instance(8 * SECOND), instance(3 * SECOND)
     outcome = replayed(two, apart(*fleet), leap=leap)
@@ -144,7 +144,7 @@ def test_the_target_holds_blocks_from_its_acceptance_on(leap: bool) -> None:
     """Blocks hold a token, and the target has 12. Of two prompts of 7 tokens, it has room for one."""
     two = [TraceRequest(0, 7, 2), TraceRequest(0, 7, 2)]
     outcome = replayed(two, apart(instance(8 * SECOND), instance(blocks=12)), leap=leap)
-    # Layers of 1.75 s: the first request is sent from 8 - 3 * 1.75 s to 9.75 s, and decodes until 10.75 s. Then
+    # Layers of 1.75 s: the first request is sent until 9.75 s, and decodes until 10.75 s. Then
     # the second one is accepted, and takes 7 s.
     assert seconds(outcome.transfer_ticks) == [1.75, 10.75 + 7 - 8]
     assert json.loads(outcome.stats)["instances"][1]["peak_blocks"] == 8
@@ -152,7 +152,7 @@ def test_the_target_holds_blocks_from_its_acceptance_on(leap: bool) -> None:
 
 @BOTH
 def test_a_request_that_ends_with_its_first_token_frees_the_blocks_once_its_kv_has_come(leap: bool) -> None:
-    """Nothing knows that its output ends: its KV is sent from 5 s to 9 s. Then there is room for the other."""
+    """Nothing knows that its output ends: its KV is sent until 9 s. Then there is room for the other."""
     two = [TraceRequest(0, 4, 1), TraceRequest(0, 4, 2)]
     outcome = replayed(two, apart(instance(8 * SECOND), instance(blocks=8)), leap=leap)
     assert seconds(outcome.finish_ticks) == [8, 9 + 4 + 1]

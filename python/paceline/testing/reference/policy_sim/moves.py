@@ -61,7 +61,7 @@ class Traffic:
     """All transfers between instances.
 
     With ``lease``, the ticks after which an offer is withdrawn that is not accepted; None: never.
-    ``overlaps``: whether requests are offered as the last step of their prompt starts, and sent layer by layer.
+    ``overlaps``: whether requests are offered as the last step of their prompt starts, and sent by layer.
     """
 
     replicas: list[Replica]
