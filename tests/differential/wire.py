@@ -56,6 +56,7 @@ def instance(
     block_tokens: int = 1,
     max_model_len: int | None = None,
     kv_bytes: int = 1,
+    kv_layers: int = 1,
     step: int = 1,
     token: int = 0,
     kv_token: int = 0,
@@ -82,6 +83,7 @@ def instance(
         "block_tokens": block_tokens,
         "max_model_len": max_model_len,
         "kv_bytes_per_token": kv_bytes,
+        "kv_layers": kv_layers,
         "cost": {"kind": "affine", "step": step, "token": token, "kv_token": kv_token},
         "scheduler": {
             "max_num_batched_tokens": budget,
@@ -140,9 +142,12 @@ def migrate(
 
 
 def handover(
-    most_transfers: int | None = None, most_held: float | None = None, lease: int | None = None
+    most_transfers: int | None = None,
+    most_held: float | None = None,
+    lease: int | None = None,
+    overlap: str = "none",
 ) -> Wire:
-    return {"most_transfers": most_transfers, "most_held": most_held, "lease": lease}
+    return {"most_transfers": most_transfers, "most_held": most_held, "lease": lease, "overlap": overlap}
 
 
 def cluster(

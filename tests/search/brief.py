@@ -53,6 +53,8 @@ SIMPLE: dict[str, Any] = {
     "most_transfers": None,
     "most_held": None,
     "lease": None,
+    "overlap": "none",
+    "kv_layers": 1,
     "links": None,
     "pace": None,
     "lockstep": None,

@@ -254,6 +254,7 @@ class Instance:
             "block_tokens": self.block_tokens,
             "max_model_len": self._longest(blocks),
             "kv_bytes_per_token": self._moved_bytes(),
+            "kv_layers": 1 if self.resolved_model is None else self.resolved_model.layers,
             "cost": self._cost(),
             **({} if traffic is None else {"traffic": traffic}),
         }

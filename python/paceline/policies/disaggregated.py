@@ -53,8 +53,9 @@ def disaggregated(
     Source: vLLM's ``toy_proxy_server.py`` of the NIXL connector (030ea52) and
     ``disagg_proxy_p2p_nccl_xpyd.py`` (057847c). All logs of both in
     ``tests/conformance/logs/routers`` are reproduced with these rules. The P2P NCCL
-    connector pushes KV as it is computed and drops what finds no room, which is
-    not modelled.
+    connector pushes the KV of each layer as the last step of a prompt computes it:
+    ``handover=Handover(lease=None, overlap="layers")``. Its receiver has a buffer
+    beside the blocks, and drops what finds no room there, which is not modelled.
     """
     base = Scheduler() if scheduler is None else scheduler
     own = {} if prefill_scheduler is None else {"prefill": prefill_scheduler, "decode": base}

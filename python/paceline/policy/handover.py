@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 from paceline._arguments import typed, typed_fields
 from paceline._clock import TICKS_PER_SECOND
@@ -12,6 +12,8 @@ from paceline.policy.checks import duration, whole
 from paceline.policy.value import Value
 
 __all__ = ["Handover"]
+
+Overlap: TypeAlias = Literal["none", "layers"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
@@ -37,6 +39,11 @@ class Handover(Value):
     lease
         Seconds after which the source frees the blocks of a request that was not
         accepted. Its target computes the KV anew. None: never.
+    overlap
+        ``"layers"``: a request whose instance for decode is picked as it arrives
+        (``decode_on_arrival``) is offered to it as the last step of its prompt starts,
+        and the KV of each layer is sent once that step has computed it. ``"none"``: a
+        request is offered, and its KV sent, once its prefill has ended.
 
     Raises
     ------
@@ -46,7 +53,7 @@ class Handover(Value):
     Examples
     --------
     >>> Handover(most_transfers=1, most_held=0.05).to_wire()
-    {'most_transfers': 1, 'most_held': 0.05, 'lease': 480000000000000}
+    {'most_transfers': 1, 'most_held': 0.05, 'lease': 480000000000000, 'overlap': 'none'}
 
     Notes
     -----
@@ -57,12 +64,18 @@ class Handover(Value):
     ``VLLM_NIXL_ABORT_REQUEST_TIMEOUT``, 480 s by default. DistServe (82831f16,
     ``decoding_stage_scheduler.py``): one transfer at a time, none while blocks of
     waiting requests are 5 % of the pool or more, no lease:
-    ``Handover(most_transfers=1, most_held=0.05, lease=None)``.
+    ``Handover(most_transfers=1, most_held=0.05, lease=None)``. Layer by layer: vLLM's
+    ``P2pNcclConnector`` (02dc4a14, ``p2p_nccl_connector.py``), whose proxy picks both
+    instances as a request arrives, and Splitwise (section 4.3), for prompts longer
+    than a threshold: ``Handover(lease=None, overlap="layers")``. Systems that send each
+    chunk of a prompt as soon as it is computed, as Mooncake and SGLang do, begin
+    earlier than this.
     """
 
     most_transfers: int | None = None
     most_held: float | None = None
     lease: float | None = 480.0
+    overlap: Overlap = "none"
 
     def __post_init__(self) -> None:
         if self.most_transfers is not None:
@@ -73,6 +86,8 @@ class Handover(Value):
             )
         if self.lease is not None:
             duration("lease of a Handover", self.lease, least=1e-9)
+        if self.overlap not in get_args(Overlap):
+            raise PolicyError(f"overlap of a Handover must be 'none' or 'layers', was {self.overlap!r}")
 
     @typed(PolicyError)
     def to_wire(self, ticks_per_s: float = TICKS_PER_SECOND) -> dict[str, Any]:
@@ -81,4 +96,5 @@ class Handover(Value):
             "most_transfers": self.most_transfers,
             "most_held": self.most_held,
             "lease": None if self.lease is None else round(self.lease * ticks_per_s),
+            "overlap": self.overlap,
         }

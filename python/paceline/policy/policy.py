@@ -197,6 +197,12 @@ class Policy(Value):
                 "handover must be None where a scheduler has Select() and requests migrate, was "
                 f"{self.handover!r}: ranks give no order in which to accept requests"
             )
+        overlap = "none" if self.handover is None else self.handover.overlap
+        if overlap != "none" and self.decode_on_arrival is None:
+            raise PolicyError(
+                f"overlap of a Handover must be 'none' without decode_on_arrival, was {overlap!r}: blocks "
+                "can be reserved during a prefill only on an instance that is picked before"
+            )
         check_books(self)
         check_names(self.expressions(), self.rules, self.monitors, self._names(()))
         if self.pools is not None:

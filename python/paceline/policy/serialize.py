@@ -125,7 +125,12 @@ def handover_to_table(handover: Handover) -> dict[str, Any]:
     """Return the rules of a hand-over, without limits that are not set; no lease is infinite."""
     table = {"most_transfers": handover.most_transfers, "most_held": handover.most_held}
     lease = math.inf if handover.lease is None else handover.lease
-    return {**{name: value for name, value in table.items() if value is not None}, "lease": lease}
+    overlap = {} if handover.overlap == "none" else {"overlap": handover.overlap}
+    return {
+        **{name: value for name, value in table.items() if value is not None},
+        "lease": lease,
+        **overlap,
+    }
 
 
 def _handover(content: object) -> Handover | None:

@@ -21,6 +21,7 @@ def cluster(source: Source) -> Wire:
     selects = any(stages.has(one["scheduler"]["stages"], "select") for one in fleet)
     moves = count > 1 and source.chance(0.65)
     early = moves and source.chance(0.25)
+    overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
     watched = count > 1 and source.chance(0.4)
     return {
         "instances": fleet,
@@ -32,7 +33,7 @@ def cluster(source: Source) -> Wire:
             "every": source.some(1, 2, lambda: monitors.monitor(source)) if watched else [],
         },
         "roles": [source.whole(0, 2) for _ in fleet] if source.chance(0.6) else [],
-        "handover": None if selects else source.maybe(0.6, lambda: handover(source)),
+        "handover": None if selects else source.maybe(0.6, lambda: handover(source, overlaps=overlaps)),
         "links": source.maybe(0.5, lambda: network(source, count)),
         "pace": source.maybe(0.5, lambda: pace(source)),
         "lockstep": source.maybe(0.1, lambda: lockstep(source)),
@@ -48,11 +49,12 @@ def _any_instance(source: Source, block_tokens: int | None) -> Wire:
     return drawn
 
 
-def handover(source: Source) -> Wire:
+def handover(source: Source, *, overlaps: bool) -> Wire:
     return {
         "most_transfers": source.pick((None, None, 1, 2)),
         "most_held": source.pick((None, None, 0.05, 0.5, 1.0)),
         "lease": source.pick((None, source.ticks(1, 30), source.ticks(10, 200), source.ticks(500, 5000))),
+        "overlap": source.pick(("none", "layers", "layers")) if overlaps else "none",
     }
 
 

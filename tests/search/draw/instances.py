@@ -21,6 +21,7 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
         "block_tokens": block_tokens,
         "max_model_len": source.pick((None, None, None, None, 60, 40)),
         "kv_bytes_per_token": source.pick((0, 1, 1, 3)),
+        "kv_layers": source.pick((1, 2, 3, 8)),
         "cost": costs.cost(source),
         "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
         "scheduler": scheduler,

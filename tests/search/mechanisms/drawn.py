@@ -52,7 +52,7 @@ def _of_handover(config: Wire) -> Iterator[str]:
         return
     yield "handover"
     for name, value in handover.items():
-        if value is not None:
+        if value not in (None, "none"):
             yield f"handover: {name}"
 
 

@@ -56,8 +56,8 @@ def _without(config: Wire) -> Iterator[tuple[str, Wire]]:
         if config.get(name, SIMPLE[name]) != SIMPLE[name]:
             yield name, {**config, name: SIMPLE[name]}
     for name, value in (config.get("handover") or {}).items():
-        if value is not None:
-            yield f"handover: {name}", {**config, "handover": {**config["handover"], name: None}}
+        if value != SIMPLE[name]:
+            yield f"handover: {name}", {**config, "handover": {**config["handover"], name: SIMPLE[name]}}
     for name in ("decode_on_arrival", "on_prefilled", "on_answering", "every"):
         if config["routing"].get(name):
             yield name, {**config, "routing": {**config["routing"], name: SIMPLE[name]}}

@@ -24,6 +24,7 @@ def test_a_bare_instance_is_its_cost_and_blocks() -> None:
         "block_tokens": 8,
         "max_model_len": None,
         "kv_bytes_per_token": 0,
+        "kv_layers": 1,
         "cost": {"kind": "affine", "step": 10**10, "token": 0, "kv_token": 0},
     }
 

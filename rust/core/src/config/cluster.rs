@@ -31,6 +31,9 @@ pub struct InstanceConfig {
     /// Bytes of one token's KV over all of the instance's GPUs; 0 if unknown.
     #[serde(default)]
     pub kv_bytes_per_token: u64,
+    /// Layers that have equal shares of these bytes, one message each where transfers overlap with prefills.
+    #[serde(default = "one")]
+    pub kv_layers: u32,
     /// How long a step takes.
     pub cost: Cost,
     /// What steps move and compute; `None` if it is not counted.
@@ -38,6 +41,11 @@ pub struct InstanceConfig {
     pub traffic: Option<Traffic>,
     /// How steps are formed.
     pub scheduler: SchedulerConfig,
+}
+
+/// The default of `kv_layers`.
+fn one() -> u32 {
+    1
 }
 
 /// What instances share whose steps start together.

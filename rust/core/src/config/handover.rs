@@ -4,6 +4,18 @@ use serde::Deserialize;
 
 use crate::time::Ticks;
 
+/// Which part of a transfer overlaps with the prefill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// None: a request is offered to its target once its prefill has ended.
+    #[default]
+    None,
+    /// A request whose target was picked as it arrived is offered when the last step of its prompt starts, and the KV of
+    /// each layer may be sent once that step has computed it.
+    Layers,
+}
+
 /// A target accepts requests that are handed over to it in order, between two steps, once it has blocks for them.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -16,6 +28,9 @@ pub struct Handover {
     /// Ticks after which the source frees the blocks of a request that was not accepted; its target computes the KV
     /// anew. `None`: never.
     pub lease: Option<Ticks>,
+    /// Which part of a transfer overlaps with the prefill.
+    #[serde(default)]
+    pub overlap: Overlap,
 }
 
 impl Handover {

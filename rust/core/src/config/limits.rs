@@ -43,6 +43,8 @@ impl Config {
             within(at("block_tokens"), 1, most, u64::from(instance.block_tokens))?;
             // The product with a request's tokens, 32 bits, is computed in 64 bits.
             within(at("kv_bytes_per_token"), 0, u64::from(u32::MAX), instance.kv_bytes_per_token)?;
+            // A transfer that overlaps with a prefill takes time in proportion; the deepest models have some 130.
+            within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
             instance.scheduler.check_limits(i)?;
         }
         self.routers.check_limits()?;

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
-pub use handover::Handover;
+pub use handover::{Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
@@ -136,6 +136,7 @@ impl Config {
                 "must be null where an instance selects requests by rank: it has no order in which to accept";
             return Err(Error::config("handover", rule));
         }
+        self.check_overlap()?;
         if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
             let rule = "must be null where decode_on_arrival picks the instances that decode";
             return Err(Error::config("routing.on_prefilled", rule));
@@ -153,6 +154,27 @@ impl Config {
         if actions.any(|action| matches!(action, Action::Migrate { choose, .. } if choose.within.is_some())) {
             let rule = "must be null: the choice is among requests of the source";
             return Err(Error::config("routing.every.actions.choose.within", rule));
+        }
+        Ok(())
+    }
+
+    /// Checks that transfers overlap with prefills only where that has a meaning.
+    fn check_overlap(&self) -> Result<(), Error> {
+        if self.handover.is_none_or(|handover| handover.overlap == Overlap::None) {
+            return Ok(());
+        }
+        if self.routing.decode_on_arrival.is_none() {
+            let rule = "must be \"none\" without routing.decode_on_arrival, was \"layers\": a target that is picked \
+                        once the prefill has ended cannot have reserved blocks";
+            return Err(Error::config("handover.overlap", rule));
+        }
+        let layered = |instance: &InstanceConfig| instance.scheduler.is_layered();
+        if let Some(i) = self.instances.iter().position(layered) {
+            let rule = format!(
+                "must be \"none\" where an instance moves prompts through groups of layers, was \"layers\" and \
+                 instances[{i}] does: a layer's KV is not ready in proportion to the last step"
+            );
+            return Err(Error::config("handover.overlap", rule));
         }
         Ok(())
     }

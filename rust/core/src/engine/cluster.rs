@@ -33,6 +33,8 @@ pub(super) struct Cluster {
     free: Vec<usize>,
     /// Instances that have accepted requests since the engine last asked.
     with_pulls: Vec<usize>,
+    /// Instances that have started the last step of a prompt since the engine last asked.
+    with_last_steps: Vec<usize>,
     /// Requests sent to each instance and not finished.
     outstanding: Vec<u64>,
     /// Requests that finished, were rejected or gave up.
@@ -76,6 +78,7 @@ impl Cluster {
             roles,
             free: Vec::new(),
             with_pulls: Vec::new(),
+            with_last_steps: Vec::new(),
             outstanding: vec![0; n],
             settled: 0,
             events: 0,
@@ -207,6 +210,9 @@ impl Cluster {
         let end = self.instances[index].begin(now, &self.trace, &mut self.recorder)?;
         if self.instances[index].has_pulls() {
             self.with_pulls.push(index);
+        }
+        if self.instances[index].has_last_steps() {
+            self.with_last_steps.push(index);
         }
         let dropped = self.instances[index].take_dropped();
         if dropped > 0 {

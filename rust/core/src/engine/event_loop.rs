@@ -176,7 +176,7 @@ impl Simulation {
             && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
         {
             self.cluster.start_step(index, now)?;
-            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+            if self.may_migrate && self.follow_starts(now) {
                 self.start_steps(now)?;
             }
             return Ok(true);
@@ -248,7 +248,7 @@ impl Simulation {
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
         loop {
             self.ranks.start_steps(&mut self.cluster, now)?;
-            if self.may_migrate && self.migrations.send_accepted(&mut self.cluster, now) {
+            if self.may_migrate && self.follow_starts(now) {
                 continue;
             }
             self.reported = self.cluster.relay(now) && self.arrivals.held() > 0;
@@ -257,6 +257,17 @@ impl Simulation {
             }
             self.route_arrivals(now)?;
         }
+    }
+
+    /// Sends the KV of the requests that were accepted in the steps which start now, then offers the requests whose
+    /// prompts end with these steps, if transfers overlap with them. Returns whether an instance may start a step because
+    /// of that.
+    #[inline]
+    fn follow_starts(&mut self, now: Ticks) -> bool {
+        let Self { migrations, cluster, arrivals, .. } = self;
+        let freed = migrations.send_accepted(cluster, now);
+        let target = |request| arrivals.decode_target(request);
+        migrations.offer_last_steps(target, cluster, now) || freed
     }
 
     /// Stops the replay at `now`.
@@ -300,7 +311,7 @@ impl Simulation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Handover, Links};
+    use crate::config::{Handover, Links, Overlap};
     use crate::engine::fixtures::{config, row, trace};
     use crate::time::TICKS_PER_SECOND;
 
@@ -432,7 +443,8 @@ mod tests {
         })
     }
 
-    const HANDOVER: Handover = Handover { most_transfers: None, most_held: None, lease: None };
+    const HANDOVER: Handover =
+        Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None };
 
     #[test]
     fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
@@ -450,6 +462,32 @@ mod tests {
             // accepted at 742, when the step of the first ends.
             assert_eq!(columns.handover_wait[1], 742 - 680);
             assert_eq!(columns.finish, [540 + 202, 742 + 400 + 202]);
+            assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+        }
+    }
+
+    #[test]
+    fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
+        // The step of a prompt of 40 tokens takes 140 ticks, and a layer of 10 bytes 100: the first is ready at 35. All
+        // is sent from 35 to 435, and the target holds three blocks from the start of the step on.
+        let overlapped = [true, false].map(|leap| {
+            let other = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"const": 0}]}]}"#;
+            let rules = format!(
+                r#"{{"on_arrival": {{"rule": "pick", "min": [{{"field": "inst.index"}}]}}, "decode_on_arrival": {other}}}"#
+            );
+            let mut config = config(&[9, 9], &rules);
+            config.leap = leap;
+            config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+            config.handover = Some(Handover { overlap: Overlap::Layers, ..HANDOVER });
+            config.instances[0].kv_layers = 4;
+            let mut simulation = Simulation::new(&config, trace(&[row(0, 40, 3)])).unwrap();
+            while !simulation.advance(5).unwrap() {}
+            simulation.into_outcome()
+        });
+        for outcome in overlapped {
+            let columns = &outcome.columns;
+            assert_eq!((columns.transfer[0], columns.handover_wait[0]), (435 - 140, 0));
+            assert_eq!(columns.finish, [435 + 202]);
             assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
         }
     }

@@ -4,12 +4,15 @@
 //! its KV is copied in stages while it keeps running, so that only the last stage is transferred while it is in no
 //! batch. The first stage copies all KV, each later one what the request has generated since.
 
+mod overlap;
+
+use self::overlap::Expected;
 use super::cluster::Cluster;
 use super::network::{Delivered, Network, Sent, Transfer};
 use super::transfer_log::{TransferKind, TransferLog, TransferRecord};
 use std::collections::VecDeque;
 
-use crate::config::{Handover, Links, Window};
+use crate::config::{Handover, Links, Overlap, Window};
 use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
 use crate::metrics::NetworkStats;
 use crate::policy::Live;
@@ -63,6 +66,17 @@ struct Stage {
     live: Live,
 }
 
+/// A request that its target has accepted.
+#[derive(Debug, Clone, Copy)]
+struct Delivery {
+    /// Its KV.
+    pull: Pull,
+    /// Its target.
+    target: usize,
+    /// The request, by its row.
+    request: u32,
+}
+
 /// All migrations that have not ended.
 #[derive(Debug)]
 pub(super) struct Migrations {
@@ -74,6 +88,8 @@ pub(super) struct Migrations {
     handover: Option<Handover>,
     /// When the sources of offered requests give up their KV, in order: the target and the request.
     leases: VecDeque<(Ticks, usize, u32)>,
+    /// Requests that were offered while the last step of their prompt runs.
+    expected: Expected,
     /// The transfers, where they are recorded.
     log: TransferLog,
     /// A list that is reused.
@@ -88,6 +104,7 @@ impl Migrations {
             network: Network::new(links, instances),
             handover,
             leases: VecDeque::new(),
+            expected: Expected::default(),
             log: TransferLog::new(None),
             pulls: Vec::new(),
         }
@@ -106,7 +123,8 @@ impl Migrations {
     /// When the next transfer is delivered, or the KV of a request is given up.
     #[inline]
     pub(super) fn next_delivery(&self) -> Ticks {
-        self.network.next().min(self.leases.front().map_or(NEVER, |lease| lease.0))
+        let lease = self.leases.front().map_or(NEVER, |lease| lease.0);
+        self.network.next().min(lease).min(self.expected.next_end())
     }
 
     /// Requests that have left their source and not reached their target.
@@ -172,6 +190,7 @@ impl Migrations {
     #[inline]
     pub(super) fn deliver(&mut self, cluster: &mut Cluster, now: Ticks) {
         if self.next_delivery() <= now {
+            self.call_off_ended(cluster, now);
             self.deliver_some(cluster, now);
             self.end_leases(cluster, now);
         }
@@ -187,6 +206,7 @@ impl Migrations {
                     cluster.free_migrated(source, slot, now);
                     cluster.migrate_in(target, &migrating, now);
                 }
+                Payload::Kv(pull) if cluster.release_if_called_off(target, pull.slot, now) => {}
                 Payload::Kv(pull) => {
                     cluster.free_migrated(source, pull.origin.slot, now);
                     cluster.book_handover(target, &pull, first_byte, now);
@@ -242,6 +262,11 @@ impl Migrations {
             self.forget_lease(target, request);
             let bytes = cluster.instance(source).kv_bytes(pull.tokens);
             let kind = TransferKind::Accepted;
+            let overlaps = self.handover.is_some_and(|rules| rules.overlap == Overlap::Layers);
+            if pull.origin.left > now || overlaps && pull.tokens > 0 && !self.network.is_instant() {
+                self.send_by_layer(Delivery { pull, target, request }, cluster, now);
+                continue;
+            }
             if self.network.is_instant() || pull.tokens == 0 {
                 if self.network.is_instant() {
                     self.network.count(bytes);
@@ -311,7 +336,12 @@ impl Migrations {
             if let Some(lease) = rules.lease {
                 self.leases.push_back((now.saturating_add(lease), target, migrating.request));
             }
-            cluster.offer(target, &migrating, Origin { instance: source, slot, left: now, copied }, now);
+            if let Some(expected) = self.expected.remove(migrating.request) {
+                cluster.confirm(target, expected.slot, &migrating, now);
+            } else {
+                let origin = Origin { instance: source, slot, left: now, since: now, copied };
+                cluster.offer(target, &migrating, origin, now);
+            }
             return;
         }
         let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));

@@ -8,12 +8,14 @@
 //! latency of its media. Without links, every transfer is delivered at once.
 
 mod free_time;
+mod layers;
 mod medium;
 mod topology;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+pub(super) use self::layers::Layers;
 use self::medium::Medium;
 use self::topology::{Path, Topology};
 use crate::config::Links;
@@ -101,13 +103,27 @@ impl Wires {
         start
     }
 
-    /// Occupies the media of a transfer.
-    fn send(&mut self, source: usize, target: usize, bytes: u64, now: Ticks) -> Sent {
-        let Alone { path, duration, latency } = self.alone(source, target, bytes);
+    /// How long the layers of a transfer take from `source` to `target` by themselves, back to back, and the earliest
+    /// moment from `now` on at which none of them has to wait for its KV.
+    fn alone_by_layer(
+        &self,
+        (source, target): (usize, usize),
+        layers: &Layers,
+        now: Ticks,
+    ) -> (Alone, Ticks) {
+        let (less, more) = layers.sizes();
+        let alone = self.alone(source, target, less);
+        let times = (alone.duration, self.alone(source, target, more).duration);
+        (Alone { duration: layers.duration(times), ..alone }, now.max(layers.earliest(times)))
+    }
+
+    /// Occupies the media of a transfer from a moment, which may be later than `now`, or after that.
+    fn send(&mut self, alone: Alone, bytes: u64, from: Ticks, now: Ticks) -> Sent {
+        let Alone { path, duration, latency } = alone;
         for &medium in path.media() {
             self.media[medium].free.forget(now);
         }
-        let first_byte = self.earliest(&path, duration, now);
+        let first_byte = self.earliest(&path, duration, from);
         for &medium in path.media() {
             self.media[medium].occupy(first_byte, duration, bytes);
         }
@@ -126,6 +142,8 @@ pub(super) struct Network<T> {
     in_transit: Vec<Option<Delivered<T>>>,
     /// Empty places in `in_transit`.
     vacant: Vec<usize>,
+    /// Deliveries so far, and those to come.
+    announced: u64,
     /// The number of transfers sent so far.
     sent: u64,
     /// Their bytes.
@@ -143,6 +161,7 @@ impl<T> Network<T> {
             deliveries: BinaryHeap::new(),
             in_transit: Vec::new(),
             vacant: Vec::new(),
+            announced: 0,
             sent: 0,
             bytes: 0,
         }
@@ -160,15 +179,6 @@ impl<T> Network<T> {
         self.deliveries.peek().map_or(NEVER, |&Reverse((time, _, _))| time)
     }
 
-    /// The time from a message's first byte sent to its last byte received, if nothing else is under way.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for transfers that overlap with the prefill"))]
-    pub(super) fn alone(&self, source: usize, target: usize, bytes: u64) -> Ticks {
-        self.wires.as_ref().map_or(0, |wires| {
-            let alone = wires.alone(source, target, bytes);
-            alone.duration.saturating_add(alone.latency)
-        })
-    }
-
     /// Counts a transfer of `bytes` bytes that takes no time and crosses no medium.
     pub(super) fn count(&mut self, bytes: u64) {
         self.sent += 1;
@@ -179,19 +189,46 @@ impl<T> Network<T> {
     pub(super) fn send(&mut self, transfer: Transfer<T>, bytes: u64, now: Ticks) -> Sent {
         let sent = match &mut self.wires {
             None => Sent { first_byte: now, delivered: now },
-            Some(wires) => wires.send(transfer.source, transfer.target, bytes, now),
+            Some(wires) => {
+                let alone = wires.alone(transfer.source, transfer.target, bytes);
+                wires.send(alone, bytes, now, now)
+            }
         };
         debug_assert!(sent.first_byte >= now, "nothing is sent in the past");
+        self.count(bytes);
+        self.announce(transfer, sent);
+        sent
+    }
+
+    /// Sends a transfer layer by layer: as one transfer, whose layers follow each other without a gap, as early as none
+    /// has to wait for its KV. `now` is no earlier than that of any transfer before.
+    pub(super) fn send_layers(&mut self, transfer: Transfer<T>, layers: &Layers, now: Ticks) -> Sent {
+        let sent = match &mut self.wires {
+            None => {
+                let ready = now.max(layers.ready());
+                Sent { first_byte: ready, delivered: ready }
+            }
+            Some(wires) => {
+                let ends = (transfer.source, transfer.target);
+                let (alone, from) = wires.alone_by_layer(ends, layers, now);
+                wires.send(alone, layers.bytes(), from, now)
+            }
+        };
+        self.count(layers.bytes());
+        self.announce(transfer, sent);
+        sent
+    }
+
+    /// Has a message delivered that crosses no medium and is not counted.
+    pub(super) fn announce(&mut self, transfer: Transfer<T>, sent: Sent) {
         let place = self.vacant.pop().unwrap_or_else(|| {
             self.in_transit.push(None);
             self.in_transit.len() - 1
         });
         let Transfer { source, target, payload } = transfer;
         self.in_transit[place] = Some(Delivered { source, target, payload, first_byte: sent.first_byte });
-        self.deliveries.push(Reverse((sent.delivered, self.sent, place)));
-        self.sent += 1;
-        self.bytes = self.bytes.saturating_add(bytes);
-        sent
+        self.deliveries.push(Reverse((sent.delivered, self.announced, place)));
+        self.announced += 1;
     }
 
     /// Removes the first transfer that is delivered by `now`. If several are delivered at the same moment, the one sent

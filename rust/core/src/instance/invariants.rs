@@ -16,7 +16,9 @@ impl Instance {
         let mut decoding = 0;
         for state in self.requests.iter() {
             let count = state.blocks.count();
-            let gone = matches!(state.phase, Phase::Deferred | Phase::MigratingOut | Phase::Vacant);
+            let elsewhere = state.phase.is_expected();
+            let gone =
+                elsewhere || matches!(state.phase, Phase::Deferred | Phase::MigratingOut | Phase::Vacant);
             decoding += u64::from(!gone && (state.phase == Phase::Decoding || state.generated > 0));
             match state.phase {
                 Phase::Decoding => {
@@ -25,13 +27,17 @@ impl Instance {
                     kv_tokens += u64::from(computed);
                     held += self.settings.blocks_for(computed);
                 }
-                Phase::Deferred | Phase::MigratingOut | Phase::Receiving | Phase::Received => held += count,
+                Phase::Deferred
+                | Phase::MigratingOut
+                | Phase::Reserved
+                | Phase::Receiving
+                | Phase::Received => held += count,
                 Phase::Prefilling | Phase::Stalled => {
                     kv_tokens += u64::from(state.computed);
                     held += count;
                 }
                 Phase::Swapped { .. } => swapped += count,
-                Phase::Preempted | Phase::Offered => {
+                Phase::Preempted | Phase::Expected | Phase::Offered => {
                     assert_eq!(count, 0, "Invariant: a request without KV holds no block");
                 }
                 Phase::MigratedIn | Phase::Vacant => {}

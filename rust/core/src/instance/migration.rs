@@ -9,7 +9,7 @@ use super::outbox::PhaseChange;
 use super::queues::Queued;
 use super::ranking::List;
 use super::readers::Track;
-use super::request::{Phase, Slot};
+use super::request::{Phase, RequestState, Slot};
 use super::{Instance, Recorder};
 use crate::metrics::{RequestTotals, Status};
 use crate::time::Ticks;
@@ -32,6 +32,19 @@ pub(crate) struct MigratingRequest {
 }
 
 impl MigratingRequest {
+    /// A request that leaves at `left`, when the last step of its prompt ends.
+    pub(super) fn after_prefill(state: &RequestState, left: Ticks) -> Self {
+        Self {
+            request: state.request,
+            left,
+            kv_tokens: state.target(),
+            totals: RequestTotals { generated: 1, ..state.totals() },
+            last_token: left,
+            attained: 0,
+            track: None,
+        }
+    }
+
     /// Writes the final columns of a request in transfer when the replay ended.
     pub(crate) fn write_unfinished(&self, recorder: &mut Recorder) {
         recorder.close(self.request, Status::Waiting, self.totals);
@@ -181,6 +194,19 @@ impl Instance {
         now: Ticks,
         trace: &Trace,
     ) -> Slot {
+        let slot = self.place_migrated(migrated, phase, now, trace);
+        self.count_migrated(slot, migrated, now);
+        slot
+    }
+
+    /// Adds a request that comes from another instance, without its load and its reader.
+    pub(super) fn place_migrated(
+        &mut self,
+        migrated: &MigratingRequest,
+        phase: Phase,
+        now: Ticks,
+        trace: &Trace,
+    ) -> Slot {
         let row = migrated.request as usize;
         let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
         let slot = self.requests.insert(migrated.request, trace.prompt_tokens[row], trace.output_tokens[row]);
@@ -191,9 +217,17 @@ impl Instance {
         state.answering = answers;
         let times = &mut state.times;
         (times.last_token, times.max_gap) = (migrated.last_token, max_gap);
-        (times.came_at, times.attained, times.out_since) = (now, migrated.attained, now);
-        self.load.add(u64::from(state.target()), answers);
-        self.readers.receive(slot, migrated.track);
+        (times.came_at, times.out_since) = (now, now);
         slot
+    }
+
+    /// Adds the load and the reader of a request that has left its source and is in a slot here.
+    pub(super) fn count_migrated(&mut self, slot: Slot, migrated: &MigratingRequest, now: Ticks) {
+        let state = &mut self.requests[slot];
+        let times = &mut state.times;
+        (times.last_token, times.attained) = (migrated.last_token, migrated.attained);
+        (times.came_at, times.out_since) = (now, now);
+        self.load.add(u64::from(state.target()), state.answering);
+        self.readers.receive(slot, migrated.track);
     }
 }

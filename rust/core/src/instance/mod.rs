@@ -279,6 +279,11 @@ impl Instance {
         self.settings.kv_bytes(tokens)
     }
 
+    /// Layers in which a token's KV is.
+    pub(crate) fn kv_layers(&self) -> u32 {
+        self.settings.kv_layers
+    }
+
     /// Ticks that the prefill of a lone prompt takes.
     pub(crate) fn predicted_prefill(&self, prompt: u32) -> Ticks {
         self.settings.predicted_prefill(prompt)

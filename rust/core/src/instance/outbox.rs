@@ -20,6 +20,8 @@ pub(crate) struct Outbox {
     phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,
     /// Requests told to leave, with their rows: a slot may be reused meanwhile.
     leaving: Vec<(Slot, u32)>,
+    /// Requests whose prompt ends with the step in progress, if that is reported and the engine has not asked since.
+    last_steps: Vec<(AdmissionSeq, Slot)>,
     /// Requests dropped since the engine last asked.
     dropped: u64,
     reports: Reports,
@@ -61,6 +63,23 @@ impl Outbox {
     /// Reports a change of phase.
     pub(crate) fn phase_changed(&mut self, slot: Slot, change: PhaseChange, requests: &RequestTable) {
         self.phase_changes.push((requests[slot].seq, change, slot));
+    }
+
+    /// Reports that the prompt of a request ends with the step that starts.
+    pub(crate) fn last_step_begins(&mut self, slot: Slot, requests: &RequestTable) {
+        self.last_steps.push((requests[slot].seq, slot));
+    }
+
+    /// Whether there is any such report.
+    #[inline]
+    pub(crate) fn has_last_steps(&self) -> bool {
+        !self.last_steps.is_empty()
+    }
+
+    /// Removes and returns these requests, in the order of admission.
+    pub(crate) fn take_last_steps(&mut self) -> Vec<Slot> {
+        self.last_steps.sort_unstable();
+        self.last_steps.drain(..).map(|(_, slot)| slot).collect()
     }
 
     /// Has a request leave once the step in progress has ended.
@@ -134,6 +153,18 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| outbox.pop_phase_change()).collect();
         let (prefilled, answering) = (PhaseChange::Prefilled, PhaseChange::Answering);
         assert_eq!(order, [(prefilled, 1), (answering, 1), (prefilled, 2), (prefilled, 0)]);
+    }
+
+    #[test]
+    fn last_steps_come_once_and_in_the_order_of_admission() {
+        let (mut outbox, mut requests) = (Outbox::default(), RequestTable::default());
+        for (row, seq) in [(0, 5), (1, 3)] {
+            let slot = requests.insert(row, 1, 2);
+            requests[slot].seq = seq;
+            outbox.last_step_begins(slot, &requests);
+        }
+        assert!(outbox.has_last_steps());
+        assert_eq!((outbox.take_last_steps(), outbox.has_last_steps()), (vec![1, 0], false));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     pub(crate) blocks: u64,
     pub(crate) max_model_len: u64,
     pub(crate) kv_bytes_per_token: u64,
+    /// Layers that share these bytes.
+    pub(crate) kv_layers: u32,
     pub(crate) scheduler: SchedulerConfig,
     pub(crate) cost: Cost,
     /// Whether several certain steps are taken at once. If not, every step is formed
@@ -67,6 +69,7 @@ impl Settings {
             blocks: config.blocks,
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
             kv_bytes_per_token: config.kv_bytes_per_token,
+            kv_layers: config.kv_layers,
             scheduler,
             cost,
             leap: observed.leap,

@@ -17,7 +17,9 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
         handover = incoming.offered[0]
         request = handover.request
         seated = state.seats_taken(step, count_decodes=count_decodes) < state.settings.max_num_seqs
-        if not (seated and state.sees(handover.left) and incoming.may_accept(memory.free + memory.pool.held)):
+        if not (
+            seated and state.sees(handover.since) and incoming.may_accept(memory.free + memory.pool.held)
+        ):
             return
         hits = memory.hits(request, request.tokens)
         new = memory.blocks_for(request.computed + 1) - len(hits)
@@ -32,7 +34,7 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
         handover.lacking = max(request.computed - present, 0)
         incoming.accepted.append(handover)
         incoming.receiving.append(request)
-        if incoming.at_once or handover.lacking == 0:
+        if not handover.early and (incoming.at_once or handover.lacking == 0):
             receive(state, request, step.start)
 
 

@@ -98,6 +98,7 @@ class Cluster:
         lease = handover["lease"] if handover else None
         self.traffic = Traffic(replicas, links, pace, handover is not None, lease, routers=self.routers)
         self.traffic.changed = self.roles.settle
+        self.traffic.overlaps = bool(handover and handover.get("overlap", "none") == "layers")
         self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
         self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
@@ -344,8 +345,14 @@ class Cluster:
     def _start_steps(self, now: int) -> None:
         """Start steps; again where KV was read at once, since its source has more blocks now."""
         self._start_each(now)
-        while self.traffic.send_accepted(now):
+        while self._follow_starts(now):
             self._start_each(now)
+
+    def _follow_starts(self, now: int) -> bool:
+        """Send what was accepted, and offer prompts that end with these steps; return whether any was."""
+        read = self.traffic.send_accepted(now)
+        offers = [self.traffic.expect(replica, self.decode_targets, now) for replica in self.replicas]
+        return read or any(offers)
 
     def _start_each(self, now: int) -> None:
         if self.lockstep is None:

@@ -3,7 +3,7 @@
 A request is offered to its target as it leaves its source, whose blocks stay allocated. The target
 accepts offers in order, in the stage that admits: it allocates the blocks for the next step. The KV
 that it lacks is sent then. Once that is received, the request waits with its blocks, ahead of the
-queue.
+queue. Where transfers overlap with prefills, a request is offered as the last step of its prompt starts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,16 @@ class Handover:
     tokens : int
         Tokens of KV in these.
     left : int
-        When the request left the batch of its source.
+        When the request left the batch of its source, or leaves it.
+    since : int
+        When it was offered.
     copied : int
         Leading tokens whose KV the stages of a live migration have copied.
     lacking : int
         Tokens whose KV is to be sent; known once the target has accepted.
+    early : bool
+        Whether the request is still in the last step of its prompt. Until that has ended, ``request`` is a
+        stand-in, with the blocks that the target reserves.
     sent, ends : int
         When the first byte is sent, and when all KV has been read.
     """
@@ -42,8 +47,10 @@ class Handover:
     blocks: list[int]
     tokens: int
     left: int
-    copied: int
+    since: int
+    copied: int = 0
     lacking: int = 0
+    early: bool = False
     sent: int = 0
     ends: int = 0
 
@@ -79,6 +86,11 @@ class Incoming:
     def on_the_way(self) -> list[Request]:
         """The requests whose KV has not been received."""
         return [handover.request for handover in self.offered] + self.receiving
+
+    @property
+    def reserved_tokens(self) -> int:
+        """Tokens of KV for which requests hold blocks that are still in the last step of their prompt."""
+        return sum(request.computed for request in self.receiving if request.where is None)
 
     @property
     def held_blocks(self) -> int:

@@ -47,6 +47,11 @@ def _sent(at: Replica) -> int:
     return sum(handover.tokens for handover in at.outgoing)
 
 
+def _reserved(at: Replica) -> int:
+    """KV that is reserved for requests which are still in the last step of their prompt elsewhere."""
+    return at.scheduler.state.incoming.reserved_tokens
+
+
 def _kv_usage(at: Replica) -> float:
     return (at.blocks - at.scheduler.memory.free) / at.blocks
 
@@ -98,8 +103,8 @@ def _prefix_tokens(at: Replica, request: Request) -> int:
 
 
 _ALONE: dict[str, Callable[[Replica], float]] = {
-    "kv_tokens": lambda at: _kv("gpu", "cpu", "host")(at) + _sent(at),
-    "gpu_kv_tokens": lambda at: _kv("gpu")(at) + _sent(at),
+    "kv_tokens": lambda at: _kv("gpu", "cpu", "host")(at) + _sent(at) + _reserved(at),
+    "gpu_kv_tokens": lambda at: _kv("gpu")(at) + _sent(at) + _reserved(at),
     "cpu_kv_tokens": _kv("cpu", "host"),
     "free_blocks": lambda at: at.scheduler.memory.free,
     "total_blocks": lambda at: at.blocks,

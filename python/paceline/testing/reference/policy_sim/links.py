@@ -73,6 +73,35 @@ class Links:
             return now, now
         path = self.path(source, target)
         duration = max(ticks(speed, kv_bytes) for speed in path.values())
+        return self._take(path, duration, kv_bytes, now)
+
+    def book_layers(
+        self, source: int, target: int, layers: list[tuple[int, int]], now: int
+    ) -> tuple[int, int]:
+        """Send the layers of a transfer back to back, each a message that may be sent once it is ready.
+
+        ``layers`` has the bytes of each layer and when it is ready. A sender that waits for each layer would
+        have sent the last one at some moment; the transfer ends then, or later, without a gap.
+
+        Examples
+        --------
+        >>> layers = ready_layers(40, 4, (100, 180))
+        >>> Links(bytes_per_s=1e12).book_layers(0, 1, layers, now=100)   # the last is ready at 180
+        (150, 190)
+        >>> Links(bytes_per_s=2.5e11).book_layers(0, 1, layers, now=100)  # the first is ready at 120
+        (120, 280)
+        """
+        kv_bytes = sum(size for size, _ in layers)
+        path = self.path(source, target)
+        waiting = total = 0
+        for size, ready in layers:
+            time = max(ticks(speed, size) for speed in path.values())
+            waiting, total = max(waiting, ready) + time, total + time
+        self.sent.append(kv_bytes)
+        return self._take(path, total, kv_bytes, max(now, waiting - total))
+
+    def _take(self, path: dict[str, Speed], duration: int, kv_bytes: int, now: int) -> tuple[int, int]:
+        """Take the earliest interval, from a moment on, in which all media of a path are free."""
         latency = max(speed["latency"] for speed in path.values())
         taken = [each for medium in path for each in self.taken.get(medium, []) if each[1] > now]
         # The earliest start is now, or the end of another transfer.
@@ -124,6 +153,22 @@ class Links:
     def _port(self, instance: int, kind: str) -> Speed | None:
         own = [port[kind] for port in self.ports if port["instance"] == instance and port.get(kind)]
         return own[0] if own else (self.inner if kind == "inner" else None)
+
+
+def ready_layers(kv_bytes: int, count: int, step: tuple[int, int]) -> list[tuple[int, int]]:
+    """Return the bytes of each layer, and when a step has computed it.
+
+    Examples
+    --------
+    >>> ready_layers(10, 4, (100, 110))
+    [(3, 103), (3, 105), (2, 108), (2, 110)]
+    """
+    start, end = step
+    sizes = [kv_bytes // count + (layer < kv_bytes % count) for layer in range(count)]
+    return [
+        (size, start + math.ceil(Fraction((end - start) * layer, count)))
+        for layer, size in enumerate(sizes, 1)
+    ]
 
 
 def ticks(speed: Speed, kv_bytes: int) -> int:

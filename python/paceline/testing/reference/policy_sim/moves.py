@@ -9,7 +9,7 @@ from typing import Any
 from paceline.testing.reference.blocks import blocks_for
 from paceline.testing.reference.policy_sim.expression import Expr, holds, values
 from paceline.testing.reference.policy_sim.handover import Handover
-from paceline.testing.reference.policy_sim.links import Links
+from paceline.testing.reference.policy_sim.links import Links, ready_layers
 from paceline.testing.reference.policy_sim.pacing import Pace
 from paceline.testing.reference.policy_sim.replica import Replica
 from paceline.testing.reference.policy_sim.request import Request, Transfer
@@ -61,6 +61,7 @@ class Traffic:
     """All transfers between instances.
 
     With ``lease``, the ticks after which an offer is withdrawn that is not accepted; None: never.
+    ``overlaps``: whether requests are offered as the last step of their prompt starts, and sent by layer.
     """
 
     replicas: list[Replica]
@@ -68,10 +69,12 @@ class Traffic:
     pace: Pace | None
     hands_over: bool = False
     lease: int | None = None
+    overlaps: bool = False
     moves: list[Move] = field(default_factory=list)
     copies: list[Copy] = field(default_factory=list)
     offered: list[Handover] = field(default_factory=list)
     reads: list[Handover] = field(default_factory=list)
+    early: list[Handover] = field(default_factory=list)
     changed: Callable[[int], None] = lambda now: None
     """Called when a request has left an instance or joined one."""
     routers: Routers | None = None
@@ -90,6 +93,10 @@ class Traffic:
         if self.routers is not None:
             self.routers.route(request, target)
         if self.hands_over:
+            early = next((one for one in self.early if one.request.index == request.index), None)
+            if early is not None:
+                self._leave_as_expected(request, early, now)
+                return
             handover = self.replicas[source].hand_over(request, target, now, already)
             self.changed(now)
             self.offered.append(handover)
@@ -102,8 +109,50 @@ class Traffic:
         self.moves.append(Move(request, source, target, blocks, ends))
         request.transfers.append(Transfer(now, ends))
 
+    def expect(self, source: Replica, targets: dict[int, int | None], now: int) -> bool:
+        """Offer the requests whose prompts end with a step that starts now; return whether there are any."""
+        step, ends = source.step, source.ends
+        if not self.overlaps or step is None or step.start != now or ends is None:
+            return False
+        known = {one.request.index for one in self.early}
+        any_offered = False
+        for request in source.ending:
+            target = targets.get(request.index)
+            if target is None or target == source.index or request.index in known:
+                continue
+            prompt = request.spec.prompt_tokens
+            stand_in = Request(request.index, request.spec, generated=1, computed=prompt)
+            handover = Handover(stand_in, source.index, target, [], prompt, left=ends, since=now, early=True)
+            self.early.append(handover)
+            self.offered.append(handover)
+            self.replicas[target].expect(handover)
+            self.changed(now)
+            any_offered = True
+        return any_offered
+
+    def _leave_as_expected(self, request: Request, handover: Handover, now: int) -> None:
+        assert handover.left == now
+        self.early.remove(handover)
+        if handover in self.offered:
+            # Leases end in the order in which requests left.
+            self.offered.remove(handover)
+            self.offered.append(handover)
+        source = self.replicas[handover.source]
+        handover.blocks = source.leave(request, now)
+        source.outgoing.append(handover)
+        self.changed(now)
+        self.replicas[handover.target].confirm(handover, request, now)
+        self.changed(now)
+
     def deliver(self, now: int) -> None:
         """End the transfers that end now, and begin the next stages; then end the leases."""
+        for handover in [one for one in self.early if one.left == now]:
+            # It ended with its first token.
+            self.early.remove(handover)
+            if handover in self.offered:
+                self.offered.remove(handover)
+                self.replicas[handover.target].call_off(handover)
+                self.changed(now)
         while ended := [one for one in self.copies if one.ends == now]:
             for copy in ended:
                 self.copies.remove(copy)
@@ -115,6 +164,10 @@ class Traffic:
             self.changed(now)
         for handover in [one for one in self.reads if one.ends == now]:
             self.reads.remove(handover)
+            if handover.early:
+                self.replicas[handover.target].release_reserved(handover)
+                self.changed(now)
+                continue
             self._end_read(handover, now)
             self.replicas[handover.target].receive(handover.request, now)
             self.changed(now)
@@ -133,13 +186,26 @@ class Traffic:
             accepted, incoming.accepted = incoming.accepted, []
             for handover in accepted:
                 self.offered.remove(handover)
-                if incoming.at_once or handover.lacking == 0:
+                if handover.early and (incoming.at_once or handover.lacking == 0):
+                    if incoming.at_once:
+                        self.links.sent.append(handover.lacking * self.replicas[handover.source].kv_bytes)
+                    handover.sent = handover.ends = handover.left
+                    self.reads.append(handover)
+                elif incoming.at_once or handover.lacking == 0:
                     if incoming.at_once:
                         source = self.replicas[handover.source]
                         self.links.sent.append(handover.lacking * source.kv_bytes)
                     handover.sent = handover.ends = now
                     self._end_read(handover, now)
                     read = True
+                elif self.overlaps:
+                    source = self.replicas[handover.source]
+                    kv, step = handover.lacking * source.kv_bytes, (handover.since, handover.left)
+                    layers = ready_layers(kv, source.kv_layers, step)
+                    handover.sent, handover.ends = self.links.book_layers(
+                        source.index, target.index, layers, now
+                    )
+                    self.reads.append(handover)
                 else:
                     handover.sent, handover.ends = self._send(
                         handover.source, target.index, handover.lacking, now
@@ -186,7 +252,7 @@ class Traffic:
     def _end_handover(self, handover: Handover, now: int, *, waited_until: int) -> None:
         self.replicas[handover.source].end_handover(handover)
         handover.request.transfers.append(Transfer(handover.left, now))
-        handover.request.handover_wait += waited_until - handover.left
+        handover.request.handover_wait += max(0, waited_until - handover.left)
 
     def _send(self, source: int, target: int, tokens: int, now: int) -> tuple[int, int]:
         return self.links.book(source, target, tokens * self.replicas[source].kv_bytes, now)

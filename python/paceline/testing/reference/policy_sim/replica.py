@@ -62,6 +62,7 @@ class Replica:
         self.blocks: int = config["blocks"]
         self.block_tokens: int = config["block_tokens"]
         self.kv_bytes: int = config.get("kv_bytes_per_token", 0)
+        self.kv_layers: int = config.get("kv_layers", 1)
         self.scheduler: Scheduler = Scheduler(
             config, lambda now, request: scope(now, self, request), contents, incoming
         )
@@ -141,9 +142,51 @@ class Replica:
     def hand_over(self, request: Request, target: int, now: int, copied: int) -> Handover:
         """Remove a request that is offered to another instance; its blocks and KV stay."""
         blocks = self.leave(request, now)
-        handover = Handover(request, self.index, target, blocks, request.computed, now, copied)
+        handover = Handover(request, self.index, target, blocks, request.computed, now, now, copied)
         self.outgoing.append(handover)
         return handover
+
+    @property
+    def ending(self) -> list[Request]:
+        """Requests whose prompt ends with the running step, in the order of admission."""
+        step = self.step
+        return [
+            one
+            for one in (self.scheduler.running if step is not None else ())
+            if step is not None and one.generated == 0 and one.lacking == step.tokens.get(one)
+        ]
+
+    def expect(self, handover: Handover) -> None:
+        """Add a request that is offered while the last step of its prompt runs elsewhere."""
+        self._changed = True
+        handover.request.place, handover.request.memory = "offered", "source"
+        self.scheduler.state.incoming.offered.append(handover)
+
+    def confirm(self, handover: Handover, request: Request, now: int) -> None:
+        """Have a request that has left its source take the place of its stand-in, with its blocks."""
+        stand_in, handover.request, handover.early = handover.request, request, False
+        incoming = self.scheduler.state.incoming
+        incoming.receiving = [request if one is stand_in else one for one in incoming.receiving]
+        request.place, request.memory = stand_in.place, stand_in.memory
+        request.blocks, request.known = stand_in.blocks, stand_in.known
+        self._join(request, now)
+
+    def call_off(self, handover: Handover) -> None:
+        """Withdraw the offer of a request that has ended with its first token."""
+        self._changed = True
+        self.scheduler.state.incoming.offered.remove(handover)
+
+    def release_reserved(self, handover: Handover) -> None:
+        """Free the blocks of such a request that was accepted, once its KV has been received."""
+        stand_in, memory = handover.request, self.scheduler.memory
+        self.scheduler.state.incoming.receiving.remove(stand_in)
+        memory.register_full(stand_in, stand_in.computed)
+        self.free_sent(memory.detach_blocks(stand_in))
+
+    def _join(self, request: Request, now: int) -> None:
+        request.where = request.last = self.index
+        request.position, request.joined, request.joined_tokens = None, now, request.generated
+        self.requests.append(request)
 
     def end_handover(self, handover: Handover) -> None:
         """Free the blocks of a request whose KV has been read, or is given up."""
@@ -155,9 +198,7 @@ class Replica:
         self._changed = True
         request = handover.request
         request.place, request.memory = "offered", "source"
-        request.where = request.last = self.index
-        request.position, request.joined, request.joined_tokens = None, handover.left, request.generated
-        self.requests.append(request)
+        self._join(request, handover.left)
         self.scheduler.state.incoming.offered.append(handover)
 
     def receive(self, request: Request, now: int) -> None:

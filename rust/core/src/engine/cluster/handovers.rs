@@ -56,6 +56,65 @@ impl Cluster {
         self.leave_if_done(index, now);
     }
 
+    /// Offers a request that has not left its source, of which `origin` says when it does. Returns its slot here.
+    pub(in crate::engine) fn expect(
+        &mut self,
+        index: usize,
+        migrating: &MigratingRequest,
+        origin: Origin,
+        now: Ticks,
+    ) -> u32 {
+        let instance = &mut self.instances[index];
+        let (slot, end) = instance.expect(migrating, origin, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+        slot
+    }
+
+    /// An expected request, in a slot of an instance, has left its source.
+    pub(in crate::engine) fn confirm(
+        &mut self,
+        index: usize,
+        slot: u32,
+        migrating: &MigratingRequest,
+        now: Ticks,
+    ) {
+        self.outstanding[index] += 1;
+        self.instances[index].confirm(slot, migrating, now, &self.trace, &mut self.recorder);
+        self.leave_if_done(index, now);
+    }
+
+    /// An expected request has ended with its first token. Withdraws its offer if that was not accepted.
+    pub(in crate::engine) fn call_off(&mut self, index: usize, slot: u32, now: Ticks) {
+        let instance = &mut self.instances[index];
+        let (withdrawn, end) = instance.call_off(slot, now, &self.trace, &mut self.recorder);
+        if withdrawn {
+            self.reschedule(index, end, now);
+            self.leave_if_done(index, now);
+        }
+    }
+
+    /// Releases the blocks of a request that has ended elsewhere with its first token, if that is so, now that its KV has
+    /// been received. Returns whether it is.
+    pub(in crate::engine) fn release_if_called_off(&mut self, index: usize, slot: u32, now: Ticks) -> bool {
+        if !self.instances[index].is_called_off(slot) {
+            return false;
+        }
+        let end = self.instances[index].release_reserved(slot, now, &self.trace, &mut self.recorder);
+        self.reschedule(index, end, now);
+        self.leave_if_done(index, now);
+        true
+    }
+
+    /// The requests whose prompts end with the steps that have started, in slots of the first instance that has started
+    /// such a step and that this has not returned since.
+    #[inline]
+    pub(in crate::engine) fn next_last_steps(&mut self) -> Option<(usize, Vec<u32>)> {
+        let first = (0..self.with_last_steps.len()).min_by_key(|&at| self.with_last_steps[at])?;
+        let index = self.with_last_steps.swap_remove(first);
+        Some((index, self.instances[index].take_last_steps()))
+    }
+
     /// The first of the instances that have accepted requests and that this has not returned since.
     #[inline]
     pub(in crate::engine) fn next_with_pulls(&mut self) -> Option<usize> {

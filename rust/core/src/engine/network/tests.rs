@@ -48,9 +48,34 @@ fn delivered(links: Option<&Links>, sends: &[Send]) -> Vec<(Ticks, usize)> {
 fn a_transfer_takes_its_bytes_and_the_latency() {
     assert_eq!(delivered(Some(&links()), &[(0, 1, 10, 5)]), [(18, 0)]);
     assert_eq!(delivered(None, &[(0, 1, 10, 5)]), [(5, 0)]);
-    let network = Network::<()>::new(Some(&links()), 4);
-    assert_eq!(network.alone(0, 1, 10), 13);
-    assert_eq!(Network::<()>::new(None, 4).alone(0, 1, 10), 0);
+}
+
+#[test]
+fn layers_follow_each_other_as_early_as_none_waits_for_its_kv() {
+    let mut network = Network::new(Some(&links()), 4);
+    let mut send = |source, target, step, now| {
+        let transfer = Transfer { source, target, payload: 0 };
+        let sent = network.send_layers(transfer, &Layers::new(10, 4, step), now);
+        (sent.first_byte, sent.delivered)
+    };
+    // Layers of 3, 3, 2 and 2 bytes are ready at 10, 20, 30 and 40: the last is sent from 40, after 8 ticks.
+    assert_eq!(send(0, 1, (0, 40), 0), (32, 32 + 10 + 3));
+    // Between two ports of which one is taken until 42.
+    assert_eq!(send(0, 2, (0, 40), 5), (42, 55));
+    assert_eq!(send(3, 1, (0, 4), 5), (5, 18), "all layers were ready before, and the port is free until 32");
+    assert_eq!(
+        send(3, 1, (0, 30), 20),
+        (22, 35),
+        "the last layer is ready at 30, after 8 ticks, and the port taken from 32"
+    );
+    assert_eq!(network.stats(100).bytes, 40);
+    let mut instant = Network::new(None, 4);
+    let sent =
+        instant.send_layers(Transfer { source: 0, target: 1, payload: 1 }, &Layers::new(10, 4, (0, 40)), 7);
+    assert_eq!((sent.first_byte, sent.delivered), (40, 40));
+    instant.announce(Transfer { source: 0, target: 1, payload: 2 }, Sent { first_byte: 9, delivered: 9 });
+    assert_eq!(instant.deliver(39).map(|delivered| delivered.payload), Some(2));
+    assert_eq!(instant.stats(100).transfers, 1, "what is only announced is not counted");
 }
 
 #[test]

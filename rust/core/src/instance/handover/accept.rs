@@ -24,10 +24,16 @@ impl Instance {
         self.apply_head(now, trace, recorder);
         let slot = self.insert_migrated(migrating, Phase::Offered, now, trace);
         recorder.columns.last_instance[migrating.request as usize] = self.settings.index;
-        let (tokens, answers) = (self.requests[slot].computed, self.requests[slot].answering);
-        let blocks = self.settings.blocks_for(tokens + 1);
-        self.transfers.offer(Offer { slot, request: migrating.request, tokens, blocks, answers, origin });
+        self.transfers.offer(self.offer_of(slot, origin));
         self.run.truncate(now)
+    }
+
+    /// The offer of a request in a slot.
+    pub(super) fn offer_of(&self, slot: Slot, origin: Origin) -> Offer {
+        let state = &self.requests[slot];
+        let (tokens, answers) = (state.computed, state.answering);
+        let blocks = self.settings.blocks_for(tokens + 1);
+        Offer { slot, request: state.request, tokens, blocks, answers, origin }
     }
 
     /// Accepts the requests that were offered, in order, until one does not fit.
@@ -42,7 +48,7 @@ impl Instance {
         let Some(acceptance) = self.settings.handover else { return };
         let mut hits = std::mem::take(&mut self.scratch.hits);
         while let Some(offer) = self.transfers.first_offer() {
-            if !self.sees(offer.origin.left)
+            if !self.sees(offer.origin.since)
                 || self.seats_taken(draft) >= self.settings.scheduler.max_num_seqs
                 || !self.transfers.may_accept(&acceptance)
             {
@@ -59,10 +65,11 @@ impl Instance {
             let state = &mut self.requests[offer.slot];
             self.kv.adopt(&hits, &mut state.blocks);
             self.kv.grow(offer.blocks, &mut state.blocks);
-            state.phase = Phase::Receiving;
+            let expected = state.phase.is_expected();
+            state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
             let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
             self.transfers.accept(lacking);
-            if acceptance.at_once || lacking == 0 {
+            if !expected && (acceptance.at_once || lacking == 0) {
                 self.receive_kv(offer.slot, draft.now, trace);
             }
         }
@@ -131,7 +138,8 @@ impl Instance {
         let before_answer = trace.reasoning(row) == Some(state.generated);
         self.stats.landed += 1;
         recorder.migrated(row, now - origin.left, before_answer);
-        recorder.columns.handover_wait[row] += sent - origin.left;
+        // What is sent before the end of the prefill delays nothing.
+        recorder.columns.handover_wait[row] += sent.saturating_sub(origin.left);
     }
 
     /// Gives up the KV of a request that was offered and not accepted: it is computed anew.
@@ -148,10 +156,10 @@ impl Instance {
         // It may be another offer of the request, which has been here since the one whose lease ends.
         let lease = self.settings.handover?.lease?;
         let due = |offer: &Offer| offer.request == request && offer.origin.left.saturating_add(lease) <= now;
-        let offer = self.transfers.first_offer().filter(due)?;
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.waiting(), now);
-        self.transfers.withdraw();
+        let waiting = self.waiting();
+        let offer = self.transfers.withdraw(due)?;
+        self.stats.book_waiting(waiting, now);
         self.stats.expired_offers += 1;
         let state = &mut self.requests[offer.slot];
         (state.phase, state.computed) = (Phase::Preempted, 0);

@@ -5,8 +5,13 @@
 //! blocks for their next step, less those that its prefix cache has, and asks for the
 //! rest of the KV. Once that is received, the request waits for a seat, ahead of the
 //! waiting queue: it holds its blocks, so it can always be admitted.
+//!
+//! Where transfers overlap with prefills, a request is offered as the last step of its
+//! prompt starts. Until that ends, it is expected here: it may be accepted, and counts
+//! only as incoming.
 
 mod accept;
+mod expect;
 mod transfers;
 
 pub(super) use transfers::Transfers;

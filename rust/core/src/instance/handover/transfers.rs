@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::config::Handover;
+use crate::config::{Handover, Overlap};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 
@@ -17,6 +17,8 @@ pub(crate) struct Acceptance {
     pub(crate) lease: Option<Ticks>,
     /// Whether transfers take no time.
     pub(crate) at_once: bool,
+    /// Whether requests are offered, and their KV is sent, while the last step of their prompt runs.
+    pub(crate) overlaps: bool,
 }
 
 impl Acceptance {
@@ -29,6 +31,7 @@ impl Acceptance {
             held_below,
             lease: rules.lease,
             at_once,
+            overlaps: rules.overlap == Overlap::Layers,
         }
     }
 }
@@ -40,8 +43,10 @@ pub(crate) struct Origin {
     pub(crate) instance: usize,
     /// The slot of the request there.
     pub(crate) slot: Slot,
-    /// When the request left the batch there.
+    /// When the request left the batch there, or leaves it.
     pub(crate) left: Ticks,
+    /// When it was offered: as it left, or as the last step of its prompt started.
+    pub(crate) since: Ticks,
     /// Tokens whose KV is at the target already.
     pub(crate) copied: u32,
 }
@@ -87,6 +92,8 @@ pub(crate) struct Transfers {
     on_the_way: (u64, u64),
     /// Requests that answer and whose KV has not been received.
     answering: u64,
+    /// Requests that were offered and are still in the last step of their prompt.
+    expected: u64,
     /// Requests whose KV has been received and that were not admitted since, in order.
     received: VecDeque<Slot>,
     /// Tokens and blocks of the requests that were accepted and not admitted since.
@@ -102,10 +109,26 @@ pub(crate) struct Transfers {
 impl Transfers {
     /// Adds a request that is offered.
     pub(super) fn offer(&mut self, offer: Offer) {
+        self.answering += u64::from(offer.answers);
+        self.add_offer(offer);
+    }
+
+    /// Adds a request that is offered while the last step of its prompt runs.
+    pub(super) fn expect(&mut self, offer: Offer) {
+        self.expected += 1;
+        self.add_offer(offer);
+    }
+
+    fn add_offer(&mut self, offer: Offer) {
         self.wanted.0 += u64::from(offer.tokens);
         self.wanted.1 += offer.blocks;
-        self.answering += u64::from(offer.answers);
         self.offered.push_back(offer);
+    }
+
+    /// The last step of an expected request has ended. `answers`: whether it answers.
+    pub(super) fn confirm(&mut self, answers: bool) {
+        self.expected -= 1;
+        self.answering += u64::from(answers);
     }
 
     /// The request that was offered first.
@@ -114,16 +137,35 @@ impl Transfers {
         self.offered.front().copied()
     }
 
-    /// Withdraws the request that was offered first.
-    pub(super) fn withdraw(&mut self) {
-        if let Some(offer) = self.pop_offer() {
-            self.answering -= u64::from(offer.answers);
+    /// Withdraws the first request that was offered, not accepted, and of which `due` holds. Returns its offer.
+    pub(super) fn withdraw(&mut self, due: impl Fn(&Offer) -> bool) -> Option<Offer> {
+        let at = self.offered.iter().position(due)?;
+        let offer = self.remove_offer(at)?;
+        self.answering -= u64::from(offer.answers);
+        Some(offer)
+    }
+
+    /// Withdraws an expected request that was not accepted.
+    pub(super) fn withdraw_expected(&mut self, slot: Slot) {
+        if let Some(at) = self.offered.iter().position(|offer| offer.slot == slot) {
+            self.remove_offer(at);
+            self.expected -= 1;
         }
     }
 
-    /// Removes and returns the request that was offered first.
-    fn pop_offer(&mut self) -> Option<Offer> {
-        let offer = self.offered.pop_front()?;
+    /// Releases an expected request of `tokens` tokens and `blocks` blocks that was accepted and received.
+    pub(super) fn release_reserved(&mut self, tokens: u32, blocks: u64) {
+        self.expected -= 1;
+        self.receiving -= 1;
+        for sums in [&mut self.held, &mut self.on_the_way] {
+            sums.0 -= u64::from(tokens);
+            sums.1 -= blocks;
+        }
+    }
+
+    /// Removes and returns an offer.
+    fn remove_offer(&mut self, at: usize) -> Option<Offer> {
+        let offer = self.offered.remove(at)?;
         self.wanted.0 -= u64::from(offer.tokens);
         self.wanted.1 -= offer.blocks;
         Some(offer)
@@ -137,7 +179,7 @@ impl Transfers {
     /// Accepts the request that was offered first, which now holds its blocks. Its target
     /// lacks the KV of `lacking` tokens.
     pub(super) fn accept(&mut self, lacking: u32) {
-        let Some(offer) = self.pop_offer() else { return };
+        let Some(offer) = self.remove_offer(0) else { return };
         for sums in [&mut self.held, &mut self.on_the_way] {
             sums.0 += u64::from(offer.tokens);
             sums.1 += offer.blocks;
@@ -208,6 +250,12 @@ impl Transfers {
         self.offered.len() as u64
     }
 
+    /// Requests that were offered and are still in the last step of their prompt.
+    #[inline]
+    pub(crate) fn expected(&self) -> u64 {
+        self.expected
+    }
+
     /// Requests whose KV is on its way.
     #[inline]
     pub(crate) fn receiving(&self) -> u64 {
@@ -269,11 +317,12 @@ mod tests {
     use super::*;
 
     fn offer(slot: Slot, tokens: u32, blocks: u64) -> Offer {
-        let origin = Origin { instance: 3, slot: 7, left: 5, copied: 0 };
+        let origin = Origin { instance: 3, slot: 7, left: 5, since: 5, copied: 0 };
         Offer { slot, request: slot + 10, tokens, blocks, answers: true, origin }
     }
 
-    const RULES: Handover = Handover { most_transfers: None, most_held: None, lease: None };
+    const RULES: Handover =
+        Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None };
 
     #[test]
     fn requests_are_accepted_and_admitted_in_the_order_of_their_offers() {
@@ -336,10 +385,40 @@ mod tests {
         transfers.accept(10);
         assert_eq!(transfers.answering(), 2);
         transfers.receive(0, 10, 1, true);
-        transfers.withdraw();
-        assert_eq!(transfers.answering(), 1);
-        transfers.withdraw();
+        assert!(transfers.withdraw(|offer| offer.request == 10).is_none(), "it was accepted");
+        assert_eq!(transfers.withdraw(|offer| offer.request == 12).map(|offer| offer.slot), Some(2));
+        assert_eq!((transfers.answering(), transfers.wanted_blocks()), (0, (1, 1)));
+        transfers.withdraw(|_| true);
         assert_eq!((transfers.answering(), transfers.offered()), (0, 0));
+    }
+
+    #[test]
+    fn an_expected_request_answers_on_its_target_once_its_prompt_is_computed() {
+        let mut transfers = Transfers::default();
+        transfers.expect(offer(0, 30, 2));
+        transfers.expect(offer(1, 10, 1));
+        assert_eq!((transfers.expected(), transfers.answering(), transfers.incoming_blocks()), (2, 0, 3));
+        transfers.accept(30);
+        assert_eq!((transfers.expected(), transfers.receiving(), transfers.kv_tokens()), (2, 1, 30));
+        transfers.confirm(true);
+        transfers.confirm(true);
+        assert_eq!((transfers.expected(), transfers.answering()), (0, 2));
+        transfers.receive(0, 30, 2, true);
+        transfers.withdraw(|_| true);
+        assert_eq!((transfers.answering(), transfers.offered()), (0, 0));
+    }
+
+    #[test]
+    fn an_expected_request_that_ends_leaves_nothing_behind() {
+        let mut transfers = Transfers::default();
+        transfers.expect(offer(0, 30, 2));
+        transfers.expect(offer(1, 10, 1));
+        transfers.accept(30);
+        transfers.withdraw_expected(1);
+        assert_eq!((transfers.expected(), transfers.offered(), transfers.incoming_blocks()), (1, 0, 2));
+        transfers.release_reserved(30, 2);
+        assert_eq!((transfers.expected(), transfers.receiving(), transfers.kv_tokens()), (0, 0, 0));
+        assert_eq!((transfers.answering(), transfers.incoming_tokens()), (0, 0));
     }
 
     #[test]

@@ -18,6 +18,10 @@ pub(crate) enum Phase {
     },
     /// Queued after a migration: its KV has arrived and is not on the GPU yet.
     MigratedIn,
+    /// In the last step of its prompt on another instance: to be handed over to this one, which has not accepted it.
+    Expected,
+    /// As [`Self::Expected`], and accepted, with blocks.
+    Reserved,
     /// Handed over to this instance, which has not accepted it.
     Offered,
     /// Accepted, with blocks; its KV is on its way.
@@ -43,6 +47,12 @@ impl Phase {
     #[inline]
     pub(crate) fn decodes(self) -> bool {
         matches!(self, Self::Decoding | Self::Stalled)
+    }
+
+    /// Whether the request is still in the last step of its prompt on another instance, which writes what becomes of it.
+    #[inline]
+    pub(crate) fn is_expected(self) -> bool {
+        matches!(self, Self::Expected | Self::Reserved)
     }
 
     /// Whether the request is swapped out.

@@ -52,7 +52,8 @@ impl Instance {
                 self.leave_decode_set(slot, Phase::Stalled, latest);
             }
         }
-        for state in self.requests.iter().filter(|state| state.phase != Phase::MigratingOut) {
+        let elsewhere = |phase: Phase| phase == Phase::MigratingOut || phase.is_expected();
+        for state in self.requests.iter().filter(|state| !elsewhere(state.phase)) {
             let status = if state.phase.is_admitted() { Status::Running } else { Status::Waiting };
             recorder.close(state.request, status, state.totals());
         }

@@ -121,6 +121,7 @@ impl Instance {
         let mut end = run.end();
         if self.batch.runs_chunks() {
             self.batch.begin_chunks();
+            self.report_last_steps();
             if !accepts && let Some((planned, shape)) = self.plan_after(&run, trace) {
                 end = self.run.plan(planned, shape);
             }

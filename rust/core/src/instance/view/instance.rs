@@ -181,7 +181,7 @@ impl Instance {
     /// Unfinished requests that were sent here.
     #[inline]
     fn unfinished(&self) -> u64 {
-        self.batch.running() + self.queued() + self.transfers.receiving()
+        self.batch.running() + self.queued() + self.transfers.receiving() - self.transfers.expected()
     }
 
     /// By how much such a field has grown since. `head`: what the chunks of the step in
