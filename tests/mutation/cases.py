@@ -1,0 +1,144 @@
+"""Replays whose outcome is known without the engine: drawn and found cases, and logs of real schedulers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from paceline.conformance import DecisionLog, read_log
+from paceline.conformance import check as check_log
+from paceline.errors import PacelineError
+from search import check
+from search.case import Case, draw
+from search.oracle import reference
+from search.oracle.replayed import Replayed
+
+TESTS = Path(__file__).resolve().parents[1]
+SEED = 15
+EVENTS = re.compile(rb'"events":(\d+)')
+SECONDS = 4.0
+"""Processor time for all checks of a case."""
+
+check.LOOKED_AT = 2**62  # Which mechanisms change an outcome is not asked here.
+
+
+class Known(ABC):
+    """A replay, and what is known of its outcome.
+
+    Attributes
+    ----------
+    name : str
+    """
+
+    name: str
+
+    @abstractmethod
+    def outcome(self) -> tuple[str, str]:
+        """Replay it, and return its outcome in brief: the result, and how many events it took."""
+
+    @abstractmethod
+    def failure(self) -> str | None:
+        """Replay it, and compare the outcome with what is known; return the difference."""
+
+
+class Checked(Known):
+    """A case of the search, with all its checks."""
+
+    def __init__(self, name: str, case: Case, number: int) -> None:
+        self.name, self.case, self.number = name, case, number
+        self._stopped: str | None = None
+
+    def known(self) -> bool:
+        """Whether the unchanged engine replays the case, and keeps every promise."""
+        verdict = check.check(self.case, number=self.number, seconds=SECONDS)
+        self._stopped = verdict.stopped
+        return not verdict.failures and verdict.refused is None
+
+    def outcome(self) -> tuple[str, str]:
+        result, events = hashlib.blake2b(digest_size=16), []
+        for part in self._replays():
+            try:
+                brief, count = _brief(part())
+            except PacelineError as error:
+                brief, count = f"{type(error).__name__}: {error}".encode(), ""
+            result.update(brief)
+            events.append(count)
+        return result.hexdigest(), " ".join(events)
+
+    def _replays(self) -> Iterator[Callable[[], Replayed]]:
+        for leap, record in ((False, True), (True, True), (True, False)):
+            yield lambda leap=leap, record=record: Replayed(self.case, leap=leap, record=record)  # type: ignore[misc]
+        # The reference has affine costs only.
+        if any(one["cost"]["kind"] != "affine" for one in self.case.config["instances"]):
+            yield lambda: reference.comparable(_Unreplayed(self.case))  # type: ignore[arg-type]
+
+    def failure(self) -> str | None:
+        verdict = check.check(self.case, number=self.number, seconds=SECONDS)
+        if verdict.failures:
+            return verdict.failures[0].kind
+        if verdict.refused is not None:
+            return f"refused: {verdict.refused}"
+        if verdict.stopped != self._stopped:
+            return f"progress: stops {verdict.stopped}"
+        return None
+
+
+class _Unreplayed:
+    """A case as `reference.comparable` takes it, which looks at the case before it replays it anew."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.leap, self.record = case, True, True
+
+
+class Logged(Known):
+    """The log of a real scheduler."""
+
+    def __init__(self, name: str, log: DecisionLog, leap: bool) -> None:
+        self.name, self._log, self._leap = name, log, leap
+
+    def outcome(self) -> tuple[str, str]:
+        return str(check_log(self._log, leap=self._leap)), ""
+
+    def failure(self) -> str | None:
+        difference = check_log(self._log, leap=self._leap)
+        return None if difference is None else f"log: {difference}"
+
+
+def _brief(replayed: Replayed) -> tuple[bytes, str]:
+    """Return the digest of a replay without its number of events, and that number."""
+    digest = hashlib.blake2b(digest_size=16)
+    for values in replayed.bytes_of_columns.values():
+        digest.update(values)
+    for log in replayed.logs:
+        digest.update(log)
+    digest.update(replayed.sketch)
+    digest.update(repr(replayed.timeline).encode())
+    stats = bytes(replayed.outcome.stats)
+    events = EVENTS.search(stats)
+    digest.update(EVENTS.sub(b"", stats))
+    return digest.digest(), events[1].decode() if events else ""
+
+
+def logs() -> Iterator[Logged]:
+    """Yield the logs of real schedulers, leaping and stepping."""
+    for path in sorted((TESTS / "conformance" / "logs").glob("*/*.json.gz")):
+        if path.parent.name in ("vllm", "vllm-v0", "layered"):
+            log = read_log(path)
+            for leap in (False, True):
+                name = f"{path.parent.name}/{path.name.partition('.')[0]} {'leaping' if leap else 'stepping'}"
+                yield Logged(name, log, leap)
+
+
+def found() -> Iterator[Checked]:
+    """Yield the cases that the search once found."""
+    for number, path in enumerate(sorted((TESTS / "search" / "found").glob("*.json"))):
+        yield Checked(path.stem, Case.from_json(path.read_bytes()), number)
+
+
+def drawn(count: int) -> Iterator[Checked]:
+    """Yield drawn cases, the same each time."""
+    for number in range(count):
+        yield Checked(f"case {SEED}:{number}", draw(SEED, number), number)

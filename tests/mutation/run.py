@@ -1,0 +1,132 @@
+"""Change the engine in one place at a time, and list the changes that no test notices.
+
+    make mutants
+    python -m tests.mutation --file instance/scheduler/resume.rs
+
+One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by the
+core's own tests (those that reach it), or by replays whose outcome is known: logs of real schedulers, cases
+that `make search` once found, and drawn cases, on which the unchanged engine agrees with the reference
+simulator and keeps every invariant. What survives must be in survivors.toml with its reason: if another does,
+the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mutation.scratch import ROOT, Scratch
+
+CASES = 2000
+MOST = 600
+
+
+def main() -> None:
+    """Read the command line, build, run and report."""
+    given = _command_line()
+    started = time.monotonic()
+    scratch = Scratch(given.folder)
+    scratch.build()
+    _say(started, f"built {len(scratch.mutants)} mutants; the compiler refuses {len(scratch.refused)} more")
+    results = _ask(scratch, given, started)
+    given.results.write_text(json.dumps(results, indent=1))
+    sys.exit(_report(results))
+
+
+def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[str, dict[str, Any]]:
+    """Ask every mutant; return what is found of each, by its name."""
+    # The package is that of the mutated copy, which exists only now.
+    sys.path.insert(0, str(scratch.package))
+    from mutation import cases, covering, programs
+
+    before = json.loads(given.results.read_text()) if given.again else {}
+    chosen = [one for one in scratch.mutants if given.file is None or one.file == given.file]
+    chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
+    tests = programs.tests(scratch.programs)
+    _say(
+        started,
+        f"{len(tests)} tests of the core reach {len({n for one in tests for n in one.reached})} mutants",
+    )
+    engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so")
+    replays = [*cases.logs(), *cases.found(), *cases.drawn(given.cases)]
+    coverings, left_out = covering.cover(engine, replays)
+    _say(
+        started,
+        f"{len(coverings)} replays have a known outcome; refused or failing: {len(left_out)}",
+    )
+    results: dict[str, dict[str, Any]] = dict(before)
+    for count, mutant in enumerate(chosen):
+        noticed, reaching = programs.ask(mutant.number, tests)
+        found: dict[str, Any] = {
+            "line": mutant.line,
+            "tests": reaching,
+            "killed": "core" if noticed else None,
+        }
+        if not noticed:
+            found |= asdict(covering.ask(engine, mutant.number, coverings, given.most))
+        found["reached"] = bool(reaching) or any(one.reached[mutant.number] for one in coverings)
+        results[mutant.name] = found
+        if count % 50 == 49:
+            _say(started, f"{count + 1} of {len(chosen)}")
+            given.results.write_text(json.dumps(results, indent=1))
+    return results
+
+
+def _report(results: dict[str, dict[str, Any]]) -> int:
+    """Print the counts and what survives without a reason; return the exit status."""
+    from mutation import survivors
+
+    reasons = survivors.explained()
+    left = {name: found for name, found in results.items() if not found["killed"]}
+    core = sum(found["killed"] == "core" for found in results.values())
+    replays = len(results) - len(left) - core
+    unreached = sum(not found["reached"] for found in left.values())
+    print(f"{len(results)} mutants: {core} killed by the core's tests, {replays} by replays")
+    print(f"{len(left)} survive, {unreached} of them never reached")
+    for reason, count in survivors.by_reason(left, reasons).most_common():
+        print(f"  {count} {reason}")
+    unexplained = {name: found for name, found in left.items() if name not in reasons}
+    for name, found in unexplained.items():
+        told = "not reached" if not found["reached"] else _told(found)
+        print(f"unexplained: {name} [line {found['line']}; {told}]")
+    for name in reasons:
+        if results.get(name, {}).get("killed"):
+            print(f"listed, but killed: {name}")
+        elif name not in results:
+            print(f"listed, but no mutant: {name}")
+    return 1 if unexplained else 0
+
+
+def _told(found: dict[str, Any]) -> str:
+    facts = Counter(
+        tests=found["tests"], replays=found["ran"], differ=len(found["differ"]), slower=found["slower"]
+    )
+    return ", ".join(f"{count} {name}" for name, count in facts.items())
+
+
+def _say(started: float, text: str) -> None:
+    print(f"{time.monotonic() - started:.0f} s: {text}", file=sys.stderr, flush=True)
+
+
+def _command_line() -> argparse.Namespace:
+    folder = ROOT / "target" / "mutants"
+    parser = argparse.ArgumentParser(prog="tests.mutation", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=CASES, help=f"cases to draw ({CASES})")
+    parser.add_argument("--most", type=int, default=MOST, help=f"replays for one mutant ({MOST})")
+    parser.add_argument("--file", help="a source below rust/core/src; without it, all in scope")
+    parser.add_argument("--again", action="store_true", help="only what survived last time")
+    parser.add_argument("--folder", type=Path, default=folder, help="for the mutated copy")
+    parser.add_argument(
+        "--results", type=Path, default=folder / "results.json", help="what is found of each mutant"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
