@@ -83,7 +83,7 @@ search: $(VENV)/.native ## Look for a case that breaks a promise: make search SE
 # The check needs a parser of Rust, which nothing else does.
 MUTANTS_VENV := .venv-mutants
 
-mutants: $(MUTANTS_VENV)/.requirements ## Change the engine in one place at a time, and list what no test notices; HOURSTAKEN
+mutants: $(MUTANTS_VENV)/.requirements ## Change the engine in one place at a time, and list what no test notices; about an hour
 	$(MUTANTS_VENV)/bin/python -m tests.mutation
 
 $(MUTANTS_VENV)/.requirements: requirements/mutants.txt $(REQUIREMENTS)

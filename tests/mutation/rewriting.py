@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-
-import tree_sitter_rust
-from tree_sitter import Language, Node, Parser
+from typing import TYPE_CHECKING
 
 from mutation import operators
 from mutation.mutant import Mutant
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
 
 # Evaluated by the compiler, or not at all: macros are no expressions until they are expanded.
 LEFT_OUT = {
@@ -32,6 +33,10 @@ LEFT_OUT = {
 
 @cache
 def _parser() -> Parser:
+    # Only this check needs them (requirements/mutants.txt), and other tests import every module.
+    import tree_sitter_rust
+    from tree_sitter import Language, Parser
+
     return Parser(Language(tree_sitter_rust.language()))
 
 

@@ -3,11 +3,11 @@
     make mutants
     python -m tests.mutation --file instance/scheduler/resume.rs
 
-One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by the
-core's own tests (those that reach it), or by replays whose outcome is known: logs of real schedulers, cases
-that `make search` once found, and drawn cases, on which the unchanged engine agrees with the reference
-simulator and keeps every invariant. What survives must be in survivors.toml with its reason: if another does,
-the exit status is 1.
+One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by
+replays that reach it and whose outcome is known: logs of real schedulers, cases that `make search` once found
+and drawn cases, on which the unchanged engine agrees with the reference simulator and keeps every invariant.
+What they do not kill, the core's own tests may. What survives must be in survivors.toml with its reason: if
+another does, the exit status is 1.
 """
 
 from __future__ import annotations
@@ -48,11 +48,6 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     before = json.loads(given.results.read_text()) if given.again else {}
     chosen = [one for one in scratch.mutants if given.file is None or one.file == given.file]
     chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
-    tests = programs.tests(scratch.programs)
-    _say(
-        started,
-        f"{len(tests)} tests of the core reach {len({n for one in tests for n in one.reached})} mutants",
-    )
     engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so")
     replays = [*cases.logs(), *cases.found(), *cases.drawn(given.cases)]
     coverings, left_out = covering.cover(engine, replays)
@@ -62,19 +57,21 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     )
     results: dict[str, dict[str, Any]] = dict(before)
     for count, mutant in enumerate(chosen):
-        noticed, reaching = programs.ask(mutant.number, tests)
-        found: dict[str, Any] = {
-            "line": mutant.line,
-            "tests": reaching,
-            "killed": "core" if noticed else None,
-        }
-        if not noticed:
-            found |= asdict(covering.ask(engine, mutant.number, coverings, given.most))
-        found["reached"] = bool(reaching) or any(one.reached[mutant.number] for one in coverings)
+        found: dict[str, Any] = {"line": mutant.line, "tests": 0}
+        found |= asdict(covering.ask(engine, mutant.number, coverings, given.most))
+        found["reached"] = any(one.reached[mutant.number] for one in coverings)
         results[mutant.name] = found
         if count % 50 == 49:
             _say(started, f"{count + 1} of {len(chosen)}")
             given.results.write_text(json.dumps(results, indent=1))
+    left = [one for one in chosen if not results[one.name]["killed"]]
+    tests = programs.tests(scratch.programs)
+    _say(started, f"{len(left)} are left to {len(tests)} tests of the core")
+    for mutant in left:
+        found = results[mutant.name]
+        noticed, found["tests"] = programs.ask(mutant.number, tests)
+        found["killed"] = "core" if noticed else None
+        found["reached"] |= bool(found["tests"])
     return results
 
 
@@ -87,7 +84,7 @@ def _report(results: dict[str, dict[str, Any]]) -> int:
     core = sum(found["killed"] == "core" for found in results.values())
     replays = len(results) - len(left) - core
     unreached = sum(not found["reached"] for found in left.values())
-    print(f"{len(results)} mutants: {core} killed by the core's tests, {replays} by replays")
+    print(f"{len(results)} mutants: {replays} killed by replays, {core} of the others by the core's tests")
     print(f"{len(left)} survive, {unreached} of them never reached")
     for reason, count in survivors.by_reason(left, reasons).most_common():
         print(f"  {count} {reason}")
