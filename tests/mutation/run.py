@@ -48,22 +48,22 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     before = json.loads(given.results.read_text()) if given.again else {}
     chosen = [one for one in scratch.mutants if given.file is None or one.file == given.file]
     chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
-    engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so")
-    replays = [*cases.logs(), *cases.found(), *cases.drawn(given.cases)]
-    coverings, left_out = covering.cover(engine, replays)
+    engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
+    known = [*cases.logs(), *cases.found(), *cases.drawn(given.cases)]
+    replays = covering.Replays(engine, known)
     _say(
-        started,
-        f"{len(coverings)} replays have a known outcome; refused or failing: {len(left_out)}",
+        started, f"{len(replays.coverings)} replays; the engine refuses {len(known) - len(replays.coverings)}"
     )
     results: dict[str, dict[str, Any]] = dict(before)
     for count, mutant in enumerate(chosen):
         found: dict[str, Any] = {"line": mutant.line, "tests": 0}
-        found |= asdict(covering.ask(engine, mutant.number, coverings, given.most))
-        found["reached"] = any(one.reached[mutant.number] for one in coverings)
+        found |= asdict(replays.ask(mutant.number, given.most))
+        found["reached"] = replays.reach(mutant.number)
         results[mutant.name] = found
         if count % 50 == 49:
             _say(started, f"{count + 1} of {len(chosen)}")
             given.results.write_text(json.dumps(results, indent=1))
+    _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
     left = [one for one in chosen if not results[one.name]["killed"]]
     tests = programs.tests(scratch.programs)
     _say(started, f"{len(left)} are left to {len(tests)} tests of the core")
@@ -79,20 +79,21 @@ def _report(results: dict[str, dict[str, Any]]) -> int:
     """Print the counts and what survives without a reason; return the exit status."""
     from mutation import survivors
 
-    reasons = survivors.explained()
+    known = survivors.read()
     left = {name: found for name, found in results.items() if not found["killed"]}
     core = sum(found["killed"] == "core" for found in results.values())
     replays = len(results) - len(left) - core
     unreached = sum(not found["reached"] for found in left.values())
     print(f"{len(results)} mutants: {replays} killed by replays, {core} of the others by the core's tests")
     print(f"{len(left)} survive, {unreached} of them never reached")
-    for reason, count in survivors.by_reason(left, reasons).most_common():
-        print(f"  {count} {reason}")
-    unexplained = {name: found for name, found in left.items() if name not in reasons}
-    for name, found in unexplained.items():
-        told = "not reached" if not found["reached"] else _told(found)
-        print(f"unexplained: {name} [line {found['line']}; {told}]")
-    for name in reasons:
+    reasons = {name: known.reason(name, found) for name, found in left.items()}
+    for reason, count in Counter(filter(None, reasons.values())).most_common():
+        print(f"  {count}: {reason}")
+    unexplained = [name for name, reason in reasons.items() if reason is None]
+    for name in unexplained:
+        told = _told(left[name]) if left[name]["reached"] else "not reached"
+        print(f"unexplained: {name} [line {left[name]['line']}; {told}]")
+    for name in known.listed:
         if results.get(name, {}).get("killed"):
             print(f"listed, but killed: {name}")
         elif name not in results:
@@ -101,9 +102,8 @@ def _report(results: dict[str, dict[str, Any]]) -> int:
 
 
 def _told(found: dict[str, Any]) -> str:
-    facts = Counter(
-        tests=found["tests"], replays=found["ran"], differ=len(found["differ"]), slower=found["slower"]
-    )
+    facts = {"replays": found["ran"], "tests": found["tests"], "that differ": len(found["differ"])}
+    facts |= {"slower": found["slower"], "faster": found["faster"]}
     return ", ".join(f"{count} {name}" for name, count in facts.items())
 
 

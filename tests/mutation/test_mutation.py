@@ -61,12 +61,26 @@ def test_an_expression_with_a_refused_mutant_stays_as_it_is() -> None:
 
 def test_a_mutant_is_listed_once(tmp_path: Path) -> None:
     file = tmp_path / "survivors.toml"
-    file.write_text('[[group]]\nreason = "speed"\nmutants = ["a", "b"]\n')
-    assert survivors.explained(file) == {"a": "speed", "b": "speed"}
+    file.write_text('[[group]]\nreason = "equal"\nmutants = ["a", "b"]\n')
+    assert survivors.read(file).listed == {"a": "equal", "b": "equal"}
     file.write_text(file.read_text() + '[[group]]\nreason = "other"\nmutants = ["b"]\n')
     with pytest.raises(ValueError, match="each mutant once, and lists 'b' again"):
-        survivors.explained(file)
+        survivors.read(file)
+
+
+@pytest.mark.parametrize(
+    ("slower", "faster", "differ", "explained"),
+    [(3, 0, [], True), (0, 0, [], False), (3, 1, [], False), (3, 0, ["case 7"], False)],
+)
+def test_a_mutant_that_only_shortens_runs_needs_no_explanation(
+    slower: int, faster: int, differ: list[str], explained: bool
+) -> None:
+    found = {"reached": True, "slower": slower, "faster": faster, "differ": differ}
+    known = survivors.Survivors({}, {"run/planned.rs Instance::plan": "shorter"})
+    name = "run/planned.rs Instance::plan: > to >= in all > rules.max_num_seqs"
+    assert (known.reason(name, found) == "shorter") == explained
+    assert known.reason("run/planned.rs Instance::other: !a without !", found) is None
 
 
 def test_the_list_of_survivors_can_be_read() -> None:
-    assert all(survivors.explained().values())
+    assert all(survivors.read().listed.values())
