@@ -17,7 +17,6 @@ from search.oracle import progress, reference
 from search.oracle.replayed import Replayed
 
 TESTS = Path(__file__).resolve().parents[1]
-SEED = 15
 EVENTS = re.compile(rb'"events":(\d+)')
 SECONDS = 4.0
 """Processor time for all checks of a case."""
@@ -142,7 +141,7 @@ def found() -> Iterator[Checked]:
         yield Checked(path.stem, Case.from_json(path.read_bytes()), number)
 
 
-def drawn(count: int) -> Iterator[Checked]:
+def drawn(seed: int, count: int) -> Iterator[Checked]:
     """Yield drawn cases, the same each time."""
     for number in range(count):
-        yield Checked(f"case {SEED}:{number}", draw(SEED, number), number)
+        yield Checked(f"case {seed}:{number}", draw(seed, number), number)

@@ -1,4 +1,4 @@
-"""Which replays reach which mutants, and the replays that notice a mutant."""
+"""Replays, repeated with each mutant that they reach and that no other has killed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 import resource
 import signal
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,22 +46,12 @@ class Engine:
 
 
 @dataclass(slots=True)
-class Covering:
-    """A replay, what it reaches, and its outcome without a mutant."""
-
-    known: Known
-    reached: bytes
-    outcome: tuple[str, int]
-    seconds: float
-    kills: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What replays say of a mutant.
+class Found:
+    """What is found of a mutant.
 
     Attributes
     ----------
+    line : int
     killed : str or None
         How it was noticed; None: it was not.
     by : str
@@ -72,119 +62,135 @@ class Answer:
         Names of replays with another outcome, in which no check notices a fault.
     slower, faster : int
         Replays with the same outcome in more events, or in fewer.
+    tests : int
+        Tests of the core that reach it.
     """
 
-    killed: str | None
-    by: str
-    ran: int
-    differ: list[str]
-    slower: int
-    faster: int
+    line: int
+    killed: str | None = None
+    by: str = ""
+    ran: int = 0
+    differ: list[str] = field(default_factory=list)
+    slower: int = 0
+    faster: int = 0
+    tests: int = 0
+
+    @property
+    def reached(self) -> bool:
+        return bool(self.ran or self.tests)
 
 
 class Replays:
-    """The replays that are asked about mutants."""
+    """Asks replays about mutants.
 
-    def __init__(self, engine: Engine, replays: Iterable[Known]) -> None:
-        engine.activate(0)
-        self._engine = engine
-        self.coverings = [
-            self._cover(known) for known in replays if not (isinstance(known, Checked) and known.is_refused())
-        ]
+    Attributes
+    ----------
+    ran, refused : int
+        Replays that were asked, and that the engine refuses.
+    left_out : list of str
+        Those whose checks fail without a mutant.
+    """
+
+    def __init__(self, engine: Engine, most: int) -> None:
+        self._engine, self._most = engine, most
+        self.ran = self.refused = 0
         self.left_out: list[str] = []
-        self._sound: set[str] = set()
 
-    def _cover(self, known: Known) -> Covering:
+    def ask(self, known: Known, mutants: dict[int, Found]) -> None:
+        """Replay with each of the mutants that the replay reaches and that is not killed yet."""
+        self._engine.activate(0)
+        if isinstance(known, Checked) and known.is_refused():
+            self.refused += 1
+            return
+        self.ran += 1
         self._engine.forget()
         started = time.process_time()
         outcome = known.outcome()
-        return Covering(known, self._engine.reached(), outcome, time.process_time() - started)
+        seconds, reached = time.process_time() - started, self._engine.reached()
+        asked = [
+            number
+            for number, found in mutants.items()
+            if reached[number] and found.killed is None and found.ran < self._most
+        ]
+        sound: bool | None = None
+        for number, said in self._told(known, asked, outcome, SHORTEST_S + LONGER * seconds):
+            if said.get("killed") and sound is None:
+                sound = self._is_sound(known)
+            if sound is False:
+                return
+            found = mutants[number]
+            found.ran += 1
+            found.killed, found.by = said.get("killed"), known.name if said.get("killed") else ""
+            found.slower += said.get("slower", 0)
+            found.faster += said.get("faster", 0)
+            if said.get("differs"):
+                found.differ.append(known.name)
 
-    def reach(self, number: int) -> bool:
-        """Whether a replay reaches a mutant."""
-        return any(one.reached[number] for one in self.coverings)
-
-    def ask(self, number: int, most: int) -> Answer:
-        """Replay with a mutant until one notices it."""
-        while True:
-            answer, by = ask(self._engine, number, self.coverings, most)
-            if by is None or self._is_sound(by):
-                return answer
-            self.coverings.remove(by)
-            self.left_out.append(by.known.name)
-
-    def _is_sound(self, one: Covering) -> bool:
+    def _is_sound(self, known: Known) -> bool:
         """Whether the unchanged engine passes the checks that a mutant failed."""
-        if one.known.name not in self._sound:
-            self._engine.activate(0)
-            if one.known.failure() is not None:
-                return False
-            self._sound.add(one.known.name)
-        one.kills += 1
-        return True
+        self._engine.activate(0)
+        failure = known.failure()
+        # The checks bound the time of the process that makes them.
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+        if failure is not None:
+            self.left_out.append(known.name)
+        return failure is None
+
+    def _told(
+        self, known: Known, numbers: list[int], outcome: tuple[str, int], seconds: float
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield each mutant with what a replay says of it, from a process that may hang or die."""
+        while numbers:
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(reading)
+                self._replay_all(known, numbers, outcome, seconds, writing)
+            os.close(writing)
+            with os.fdopen(reading) as told:
+                lines = [json.loads(line) for line in told]
+            _, status = os.waitpid(child, 0)
+            yield from zip(numbers, lines, strict=False)
+            numbers = numbers[len(lines) :]
+            if os.WIFSIGNALED(status) and numbers:
+                died = os.WTERMSIG(status)
+                hang = died in (signal.SIGVTALRM, signal.SIGXCPU)
+                yield numbers[0], {"killed": "hang" if hang else f"died: {signal.Signals(died).name}"}
+                numbers = numbers[1:]
+
+    def _replay_all(
+        self, known: Known, numbers: Iterable[int], outcome: tuple[str, int], seconds: float, writing: int
+    ) -> None:
+        """Replay with each mutant, and tell the parent process after each; never returns."""
+        status = 1
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 2)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
+            # A replay of columns takes no thread of polars'.
+            _fork._left_behind = False
+            for number in numbers:
+                self._engine.activate(number)
+                signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+                os.write(writing, json.dumps(_compared(known, outcome)).encode() + b"\n")
+            status = 0
+        finally:
+            os._exit(status)
 
 
-def ask(
-    engine: Engine, number: int, coverings: Sequence[Covering], most: int
-) -> tuple[Answer, Covering | None]:
-    """Replay with a mutant until one notices it, in a process of its own, which may hang or die."""
-    reaching = [one for one in coverings if one.reached[number]]
-    reaching.sort(key=lambda one: (-one.kills, one.seconds))
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _replay_all(engine, number, reaching[:most], writing)
-    os.close(writing)
-    answer: dict[str, Any] = {"killed": None, "at": 0, "differ": [], "slower": 0, "faster": 0}
-    with os.fdopen(reading) as told:
-        for line in told:
-            answer |= json.loads(line)
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        died = os.WTERMSIG(status)
-        hang = died in (signal.SIGVTALRM, signal.SIGXCPU)
-        answer["killed"] = "hang" if hang else f"died: {signal.Signals(died).name}"
-    by = reaching[answer["at"]] if answer["killed"] else None
-    ran = answer["at"] + 1 if by is not None else min(most, len(reaching))
-    name = "" if by is None else by.known.name
-    return Answer(answer["killed"], name, ran, answer["differ"], answer["slower"], answer["faster"]), by
-
-
-def _replay_all(engine: Engine, number: int, reaching: Sequence[Covering], writing: int) -> None:
-    """Replay each, and tell the parent process before each and at the end; never returns."""
-    status = 1
+def _compared(known: Known, outcome: tuple[str, int]) -> dict[str, Any]:
+    """Replay, and compare with the outcome without a mutant; if it differs, make all checks."""
     try:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 2)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
-        # A replay of columns takes no thread of polars'.
-        _fork._left_behind = False
-        engine.activate(number)
-        differ: list[str] = []
-        slower = faster = 0
-        for at, one in enumerate(reaching):
-            os.write(writing, f'{{"at":{at}}}\n'.encode())
-            signal.setitimer(signal.ITIMER_VIRTUAL, SHORTEST_S + LONGER * one.seconds)
-            killed = None
-            try:
-                outcome = one.known.outcome()
-                if outcome[0] != one.outcome[0]:
-                    killed = one.known.failure()
-                    if killed is None:
-                        differ.append(one.known.name)
-                slower += outcome[1] > one.outcome[1]
-                faster += outcome[1] < one.outcome[1]
-            except BaseException as error:  # A panic of the engine is no `Exception`.
-                killed = f"{type(error).__name__}: {error}"[:200]
-            said = {"killed": killed, "differ": differ, "slower": slower, "faster": faster}
-            os.write(writing, json.dumps(said).encode() + b"\n")
-            if killed is not None:
-                break
-        status = 0
-    finally:
-        os._exit(status)
+        again = known.outcome()
+        said: dict[str, Any] = {"slower": again[1] > outcome[1], "faster": again[1] < outcome[1]}
+        if again[0] != outcome[0]:
+            said["killed"] = known.failure()
+            said["differs"] = said["killed"] is None
+    except BaseException as error:  # A panic of the engine is no `Exception`.
+        said = {"killed": f"{type(error).__name__}: {error}"[:200]}
+    return said
 
 
 def _address_space() -> int:

@@ -17,12 +17,15 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from mutation.mutant import Mutant
 from mutation.scratch import ROOT, Scratch
 
+SEED = 15
 CASES = 2000
 MOST = 600
 
@@ -34,12 +37,10 @@ def main() -> None:
     scratch = Scratch(given.folder)
     scratch.build()
     _say(started, f"built {len(scratch.mutants)} mutants; the compiler refuses {len(scratch.refused)} more")
-    results = _ask(scratch, given, started)
-    given.results.write_text(json.dumps(results, indent=1))
-    sys.exit(_report(results))
+    sys.exit(_report(_ask(scratch, given, started)))
 
 
-def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[str, dict[str, Any]]:
+def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[str, Any]:
     """Ask every mutant; return what is found of each, by its name."""
     # The package is that of the mutated copy, which exists only now.
     sys.path.insert(0, str(scratch.package))
@@ -48,34 +49,39 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     before = json.loads(given.results.read_text()) if given.again else {}
     chosen = [one for one in scratch.mutants if given.file is None or one.file == given.file]
     chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
+    found = {one.number: covering.Found(one.line) for one in chosen}
     engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
-    known = [*cases.logs(), *cases.found(), *cases.drawn(given.cases)]
-    replays = covering.Replays(engine, known)
-    _say(
-        started, f"{len(replays.coverings)} replays; the engine refuses {len(known) - len(replays.coverings)}"
-    )
-    results: dict[str, dict[str, Any]] = dict(before)
-    for count, mutant in enumerate(chosen):
-        found: dict[str, Any] = {"line": mutant.line, "tests": 0}
-        found |= asdict(replays.ask(mutant.number, given.most))
-        found["reached"] = replays.reach(mutant.number)
-        results[mutant.name] = found
-        if count % 50 == 49:
-            _say(started, f"{count + 1} of {len(chosen)}")
-            given.results.write_text(json.dumps(results, indent=1))
+    replays = covering.Replays(engine, given.most)
+    for known in (*cases.found(), *cases.logs(), *cases.drawn(given.seed, given.cases)):
+        replays.ask(known, found)
+        if (replays.ran + replays.refused) % 100 == 0:
+            left = sum(one.killed is None for one in found.values())
+            _say(started, f"{replays.ran} replays, {left} mutants are left")
+            _save(given.results, before, chosen, found)
+    _say(started, f"{replays.ran} replays; the engine refuses {replays.refused}")
     _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
-    left = [one for one in chosen if not results[one.name]["killed"]]
-    tests = programs.tests(scratch.programs)
-    _say(started, f"{len(left)} are left to {len(tests)} tests of the core")
-    for mutant in left:
-        found = results[mutant.name]
-        noticed, found["tests"] = programs.ask(mutant.number, tests)
-        found["killed"] = "core" if noticed else None
-        found["reached"] |= bool(found["tests"])
+    tests = programs.tests(scratch.programs) if given.core else []
+    _say(started, f"{len(tests)} tests of the core")
+    for number, one in found.items():
+        if one.killed is None:
+            noticed, one.tests = programs.ask(number, tests)
+            one.killed = "core" if noticed else None
+    return _save(given.results, before, chosen, found)
+
+
+def _save(
+    file: Path, before: dict[str, Any], chosen: Sequence[Mutant], found: Mapping[int, Any]
+) -> dict[str, Any]:
+    """Write what is found of each mutant, by its name, and return it."""
+    several = {one.name: asdict(found[one.number]) for one in chosen}
+    results = before | {
+        name: one | {"reached": bool(one["ran"] or one["tests"])} for name, one in several.items()
+    }
+    file.write_text(json.dumps(results, indent=1))
     return results
 
 
-def _report(results: dict[str, dict[str, Any]]) -> int:
+def _report(results: dict[str, Any]) -> int:
     """Print the counts and what survives without a reason; return the exit status."""
     from mutation import survivors
 
@@ -116,6 +122,8 @@ def _command_line() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="tests.mutation", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--cases", type=int, default=CASES, help=f"cases to draw ({CASES})")
     parser.add_argument("--most", type=int, default=MOST, help=f"replays for one mutant ({MOST})")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"another seed draws other cases ({SEED})")
+    parser.add_argument("--no-core", dest="core", action="store_false", help="without the core's own tests")
     parser.add_argument("--file", help="a source below rust/core/src; without it, all in scope")
     parser.add_argument("--again", action="store_true", help="only what survived last time")
     parser.add_argument("--folder", type=Path, default=folder, help="for the mutated copy")

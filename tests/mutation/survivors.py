@@ -2,7 +2,7 @@
 
 A group either lists mutants by their names, or names functions that only decide how many steps are booked at
 once. A mutant of such a function needs no explanation of its own if it changes no outcome and makes no replay
-take fewer events: its runs are at most shorter than they could be, and a run of fewer steps is as exact (INV-5).
+take fewer events: its runs are at most shorter than they could be, and a shorter run is as exact (INV-5).
 """
 
 from __future__ import annotations
