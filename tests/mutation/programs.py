@@ -27,8 +27,13 @@ class Test:
     seconds: float
 
 
-def tests(programs: Sequence[Path]) -> list[Test]:
-    """Run each test by itself without a mutant.
+def module(file: str) -> str:
+    """Return how the names of a file's own tests begin."""
+    return file.removesuffix(".rs").removesuffix("/mod").replace("/", "::") + "::tests::"
+
+
+def tests(programs: Sequence[Path], only: tuple[str, ...]) -> list[Test]:
+    """Run each test by itself without a mutant; ``only``: those whose names begin so.
 
     Raises
     ------
@@ -43,7 +48,7 @@ def tests(programs: Sequence[Path]) -> list[Test]:
             )
             for line in listed.stdout.splitlines():
                 name, _, kind = line.rpartition(": ")
-                if kind == "test":
+                if kind == "test" and name.startswith(only):
                     found.append(_alone(program, name, Path(folder, "reached")))
     return found
 

@@ -52,7 +52,7 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     found = {one.number: covering.Found(one.line) for one in chosen}
     engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
     replays = covering.Replays(engine, given.most)
-    for known in (*cases.found(), *cases.logs(), *cases.drawn(given.seed, given.cases)):
+    for known in (*cases.found(), *cases.drawn(given.seed, given.cases), *cases.logs()):
         replays.ask(known, found)
         if (replays.ran + replays.refused) % 100 == 0:
             left = sum(one.killed is None for one in found.values())
@@ -60,7 +60,8 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
             _save(given.results, before, chosen, found)
     _say(started, f"{replays.ran} replays; the engine refuses {replays.refused}")
     _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
-    tests = programs.tests(scratch.programs) if given.core else []
+    own = tuple(programs.module(one.file) for one in chosen)
+    tests = programs.tests(scratch.programs, own if given.near else ("",))
     _say(started, f"{len(tests)} tests of the core")
     for number, one in found.items():
         if one.killed is None:
@@ -123,7 +124,7 @@ def _command_line() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=CASES, help=f"cases to draw ({CASES})")
     parser.add_argument("--most", type=int, default=MOST, help=f"replays for one mutant ({MOST})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"another seed draws other cases ({SEED})")
-    parser.add_argument("--no-core", dest="core", action="store_false", help="without the core's own tests")
+    parser.add_argument("--near", action="store_true", help="only tests of the mutated files")
     parser.add_argument("--file", help="a source below rust/core/src; without it, all in scope")
     parser.add_argument("--again", action="store_true", help="only what survived last time")
     parser.add_argument("--folder", type=Path, default=folder, help="for the mutated copy")
