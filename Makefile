@@ -5,7 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: help demo test test-rust test-python test-rank test-ray test-report search lint format fuzz bench wheel wheel-check bench-wheel dev clean
+.PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -80,6 +80,17 @@ SEED ?= 1
 search: $(VENV)/.native ## Look for a case that breaks a promise: make search SECONDS=7200 SEED=7
 	$(BIN)/python -m tests.search --seconds $(SEARCH_SECONDS) --seed $(SEED)
 
+# The check needs a parser of Rust, which nothing else does.
+MUTANTS_VENV := .venv-mutants
+
+mutants: $(MUTANTS_VENV)/.requirements ## Change the engine in one place at a time, and list what no test notices; about an hour
+	$(MUTANTS_VENV)/bin/python -m tests.mutation
+
+$(MUTANTS_VENV)/.requirements: requirements/mutants.txt $(REQUIREMENTS)
+	"$(PYTHON)" -m venv $(MUTANTS_VENV)
+	$(MUTANTS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements/mutants.txt
+	@touch $@
+
 # That the stubs match the native module is a test: tests/unit/test_stubs.py.
 lint: $(VENV)/.requirements ## Check format, lints and types
 	cargo fmt --all --check
@@ -135,6 +146,6 @@ $(VENV)/.native: $(VENV)/.requirements $(RUST_SOURCES)
 	@touch $@
 
 clean: ## Remove all that the commands made, the virtual environment too
-	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
+	rm -rf $(VENV) $(RANK_VENV) $(RAY_VENV) $(MUTANTS_VENV) target dist .hypothesis .mypy_cache .ruff_cache .pytest_cache .bench
 	find python -name '*.so' -delete
 	find python tests benches -name __pycache__ -prune -exec rm -rf {} +

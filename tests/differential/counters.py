@@ -36,6 +36,16 @@ def counters_of(replica: Any) -> dict[str, int]:
     }
 
 
+def cached_by(replica: Any) -> dict[str, int]:
+    """Return what the prefix cache of the simulator for policies counts."""
+    memory = replica.scheduler.memory
+    return {
+        "prefix_queries": memory.queried_tokens,
+        "prefix_hits": memory.hit_tokens,
+        "evictions": memory.pool.evictions,
+    }
+
+
 def counters_until(replica: Any, until: int | None) -> dict[str, int]:
     """Return the counters of a replay that ends at ``until``, or at its own end.
 

@@ -10,7 +10,7 @@ from hypothesis import Phase, find, given, reject, settings
 
 from differential import wire
 from differential.compositions import Composed, compositions
-from differential.counters import counters_of
+from differential.counters import cached_by, counters_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from paceline import _core
 from paceline.errors import ConfigError, NoProgressError
@@ -60,12 +60,7 @@ def compare(found: _core.Outcome, expected: Outcome) -> None:
     stats = json.loads(found.stats)
     assert stats["end_ticks"] == expected.end
     for used, replica in zip(stats["instances"], expected.replicas, strict=True):
-        memory = replica.scheduler.memory
-        wanted = counters_of(replica) | {
-            "prefix_queries": memory.queried_tokens,
-            "prefix_hits": memory.hit_tokens,
-            "evictions": memory.pool.evictions,
-        }
+        wanted = counters_of(replica) | cached_by(replica)
         assert {name: used[name] for name in wanted} == wanted
 
 

@@ -291,12 +291,11 @@ impl PrefixCache {
         self.back = block;
     }
 
-    /// Puts a block at the front of the free queue.
+    /// Puts a block whose content is unknown at the front of the free queue.
     fn queue_at_front(&mut self, block: Block) {
         let first = self.front;
         let entry = &mut self.entries[block as usize];
         (entry.before, entry.after) = (NONE, first);
-        self.known_free += u64::from(entry.content != Content::UNKNOWN);
         match first {
             NONE => self.back = block,
             _ => self.entries[first as usize].before = block,
@@ -399,6 +398,28 @@ mod tests {
         assert_eq!(cache.find(Content::shared(u32::MAX - 2)), Some(0));
         assert_eq!(cache.entries.len(), 6);
         assert_eq!(cache.shared.pages.iter().flatten().count(), 1);
+    }
+
+    #[test]
+    fn the_last_content_of_a_full_page_is_found() {
+        let mut cache = PrefixCache::new(1, PAGE, false);
+        let (block, last) = (cache.take(), Content::shared(PAGE as u32 - 1));
+        cache.register(block, last);
+        assert_eq!(cache.find(last), Some(block));
+    }
+
+    #[test]
+    fn a_copy_of_own_content_is_found_once_the_first_is_reused() {
+        let (mut cache, own) = (PrefixCache::new(2, 0, false), Content::own(3, 0));
+        let blocks = [cache.take(), cache.take()];
+        for block in blocks {
+            cache.register(block, own);
+            cache.publish(block);
+            cache.release([block].into_iter());
+        }
+        assert_eq!(cache.find(own), Some(blocks[0]));
+        assert_eq!(cache.take(), blocks[0], "it was freed first");
+        assert_eq!((cache.find(own), cache.known_free()), (Some(blocks[1]), 1));
     }
 
     proptest! {

@@ -1,0 +1,1 @@
+"""A mutation check of the engine: see `run`."""

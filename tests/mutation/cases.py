@@ -1,0 +1,147 @@
+"""Replays whose outcome is known without the engine: drawn and found cases, and logs of real schedulers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from paceline.conformance import DecisionLog, read_log
+from paceline.conformance import check as check_log
+from paceline.errors import NoProgressError, PacelineError
+from search import check
+from search.case import Case, draw
+from search.oracle import progress, reference
+from search.oracle.replayed import Replayed
+
+TESTS = Path(__file__).resolve().parents[1]
+EVENTS = re.compile(rb'"events":(\d+)')
+SECONDS = 4.0
+"""Processor time for all checks of a case."""
+
+
+class Known(ABC):
+    """A replay, and what is known of its outcome.
+
+    Attributes
+    ----------
+    name : str
+    """
+
+    name: str
+
+    @abstractmethod
+    def outcome(self) -> tuple[str, int]:
+        """Replay it, and return its outcome in brief: the result, and how many events it took."""
+
+    @abstractmethod
+    def failure(self) -> str | None:
+        """Replay it, and compare the outcome with what is known; return the difference."""
+
+
+class Checked(Known):
+    """A case of the search, with all its checks."""
+
+    def __init__(self, name: str, case: Case, number: int) -> None:
+        self.name, self.case = name, case
+        # Which mechanisms change an outcome is asked of every LOOKED_AT-th case, and not here.
+        self.number = number * check.LOOKED_AT + 1
+        self._stops: str | None = None
+
+    def is_refused(self) -> bool:
+        """Whether the unchanged engine refuses the case; notes whether it makes progress to the end."""
+        try:
+            Replayed(self.case, leap=False, record=False)
+        except NoProgressError as error:
+            self._stops = progress.Stop.of(error).kind
+        except PacelineError:
+            return True
+        return False
+
+    def outcome(self) -> tuple[str, int]:
+        result, events = hashlib.blake2b(digest_size=16), 0
+        for part in self._replays():
+            try:
+                brief, count = _brief(part())
+            except PacelineError as error:
+                brief, count = f"{type(error).__name__}: {error}".encode(), 0
+            result.update(brief)
+            events += count
+        return result.hexdigest(), events
+
+    def _replays(self) -> Iterator[Callable[[], Replayed]]:
+        for leap, record in ((False, True), (True, True), (True, False)):
+            yield lambda leap=leap, record=record: Replayed(self.case, leap=leap, record=record)  # type: ignore[misc]
+        # The reference has affine costs only.
+        if any(one["cost"]["kind"] != "affine" for one in self.case.config["instances"]):
+            yield lambda: reference.comparable(_Unreplayed(self.case))  # type: ignore[arg-type]
+
+    def failure(self) -> str | None:
+        verdict = check.check(self.case, number=self.number, seconds=SECONDS)
+        if verdict.failures:
+            return verdict.failures[0].kind
+        if verdict.refused is not None:
+            return f"refused: {verdict.refused}"
+        if verdict.stopped != self._stops:
+            return f"progress: stops {verdict.stopped}"
+        return None
+
+
+class _Unreplayed:
+    """A case as `reference.comparable` takes it, which looks at the case before it replays it anew."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.leap, self.record = case, True, True
+
+
+class Logged(Known):
+    """The log of a real scheduler."""
+
+    def __init__(self, name: str, log: DecisionLog, leap: bool) -> None:
+        self.name, self._log, self._leap = name, log, leap
+
+    def outcome(self) -> tuple[str, int]:
+        return str(check_log(self._log, leap=self._leap)), 0
+
+    def failure(self) -> str | None:
+        difference = check_log(self._log, leap=self._leap)
+        return None if difference is None else f"log: {difference}"
+
+
+def _brief(replayed: Replayed) -> tuple[bytes, int]:
+    """Return the digest of a replay without its number of events, and that number."""
+    digest = hashlib.blake2b(digest_size=16)
+    for values in replayed.bytes_of_columns.values():
+        digest.update(values)
+    for log in replayed.logs:
+        digest.update(log)
+    digest.update(replayed.sketch)
+    digest.update(repr(replayed.timeline).encode())
+    stats = bytes(replayed.outcome.stats)
+    events = EVENTS.search(stats)
+    digest.update(EVENTS.sub(b"", stats))
+    return digest.digest(), int(events[1]) if events else 0
+
+
+def logs() -> Iterator[Logged]:
+    """Yield the logs of real schedulers, leaping and stepping."""
+    for path in sorted((TESTS / "conformance" / "logs").glob("*/*.json.gz")):
+        if path.parent.name in ("vllm", "vllm-v0", "layered"):
+            log = read_log(path)
+            for leap in (False, True):
+                name = f"{path.parent.name}/{path.name.partition('.')[0]} {'leaping' if leap else 'stepping'}"
+                yield Logged(name, log, leap)
+
+
+def found() -> Iterator[Checked]:
+    """Yield the cases that the search once found."""
+    for number, path in enumerate(sorted((TESTS / "search" / "found").glob("*.json"))):
+        yield Checked(path.stem, Case.from_json(path.read_bytes()), number)
+
+
+def drawn(seed: int, count: int) -> Iterator[Checked]:
+    """Yield drawn cases, the same each time."""
+    for number in range(count):
+        yield Checked(f"case {seed}:{number}", draw(seed, number), number)

@@ -1,0 +1,197 @@
+"""Replays, repeated with each mutant that they reach and that no other has killed."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mutation.cases import Checked, Known
+from paceline import _fork
+
+MEMORY = 2 << 30
+SHORTEST_S = 0.4
+LONGER = 8
+"""A replay hangs after this many times the processor time without a mutant."""
+
+
+class Engine:
+    """The engine with all mutants, in this process."""
+
+    def __init__(self, module: Path, mutants: int) -> None:
+        self._size = mutants + 1
+        library = ctypes.CDLL(str(module))
+        self._activate = library.paceline_mutant_activate
+        self._activate.argtypes = [ctypes.c_uint32]
+        library.paceline_mutants_reached.restype = ctypes.c_void_p
+        self._reached: int = library.paceline_mutants_reached()
+
+    def activate(self, number: int) -> None:
+        self._activate(number)
+
+    def forget(self) -> None:
+        """Forget which mutants were reached."""
+        ctypes.memset(self._reached, 0, self._size)
+
+    def reached(self) -> bytes:
+        """Return a byte for each mutant, 1 if it was reached."""
+        return ctypes.string_at(self._reached, self._size)
+
+
+@dataclass(slots=True)
+class Found:
+    """What is found of a mutant.
+
+    Attributes
+    ----------
+    line : int
+    killed : str or None
+        How it was noticed; None: it was not.
+    by : str
+        The replay that noticed it.
+    ran : int
+        Replays that reach it, up to the one that noticed it.
+    differ : list of str
+        Names of replays with another outcome, in which no check notices a fault.
+    slower, faster : int
+        Replays with the same outcome in more events, or in fewer.
+    tests : int
+        Tests of the core that reach it.
+    """
+
+    line: int
+    killed: str | None = None
+    by: str = ""
+    ran: int = 0
+    differ: list[str] = field(default_factory=list)
+    slower: int = 0
+    faster: int = 0
+    tests: int = 0
+
+    @property
+    def reached(self) -> bool:
+        return bool(self.ran or self.tests)
+
+
+class Replays:
+    """Asks replays about mutants.
+
+    Attributes
+    ----------
+    ran, refused : int
+        Replays that were asked, and that the engine refuses.
+    left_out : list of str
+        Those whose checks fail without a mutant.
+    """
+
+    def __init__(self, engine: Engine, most: int) -> None:
+        self._engine, self._most = engine, most
+        self.ran = self.refused = 0
+        self.left_out: list[str] = []
+
+    def ask(self, known: Known, mutants: dict[int, Found]) -> None:
+        """Replay with each of the mutants that the replay reaches and that is not killed yet."""
+        self._engine.activate(0)
+        if isinstance(known, Checked) and known.is_refused():
+            self.refused += 1
+            return
+        self.ran += 1
+        self._engine.forget()
+        started = time.process_time()
+        outcome = known.outcome()
+        seconds, reached = time.process_time() - started, self._engine.reached()
+        asked = [
+            number
+            for number, found in mutants.items()
+            if reached[number] and found.killed is None and found.ran < self._most
+        ]
+        sound: bool | None = None
+        for number, said in self._told(known, asked, outcome, SHORTEST_S + LONGER * seconds):
+            if said.get("killed") and sound is None:
+                sound = self._is_sound(known)
+            if sound is False:
+                return
+            found = mutants[number]
+            found.ran += 1
+            found.killed, found.by = said.get("killed"), known.name if said.get("killed") else ""
+            found.slower += said.get("slower", 0)
+            found.faster += said.get("faster", 0)
+            if said.get("differs"):
+                found.differ.append(known.name)
+
+    def _is_sound(self, known: Known) -> bool:
+        """Whether the unchanged engine passes the checks that a mutant failed."""
+        self._engine.activate(0)
+        failure = known.failure()
+        # The checks bound the time of the process that makes them.
+        hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        resource.setrlimit(resource.RLIMIT_CPU, (hard, hard))
+        if failure is not None:
+            self.left_out.append(known.name)
+        return failure is None
+
+    def _told(
+        self, known: Known, numbers: list[int], outcome: tuple[str, int], seconds: float
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield each mutant with what a replay says of it, from a process that may hang or die."""
+        while numbers:
+            reading, writing = os.pipe()
+            child = os.fork()
+            if child == 0:
+                os.close(reading)
+                self._replay_all(known, numbers, outcome, seconds, writing)
+            os.close(writing)
+            with os.fdopen(reading) as told:
+                lines = [json.loads(line) for line in told]
+            _, status = os.waitpid(child, 0)
+            yield from zip(numbers, lines, strict=False)
+            numbers = numbers[len(lines) :]
+            if os.WIFSIGNALED(status) and numbers:
+                died = os.WTERMSIG(status)
+                hang = died in (signal.SIGVTALRM, signal.SIGXCPU)
+                yield numbers[0], {"killed": "hang" if hang else f"died: {signal.Signals(died).name}"}
+                numbers = numbers[1:]
+
+    def _replay_all(
+        self, known: Known, numbers: Iterable[int], outcome: tuple[str, int], seconds: float, writing: int
+    ) -> None:
+        """Replay with each mutant, and tell the parent process after each; never returns."""
+        status = 1
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 2)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_AS, (_address_space() + MEMORY, resource.RLIM_INFINITY))
+            # A replay of columns takes no thread of polars'.
+            _fork._left_behind = False
+            for number in numbers:
+                self._engine.activate(number)
+                signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+                os.write(writing, json.dumps(_compared(known, outcome)).encode() + b"\n")
+            status = 0
+        finally:
+            os._exit(status)
+
+
+def _compared(known: Known, outcome: tuple[str, int]) -> dict[str, Any]:
+    """Replay, and compare with the outcome without a mutant; if it differs, make all checks."""
+    try:
+        again = known.outcome()
+        said: dict[str, Any] = {"slower": again[1] > outcome[1], "faster": again[1] < outcome[1]}
+        if again[0] != outcome[0]:
+            said["killed"] = known.failure()
+            said["differs"] = said["killed"] is None
+    except BaseException as error:  # A panic of the engine is no `Exception`.
+        said = {"killed": f"{type(error).__name__}: {error}"[:200]}
+    return said
+
+
+def _address_space() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -1,0 +1,50 @@
+//! Which mutant is active, and which have been reached. Only the mutated copy of the engine has this file.
+
+#![allow(unsafe_code, missing_docs)]
+
+use std::io::Write;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+const UNKNOWN: u32 = u32::MAX;
+const MOST: usize = 1 << 14;
+
+static ACTIVE: AtomicU32 = AtomicU32::new(UNKNOWN);
+static REACHED: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
+
+/// Whether a mutant is active. Notes that it was asked about.
+#[inline(always)]
+pub fn is(number: u32) -> bool {
+    if REACHED[number as usize].load(Ordering::Relaxed) == 0 {
+        reach(number);
+    }
+    ACTIVE.load(Ordering::Relaxed) == number
+}
+
+/// Reads the environment at the first call: `MUTANT` is the active one, `MUTANTS_REACHED` a file that the numbers of
+/// those that are reached are appended to.
+#[cold]
+#[inline(never)]
+fn reach(number: u32) {
+    if ACTIVE.load(Ordering::Relaxed) == UNKNOWN {
+        let active = std::env::var("MUTANT").ok().and_then(|text| text.parse().ok());
+        ACTIVE.store(active.unwrap_or(0), Ordering::Relaxed);
+    }
+    if REACHED[number as usize].swap(1, Ordering::Relaxed) == 0
+        && let Ok(path) = std::env::var("MUTANTS_REACHED")
+    {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+        file.and_then(|mut file| writeln!(file, "{number}")).expect("the file of reached mutants can be written");
+    }
+}
+
+/// Activates a mutant; 0: none.
+#[unsafe(no_mangle)]
+pub extern "C" fn paceline_mutant_activate(number: u32) {
+    ACTIVE.store(number, Ordering::Relaxed);
+}
+
+/// The table of those reached: a byte each, which the caller may clear.
+#[unsafe(no_mangle)]
+pub extern "C" fn paceline_mutants_reached() -> *const AtomicU8 {
+    REACHED.as_ptr()
+}

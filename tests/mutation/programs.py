@@ -1,0 +1,91 @@
+"""The core's own tests: which mutants each reaches, and whether they notice one."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+LONGER = 10
+SHORTEST_S = 3
+# The same examples each time, and a failure as it is first found.
+ENV = {"PROPTEST_RNG_SEED": "15", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_FAILURE_PERSISTENCE": "Off"}
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test of a program, the numbers of the mutants that it reaches, and its duration."""
+
+    program: Path
+    name: str
+    reached: frozenset[int]
+    seconds: float
+
+
+def module(file: str) -> str:
+    """Return how the names of a file's own tests begin."""
+    return file.removesuffix(".rs").removesuffix("/mod").replace("/", "::") + "::tests::"
+
+
+def tests(programs: Sequence[Path], only: tuple[str, ...]) -> list[Test]:
+    """Run each test by itself without a mutant; ``only``: those whose names begin so.
+
+    Raises
+    ------
+    RuntimeError
+        If one fails.
+    """
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for program in programs:
+            listed = subprocess.run(
+                [program, "--list", "--format=terse"], capture_output=True, text=True, check=True
+            )
+            for line in listed.stdout.splitlines():
+                name, _, kind = line.rpartition(": ")
+                if kind == "test" and name.startswith(only):
+                    found.append(_alone(program, name, Path(folder, "reached")))
+    return found
+
+
+def _alone(program: Path, name: str, reached: Path) -> Test:
+    reached.write_text("")
+    started = time.monotonic()
+    status = _run(program, [name], 600, MUTANT="0", MUTANTS_REACHED=str(reached))
+    if status:
+        raise RuntimeError(f"the core's test {name} must pass without a mutant, and fails")
+    numbers = frozenset(map(int, reached.read_text().split()))
+    return Test(program, name, numbers, time.monotonic() - started)
+
+
+def ask(number: int, found: Sequence[Test]) -> tuple[bool, int]:
+    """Run the tests that reach a mutant; return whether one fails, and how many there are."""
+    reaching = sorted((test for test in found if number in test.reached), key=lambda test: test.seconds)
+    for program in dict.fromkeys(test.program for test in reaching):
+        own = [test for test in reaching if test.program == program]
+        limit = SHORTEST_S + LONGER * sum(test.seconds for test in own)
+        if _run(program, [test.name for test in own], int(limit), MUTANT=str(number)):
+            return True, len(reaching)
+    return False, len(reaching)
+
+
+def _run(program: Path, names: Sequence[str], seconds: int, **env: str) -> int:
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    return subprocess.run(
+        [program, "--exact", "--test-threads=1", *names],
+        cwd=program.parents[3] / "rust" / "core",
+        env={**os.environ, **ENV, **env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=limited,
+        check=False,
+    ).returncode

@@ -1,0 +1,138 @@
+"""Change the engine in one place at a time, and list the changes that no test notices.
+
+    make mutants
+    python -m tests.mutation --file instance/scheduler/resume.rs
+
+One build has all mutants of the sources in scope; a number picks the active one. A mutant is killed by
+replays that reach it and whose outcome is known: logs of real schedulers, cases that `make search` once found
+and drawn cases, on which the unchanged engine agrees with the reference simulator and keeps every invariant.
+What they do not kill, the core's own tests may. What survives must be in survivors.toml with its reason: if
+another does, the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mutation.mutant import Mutant
+from mutation.scratch import ROOT, Scratch
+
+SEED = 15
+CASES = 2000
+MOST = 600
+
+
+def main() -> None:
+    """Read the command line, build, run and report."""
+    given = _command_line()
+    started = time.monotonic()
+    scratch = Scratch(given.folder)
+    scratch.build()
+    _say(started, f"built {len(scratch.mutants)} mutants; the compiler refuses {len(scratch.refused)} more")
+    sys.exit(_report(_ask(scratch, given, started), whole=given.file is None))
+
+
+def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[str, Any]:
+    """Ask every mutant; return what is found of each, by its name."""
+    # The package is that of the mutated copy, which exists only now.
+    sys.path.insert(0, str(scratch.package))
+    from mutation import cases, covering, programs
+
+    before = json.loads(given.results.read_text()) if given.again else {}
+    chosen = [one for one in scratch.mutants if given.file is None or one.file == given.file]
+    chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
+    found = {one.number: covering.Found(one.line) for one in chosen}
+    engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
+    replays = covering.Replays(engine, given.most)
+    for known in (*cases.found(), *cases.drawn(given.seed, given.cases), *cases.logs()):
+        replays.ask(known, found)
+        if (replays.ran + replays.refused) % 100 == 0:
+            left = sum(one.killed is None for one in found.values())
+            _say(started, f"{replays.ran} replays, {left} mutants are left")
+            _save(given.results, before, chosen, found)
+    _say(started, f"{replays.ran} replays; the engine refuses {replays.refused}")
+    _say(started, f"left out, as the unchanged engine fails: {', '.join(replays.left_out) or 'none'}")
+    own = tuple(programs.module(one.file) for one in chosen)
+    tests = programs.tests(scratch.programs, own if given.near else ("",))
+    _say(started, f"{len(tests)} tests of the core")
+    for number, one in found.items():
+        if one.killed is None:
+            noticed, one.tests = programs.ask(number, tests)
+            one.killed = "core" if noticed else None
+    return _save(given.results, before, chosen, found)
+
+
+def _save(
+    file: Path, before: dict[str, Any], chosen: Sequence[Mutant], found: Mapping[int, Any]
+) -> dict[str, Any]:
+    """Write what is found of each mutant, by its name, and return it."""
+    several = {one.name: asdict(found[one.number]) for one in chosen}
+    results = before | {
+        name: one | {"reached": bool(one["ran"] or one["tests"])} for name, one in several.items()
+    }
+    file.write_text(json.dumps(results, indent=1))
+    return results
+
+
+def _report(results: dict[str, Any], *, whole: bool) -> int:
+    """Print the counts and what survives without a reason; return the exit status."""
+    from mutation import survivors
+
+    known = survivors.read()
+    left = {name: found for name, found in results.items() if not found["killed"]}
+    core = sum(found["killed"] == "core" for found in results.values())
+    replays = len(results) - len(left) - core
+    unreached = sum(not found["reached"] for found in left.values())
+    print(f"{len(results)} mutants: {replays} killed by replays, {core} of the others by the core's tests")
+    print(f"{len(left)} survive, {unreached} of them never reached")
+    reasons = {name: known.reason(name, found) for name, found in left.items()}
+    for reason, count in Counter(filter(None, reasons.values())).most_common():
+        print(f"  {count}: {reason}")
+    unexplained = [name for name, reason in reasons.items() if reason is None]
+    for name in unexplained:
+        told = _told(left[name]) if left[name]["reached"] else "not reached"
+        print(f"unexplained: {name} [line {left[name]['line']}; {told}]")
+    for name in known.listed:
+        if results.get(name, {}).get("killed"):
+            print(f"listed, but killed: {name}")
+        elif whole and name not in results:
+            print(f"listed, but no mutant: {name}")
+    return 1 if unexplained else 0
+
+
+def _told(found: dict[str, Any]) -> str:
+    facts = {"replays": found["ran"], "tests": found["tests"], "that differ": len(found["differ"])}
+    facts |= {"slower": found["slower"], "faster": found["faster"]}
+    return ", ".join(f"{count} {name}" for name, count in facts.items())
+
+
+def _say(started: float, text: str) -> None:
+    print(f"{time.monotonic() - started:.0f} s: {text}", file=sys.stderr, flush=True)
+
+
+def _command_line() -> argparse.Namespace:
+    folder = ROOT / "target" / "mutants"
+    parser = argparse.ArgumentParser(prog="tests.mutation", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--cases", type=int, default=CASES, help=f"cases to draw ({CASES})")
+    parser.add_argument("--most", type=int, default=MOST, help=f"replays for one mutant ({MOST})")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"another seed draws other cases ({SEED})")
+    parser.add_argument("--near", action="store_true", help="only tests of the mutated files")
+    parser.add_argument("--file", help="a source below rust/core/src; without it, all in scope")
+    parser.add_argument("--again", action="store_true", help="only what survived last time")
+    parser.add_argument("--folder", type=Path, default=folder, help="for the mutated copy")
+    parser.add_argument(
+        "--results", type=Path, default=folder / "results.json", help="what is found of each mutant"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
