@@ -27,7 +27,7 @@ class Measured:
         What was trained; random weights are named with the encoder.
     split
         Which prompts were held out: ``"last"``, or the seed that drew them.
-    seed
+    seed, epochs
         Of the training.
     trained_on, samples
         Prompts that were trained on, and held out.
@@ -41,6 +41,7 @@ class Measured:
     pooling: str
     split: str
     seed: int
+    epochs: int
     trained_on: int
     samples: int
     tau: float

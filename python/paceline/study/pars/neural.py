@@ -81,6 +81,7 @@ def measure(
     *,
     split: str,
     seed: int,
+    epochs: int | None,
     scratch: Path,
     report: Callable[[int, int], None],
 ) -> Measured:
@@ -96,8 +97,8 @@ def measure(
         Folder of the encoder with pretrained weights.
     split
         ``"last"`` or the seed of the held-out prompts.
-    seed
-        Of the training.
+    seed, epochs
+        Of the training; None: the epochs that users get.
     scratch
         Folder for encoders with random weights.
     report
@@ -108,6 +109,7 @@ def measure(
     held = held_out(len(examples), split)
     folder = encoder if source == "given" else _random(source, encoder, scratch / source, seed)
     options: dict[str, Any] = {} if source == "given" else {"rate": 5e-4}
+    options |= {} if epochs is None else {"epochs": epochs}
     ranker = kind(family="neural", encoder=folder, pooling=pooling, held_out=0, seed=seed, **options)
     ranker.fit(
         [examples.prompts[row] for row in np.flatnonzero(~held)], examples.lengths[~held], progress=report
@@ -122,6 +124,7 @@ def measure(
         pooling=str(ranker.backend.settings()["pooling"]),
         split=split,
         seed=seed,
+        epochs=int(ranker.backend.settings()["epochs"]),
         trained_on=int((~held).sum()),
         samples=tau.samples,
         tau=round(tau.value, 4),
@@ -177,6 +180,7 @@ def main(
     only: Annotated[tuple[_Name, ...], Parameter(negative="", consume_multiple=True)] = (),
     split: str = "last",
     seed: int = 0,
+    epochs: int | None = None,
     out: Path | None = None,
 ) -> None:
     """Train rankers, print their tau-b on held-out prompts, and keep it.
@@ -193,15 +197,25 @@ def main(
         Prompts to hold out: the last 800, or 800 drawn by a seed.
     seed
         Of the training.
+    epochs
+        Passes over the prompts; those that users get if not given.
     out
-        A TOML file that the figures are added to, in place of those of the same ranker, split and seed.
+        A TOML file that the figures are added to, in place of those of the same ranker, split,
+        seed and epochs.
     """
     with TemporaryDirectory() as scratch:
         for name in only or tuple(_KINDS):
             found = measure(
-                name, traces, encoder, split=split, seed=seed, scratch=Path(scratch), report=_report(name)
+                name,
+                traces,
+                encoder,
+                split=split,
+                seed=seed,
+                epochs=epochs,
+                scratch=Path(scratch),
+                report=_report(name),
             )
-            print(f"\r{name}, split {split}, seed {seed}: {found}", flush=True)
+            print(f"\r{name}, {found.epochs} epochs, split {split}, seed {seed}: {found}", flush=True)
             if out is not None:
                 _keep(out, found)
 
@@ -217,11 +231,12 @@ def _report(name: str) -> Callable[[int, int], None]:
 def _keep(path: Path, found: Measured) -> None:
     """Add a figure to a file."""
     entries = tomllib.loads(path.read_text(encoding="utf-8"))["measured"] if path.exists() else []
-    key = (found.name, found.split, found.seed)
+    same = ("name", "split", "seed", "epochs")
+    made = asdict(found)
     kept: Sequence[dict[str, Any]] = [
-        entry for entry in entries if (entry["name"], entry["split"], entry["seed"]) != key
+        entry for entry in entries if any(entry[name] != made[name] for name in same)
     ]
-    text = tomli_w.dumps({"measured": [*kept, asdict(found)]})
+    text = tomli_w.dumps({"measured": [*kept, made]})
     path.write_text(f"# Written by {COMMAND} --out {FILE}\n\n{text}", encoding="utf-8")
 
 

@@ -51,6 +51,7 @@ def neural_page() -> dict[str, Content]:
             "pooling": each.pooling,
             "held out": f"{each.samples} {'last' if each.split == 'last' else f'drawn by seed {each.split}'}",
             "seed": each.seed,
+            "epochs": each.epochs,
             "tau-b": f"{each.tau:.3f} ({each.low:.3f} to {each.high:.3f})",
             "paper's, Llama on Alpaca": _paper_encoder(each),
         }
