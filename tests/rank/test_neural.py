@@ -17,6 +17,7 @@ from paceline.rank import ListwiseRanker, PairwiseRanker, PointwiseRanker, Ranke
 from paceline.rank import losses as numpy_losses  # noqa: E402
 from paceline.rank.backend import Training  # noqa: E402
 from paceline.rank.neural.batches import batches  # noqa: E402
+from paceline.rank.neural.encoder import Encoder  # noqa: E402
 from paceline.rank.neural.losses import list_mle  # noqa: E402
 from paceline.rank.objectives import Comparisons, Pairwise  # noqa: E402
 from unit.rank.drawn import STARTS, drawn  # noqa: E402
@@ -90,6 +91,7 @@ def test_an_encoder_learns_and_scores_the_same_after_saving(
     manifest = json.loads((tmp_path / "model/manifest.json").read_text())
     assert manifest["settings"]["encoder"] == "model"
     assert manifest["settings"]["pooling"] == "mean"
+    assert manifest["settings"]["precision"] in ("float32", "bfloat16")
     assert len(manifest["settings"]["validation_pair_accuracy"]) == 2
     kinds = {Path(name).suffix for name in manifest["files"]}
     assert kinds <= {".safetensors", ".json", ".txt", ".md", ".jinja"}
@@ -99,6 +101,30 @@ def test_an_encoder_learns_and_scores_the_same_after_saving(
     weights.write_bytes(data)
     with pytest.raises(RankError, match="must be as it was saved"):
         load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_batch_is_multiplied_in_the_precision_and_weights_are_kept_in_float32(
+    precision: Any, encoder: Path
+) -> None:
+    made = Encoder(str(encoder), pooling="auto", max_tokens=16, download=False, precision=precision)
+    for module in made.body.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0  # so that passes can be compared
+    tokens = made.tokens(["Name a river.", "Write a story about a lamp."])
+    exact, found = made.score(tokens), made.train(tokens)
+    assert found.dtype == torch.float32
+    off = np.abs(found.detach().numpy() - exact).max()
+    # bfloat16 keeps 8 bits of a product's factors.
+    assert off == pytest.approx(0.0, abs=1e-6) if precision == "float32" else 1e-6 < off < 0.1
+    found.sum().backward()
+    assert {each.dtype for each in made.parameters()} == {torch.float32}
+    assert {each.grad.dtype for each in made.parameters() if each.grad is not None} == {torch.float32}
+
+
+def test_a_precision_that_is_unknown_is_refused(encoder: Path) -> None:
+    with pytest.raises(RankError, match=r"precision must be .*, was 'float16'"):
+        PairwiseRanker(family="neural", encoder=encoder, precision="float16")
 
 
 def test_an_encoder_that_is_not_here_is_not_fetched() -> None:

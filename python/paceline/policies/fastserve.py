@@ -73,7 +73,7 @@ def fastserve(
 
     Notes
     -----
-    Source: LLMServe/FastServe (187a2742), ``fastserve/scheduler.py``, class ``MLFQ``.
+    Source: LLMServe/FastServe (6da4b75e), ``fastserve/scheduler.py``, class ``MLFQ``.
     Differences: requests of a level that ran in the latest step rank by arrival,
     where the code reverses their order after each step; behind them follow, as in
     the code, those that stopped running latest, then new ones. Starved requests rank

@@ -56,7 +56,7 @@ def vllm_ltr(
     Notes
     -----
     Source: Fu et al., "Efficient LLM Scheduling by Learning to Rank" (NeurIPS
-    2024), hao-ai-lab/vllm-ltr (13bbf6ff), with its option starv200-period10.
+    2024), hao-ai-lab/vllm-ltr (8886f1e8), with its option starv200-period10.
     ``_general_schedule`` in ``vllm/core/scheduler.py`` selects by tokens and seats,
     counts one block for each selected request that has KV whether it needs one or
     not, and then preempts from the worst rank. Differences: its score is higher for

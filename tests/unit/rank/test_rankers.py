@@ -24,7 +24,7 @@ KINDS = [PairwiseRanker, ListwiseRanker, PointwiseRanker]
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_objective_learns_which_prompts_have_long_answers(kind: type[Ranker]) -> None:
     prompts, lengths = drawn(600)
-    ranker = kind(steps=100, bits=14).fit(prompts, lengths)  # type: ignore[call-arg]
+    ranker = kind(bits=14).fit(prompts, lengths)  # type: ignore[call-arg]
     scores = ranker.score([f"{start} cactus." for start in STARTS])
     assert scores.argsort().tolist() == [0, 1, 2, 3, 4]
 

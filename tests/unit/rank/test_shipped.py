@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+from scipy import stats
+
 from paceline.rank import kendall_tau, tau_with_interval
+from paceline.rank.manifest import Quality
 from paceline.rank.shipped import FOLDER, shipped
+from paceline.rank.shipping import one_more
 
 
 def test_it_knows_short_tasks_from_long_ones() -> None:
@@ -20,13 +26,31 @@ def test_it_knows_short_tasks_from_long_ones() -> None:
 def test_its_card_has_its_tau_on_new_prompts_and_models_and_the_licences() -> None:
     manifest = shipped().manifest
     assert manifest is not None
-    assert {"new_prompts", "new_prompts_and_model"} <= set(manifest.quality)
+    assert {"new_prompts", "new_prompts_and_model", "one_more_model"} <= set(manifest.quality)
     for quality in manifest.quality.values():
         assert quality.low < quality.tau < quality.high
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert "CC-BY-NC-4.0" in card
     assert "Apache-2.0" in card
     assert f"{manifest.quality['new_prompts_and_model'].tau:.3f}" in card
+
+
+def test_the_interval_of_one_more_model_holds_each_model_that_was_left_out() -> None:
+    manifest = shipped().manifest
+    assert manifest is not None
+    whole = manifest.quality["one_more_model"]
+    left_out = [each for name, each in manifest.quality.items() if name.startswith("new_prompts_and_model: ")]
+    assert len(left_out) == 4
+    assert all(whole.low < each.tau < whole.high for each in left_out)
+
+
+def test_the_prediction_interval_is_students() -> None:
+    taus = [Quality(tau=tau, low=0.0, high=1.0, samples=9, of="") for tau in (0.3, 0.42, 0.45, 0.5)]
+    found = one_more(taus)
+    values = np.array([each.tau for each in taus])
+    spread = values.std(ddof=1) * np.sqrt(1 + 1 / 4)
+    assert (found.low, found.high) == pytest.approx(stats.t.interval(0.95, 3, values.mean(), spread))
+    assert found.samples == 36
 
 
 def test_it_is_small() -> None:

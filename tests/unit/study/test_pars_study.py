@@ -17,6 +17,8 @@ from paceline.study import Work, run_study
 from paceline.study.choices import choices
 from paceline.study.pars.corpora import MODELS, Corpus, alpaca, answers, reasoning
 from paceline.study.pars.latencies import Latencies, variations
+from paceline.study.pars.measured import measured
+from paceline.study.pars.neural import held_out
 from paceline.study.pars.paper import PAPER
 from paceline.study.pars.predictors import Predictors
 from paceline.study.pars.served import CLUSTER, Latency, Noise, Served, latency
@@ -115,6 +117,33 @@ def test_the_numbers_are_those_of_the_paper(shared: Path) -> None:
 def test_a_quick_study_has_all_pages(shared: Path) -> None:
     study = run_study("pars", Work(quick=True, data=shared / "traces"))
     tables = study.tables()
-    assert {"taus", "table-4", "across", "burst", "mean-latency", "gain", "choices-table"} <= set(tables)
+    assert {
+        "taus",
+        "neural-taus",
+        "table-4",
+        "across",
+        "burst",
+        "mean-latency",
+        "gain",
+        "choices-table",
+    } <= set(tables)
     gains = tables["gain"].frame.filter(tau=1.0)["FCFS over it"]
     assert gains.min() > 0.95  # perfect scores are never much worse than none
+
+
+def test_neural_figures_are_of_800_prompts_that_were_not_trained_on() -> None:
+    found = measured()
+    assert any(each.name == "pairwise" and each.split == "last" for each in found)
+    assert {(each.samples, each.trained_on) for each in found} == {(800, 4_198)}
+    assert all(each.low < each.tau < each.high for each in found)
+    assert len({(each.name, each.split, each.seed, each.epochs) for each in found}) == len(found)
+
+
+def test_held_out_prompts_are_800_drawn_by_the_seed() -> None:
+    assert held_out(4_998, "last").nonzero()[0].tolist() == list(range(4_198, 4_998))
+    one, same, other = held_out(4_998, "1"), held_out(4_998, "1"), held_out(4_998, "2")
+    assert one.sum() == other.sum() == 800
+    assert (one == same).all()
+    assert not (one == other).all()
+    with pytest.raises(ConfigError, match="split must be 'last' or a seed, such as '1', was 'first'"):
+        held_out(4_998, "first")

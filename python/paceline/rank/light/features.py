@@ -1,8 +1,7 @@
-"""The features of the light family: hashed n-grams of words, and simple features behind them.
+"""The features of the light family: hashed n-grams, and simple features behind them.
 
-A prompt's n-grams are its words, pairs of neighbouring words, its first four words with their place, and its
-first two and three words together. Each is hashed to a column. A row of n-grams has length 1, each counted
-as 1 + log(occurrences). Nothing is learned from the data, so that the features of a prompt never change.
+Each n-gram is hashed to a column and counted as 1 + log(occurrences); `paceline.rank.light.grams` says which
+there are. Nothing is learned from the data, so that the features of a prompt never change.
 """
 
 from __future__ import annotations
@@ -14,23 +13,16 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from paceline.rank.light.grams import SCALES, grams
 from paceline.rank.light.simple import NAMES, simple_features
-from paceline.rank.light.words import hashed_words, words
 
 __all__ = ["SIMPLE_SCALE", "VERSION", "Features", "features"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised with any change to the features: models of another version are refused."""
 
-SIMPLE_SCALE: Final = 0.1
-"""The factor of simple features, so that the penalty weighs them as n-grams of a row of length 1."""
-
-_PLACES: Final = 4
-
-# Kinds of n-grams are hashed apart by these, which are arbitrary.
-_WORD, _PAIR, _PLACED, _START = (np.uint64(each) for each in (0x11, 0x22, 0x33, 0x44))
-_MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT: Final = np.uint64(32)
+SIMPLE_SCALE: Final = 0.07
+"""The factor of simple features beside n-grams of a row of length 1, chosen as the scales of these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,56 +77,16 @@ class Features:
 
 def features(prompts: Sequence[str], bits: int) -> Features:
     """Return the features of prompts, with n-grams hashed to ``2 ** bits`` columns."""
-    texts = [words(prompt) or [""] for prompt in prompts]
-    hashes, ends = hashed_words(texts)
-    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if len(ends) else np.empty(0, dtype=np.int64)
-    lengths = ends - starts
-    row = np.repeat(np.arange(len(texts)), lengths)
-    place = np.arange(len(hashes)) - starts[row]
-    left = lengths[row] - place  # words from this one to the end
-    rows, columns = [row], [_column(_mixed(_WORD, hashes), bits)]
-
-    def add(where: npt.NDArray[np.intp], kind: np.uint64, *parts: npt.NDArray[np.uint64]) -> None:
-        rows.append(row[where])
-        columns.append(_column(_mixed(kind, *parts), bits))
-
-    pair = np.flatnonzero(left >= 2)
-    add(pair, _PAIR, hashes[pair], hashes[pair + 1])
-    placed = np.flatnonzero(place < _PLACES)
-    add(placed, _PLACED, hashes[placed], place[placed].astype(np.uint64))
-    for count in (2, 3):
-        first = np.flatnonzero((place == 0) & (left >= count))
-        add(first, _START, *(hashes[first + offset] for offset in range(count)))
-    return _compressed(
-        np.concatenate(rows), np.concatenate(columns), len(texts), bits, simple_features(prompts)
-    )
-
-
-def _mixed(kind: np.uint64, *parts: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Hash numbers together, in 64 bits that wrap."""
-    state = np.full(len(parts[0]), kind, dtype=np.uint64)
-    for part in parts:
-        state = (state ^ part) * _MULTIPLIER
-        state ^= state >> _SHIFT
-    return state
-
-
-def _column(hashes: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.int64]:
-    return (hashes * _MULTIPLIER >> np.uint64(64 - bits)).astype(np.int64)
-
-
-def _compressed(
-    row: npt.NDArray[np.int64],
-    column: npt.NDArray[np.int64],
-    rows: int,
-    bits: int,
-    simple: npt.NDArray[np.float32],
-) -> Features:
-    """Count equal columns of a row, and scale rows to length 1."""
-    key, occurrences = np.unique((row << bits) | column, return_counts=True)
-    columns, row = key & ((1 << bits) - 1), key >> bits
+    if not prompts:
+        nothing = np.empty(0, dtype=np.int64)
+        return Features(nothing, np.empty(0), nothing, np.empty((0, len(NAMES))))
+    cells, columns = grams(prompts, bits)
+    key, occurrences = np.unique((cells << bits) | columns, return_counts=True)
+    columns, cells = key & ((1 << bits) - 1), key >> bits
     values = 1.0 + np.log(occurrences)
-    counts = np.bincount(row, minlength=rows)
-    length = np.sqrt(np.bincount(row, weights=values * values, minlength=rows))
-    values /= length[row]
-    return Features(columns, values, np.cumsum(counts) - counts, SIMPLE_SCALE * simple.astype(np.float64))
+    blocks = len(SCALES)
+    squares = np.bincount(cells, weights=values * values, minlength=len(prompts) * blocks)
+    values *= SCALES[cells % blocks] / np.sqrt(squares[cells])
+    counts = np.bincount(cells // blocks, minlength=len(prompts))
+    simple = SIMPLE_SCALE * simple_features(prompts).astype(np.float64)
+    return Features(columns, values, np.cumsum(counts) - counts, simple)

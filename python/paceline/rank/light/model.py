@@ -37,7 +37,7 @@ class LightModel:
 
     family: Final = "light"
 
-    def __init__(self, *, bits: int = 17, penalty: float = 1e-4, steps: int = 200) -> None:
+    def __init__(self, *, bits: int = 18, penalty: float = 2e-4, steps: int = 200) -> None:
         _check.count("bits", bits, least=8, most=22)
         _check.positive("penalty", penalty)
         _check.count("steps", steps)

@@ -19,7 +19,7 @@ from paceline.rank.objectives import Examples
 __all__ = ["train"]
 
 _MOMENTUM: Final = 0.9
-_RATE: Final = 20.0
+_RATE: Final = 10.0
 
 
 def train(

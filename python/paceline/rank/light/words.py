@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MAX_WORDS", "hashed_words", "words"]
+__all__ = ["MAX_WORDS", "hashed_words", "sections", "words"]
 
 MAX_WORDS: Final = 256
 """Words of a prompt that count: three quarters of them from its start, and the rest from its end."""
@@ -41,6 +41,18 @@ def words(prompt: str) -> list[str]:
     if len(found) > MAX_WORDS:
         found = found[:_HEAD] + found[-(MAX_WORDS - _HEAD) :]
     return ["0" * min(len(word), 4) if word.isdigit() else word for word in found]
+
+
+def sections(prompt: str) -> tuple[list[str], list[str]]:
+    r"""Return the words of a prompt's first paragraph, and those of the rest.
+
+    Examples
+    --------
+    >>> sections("Sum up:\n\nBees fly.")
+    (['sum', 'up', ':'], ['bees', 'fly', '.'])
+    """
+    head, _, rest = prompt.strip().partition("\n\n")
+    return words(head), words(rest)
 
 
 def hashed_words(texts: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:

@@ -18,9 +18,10 @@ from paceline.errors import RankError
 from paceline.rank.neural.libraries import torch_module, transformers_module
 from paceline.rank.tensors import read_tensors, write_tensors
 
-__all__ = ["Encoder", "Pooling"]
+__all__ = ["Encoder", "Pooling", "Precision"]
 
 Pooling: TypeAlias = Literal["auto", "pooler", "mean", "last"]
+Precision: TypeAlias = Literal["auto", "float32", "bfloat16"]
 
 _ENCODER: Final = "encoder"
 _HEAD: Final = "head.safetensors"
@@ -45,9 +46,14 @@ class Encoder:
         Tokens of a prompt that count, from its start.
     download
         Whether files that are not on this machine are fetched.
+    precision
+        Of the matrix products in training; ``"auto"`` is bfloat16 if the processor multiplies it. Weights are
+        kept, and prompts scored, in float32.
     """
 
-    def __init__(self, name: str, *, pooling: Pooling, max_tokens: int, download: bool) -> None:
+    def __init__(
+        self, name: str, *, pooling: Pooling, max_tokens: int, download: bool, precision: Precision = "auto"
+    ) -> None:
         transformers, torch = transformers_module(), torch_module()
         local = {"local_files_only": not download}
         try:
@@ -67,6 +73,7 @@ class Encoder:
             self.tokenizer.pad_token = self.tokenizer.eos_token
         self.max_tokens = max_tokens
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.precision = _precision(self.device.type) if precision == "auto" else precision
         self.head = torch.nn.Linear(config.hidden_size, 1)
         torch.nn.init.normal_(self.head.weight, std=0.02)
         torch.nn.init.zeros_(self.head.bias)
@@ -86,8 +93,11 @@ class Encoder:
 
     def train(self, tokens: Sequence[Sequence[int]]) -> Any:  # noqa: ANN401 - a tensor
         """Return the scores of a batch as a tensor to differentiate."""
+        torch = torch_module()
         self.body.train()
-        return self._scores(tokens, _TRAINED_AT_ONCE)
+        reduced = self.precision == "bfloat16"
+        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=reduced):
+            return self._scores(tokens, _TRAINED_AT_ONCE).float()
 
     def score(self, tokens: Sequence[Sequence[int]]) -> npt.NDArray[np.float64]:
         """Return the scores of prompts."""
@@ -159,6 +169,14 @@ class Encoder:
         else:
             pooled = output.last_hidden_state[torch.arange(len(tokens)), mask.sum(dim=1) - 1]
         return self.head(pooled)[:, 0]
+
+
+def _precision(device: str) -> Precision:
+    torch = torch_module()
+    if device == "cuda":
+        return "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
+    known: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return "bfloat16" if known.get("avx512_bf16") or known.get("amx_bf16") else "float32"
 
 
 def _pooling(name: str, model_type: str) -> Pooling:

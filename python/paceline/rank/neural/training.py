@@ -45,7 +45,7 @@ class Schedule:
         ``"batch"`` or ``"all"``; see `paceline.rank.neural.batches`.
     """
 
-    epochs: int = 5
+    epochs: int = 4
     batch: int = 32
     rate: float = 1e-4
     partners_within: Within = "batch"

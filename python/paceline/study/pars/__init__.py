@@ -9,7 +9,7 @@ from paceline.study.pars.corpora import MODELS, Corpus, alpaca, answers, reasoni
 from paceline.study.pars.latencies import Latencies
 from paceline.study.pars.paper import PAPER
 from paceline.study.pars.predictors import Predictors
-from paceline.study.pars.ranks import across_page, filter_page, methods_page
+from paceline.study.pars.ranks import across_page, filter_page, methods_page, neural_page
 from paceline.study.work import Work
 
 __all__ = ["run"]
@@ -50,6 +50,7 @@ def run(work: Work) -> Study:
     burst = latencies.burst_page()
     contents = {
         "ranks": methods_page(predictors),
+        "neural": neural_page(),
         "filter": filter_page(predictors),
         "across": across_page(predictors),
         "burst": {

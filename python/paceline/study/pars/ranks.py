@@ -7,10 +7,11 @@ import polars as pl
 from paceline.study.model import Fact, Table
 from paceline.study.pages import Content
 from paceline.study.pars.corpora import MODELS
+from paceline.study.pars.measured import Measured, measured
 from paceline.study.pars.paper import PAPER
 from paceline.study.pars.predictors import METHODS, Predictors
 
-__all__ = ["across_page", "filter_page", "methods_page"]
+__all__ = ["across_page", "filter_page", "methods_page", "neural_page"]
 
 _HERE = ("gpt4", "llama")
 """The paper's models that answered AlpacaEval's prompts too."""
@@ -39,6 +40,32 @@ def methods_page(found: Predictors) -> dict[str, Content]:
         for method in ("listwise", "pointwise", "pairwise")
     ]
     return {"taus": Table(pl.DataFrame(rows)), "table-2": facts}
+
+
+def neural_page() -> dict[str, Content]:
+    """Return tau of neural rankers on held-out prompts, as they were measured where PyTorch is installed."""
+    rows = [
+        {
+            "objective": each.objective,
+            "encoder": each.encoder,
+            "pooling": each.pooling,
+            "held out": f"{each.samples} {'last' if each.split == 'last' else f'drawn by seed {each.split}'}",
+            "seed": each.seed,
+            "epochs": each.epochs,
+            "tau-b": f"{each.tau:.3f} ({each.low:.3f} to {each.high:.3f})",
+            "paper's, Llama on Alpaca": _paper_encoder(each),
+        }
+        for each in measured()
+    ]
+    return {"neural-taus": Table(pl.DataFrame(rows), {"paper's, Llama on Alpaca": ".2f"})}
+
+
+def _paper_encoder(found: Measured) -> float | None:
+    """Return the paper's tau of the same objective and kind of encoder."""
+    if found.name in ("listwise", "pointwise"):
+        return PAPER["table-2", "llama", found.name].number
+    kind = found.name if found.name in ("t5", "opt") else "bert"
+    return PAPER["table-3", "llama", kind].number
 
 
 def filter_page(found: Predictors) -> dict[str, Content]:
