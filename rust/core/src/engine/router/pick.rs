@@ -98,6 +98,25 @@ fn set_bounds<V: Candidates>(
     }));
 }
 
+/// The place of the lowest bound, the first of equal ones; `None` if all are excluded.
+#[inline]
+fn first_least(bounds: &[LowerBound]) -> Option<usize> {
+    // A comparison waits for the one before it in its lane only.
+    let mut lanes = [f64::INFINITY; LANES];
+    let mut chunks = bounds.chunks_exact(LANES);
+    for chunk in &mut chunks {
+        for (lane, bound) in lanes.iter_mut().zip(chunk) {
+            *lane = select_unpredictable(bound.least < *lane, bound.least, *lane);
+        }
+    }
+    let rest = chunks.remainder().iter().map(|bound| bound.least);
+    let least = rest.chain(lanes).fold(f64::INFINITY, |least, other| if other < least { other } else { least });
+    if least == f64::INFINITY { None } else { bounds.iter().position(|bound| bound.least == least) }
+}
+
+/// How many comparisons run side by side.
+const LANES: usize = 4;
+
 /// How often the instance with the lowest bound is examined before all instances are.
 const MOST_LOOKS: usize = 6;
 
@@ -115,15 +134,7 @@ fn lowest_by_field<V: Candidates>(
     bounds: &mut [LowerBound],
 ) -> Option<usize> {
     for _ in 0..MOST_LOOKS {
-        let (mut least, mut at) = (f64::INFINITY, 0);
-        for (other, bound) in bounds.iter().enumerate() {
-            let lower = bound.least < least;
-            least = select_unpredictable(lower, bound.least, least);
-            at = select_unpredictable(lower, other, at);
-        }
-        if least == f64::INFINITY {
-            return None;
-        }
+        let at = first_least(bounds)?;
         let index = able[at];
         if !bounds[at].exact {
             bounds[at] = LowerBound { least: view.field(index, field, class), exact: true };

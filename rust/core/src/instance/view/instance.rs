@@ -4,7 +4,7 @@
 //! booked up to there only if the field may have changed in it; fields that grow by one
 //! for each step and member of the decode set are computed from its length.
 
-use super::{RequestView, seconds};
+use super::{RequestView, seconds, seconds_at_least};
 use crate::instance::queues::Queued;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
@@ -211,10 +211,13 @@ impl Instance {
         self.load.outstanding_tokens()
     }
 
-    /// A lower bound of a field until the step or run in progress ends, if the field only
-    /// grows within a run.
+    /// A lower bound of a field now, if the field only grows within a run, or if a bound takes less time than the field.
     #[inline]
     pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
+        if field == InstField::PrefillDelayS {
+            // The end of a step that is not booked yet may have shortened it.
+            return self.run.planned().is_none().then(|| seconds_at_least(self.load.prefill_delay()));
+        }
         self.at_start(field).map(|first| first as f64)
     }
 

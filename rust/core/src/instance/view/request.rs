@@ -10,6 +10,14 @@ pub(crate) fn seconds(ticks: Ticks) -> f64 {
     ticks as f64 / TICKS
 }
 
+/// At most what [`seconds`] gives, without its division.
+#[inline]
+pub(crate) fn seconds_at_least(ticks: Ticks) -> f64 {
+    // Three roundings are less than this.
+    const BELOW: f64 = 1.0 - 4.0 * f64::EPSILON;
+    ticks as f64 * (PER_TICK * BELOW)
+}
+
 const TICKS: f64 = crate::time::TICKS_PER_SECOND as f64;
 
 const PER_TICK: f64 = 1.0 / TICKS;
@@ -207,5 +215,19 @@ impl Scope for OfRequest<'_> {
 
     fn consider(&mut self, index: usize) -> usize {
         index
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_bound_of_seconds_is_just_below_them(ticks in prop_oneof![0u64..10_000, any::<u64>()]) {
+            let (bound, exact) = (seconds_at_least(ticks), seconds(ticks));
+            prop_assert!(bound <= exact && bound >= exact * (1.0 - 1e-14));
+        }
     }
 }
