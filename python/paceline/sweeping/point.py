@@ -130,8 +130,7 @@ def _written_out(content: Mapping[str, Any]) -> dict[str, Any]:
     if "preset" not in table:
         return table
     shape = _cluster(canonical(content["cluster"])).instances[0].resolved_model
-    policy = _policy(canonical(table), None if shape is None else shape.layers)
-    return _toml.parse(policy.to_toml(), "a policy")
+    return _table_of_policy(canonical(table), None if shape is None else shape.layers)
 
 
 def canonical(content: Mapping[str, Any]) -> str:
@@ -148,6 +147,12 @@ def _cluster(text: str) -> Cluster:
 def _borrowed_fits(text: str) -> tuple[str, ...]:
     found = dict.fromkeys(instance.borrowed_fit for instance in dict.fromkeys(_cluster(text).instances))
     return tuple(fit for fit in found if fit is not None)
+
+
+@lru_cache(maxsize=256)
+def _table_of_policy(text: str, layers: int | None) -> dict[str, Any]:
+    """Return all fields of a policy, not to be changed: many points share them."""
+    return _toml.parse(_policy(text, layers).to_toml(), "a policy")
 
 
 @lru_cache(maxsize=256)
