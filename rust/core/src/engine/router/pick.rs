@@ -112,7 +112,7 @@ fn first_least(bounds: &[LowerBound]) -> Option<usize> {
     let rest = chunks.remainder().iter().map(|bound| bound.least);
     let least =
         rest.chain(lanes).fold(f64::INFINITY, |least, other| if other < least { other } else { least });
-    if least == f64::INFINITY { None } else { bounds.iter().position(|bound| bound.least == least) }
+    if least == f64::INFINITY { None } else { bounds.iter().position(|bound| bound.least <= least) }
 }
 
 /// How many comparisons run side by side.
