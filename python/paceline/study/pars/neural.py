@@ -3,8 +3,8 @@
 ``python -m paceline.study.pars.neural ../shared/traces --encoder FOLDER`` trains rankers on 4,198 of the
 prompts of ``alpaca_5000`` and prints Kendall's tau-b on the other 800, which training has not seen. Settings
 were chosen on a part of the 4,198, but for the number of epochs: there the 800 were looked at as well, so the
-figure may be a little too high. The study reads what it printed from ``neural.toml``: training takes minutes a
-ranker, and PyTorch 6 GB.
+figure may be a little too high. The study reads what it printed from ``neural.toml``: training takes minutes
+a ranker, and PyTorch 6 GB.
 
 The encoders of the paper's Table III are not published with any package. T5, OPT and BERT are therefore small
 configurations with random weights, marked so; they say how the code does, and nothing of pretrained ones.
