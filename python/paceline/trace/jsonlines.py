@@ -86,7 +86,11 @@ def _explained(text: bytes, error: Exception) -> str:
     if field is None:
         return said
     key = field.group(1)
-    shown = repr(msgspec.json.decode(text, type=dict[str, Any]).get(re.split(r"[.\[]", key)[0]))
+    try:
+        row = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError):
+        return said  # after the field the line is no JSON either
+    shown = repr(row.get(re.split(r"[.\[]", key)[0]))
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     return f"{key} must be {said[: field.start()].removeprefix('Expected ').replace('`', '')}, was {shown}"
 

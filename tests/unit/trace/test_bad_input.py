@@ -92,6 +92,7 @@ MOONCAKE = '{"timestamp": 0, "input_length": 5, "output_length": 6, "hash_ids": 
         ("[" * 100_000, "line 2: "),
         ('{"timestamp": 0, "input_length": 5, "output_length": 6, "hash_ids": [1,2]}', "line 2: prefix must"),
         ('{"timestamp": 0, "input_length": 5, "output_length": 6, "hash_ids": [-1]}', "line 2: hash_ids"),
+        ('{"timestamp": 0, "input_length": 5, "output_length": 6, "hash_ids":2]}', "line 2: Expected `array"),
     ],
 )  # fmt: skip
 def test_json_lines(written: Written, text: str, message: str) -> None:
