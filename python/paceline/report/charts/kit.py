@@ -268,7 +268,8 @@ def stacked_bars(
             tooltip=[_tip(y, " "), _tip(by, "part"), x.tooltip(), *(one.tooltip() for one in also)],
         )
     )
-    return _sized(chart, height=max(90, 44 * len(_values(frame, y))))
+    # The legend and the axis take the rest.
+    return _sized(chart, height=80 + 40 * len(_values(frame, y)))
 
 
 def stacked_areas(frame: pl.DataFrame, x: Axis, y: Axis, *, by: str, step: bool = False) -> Chart:
