@@ -123,3 +123,15 @@ proptest! {
         prop_assert!(!set_up(&text));
     }
 }
+
+/// There is a list for each role up to the largest.
+#[test]
+fn a_role_that_would_take_all_memory_is_refused() {
+    let mut document = seeds().remove(6);
+    let instances = document["instances"].as_array().map_or(0, Vec::len);
+    document["roles"] = json!(vec![65_535u32; instances]);
+    assert!(set_up(document.to_string().as_bytes()));
+    document["roles"] = json!(vec![u32::MAX; instances]);
+    let error = Config::from_json(document.to_string().as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("roles[0]") && error.contains("must be 0 to 65535, was 4294967295"), "{error}");
+}

@@ -13,6 +13,9 @@ use crate::time::{HORIZON, Ticks};
 /// more than a million tokens.
 pub(crate) const MOST_BLOCK_TOKENS: u32 = 1 << 20;
 
+/// The largest role. The cluster has a list of the instances of each role up to the largest.
+pub(super) const MOST_ROLE: u32 = u16::MAX as u32;
+
 /// The largest count: one less than the 32-bit number that means "none".
 const MOST: u64 = u32::MAX as u64 - 1;
 
@@ -63,6 +66,14 @@ impl Config {
             on_clock(|| "pace.interval".into(), pace.interval)?;
             on_clock(|| "pace.first".into(), pace.first)?;
             on_clock(|| "pace.ttft".into(), pace.ttft.unwrap_or(0))?;
+        }
+        let given = self.roles.iter().enumerate().map(|(i, role)| (format!("roles[{i}]"), *role));
+        let led = self.leaving.iter().enumerate().flat_map(|(i, leaving)| {
+            [("role", leaving.role), ("from", leaving.from), ("to", leaving.to)]
+                .map(|(name, role)| (format!("leaving[{i}].{name}"), role))
+        });
+        for (field, role) in given.chain(led) {
+            within(|| field, 0, u64::from(MOST_ROLE), u64::from(role))?;
         }
         for leaving in &self.leaving {
             on_clock(|| "leaving.delay".into(), leaving.delay.unwrap_or(0))?;

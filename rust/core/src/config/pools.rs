@@ -1,5 +1,6 @@
 //! Pools of instances that have been told to change their pool.
 
+use super::limits::MOST_ROLE;
 use serde::Deserialize;
 
 use super::{Admission, Config};
@@ -59,6 +60,16 @@ impl Config {
         });
         if wrong {
             return Err(Error::config("routing.flip.to", "must not be a pool of leaving instances"));
+        }
+        let mut largest = 0;
+        self.routing.each_rule(&mut |rule| {
+            if let Rule::Flip(flip) = rule {
+                largest = largest.max(flip.to);
+            }
+        });
+        if largest > MOST_ROLE {
+            let rule = format!("must be 0 to {MOST_ROLE}, was {largest}");
+            return Err(Error::config("routing.flip.to", rule));
         }
         let mut actions = self.routing.every.iter().flat_map(|monitor| &monitor.actions);
         if actions.any(|action| matches!(action, Action::Flip { rule } if !rule.flips())) {
