@@ -45,6 +45,7 @@ mod config;
 pub mod cost;
 mod engine;
 mod error;
+mod hint;
 mod instance;
 mod kv;
 mod metrics;

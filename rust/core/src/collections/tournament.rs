@@ -10,24 +10,40 @@ use std::hint::select_unpredictable;
 pub(crate) struct Tournament {
     /// Leaves, a power of two.
     width: usize,
-    /// The smallest entry below each node; the root is node 1. An entry is a key and, below it, the index of its
-    /// leaf in 32 bits: one number, so that a comparison needs no branch.
-    nodes: Vec<u128>,
+    /// The smallest entry below each node; the root is node 1.
+    nodes: Vec<Entry>,
 }
 
-/// The entry of a leaf.
-#[inline]
-fn entry(key: u64, index: usize) -> u128 {
-    u128::from(key) << 32 | u128::from(index as u32)
+/// The key of a leaf, and its index.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    key: u64,
+    index: u32,
+}
+
+impl Entry {
+    /// The smaller of this entry, of node `at`, and that of the node's sibling. Which one it is cannot be predicted: each
+    /// half is selected without a branch.
+    #[inline]
+    #[expect(clippy::needless_bitwise_bool, reason = "a lazy operator is a branch")]
+    fn smaller(self, sibling: Self, at: usize) -> Self {
+        // Of a right node, the leaves of the sibling have lower indices.
+        let is_right = at & 1 == 1;
+        let loses = (sibling.key < self.key) | (is_right & (sibling.key == self.key));
+        Self {
+            key: select_unpredictable(loses, sibling.key, self.key),
+            index: select_unpredictable(loses, sibling.index, self.index),
+        }
+    }
 }
 
 impl Tournament {
     /// A tree of `n` leaves, each with the largest key there is.
     pub(crate) fn new(n: usize) -> Self {
         let width = n.next_power_of_two();
-        let mut nodes = vec![0; 2 * width];
+        let mut nodes = vec![Entry { key: u64::MAX, index: 0 }; 2 * width];
         for i in 0..width {
-            nodes[width + i] = entry(u64::MAX, i);
+            nodes[width + i].index = i as u32;
         }
         for i in (1..width).rev() {
             nodes[i] = nodes[2 * i];
@@ -38,15 +54,15 @@ impl Tournament {
     /// The smallest key and the index of its leaf.
     #[inline]
     pub(crate) fn first(&self) -> (u64, usize) {
-        ((self.nodes[1] >> 32) as u64, self.nodes[1] as u32 as usize)
+        (self.nodes[1].key, self.nodes[1].index as usize)
     }
 
     /// Whether the keys of all leaves but `index` are larger than `key`.
     #[inline]
     pub(crate) fn others_exceed(&self, index: usize, key: u64) -> bool {
-        let (mut at, last) = (self.width + index, entry(key, usize::MAX));
+        let mut at = self.width + index;
         while at > 1 {
-            if self.nodes[at ^ 1] <= last {
+            if self.nodes[at ^ 1].key <= key {
                 return false;
             }
             at /= 2;
@@ -58,11 +74,10 @@ impl Tournament {
     #[inline]
     pub(crate) fn set(&mut self, index: usize, key: u64) {
         let mut at = self.width + index;
-        let mut first = entry(key, index);
+        let mut first = Entry { key, index: index as u32 };
         self.nodes[at] = first;
         while at > 1 {
-            let other = self.nodes[at ^ 1];
-            first = select_unpredictable(other < first, other, first);
+            first = first.smaller(self.nodes[at ^ 1], at);
             at /= 2;
             self.nodes[at] = first;
         }

@@ -96,8 +96,8 @@ impl Cost {
     #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {
         match self {
-            Self::Affine(cost) => cost.step(shape),
             Self::Roofline(cost) => cost.step(shape),
+            Self::Affine(cost) => cost.step(shape),
             Self::Table(cost) => cost.step(shape),
         }
     }
@@ -111,8 +111,8 @@ impl Cost {
     pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         debug_assert_eq!(shape.prefill_tokens, 0, "Invariant: a run only decodes");
         match self {
-            Self::Affine(cost) => cost.run(shape, most),
             Self::Roofline(cost) => cost.run(shape, most),
+            Self::Affine(cost) => cost.run(shape, most),
             Self::Table(cost) => cost.run(shape, most),
         }
     }

@@ -54,6 +54,7 @@ pub use experts::Experts;
 
 use super::affine::series;
 use super::{Run, StepShape};
+use crate::hint::rare;
 use crate::time::{HORIZON, Ticks};
 
 /// Coefficients of one model on one kind of rank.
@@ -155,6 +156,7 @@ impl Roofline {
         let mut decode = self.decode_attention.at(shape);
         let mut prefill = if shape.prefill_tokens == 0 { 0 } else { self.prefill_attention.at(shape) };
         if let Some(windowed) = &self.windowed {
+            rare();
             decode = decode.saturating_add(windowed.decode(shape));
             if shape.prefill_tokens != 0 {
                 prefill = prefill.saturating_add(windowed.prefill(shape));
@@ -169,6 +171,7 @@ impl Roofline {
     pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         let (mut kv_token, mut steps) = self.decode_attention.growth(shape);
         if let Some(windowed) = &self.windowed {
+            rare();
             let (more, until) = windowed.growth(shape);
             kv_token = kv_token.saturating_add(more);
             steps = steps.min(until);

@@ -3,6 +3,7 @@
 use super::cluster::Cluster;
 use super::router::{Decision, Router};
 use crate::error::Error;
+use crate::hint::rare;
 use crate::policy::Rule;
 use crate::time::Ticks;
 
@@ -38,6 +39,7 @@ impl ArrivalRules {
     ) -> Result<Decision, Error> {
         let decision = router.decide_on_arrival(&self.on_arrival, row, cluster, now)?;
         if let (Some(rule), Decision::Send(prefill)) = (&self.decode, decision) {
+            rare();
             let picked = router.pick_with_prefill(rule, (row, prefill), cluster, now)?;
             self.targets[row] = picked.map_or(NONE, |index| index as u32);
             if let Some(index) = picked {

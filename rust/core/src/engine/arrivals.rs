@@ -5,6 +5,7 @@ use super::cluster::Cluster;
 use super::held::Held;
 use super::router::{Decision, Router};
 use crate::error::Error;
+use crate::hint::rare;
 use crate::metrics::Reason;
 use crate::time::{NEVER, Ticks};
 
@@ -34,7 +35,7 @@ impl Arrivals {
 
     /// When the next request arrives; [`NEVER`] if all have arrived.
     #[inline]
-    fn next_arrival(&self, cluster: &Cluster) -> Ticks {
+    pub(super) fn next_arrival(&self, cluster: &Cluster) -> Ticks {
         cluster.trace().arrival.get(self.next).copied().unwrap_or(NEVER)
     }
 
@@ -60,6 +61,7 @@ impl Arrivals {
         now: Ticks,
     ) -> Result<(), Error> {
         if self.held.len() > 0 {
+            rare();
             self.held.ask(&mut self.rules, reported, cluster, router, now)?;
         }
         while self.next_arrival(cluster) == now {
@@ -69,10 +71,12 @@ impl Arrivals {
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
             let reason = router.rejects(prompt, output, cluster.instances());
             if reason != Reason::None {
+                rare();
                 cluster.reject(row, reason);
                 continue;
             }
             if self.held.precede(row, cluster) {
+                rare();
                 self.held.push(row, cluster);
                 continue;
             }
@@ -81,8 +85,14 @@ impl Arrivals {
                     cluster.send(row, index, now);
                     router.book(row as u32, index, cluster);
                 }
-                Decision::Hold => self.held.push(row, cluster),
-                Decision::Reject => cluster.reject(row, Reason::Policy),
+                Decision::Hold => {
+                    rare();
+                    self.held.push(row, cluster);
+                }
+                Decision::Reject => {
+                    rare();
+                    cluster.reject(row, Reason::Policy);
+                }
                 Decision::None => return Err(no_instance(row)),
             }
         }

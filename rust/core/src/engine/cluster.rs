@@ -5,10 +5,13 @@
 
 mod handovers;
 
+use std::hint::select_unpredictable;
+
 use super::calendar::Calendar;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use super::router::Known;
 use crate::error::Error;
+use crate::hint::rare;
 use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
 use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
@@ -116,6 +119,18 @@ impl Cluster {
         self.outstanding[index]
     }
 
+    /// The first instance with the fewest requests that were sent to it and are not finished.
+    #[inline]
+    pub(super) fn fewest_outstanding(&self) -> Option<usize> {
+        let (mut least, mut first) = (*self.outstanding.first()?, 0);
+        for (index, &count) in self.outstanding.iter().enumerate().skip(1) {
+            let is_less = count < least;
+            least = select_unpredictable(is_less, count, least);
+            first = select_unpredictable(is_less, index, first);
+        }
+        Some(first)
+    }
+
     /// What routers know of the instances.
     #[inline]
     pub(super) fn known(&self) -> &Known {
@@ -192,6 +207,7 @@ impl Cluster {
             self.free(index);
         }
         while let Some(index) = self.roles.end_delay(now) {
+            rare();
             self.events += 1;
             self.settle_role(index);
         }
@@ -209,13 +225,16 @@ impl Cluster {
     pub(super) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
         let end = self.instances[index].begin(now, &self.trace, &mut self.recorder)?;
         if self.instances[index].has_pulls() {
+            rare();
             self.with_pulls.push(index);
         }
         if self.instances[index].has_last_steps() {
+            rare();
             self.with_last_steps.push(index);
         }
         let dropped = self.instances[index].take_dropped();
         if dropped > 0 {
+            rare();
             self.outstanding[index] -= dropped;
             self.settled += dropped;
         }
@@ -308,6 +327,7 @@ impl Cluster {
     #[inline]
     pub(super) fn forget_closed(&mut self) {
         if let Some(closed) = &mut self.recorder.closed {
+            rare();
             self.known.end(closed, &self.trace);
             closed.clear();
         }
@@ -422,6 +442,7 @@ impl Cluster {
     #[inline]
     fn leave_if_done(&mut self, index: usize, now: Ticks) {
         if self.roles.any_waits() {
+            rare();
             self.try_to_leave(index, now);
         }
     }

@@ -25,6 +25,7 @@ use super::router::Router;
 use super::sampling::Sampling;
 use super::transfer_log::TransferRecord;
 use crate::error::Error;
+use crate::hint::rare;
 use crate::instance::StepRecord;
 use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
@@ -32,6 +33,10 @@ use crate::timeline::Rows;
 
 /// A replay: a state machine that is advanced until it is done.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "two are what is configured, two are how far the replay is"
+)]
 pub struct Simulation {
     /// The instances.
     pub(super) cluster: Cluster,
@@ -51,6 +56,9 @@ pub struct Simulation {
     pub(super) sampling: Sampling,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
     pub(super) may_migrate: bool,
+    /// Whether arrivals and ends of steps are the only events, as no configured mechanism has others: then the loop asks
+    /// for no other.
+    pub(super) only_arrivals: bool,
     /// When the replay stops, even if requests are left.
     pub(super) until: Ticks,
     /// The moment of the latest event.
@@ -114,8 +122,9 @@ impl Simulation {
                 break;
             }
             let (end, index) = self.cluster.next_end();
-            let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
-            if end.min(comes).min(self.next_news()).min(self.ranks.idle_until()) == NEVER {
+            let others = self.next_other();
+            let now = end.min(others);
+            if now == NEVER || !self.only_arrivals && self.is_stuck(end) {
                 if self.arrivals.has_news(&self.cluster) {
                     // An instance dropped a request as it formed a step, and a request that is held may go.
                     self.run_moment(self.clock)?;
@@ -123,17 +132,16 @@ impl Simulation {
                 }
                 return Err(self.cluster.no_progress(self.arrivals.held(), self.clock));
             }
-            let others = comes.min(self.monitors.next()).min(self.cluster.next_role());
-            let others = others.min(self.cluster.known().next_report()).min(self.ranks.idle_until());
-            let now = end.min(others);
             if now > self.until {
                 self.halt(self.until);
                 break;
             }
             if self.sampling.next() < now {
+                rare();
                 self.sampling.sample(now - 1, &mut self.cluster);
             }
             if self.may_migrate && now == self.clock {
+                rare();
                 // A transfer that took no time: the steps that start at this moment have started.
                 self.cluster.begin_steps(now);
             }
@@ -143,6 +151,26 @@ impl Simulation {
             }
         }
         Ok(self.done)
+    }
+
+    /// When something happens next that is not the end of a step.
+    #[inline]
+    fn next_other(&self) -> Ticks {
+        if self.only_arrivals {
+            return self.arrivals.next_arrival(&self.cluster);
+        }
+        rare();
+        let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
+        let roles = self.monitors.next().min(self.cluster.next_role());
+        comes.min(roles).min(self.cluster.known().next_report()).min(self.ranks.idle_until())
+    }
+
+    /// Whether nothing will happen any more but monitors, and reports that let no request go. `end`: when the next step
+    /// ends.
+    #[inline]
+    fn is_stuck(&self, end: Ticks) -> bool {
+        let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
+        end.min(comes).min(self.next_news()).min(self.ranks.idle_until()) == NEVER
     }
 
     /// When a report is taken or an instance joins a pool, which may let a request go that is held; [`NEVER`] if none will.
@@ -170,13 +198,10 @@ impl Simulation {
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
-        let asks = self.may_migrate || self.arrivals.held() > 0;
-        if !self.ranks.are_together()
-            && !self.cluster.known().is_relayed(false)
-            && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
-        {
+        if self.only_arrivals || self.may_restart(index, now) {
             self.cluster.start_step(index, now)?;
             if self.may_migrate && self.follow_starts(now) {
+                rare();
                 self.start_steps(now)?;
             }
             return Ok(true);
@@ -185,20 +210,36 @@ impl Simulation {
         Ok(false)
     }
 
+    /// Whether no rule must see the cluster, and no other instance must end its step, before an instance whose step has
+    /// ended starts the next.
+    #[inline]
+    fn may_restart(&self, index: usize, now: Ticks) -> bool {
+        let asks = self.may_migrate || self.arrivals.held() > 0;
+        !self.ranks.are_together()
+            && !self.cluster.known().is_relayed(false)
+            && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
+    }
+
     /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
     /// instances report to the routers, if a report is due.
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
-        if self.cluster.known().is_relayed(false) && self.ranks.step_ends(&self.cluster, now) {
-            self.cluster.tell(false, self.ranks.step(), self.ranks.are_together(), now);
+        if !self.only_arrivals {
+            rare();
+            if self.cluster.known().is_relayed(false) && self.ranks.step_ends(&self.cluster, now) {
+                self.cluster.tell(false, self.ranks.step(), self.ranks.are_together(), now);
+            }
+            self.ranks.end_step(&self.cluster, now);
         }
-        self.ranks.end_step(&self.cluster, now);
         self.router.hear(&mut self.cluster, now);
         self.cluster.forget_closed();
-        self.reported = self.cluster.known().next_report() <= now;
-        if self.reported {
-            self.cluster.report(now);
+        if !self.only_arrivals {
+            rare();
+            self.reported = self.cluster.known().next_report() <= now;
+            if self.reported {
+                self.cluster.report(now);
+            }
         }
     }
 
@@ -206,6 +247,7 @@ impl Simulation {
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate {
+            rare();
             self.phase_routing.route(
                 &mut self.cluster,
                 &mut self.router,
@@ -221,6 +263,7 @@ impl Simulation {
     #[inline]
     fn deliver_transfers(&mut self, now: Ticks) {
         if self.may_migrate {
+            rare();
             self.migrations.deliver(&mut self.cluster, now);
         }
     }
@@ -229,6 +272,7 @@ impl Simulation {
     #[inline]
     fn run_monitors(&mut self, now: Ticks) -> Result<(), Error> {
         if self.may_migrate && self.monitors.next() <= now {
+            rare();
             self.monitors.run(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
             self.deliver_transfers(now);
         }
@@ -246,6 +290,10 @@ impl Simulation {
     /// reads what it was told.
     #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
+        if self.only_arrivals {
+            return self.cluster.start_steps(now);
+        }
+        rare();
         loop {
             self.ranks.start_steps(&mut self.cluster, now)?;
             if self.may_migrate && self.follow_starts(now) {

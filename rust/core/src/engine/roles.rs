@@ -9,6 +9,7 @@
 
 use crate::collections::Tournament;
 use crate::config::Leaving;
+use crate::hint::rare;
 use crate::policy::{Expr, Moment};
 use crate::time::{NEVER, Ticks};
 
@@ -186,6 +187,7 @@ impl Roles {
         if due > now {
             return None;
         }
+        rare();
         self.change(index, self.destination(index), Cause::Delay, now);
         Some(index)
     }

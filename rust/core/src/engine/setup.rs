@@ -56,9 +56,11 @@ impl Simulation {
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
+        let only_arrivals = routing.only_sends() && config.lockstep.is_none() && !known.is_reported();
         let requests = trace.len();
         Ok(Self {
             may_migrate,
+            only_arrivals,
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),

@@ -5,6 +5,7 @@ use super::outbox::PhaseChange;
 use super::ranking::List;
 use super::request::{Phase, Slot};
 use super::{Instance, Recorder};
+use crate::hint::rare;
 use crate::metrics::{Reason, Status};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -19,6 +20,7 @@ impl Instance {
             state.computed += tokens;
             if state.computed < state.target() {
                 if let Some(ranking) = &mut self.ranking {
+                    rare();
                     ranking.count_silent_step(slot);
                 }
                 self.sink_level(slot, now);
@@ -39,9 +41,11 @@ impl Instance {
             self.readers.join(slot, self.batch.decode_set().step());
             let reports = self.outbox.reports();
             if reports.prefilled && generated == 1 {
+                rare();
                 self.outbox.phase_changed(slot, PhaseChange::Prefilled, &self.requests);
             }
             if reports.answering && generated == reasoning.unwrap_or(0) {
+                rare();
                 self.outbox.phase_changed(slot, PhaseChange::Answering, &self.requests);
             }
             self.sink_level(slot, now);
@@ -79,6 +83,7 @@ impl Instance {
         state.times.last_token = now;
         let reasoning = trace.reasoning(row);
         if let Some(reasoning) = reasoning {
+            rare();
             recorder.token(state.request, (generated, reasoning), start, now);
         }
         let reasoning = reasoning.unwrap_or(0);
@@ -99,6 +104,7 @@ impl Instance {
     pub(super) fn complete(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
         let mut completed = std::mem::take(&mut self.scratch.completed);
         if self.kv.gpu().caches() {
+            rare();
             completed.sort_unstable();
         }
         for (_, slot) in completed.drain(..) {
@@ -139,6 +145,7 @@ impl Instance {
     /// then.
     pub(super) fn free_or_defer(&mut self, slot: Slot, seated: bool) {
         if self.settings.scheduler.schedule_ahead {
+            rare();
             self.requests[slot].phase = Phase::Deferred;
             self.queues.ahead_mut().defer_free(slot, seated);
         } else {

@@ -123,7 +123,7 @@ impl Instance {
     #[inline(never)]
     pub(super) fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
         let held = self.settings.blocks.saturating_add(self.kv.cpu().capacity());
-        let held = held.saturating_mul(u64::from(self.settings.block_tokens));
+        let held = held.saturating_mul(u64::from(self.settings.block.tokens()));
         let tokens = self.load.outstanding_tokens().min(held);
         let together = (self.queued() + self.admitted()).min(self.settings.scheduler.max_num_seqs).max(2);
         let quantum = self.ranking.as_deref().map_or(0, Ranking::longest_quantum);

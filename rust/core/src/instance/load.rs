@@ -1,6 +1,7 @@
 //! Running totals of an instance's load, as of the last finished step.
 
 use super::view::TokenIntervals;
+use crate::hint::rare;
 use crate::series::Series;
 use crate::time::Ticks;
 
@@ -118,6 +119,7 @@ impl Load {
     #[inline]
     pub(crate) fn decode_steps(&mut self, start: Ticks, series: Series, steps: u64) {
         if let Some(intervals) = &mut self.intervals {
+            rare();
             intervals.add(start, series, steps);
         }
     }
@@ -132,6 +134,7 @@ impl Load {
     #[inline]
     pub(crate) fn rest(&mut self, now: Ticks) {
         if let Some(intervals) = &mut self.intervals {
+            rare();
             intervals.rest(now);
         }
     }
@@ -140,6 +143,7 @@ impl Load {
     #[inline]
     pub(crate) fn end_rest(&mut self, now: Ticks) {
         if let Some(intervals) = &mut self.intervals {
+            rare();
             intervals.end_rest(now);
         }
     }

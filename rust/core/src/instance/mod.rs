@@ -50,7 +50,8 @@ use settings::Settings;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
-use crate::kv::{Block, KvStore, Prefixes};
+use crate::hint::rare;
+use crate::kv::{Block, BlockSize, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -136,7 +137,7 @@ impl Instance {
             settings: Settings::new(index, config, &observed),
             requests: RequestTable::default(),
             kv: KvStore::new(config, prefixes),
-            batch: Batch::new(config.block_tokens, matches!(config.cost, Cost::Table(_))),
+            batch: Batch::new(BlockSize::new(config.block_tokens), matches!(config.cost, Cost::Table(_))),
             queues: Queues::new(&scheduler.order),
             ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::default(),
@@ -180,15 +181,18 @@ impl Instance {
         let row = request as usize;
         let prompt = trace.prompt_tokens[row];
         if self.settings.predicts {
+            rare();
             self.load.add_prefill(self.settings.predicted_prefill(prompt));
         }
         self.load.add(u64::from(prompt), false);
         self.load.begin_prefill();
         let ahead = self.settings.scheduler.schedule_ahead;
         let first = if ahead {
+            rare();
             self.queues.ahead_mut().push(Queued { request, slot: None }, now);
             true
         } else if self.ranking.is_some() {
+            rare();
             self.rank_arrival(request, now, trace)
         } else {
             self.queues.waiting_mut().push_arrival(request, trace)
@@ -201,6 +205,7 @@ impl Instance {
         // While the head of the queue is blocked, a later arrival cannot be admitted before
         // the next completion, which ends the run anyway; unless its rank drifts.
         if ahead {
+            rare();
             self.run.truncate_after_next(now)
         } else if first {
             self.run.truncate(now)
@@ -304,6 +309,7 @@ impl Instance {
     #[inline]
     fn book_standstill(&mut self, now: Ticks) {
         if let Some(since) = self.run.take_standstill() {
+            rare();
             let ticks = u128::from(now - since);
             self.stats.running_ticks += ticks * u128::from(self.batch.running());
             self.stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());

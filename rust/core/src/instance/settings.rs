@@ -6,6 +6,7 @@ use super::ObservedFields;
 use super::handover::Acceptance;
 use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig};
 use crate::cost::{Cost, StepShape};
+use crate::kv::BlockSize;
 use crate::metrics::Reason;
 use crate::policy::{Expr, ReqField};
 use crate::time::Ticks;
@@ -20,7 +21,7 @@ const MOST_PREPARED: u64 = 1024;
 pub(crate) struct Settings {
     /// Index in the cluster.
     pub(crate) index: u32,
-    pub(crate) block_tokens: u32,
+    pub(crate) block: BlockSize,
     pub(crate) blocks: u64,
     pub(crate) max_model_len: u64,
     pub(crate) kv_bytes_per_token: u64,
@@ -41,6 +42,27 @@ pub(crate) struct Settings {
     pub(crate) predicts: bool,
     /// Whether the run after a step with prefills is planned when the step starts.
     pub(crate) plans: bool,
+    /// What a lone request must respect.
+    lone: LoneLimits,
+}
+
+/// What limits a request that no other is beside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LoneLimits {
+    /// Blocks that it must leave free.
+    reserved: u64,
+    /// The longest prefill.
+    budget: u64,
+}
+
+impl LoneLimits {
+    fn new(rules: &SchedulerConfig) -> Self {
+        let watermark = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
+        Self {
+            reserved: watermark + u64::from(rules.spare_block) + rules.selection_reserves().0,
+            budget: if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens },
+        }
+    }
 }
 
 impl Settings {
@@ -65,11 +87,12 @@ impl Settings {
         let selects = scheduler.selects();
         Self {
             index: index as u32,
-            block_tokens: config.block_tokens,
+            block: BlockSize::new(config.block_tokens),
             blocks: config.blocks,
             max_model_len: config.max_model_len.unwrap_or(u64::MAX),
             kv_bytes_per_token: config.kv_bytes_per_token,
             kv_layers: config.kv_layers,
+            lone: LoneLimits::new(&scheduler),
             scheduler,
             cost,
             leap: observed.leap,
@@ -92,35 +115,25 @@ impl Settings {
         if sequence > self.max_model_len {
             return Reason::ExceedsContext;
         }
-        let (reserved, budget) = self.lone_limits();
-        if (sequence - 1).div_ceil(u64::from(self.block_tokens)) + reserved > self.blocks {
+        if self.block.needed_for(sequence - 1) + self.lone.reserved > self.blocks {
             return Reason::ExceedsMemory;
         }
-        if u64::from(prompt) > budget {
+        if u64::from(prompt) > self.lone.budget {
             return Reason::ExceedsBudget;
         }
         Reason::None
     }
 
-    /// Blocks that a lone request must leave free, and the longest prefill.
-    #[inline]
-    fn lone_limits(&self) -> (u64, u64) {
-        let rules = &self.scheduler;
-        let watermark = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
-        let budget = if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens };
-        (watermark + u64::from(rules.spare_block) + rules.selection_reserves().0, budget)
-    }
-
     /// Whether two instances reject the same requests.
     pub(crate) fn rejects_like(&self, other: &Self) -> bool {
-        let limits = |x: &Self| (x.max_model_len, x.block_tokens, x.blocks, x.lone_limits());
+        let limits = |x: &Self| (x.max_model_len, x.block, x.blocks, x.lone);
         limits(self) == limits(other)
     }
 
     /// Blocks for so many tokens.
     #[inline]
     pub(crate) fn blocks_for(&self, tokens: u32) -> u64 {
-        u64::from(tokens.div_ceil(self.block_tokens))
+        self.block.needed_for(u64::from(tokens))
     }
 
     /// Of the tokens of an admission, those for which it allocates blocks.

@@ -15,6 +15,7 @@ use super::cache::{Block, Content, PrefixCache};
 use super::pool::{BlockPool, OutOfBlocks};
 use super::prefixes::Prefixes;
 use crate::config::PrefixCacheConfig;
+use crate::hint::rare;
 
 /// The blocks of one request, on the GPU or in the CPU's memory.
 #[derive(Debug, Clone, Default)]
@@ -119,6 +120,7 @@ impl Memory {
     pub(crate) fn allocate_unassigned(&mut self, blocks: u64) -> Result<(), OutOfBlocks> {
         self.pool.take(blocks)?;
         if let Some(cache) = &mut self.cache {
+            rare();
             self.unassigned.extend((0..blocks).map(|_| cache.take()));
         }
         self.check();
@@ -131,6 +133,7 @@ impl Memory {
         self.pool.take(blocks)?;
         table.count += blocks;
         if let Some(cache) = &mut self.cache {
+            rare();
             table.blocks.extend((0..blocks).map(|_| cache.take()));
         }
         self.check();

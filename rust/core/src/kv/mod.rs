@@ -1,5 +1,6 @@
 //! KV-cache memory, in blocks.
 
+mod block_size;
 mod cache;
 mod memory;
 mod pool;
@@ -7,6 +8,7 @@ mod prefixes;
 mod store;
 mod swap_space;
 
+pub(crate) use block_size::BlockSize;
 pub(crate) use cache::Block;
 pub use cache::PrefixCache;
 pub(crate) use memory::{BlockTable, ContentOwner, Released};

@@ -365,6 +365,13 @@ impl Routing {
         self.rules().count() > 1 || !self.every.is_empty()
     }
 
+    /// Whether requests are sent as they arrive, or rejected, and no more: no rule or monitor holds or migrates one, or
+    /// changes a role.
+    pub(crate) fn only_sends(&self) -> bool {
+        let other = |rule: &Rule| matches!(rule, Rule::Hold | Rule::Flip(_));
+        !self.may_migrate() && !self.on_arrival.has(&other)
+    }
+
     /// All rules.
     fn rules(&self) -> impl Iterator<Item = &Rule> {
         let later = [&self.decode_on_arrival, &self.on_prefilled, &self.on_answering];

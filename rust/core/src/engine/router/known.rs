@@ -5,6 +5,7 @@ use super::kept::Kept;
 use super::relay::Relay;
 use super::reports::Reports;
 use crate::config::Config;
+use crate::hint::rare;
 use crate::policy::{InstField, Source};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
@@ -81,6 +82,7 @@ impl Known {
     #[inline]
     pub(in crate::engine) fn route(&mut self, row: usize, instance: usize, trace: &Trace) {
         if let Some(kept) = &mut self.kept {
+            rare();
             kept.route(row, instance, trace.prompt_tokens[row]);
         }
     }
@@ -105,7 +107,10 @@ impl Known {
     #[inline]
     pub(in crate::engine) fn next_report(&self) -> Ticks {
         match &self.relay {
-            Some(relay) => relay.due(),
+            Some(relay) => {
+                rare();
+                relay.due()
+            }
             None => self.reports.as_ref().map_or(NEVER, Reports::next),
         }
     }

@@ -32,6 +32,7 @@ use random::WyRand;
 use super::cluster::Cluster;
 use crate::config::Routers;
 use crate::error::Error;
+use crate::hint::rare;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
 use crate::policy::{Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now};
@@ -70,6 +71,8 @@ pub(super) struct Router {
     desks: Vec<Desk>,
     /// Whether every instance refuses the same requests.
     uniform: bool,
+    /// Whether routers keep books.
+    keeps_books: bool,
     /// The instances that may be picked: kept for its memory.
     able: Vec<usize>,
     /// Of each of them, a bound of the field by which a pick compares.
@@ -114,6 +117,7 @@ impl Router {
         Self {
             desks: (0..count).map(desk).collect(),
             uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
+            keeps_books: false,
             able: Vec::new(),
             bounds: Vec::new(),
             callbacks,
@@ -130,6 +134,7 @@ impl Router {
         trace: &Trace,
     ) -> Result<(), Error> {
         self.watch.clone_from(&routing.watch);
+        self.keeps_books = routing.books.exist();
         let seeds = routing.number_draws();
         for (router, desk) in (0..).zip(&mut self.desks) {
             if routing.books.exist() {
@@ -145,6 +150,10 @@ impl Router {
     /// Books a request that was routed to an instance.
     #[inline]
     pub(super) fn book(&mut self, row: u32, instance: usize, cluster: &Cluster) {
+        if !self.keeps_books {
+            return;
+        }
+        rare();
         let router = cluster.known().router_of(row as usize);
         if let Some(books) = &mut self.desks[router].books {
             books.route(row, instance, cluster);
@@ -164,6 +173,7 @@ impl Router {
     #[inline]
     pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
         if cluster.has_notices() {
+            rare();
             let notices = cluster.take_notices();
             for books in self.desks.iter_mut().filter_map(|desk| desk.books.as_mut()) {
                 books.hear(&notices, cluster, now);
@@ -196,6 +206,9 @@ impl Router {
         now: Ticks,
     ) -> Result<Decision, Error> {
         if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
+            if self.uniform && matches!(rule, Rule::FewestRequests { within: None }) {
+                return Ok(Decision::of(cluster.fewest_outstanding()));
+            }
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
             return Ok(Decision::of(self.fewest(rule, (prompt, output), cluster, now)));
         }

@@ -4,26 +4,28 @@
 //! of the block size. All members grow by one token a step, so members are
 //! counted by `(computed tokens - steps) mod block size`, which no step changes.
 
+use crate::kv::BlockSize;
+
 /// Members counted by the step, modulo the block size, at which they need a block.
 #[derive(Debug, Clone)]
 pub(super) struct BlockNeeds {
-    block_tokens: u32,
+    block: BlockSize,
     /// Steps taken, modulo the block size.
     phase: u32,
-    /// Members by `(computed tokens - steps) mod block_tokens`.
+    /// Members by `(computed tokens - steps) mod block size`.
     counts: Vec<u32>,
 }
 
 impl BlockNeeds {
-    pub(super) fn new(block_tokens: u32) -> Self {
-        Self { block_tokens, phase: 0, counts: vec![0; block_tokens as usize] }
+    pub(super) fn new(block: BlockSize) -> Self {
+        Self { block, phase: 0, counts: vec![0; block.tokens() as usize] }
     }
 
     /// Index in `counts` of members with `computed` tokens by now.
     #[inline]
     fn index(&self, computed: u32) -> usize {
-        let within = computed % self.block_tokens;
-        let index = if within >= self.phase { within } else { within + self.block_tokens };
+        let within = self.block.rest_of(u64::from(computed));
+        let index = if within >= self.phase { within } else { within + self.block.tokens() };
         (index - self.phase) as usize
     }
 
@@ -44,14 +46,14 @@ impl BlockNeeds {
     /// Takes `k` steps.
     #[inline]
     pub(super) fn advance(&mut self, k: u64) {
-        self.phase = ((u64::from(self.phase) + k) % u64::from(self.block_tokens)) as u32;
+        self.phase = self.block.rest_of(u64::from(self.phase) + k);
     }
 
     /// Index of the members that need a block at the next step. Members that need
     /// one a step later have the index below; the indices form a ring.
     #[inline]
     fn next_index(&self) -> usize {
-        if self.phase == 0 { 0 } else { (self.block_tokens - self.phase) as usize }
+        if self.phase == 0 { 0 } else { (self.block.tokens() - self.phase) as usize }
     }
 
     /// Blocks that the next step needs.
@@ -62,10 +64,9 @@ impl BlockNeeds {
 
     /// Blocks that the next `k` steps need, of `members` members.
     pub(super) fn over(&self, k: u64, members: u64) -> u64 {
-        let block = u64::from(self.block_tokens);
-        let (whole, rest) = (k / block, (k % block) as u32);
+        let (whole, rest) = (self.block.filled_by(k), self.block.rest_of(k));
         // The loop has no early exit: a branch on how many count would be mispredicted.
-        let (top, len) = (self.next_index() as u32, self.block_tokens);
+        let (top, len) = (self.next_index() as u32, self.block.tokens());
         let mut needed = 0;
         for (index, &count) in (0_u32..).zip(&self.counts) {
             let steps_ahead = top.wrapping_sub(index);
@@ -77,7 +78,7 @@ impl BlockNeeds {
 
     /// The most steps, up to `k`, whose blocks `free` covers, of `members` members.
     pub(super) fn steps_covered(&self, free: u64, k: u64, members: u64) -> u64 {
-        let block = u64::from(self.block_tokens);
+        let block = u64::from(self.block.tokens());
         // A member needs at most one block in as many steps as a block has tokens.
         if k <= block && members <= free || k.div_ceil(block).saturating_mul(members) <= free {
             return k;
@@ -107,7 +108,7 @@ mod tests {
             block in 1u32..9, mut computed in prop::collection::vec(1u32..40, 1..12),
             taken in 0u64..20, free in 0u64..60, k in 0u64..50,
         ) {
-            let mut needs = BlockNeeds::new(block);
+            let mut needs = BlockNeeds::new(BlockSize::new(block));
             for &tokens in &computed {
                 needs.add(tokens);
             }

@@ -15,6 +15,8 @@ use super::block_needs::BlockNeeds;
 use super::gaps::Gaps;
 use super::milestones::Milestones;
 use crate::collections::StepWheel;
+use crate::hint::rare;
+use crate::kv::BlockSize;
 use crate::metrics::Sketch;
 use crate::series::Series;
 use crate::time::Ticks;
@@ -24,7 +26,7 @@ use crate::time::Ticks;
 pub(crate) struct DecodeSet {
     /// Steps that the set has taken.
     steps: u64,
-    block_tokens: u32,
+    block: BlockSize,
     members: u64,
     kv_tokens: u64,
     needs: BlockNeeds,
@@ -37,13 +39,13 @@ pub(crate) struct DecodeSet {
 }
 
 impl DecodeSet {
-    pub(crate) fn new(block_tokens: u32, keeps_longest: bool) -> Self {
+    pub(crate) fn new(block: BlockSize, keeps_longest: bool) -> Self {
         Self {
             steps: 0,
-            block_tokens,
+            block,
             members: 0,
             kv_tokens: 0,
-            needs: BlockNeeds::new(block_tokens),
+            needs: BlockNeeds::new(block),
             completions: StepWheel::default(),
             milestones: Milestones::default(),
             gaps: Gaps::default(),
@@ -84,7 +86,7 @@ impl DecodeSet {
     /// Whether a member needs a new block at the next step.
     #[inline]
     pub(crate) fn needs_block(&self, member: &RequestState) -> bool {
-        self.computed(member).is_multiple_of(self.block_tokens)
+        self.block.rest_of(u64::from(self.computed(member))) == 0
     }
 
     /// Whether the longest context is kept.
@@ -95,8 +97,9 @@ impl DecodeSet {
 
     /// Computed tokens of the longest member, where that is kept; else 0.
     pub(crate) fn longest(&self) -> u64 {
-        let last = self.offsets.as_ref().and_then(BTreeMap::last_key_value);
-        last.map_or(0, |(offset, _)| (offset + self.steps as i64) as u64)
+        let Some(offsets) = &self.offsets else { return 0 };
+        rare();
+        offsets.last_key_value().map_or(0, |(offset, _)| (offset + self.steps as i64) as u64)
     }
 
     /// Blocks that the next step needs.
@@ -155,6 +158,7 @@ impl DecodeSet {
     pub(crate) fn join(&mut self, slot: Slot, state: &mut RequestState, reasoning: Option<u32>) {
         debug_assert_eq!(state.lacking(), 1, "Invariant: a member lacks one token");
         if let Some(reasoning) = reasoning {
+            rare();
             self.milestones.add(slot, state.generated, reasoning, self.steps);
         }
         state.phase = Phase::Decoding;
@@ -165,6 +169,7 @@ impl DecodeSet {
         self.needs.add(state.computed);
         self.completions.set(slot, self.steps + u64::from(state.output - state.generated), self.steps);
         if let Some(offsets) = &mut self.offsets {
+            rare();
             *offsets.entry(offset).or_insert(0) += 1;
         }
     }
@@ -200,6 +205,7 @@ impl DecodeSet {
         if let Some(offsets) = &mut self.offsets
             && let Some(members) = offsets.get_mut(&state.member.offset)
         {
+            rare();
             *members -= 1;
             if *members == 0 {
                 offsets.remove(&state.member.offset);
@@ -207,7 +213,7 @@ impl DecodeSet {
         }
         state.phase = phase;
         state.computed = computed;
-        state.blocks.set_count(u64::from(computed.div_ceil(self.block_tokens)));
+        state.blocks.set_count(self.block.needed_for(u64::from(computed)));
         state.generated = computed + 1 - state.prompt;
         let (longest, last_token) = self.gaps.leave(state.member.joined);
         state.times.last_token = last_token.unwrap_or(now);
@@ -248,7 +254,7 @@ mod tests {
 
     /// A set with one request a pair of (prompt, output) tokens, after its prefill.
     fn set(pairs: &[(u32, u32)]) -> (DecodeSet, RequestTable) {
-        let (mut set, mut requests) = (DecodeSet::new(4, true), RequestTable::default());
+        let (mut set, mut requests) = (DecodeSet::new(BlockSize::new(4), true), RequestTable::default());
         for (row, &(prompt, output)) in (0..).zip(pairs) {
             let slot = requests.insert(row, prompt, output);
             let state = &mut requests[slot];

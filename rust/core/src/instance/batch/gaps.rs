@@ -14,6 +14,7 @@
 use super::super::Part;
 use super::super::request::{RequestTable, Slot};
 use crate::collections::SuffixMaxima;
+use crate::hint::rare;
 use crate::metrics::Sketch;
 use crate::series::Series;
 use crate::time::Ticks;
@@ -106,6 +107,7 @@ impl Gaps {
         if self.cohorts.is_empty() && self.late_joiners.is_empty() {
             sketch.add_series(members, series, k);
         } else {
+            rare();
             self.resume(start + series.first, series, members, requests, sketch);
             if k > 1 {
                 let rest = Series { first: series.at(1), slope: series.slope };

@@ -19,6 +19,7 @@ pub(crate) use layer_groups::LayerGroups;
 use super::Part;
 use super::request::{Phase, RequestTable, Slot};
 use crate::config::GroupRule;
+use crate::kv::BlockSize;
 use crate::metrics::Sketch;
 use crate::series::Series;
 use crate::time::Ticks;
@@ -61,9 +62,9 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// An empty batch. `keeps_longest`: whether the longest context is asked for.
-    pub(crate) fn new(block_tokens: u32, keeps_longest: bool) -> Self {
+    pub(crate) fn new(block: BlockSize, keeps_longest: bool) -> Self {
         Self {
-            decode: DecodeSet::new(block_tokens, keeps_longest),
+            decode: DecodeSet::new(block, keeps_longest),
             outside: Vec::new(),
             outside_kv: 0,
             inflight_tokens: 0,
@@ -385,7 +386,7 @@ mod tests {
     use super::*;
 
     fn with_prefills(count: u32) -> (Batch, RequestTable) {
-        let (mut batch, mut requests) = (Batch::new(4, false), RequestTable::default());
+        let (mut batch, mut requests) = (Batch::new(BlockSize::new(4), false), RequestTable::default());
         for row in 0..count {
             let slot = requests.insert(row, 10, 5);
             requests[slot].phase = Phase::Prefilling;

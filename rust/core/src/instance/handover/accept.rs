@@ -57,7 +57,7 @@ impl Instance {
             let state = &self.requests[offer.slot];
             let (owner, target) = (state.owner(), state.target());
             self.kv.find(owner, target, &mut hits);
-            let hit = hits.len() as u32 * self.settings.block_tokens;
+            let hit = hits.len() as u32 * self.settings.block.tokens();
             let taken = offer.blocks - self.settings.blocks_for(hit) + self.kv.gpu().unheld(&hits);
             if taken + self.settings.watermark(self.admitted()) > self.kv.free() {
                 break;

@@ -5,6 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::super::request::Slot;
 use crate::config::QueueOrder;
+use crate::hint::rare;
 use crate::trace::Trace;
 
 /// A request in the waiting queue.
@@ -64,6 +65,7 @@ impl WaitingQueue {
                 true
             }
             Order::Priority(heap) => {
+                rare();
                 heap.push(Reverse((trace.rank(request as usize), queued)));
                 heap.peek().is_some_and(|Reverse((_, first))| *first == queued)
             }
@@ -104,7 +106,10 @@ impl WaitingQueue {
     pub(crate) fn pop(&mut self) {
         let gone = match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.pop_front(),
-            Order::Priority(heap) => heap.pop().map(|Reverse((_, queued))| queued),
+            Order::Priority(heap) => {
+                rare();
+                heap.pop().map(|Reverse((_, queued))| queued)
+            }
         };
         self.len -= u64::from(gone.is_some());
     }

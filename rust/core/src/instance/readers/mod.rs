@@ -9,6 +9,7 @@ pub(crate) use track::Track;
 use super::request::Slot;
 use super::run::Run;
 use crate::config::Pace;
+use crate::hint::rare;
 use crate::metrics::Columns;
 use crate::time::Ticks;
 use pacing::Pacing;
@@ -49,6 +50,7 @@ impl Readers {
     #[inline]
     pub(crate) fn open(&mut self, slot: Slot, arrival: Ticks) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.open(slot, arrival);
         }
     }
@@ -70,6 +72,7 @@ impl Readers {
     #[inline]
     pub(crate) fn close(&mut self, slot: Slot, row: usize, columns: &mut Columns) {
         let Some(pacing) = &mut self.pacing else { return };
+        rare();
         let (answering, asked) = pacing.experience(slot);
         columns.qoe_answering[row] = answering;
         if let Some(asked) = asked {
@@ -82,6 +85,7 @@ impl Readers {
     #[inline]
     pub(crate) fn begin_answer(&mut self, slot: Slot, when: Ticks) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.begin_answer(slot, when);
         }
     }
@@ -90,6 +94,7 @@ impl Readers {
     #[inline]
     pub(crate) fn token(&mut self, slot: Slot, when: Ticks) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.token(slot, when);
         }
     }
@@ -98,6 +103,7 @@ impl Readers {
     #[inline]
     pub(crate) fn first_in_set(&mut self, slot: Slot, step: u64, when: Ticks) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.first_in_set(slot, step, when);
         }
     }
@@ -106,6 +112,7 @@ impl Readers {
     #[inline]
     pub(crate) fn join(&mut self, slot: Slot, step: u64) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.join(slot, step);
         }
     }
@@ -115,6 +122,7 @@ impl Readers {
     #[inline]
     pub(crate) fn leave(&mut self, slot: Slot, step: u64, left: u64) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.leave(slot, step);
             if left == 0 {
                 pacing.clear();
@@ -126,6 +134,7 @@ impl Readers {
     #[inline]
     pub(crate) fn note_deadline(&mut self, slot: Slot) {
         if let Some(pacing) = &mut self.pacing {
+            rare();
             pacing.note_deadline(slot);
         }
     }

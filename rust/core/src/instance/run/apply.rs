@@ -1,6 +1,7 @@
 //! Booking the steps of a run.
 
 use super::Run;
+use crate::hint::rare;
 use crate::instance::outbox::PhaseChange;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
@@ -79,6 +80,7 @@ impl Instance {
     pub(super) fn apply(&mut self, run: &Run, steps: u64, trace: &Trace, recorder: &mut Recorder) {
         let set = self.batch.decode_set();
         if self.log.is_kept() {
+            rare();
             self.log.write(run, steps, |ended| set.blocks_for(ended + 1) - set.blocks_for_next());
         }
         if run.decodes && set.len() > 0 && (steps > 1 || !run.begun) {
@@ -87,9 +89,11 @@ impl Instance {
             self.kv.note_peak();
         }
         if self.settings.scheduler.schedule_ahead {
+            rare();
             self.queues.ahead_mut().started(run.after(steps - 1));
         }
         if self.transfers.has_admitted() {
+            rare();
             for row in self.transfers.drain_admitted() {
                 recorder.columns.first_decode[row as usize] += run.after(1) - run.start;
             }
@@ -99,6 +103,7 @@ impl Instance {
             traffic.add(self.run.shape(), steps);
         }
         if run.copying > 0 {
+            rare();
             self.book_apart(run, steps, trace, recorder);
         } else {
             self.book(run, steps, trace, recorder);
@@ -134,23 +139,28 @@ impl Instance {
             self.liveness.count_token();
             self.batch.advance(run.start, series, steps, &mut self.requests, &mut recorder.gaps);
             if self.readers.exist() {
+                rare();
                 let set = self.batch.decode_set();
                 let late = set.late_joiners().iter().map(|joiner| joiner.0);
                 self.readers.advance(run, steps, self.batch.decoded_at(), set.step(), late);
             }
             self.batch.forget_late_joiners();
             while let Some((slot, step, generated)) = self.batch.pop_milestone(&self.requests, steps) {
+                rare();
                 let at = self.batch.decode_set().step() - (steps - step);
                 let moments = (run.after(step - 1), run.after(step));
                 self.pass_milestone((slot, generated), at, moments, trace, recorder);
             }
         }
         if self.load.keeps_intervals() && (members > 0 || self.batch.runs_lone_decodes(&self.requests)) {
+            rare();
             self.load.decode_steps(run.start, *series, steps);
         }
         if members > 0 && self.ranking.as_deref().is_some_and(|ranking| ranking.may_sink(run.after(steps))) {
+            rare();
             self.sink_members(run, steps, trace);
         } else if run.decodes && self.has_ranks_due() {
+            rare();
             self.refresh_expired(run, steps, trace);
         }
     }

@@ -4,6 +4,7 @@ use super::Run;
 use crate::config::Admission;
 use crate::cost::StepShape;
 use crate::error::Error;
+use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::ranking::Ranking;
 use crate::instance::scheduler::StepDraft;
@@ -43,6 +44,7 @@ impl Instance {
             (Series { first: self.settings.cost.step(&shape), slope: 0 }, 1)
         };
         if self.log.reaches(now, steps) {
+            rare();
             let record = self.record(draft, decodes);
             self.log.begin(record);
         }
@@ -50,6 +52,7 @@ impl Instance {
         let copying = self.kv.take_copy_ticks(series.first);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if self.ranking.is_some() && run.steps > 1 {
+            rare();
             run.steps = run.steps.min(self.steps_before_rank_change(&run));
         }
         let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);
@@ -142,6 +145,7 @@ impl Instance {
     #[inline]
     pub(in crate::instance) fn steps_before_rank_change(&self, run: &Run) -> u64 {
         let steady = self.ranking.as_deref().is_none_or(|ranking| {
+            rare();
             ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
         });
         if steady && self.idle() == 0 { u64::MAX } else { self.steps_to_rank_change(run) }

@@ -8,6 +8,7 @@
 
 use super::Run;
 use crate::cost::StepShape;
+use crate::hint::rare;
 use crate::instance::batch::Chunk;
 use crate::instance::{Instance, Recorder};
 use crate::series::Series;
@@ -25,6 +26,7 @@ impl Instance {
         let (mut run, shape) = self.plan(now, false, trace)?;
         run.begun = true;
         if let Some(ranking) = &mut self.ranking {
+            rare();
             ranking.begin_round(false);
             run.steps = run.steps.min(self.steps_before_rank_change(&run));
         }
@@ -38,6 +40,7 @@ impl Instance {
     /// The run after the step that starts, if it is known, and the shape of its first step.
     pub(in crate::instance) fn plan_after(&self, head: &Run, trace: &Trace) -> Option<(Run, StepShape)> {
         let known = self.ranking.as_deref().is_none_or(|ranking| {
+            rare();
             ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
         });
         if self.queued() > 0 || !known || self.outbox.awaits_prefills() {
@@ -104,17 +107,18 @@ impl Instance {
     fn steps_with_blocks(&self, most: u64, joining: u64, taken: u64) -> Option<u64> {
         let set = self.batch.decode_set();
         let reserve = if self.settings.selects {
+            rare();
             self.spare_blocks(set.len() + joining) + self.selection_reserve()
         } else {
             u64::from(self.settings.scheduler.spare_block)
         };
         let free = self.kv.free().checked_sub(reserve)?;
-        let block = u64::from(self.settings.block_tokens);
+        let filled = self.settings.block.filled_by(most);
         // Mostly the blocks suffice even if every request needs the most it can.
-        if (most / block + 2).saturating_mul(set.len() + joining) <= free {
+        if (filled + 2).saturating_mul(set.len() + joining) <= free {
             return Some(most);
         }
-        let rest = free.checked_sub(joining.saturating_mul(most / block + 1))?;
+        let rest = free.checked_sub(joining.saturating_mul(filled + 1))?;
         let held = if taken > 0 { set.blocks_for_next() } else { 0 };
         let steps = if set.len() > 0 {
             set.steps_covered(rest + held, most + taken).checked_sub(taken)?

@@ -3,6 +3,7 @@
 use super::StepDraft;
 use super::displace::Wanted;
 use crate::config::{Admission, Allocation, Gather, QueueOrder};
+use crate::hint::rare;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Part, Recorder};
@@ -82,6 +83,7 @@ impl Instance {
         while draft.tokens_left > 0 {
             let Some(candidate) = self.next_candidate(draft, trace) else { break };
             if !chunked && candidate.lacking() > self.settings.scheduler.max_num_batched_tokens {
+                rare();
                 self.drop_candidate(candidate, draft, trace, recorder);
                 continue;
             }
@@ -91,6 +93,7 @@ impl Instance {
             if fits {
                 let slot = self.take_candidate(candidate, trace);
                 if candidate.phase == Phase::Received {
+                    rare();
                     let waited = draft.now - self.requests[slot].times.out_since;
                     recorder.columns.received_wait[candidate.request as usize] += waited;
                 }
@@ -118,6 +121,7 @@ impl Instance {
         if candidate.phase == Phase::Preempted {
             self.admit_prompt(slot, offer, hits, draft);
             if first && self.kv.gpu().caches() {
+                rare();
                 recorder.columns.cached[candidate.request as usize] = self.requests[slot].computed;
             }
         } else {
@@ -145,11 +149,13 @@ impl Instance {
     fn next_candidate(&mut self, draft: &StepDraft, trace: &Trace) -> Option<Candidate> {
         let seated = self.seats_taken(draft) < self.settings.scheduler.max_num_seqs;
         if seated && let Some(slot) = self.first_received() {
+            rare();
             return Some(self.candidate_in(slot));
         }
         self.seat_best_arrival(trace);
         match &self.ranking {
             Some(ranking) => {
+                rare();
                 let slot = ranking.best_waiting().filter(|&slot| !ranking.moved_in_round(slot))?;
                 Some(self.candidate_in(slot))
             }
@@ -201,19 +207,12 @@ impl Instance {
         hits: &mut Vec<Block>,
     ) -> AdmissionOffer {
         hits.clear();
-        let Candidate { request, prompt, target, computed, .. } = candidate;
+        let Candidate { request, prompt, target, .. } = candidate;
         let limit = if chunked { draft.chunk_limit } else { u64::MAX };
-        // A ranked request resumes only if the spare block is free, too.
-        let spare = u64::from(self.settings.scheduler.spare_block && self.ranking.is_some());
         let resume = |tokens: u64, next: u32, part: Part| {
-            let blocks = self.settings.blocks_for(computed + next).max(candidate.blocks);
-            let reserved = self.settings.watermark(self.admitted()) + spare;
-            AdmissionOffer {
-                tokens,
-                blocks: blocks + reserved,
-                affordable: tokens <= draft.tokens_left,
-                part,
-            }
+            rare();
+            let blocks = self.blocks_to_resume(candidate, next);
+            AdmissionOffer { tokens, blocks, affordable: tokens <= draft.tokens_left, part }
         };
         match candidate.phase {
             Phase::Received => AdmissionOffer {
@@ -231,7 +230,7 @@ impl Instance {
             }
             _ => {
                 self.kv.find(ContentOwner { request, prompt }, target, hits);
-                let hit = hits.len() as u32 * self.settings.block_tokens;
+                let hit = hits.len() as u32 * self.settings.block.tokens();
                 let wanted = u64::from(target - hit).min(limit);
                 let tokens = wanted.min(draft.tokens_left);
                 let blocks = self.prompt_blocks(target, hit, tokens as u32, self.kv.gpu().unheld(hits));
@@ -243,6 +242,15 @@ impl Instance {
                 }
             }
         }
+    }
+
+    /// Blocks that must be free to admit a request whose KV exists, and which takes its `next` tokens.
+    #[inline(never)]
+    fn blocks_to_resume(&self, candidate: Candidate, next: u32) -> u64 {
+        // A ranked request resumes only if the spare block is free, too.
+        let spare = u64::from(self.settings.scheduler.spare_block && self.ranking.is_some());
+        let blocks = self.settings.blocks_for(candidate.computed + next).max(candidate.blocks);
+        blocks + self.settings.watermark(self.admitted()) + spare
     }
 
     /// Blocks that must be free to admit a prompt: of `target` tokens, of which `hit` are
@@ -272,6 +280,7 @@ impl Instance {
         if seated && offer.blocks <= self.kv.free() {
             return true;
         }
+        rare();
         let wanted = candidate.slot.map(|slot| Wanted { slot, blocks: offer.blocks, hits });
         wanted.is_some_and(|wanted| self.displace_for(wanted, draft, trace))
     }
@@ -302,7 +311,7 @@ impl Instance {
     #[inline]
     fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block], draft: &mut StepDraft) {
         let state = &mut self.requests[slot];
-        let hit = hits.len() as u32 * self.settings.block_tokens;
+        let hit = hits.len() as u32 * self.settings.block.tokens();
         self.kv.count_lookup(state.target(), hit);
         self.kv.adopt(hits, &mut state.blocks);
         (state.computed, state.phase) = (hit, Phase::Prefilling);
@@ -358,6 +367,7 @@ impl Instance {
         if self.ranking.is_none() {
             return;
         }
+        rare();
         self.move_in_ranking(slot, List::Running, draft.now, trace);
         let step = self.batch.decode_set().step();
         let decodes = self.requests[slot].phase == Phase::Decoding;

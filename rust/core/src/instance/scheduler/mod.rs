@@ -23,6 +23,7 @@ use super::ranking::Ranking;
 use super::{Instance, Recorder, StepRecord};
 use crate::config::Stage;
 use crate::error::Error;
+use crate::hint::rare;
 use crate::time::Ticks;
 use crate::trace::Trace;
 use resume::ResumeRules;
@@ -45,13 +46,15 @@ impl Instance {
         self.book_standstill(now);
         self.load.end_rest(now);
         let queued = self.queued();
-        self.stats.book_waiting(self.waiting(), now);
+        self.stats.book_waiting(queued - self.transfers.offered(), now);
         let ahead = self.settings.scheduler.schedule_ahead;
         if ahead {
+            rare();
             self.queues.release_due(trace);
         }
         let deferred = queued == 0 && self.can_defer_ranks();
         if self.ranking.is_some() && !deferred {
+            rare();
             self.refresh_for_step(now, trace);
         }
         if queued == 0
@@ -60,22 +63,26 @@ impl Instance {
             return Ok(Some(end));
         }
         if deferred {
+            rare();
             self.refresh_for_step(now, trace);
         }
         // The step is formed again only if every admitted request was preempted, which
         // leaves none to preempt; by rank, the second time is the last.
         let (draft, decodes) = loop {
             if self.ranking.is_some() {
+                rare();
                 self.begin_round(now, trace);
             }
             let mut draft = self.open_draft(now);
             let decodes = self.run_stages(&mut draft, trace, recorder);
             if draft.has_preempted() {
+                rare();
                 self.queues.requeue_after_step(&self.requests, trace);
             }
             let formed = (decodes && self.batch.decode_set().len() > 0) || self.batch.runs_chunks();
             // An instance whose memory is held is woken by each transfer that ends, and may form no step.
             if (formed || draft.has_preempted()) && self.liveness.count_step(now) {
+                rare();
                 self.check_liveness(now)?;
             }
             if formed {
@@ -99,12 +106,14 @@ impl Instance {
         let now = draft.now;
         let dropped = self.queues.has_migrated_in() && self.store_migrated(now, trace);
         if self.settings.scheduler.decodes_first {
+            rare();
             self.batch.sort_decodes_first(decodes, &mut self.requests);
         }
         self.stats.peak_running = self.stats.peak_running.max(self.batch.running());
         self.kv.note_peak();
         let freed = self.queues.ahead().defers();
         if freed {
+            rare();
             self.free_deferred();
         }
         let (mut run, shape) = self.time_step(draft, decodes, trace)?;
@@ -115,6 +124,7 @@ impl Instance {
         let accepts = waits && self.transfers.has_admitted();
         // A request whose KV was dropped may be admitted for less at the next step.
         if dropped || accepts || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
+            rare();
             run.steps = 1;
         }
         self.run.start(run, shape);
@@ -170,18 +180,24 @@ impl Instance {
                     self.resume_running(rules, draft, trace);
                 }
                 Stage::Decodes { .. } if exclusive => {
+                    rare();
                     self.batch.pause_decode_set(draft.now);
                     return false;
                 }
                 Stage::Decodes { charged, seated, over_prefills } => {
+                    rare();
                     let prefills = if seated { self.batch.scheduled().count() as u64 } else { 0 };
                     let limit = max_num_seqs.saturating_sub(prefills);
                     let rules =
                         ResumeRules { prefills: false, preempts_prefills: over_prefills, charged, limit };
                     self.resume_running(rules, draft, trace);
                 }
-                Stage::Prefills => self.continue_prefills(draft),
+                Stage::Prefills => {
+                    rare();
+                    self.continue_prefills(draft);
+                }
                 Stage::SwapIn { unless_preempted } => {
+                    rare();
                     if !(self.queues.swapped().is_empty() || unless_preempted && draft.has_preempted()) {
                         self.swap_in(draft, trace, recorder);
                     }
@@ -196,8 +212,12 @@ impl Instance {
                     }
                     self.admit(chunked, draft, trace, recorder);
                 }
-                Stage::Layered { .. } => self.run_layer_group(i, draft, trace, recorder),
+                Stage::Layered { .. } => {
+                    rare();
+                    self.run_layer_group(i, draft, trace, recorder);
+                }
                 Stage::Select { chunked, charged, reserve_blocks, .. } => {
+                    rare();
                     let rules = SelectRules { chunked, charged, reserve_blocks };
                     self.select(rules, draft, trace, recorder);
                 }

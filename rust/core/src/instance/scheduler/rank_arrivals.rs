@@ -4,6 +4,7 @@
 
 use crate::collections::Id;
 use crate::config::MOST_KEYS;
+use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::ranking::{RankKey, Ranking};
 use crate::instance::request::Slot;
@@ -34,6 +35,7 @@ impl Instance {
     #[inline]
     pub(super) fn seat_best_arrival(&mut self, trace: &Trace) {
         if let Some((id, rank)) = self.ranking.as_deref().and_then(Ranking::best_arrival) {
+            rare();
             self.seat_arrival(id, rank, trace);
         }
     }

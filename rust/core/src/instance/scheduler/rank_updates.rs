@@ -1,6 +1,7 @@
 //! Keeping the ranks of an instance's requests current.
 
 use crate::config::Admission;
+use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::ranking::{Evaluation, List, Membership, Ranking};
 use crate::instance::request::{Phase, Slot};
@@ -81,6 +82,7 @@ impl Instance {
         let step = self.batch.decode_set().step();
         let waits = to == List::Queued && self.waits_to_decode(slot);
         let Some(ranking) = &mut self.ranking else { return };
+        rare();
         if to == List::Running && !ranking.inputs().change_with_admission() {
             ranking.admit(slot, now, steps);
             return;
@@ -125,7 +127,10 @@ impl Instance {
     /// Whether ranks of running requests need not be current while no request is queued.
     #[inline]
     pub(in crate::instance) fn can_defer_ranks(&self) -> bool {
-        self.ranking.as_deref().is_some_and(|ranking| ranking.inputs().can_be_deferred())
+        self.ranking.as_deref().is_some_and(|ranking| {
+            rare();
+            ranking.inputs().can_be_deferred()
+        })
     }
 
     /// Whether ranks of running requests are not read now, before blocks run out.
@@ -201,7 +206,10 @@ impl Instance {
     /// Moves a request to its next level, if it is due, at the end of a step that ran it. Returns whether it was.
     #[inline]
     pub(in crate::instance) fn sink_level(&mut self, slot: Slot, now: Ticks) -> bool {
-        self.ranking.as_mut().is_some_and(|ranking| ranking.sink(slot, now))
+        self.ranking.as_mut().is_some_and(|ranking| {
+            rare();
+            ranking.sink(slot, now)
+        })
     }
 
     /// Moves the decode set's members to their next levels that have run for longer than the quantum of their own at the

@@ -7,6 +7,7 @@
 
 use super::StepDraft;
 use crate::config::Victim;
+use crate::hint::rare;
 use crate::instance::batch::Chunk;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Part};
@@ -29,6 +30,7 @@ impl Instance {
     /// Resumes running requests as far as tokens and blocks suffice.
     pub(super) fn resume_running(&mut self, rules: ResumeRules, draft: &mut StepDraft, trace: &Trace) {
         if !self.settings.leap || !self.resume_all(rules, draft, trace) {
+            rare();
             self.resume_in_order(rules, draft, trace);
         }
         (draft.decoded, draft.charged) = (true, rules.charged);
@@ -42,6 +44,7 @@ impl Instance {
             return false;
         }
         if rules.prefills && !self.batch.outside().is_empty() {
+            rare();
             return self.batch.chunks().is_empty() && self.resume_with_prefills(draft);
         }
         if self.batch.outside().iter().any(|&slot| self.requests[slot].phase == Phase::Stalled) {
@@ -79,6 +82,7 @@ impl Instance {
         if self.batch.decode_set().blocks_for_next() <= self.kv.free() {
             return;
         }
+        rare();
         if self.can_defer_ranks() {
             self.evaluate_deferred(draft.now, trace);
         }

@@ -227,7 +227,7 @@ impl Instance {
     pub(crate) fn try_field(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         match field {
             InstField::TotalBlocks => Some(self.settings.blocks as f64),
-            InstField::BlockTokens => Some(f64::from(self.settings.block_tokens)),
+            InstField::BlockTokens => Some(f64::from(self.settings.block.tokens())),
             InstField::Index => Some(f64::from(self.settings.index)),
             _ if self.run.planned().is_some() => None,
             InstField::ClassRequests => {
@@ -302,7 +302,7 @@ impl Instance {
             InstField::CpuKvTokens => whole(self.kv.cpu_tokens()),
             InstField::FreeBlocks => whole(self.free_blocks(now)),
             InstField::TotalBlocks => whole(self.settings.blocks),
-            InstField::BlockTokens => f64::from(self.settings.block_tokens),
+            InstField::BlockTokens => f64::from(self.settings.block.tokens()),
             InstField::FreeCpuBlocks => whole(self.kv.cpu().free()),
             InstField::KvUsage => {
                 whole(self.settings.blocks - self.free_blocks(now)) / whole(self.settings.blocks)
@@ -370,7 +370,7 @@ impl Instance {
     /// Prompt tokens of a request that the prefix cache holds.
     fn cached_tokens(&self, view: &RequestView) -> u64 {
         let owner = crate::kv::ContentOwner { request: view.row, prompt: view.prompt };
-        u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block_tokens)
+        u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block.tokens())
     }
 
     /// Whether the blocks are free that a request needs for its next step, beside those

@@ -1,0 +1,68 @@
+//! How many tokens a block has, and division by that.
+
+/// The tokens of a block. In most configurations they are a power of two, by which a shift divides: a division takes ten
+/// times as long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockSize {
+    tokens: u32,
+    /// The logarithm of `tokens`, if it is a power of two.
+    shift: Option<u32>,
+}
+
+impl BlockSize {
+    /// Blocks of `tokens` tokens, at least one.
+    pub(crate) fn new(tokens: u32) -> Self {
+        Self { tokens, shift: tokens.is_power_of_two().then(|| tokens.ilog2()) }
+    }
+
+    /// The tokens of a block.
+    #[inline]
+    pub(crate) fn tokens(self) -> u32 {
+        self.tokens
+    }
+
+    /// How many blocks `tokens` tokens fill.
+    #[inline]
+    pub(crate) fn filled_by(self, tokens: u64) -> u64 {
+        match self.shift {
+            Some(shift) => tokens >> shift,
+            None => tokens / u64::from(self.tokens),
+        }
+    }
+
+    /// How many blocks `tokens` tokens need.
+    #[inline]
+    pub(crate) fn needed_for(self, tokens: u64) -> u64 {
+        let filled = self.filled_by(tokens);
+        filled + u64::from(filled * u64::from(self.tokens) < tokens)
+    }
+
+    /// How many of `tokens` tokens are in a block that they do not fill.
+    #[inline]
+    pub(crate) fn rest_of(self, tokens: u64) -> u32 {
+        match self.shift {
+            Some(_) => tokens as u32 & (self.tokens - 1),
+            None => (tokens % u64::from(self.tokens)) as u32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_power_of_two_divides_as_any_other_number_does(
+            size in prop_oneof![1u32..70, (0u32..32).prop_map(|shift| 1 << shift)],
+            tokens in prop_oneof![0u64..200, 0u64..1 << 40],
+        ) {
+            let (block, size) = (BlockSize::new(size), u64::from(size));
+            prop_assert_eq!(block.filled_by(tokens), tokens / size);
+            prop_assert_eq!(block.needed_for(tokens), tokens.div_ceil(size));
+            prop_assert_eq!(u64::from(block.rest_of(tokens)), tokens % size);
+            prop_assert_eq!(u64::from(block.tokens()), size);
+        }
+    }
+}
