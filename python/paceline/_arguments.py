@@ -12,6 +12,7 @@ import builtins
 import collections.abc
 import functools
 import inspect
+import itertools
 import numbers
 import os
 import sys
@@ -39,6 +40,7 @@ _EXAMPLES = {
     "SLO": "an SLO, such as SLO(ttft=1.0)",
     "Trace": "a Trace, as paceline.read_trace(path) returns",
 }
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _PLAIN = {
     bool: "True or False",
     int: "a whole number",
@@ -68,30 +70,38 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = inspect.signature(function)
+        kinds = [parameter.kind for parameter in signature.parameters.values()]
+        positional = [
+            name for name, kind in zip(signature.parameters, kinds, strict=True) if kind in _BY_PLACE
+        ]
+        takes_any = inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds
         hints: dict[str, Any] | None = None
+
+        def refuse(name: str, value: object, hint: Any) -> PacelineError:  # noqa: ANN401
+            where = f"{name} of {function.__qualname__.removesuffix('.__init__')}()"
+            return error(f"{where} must be {_words(hint)}, was {said(value)}")
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             nonlocal hints
             if hints is None:
                 hints = _hints(function, function.__annotations__)
-            try:
-                bound = signature.bind(*args, **kwargs)
-            except TypeError:
-                return function(*args, **kwargs)  # Python's own error has the function's name
-            for name, value in bound.arguments.items():
-                if name not in hints:
-                    continue
-                kind = signature.parameters[name].kind
-                several: Collection[object] = (value,)
-                if kind is inspect.Parameter.VAR_POSITIONAL:
-                    several = value
-                elif kind is inspect.Parameter.VAR_KEYWORD:
-                    several = value.values()
-                for one in several:
-                    if not _is(one, hints[name]):
-                        where = f"{name} of {function.__qualname__.removesuffix('.__init__')}()"
-                        raise error(f"{where} must be {_words(hints[name])}, was {said(one)}")
+            if takes_any:
+                try:
+                    bound = signature.bind(*args, **kwargs)
+                except TypeError:
+                    return function(*args, **kwargs)  # Python's own error has the function's name
+                for name, value in bound.arguments.items():
+                    if name in hints:
+                        kind = signature.parameters[name].kind
+                        for one in _several(value, kind):
+                            if not _is(one, hints[name]):
+                                raise refuse(name, one, hints[name])
+                return function(*args, **kwargs)
+            # Without these, arguments pair with parameters by place and by name. Python refuses the rest.
+            for name, value in itertools.chain(zip(positional, args, strict=False), kwargs.items()):
+                if name in hints and not _is(value, hints[name]):
+                    raise refuse(name, value, hints[name])
             return function(*args, **kwargs)
 
         return call
@@ -132,6 +142,15 @@ def typed_fields(
         return cls
 
     return decorate
+
+
+def _several(value: Any, kind: inspect._ParameterKind) -> Collection[object]:  # noqa: ANN401
+    """Return the arguments that a parameter of a kind takes."""
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        return typing.cast("Collection[object]", value)
+    if kind is inspect.Parameter.VAR_KEYWORD:
+        return typing.cast("Collection[object]", value.values())
+    return (value,)
 
 
 class _Names(dict[str, Any]):

@@ -18,6 +18,7 @@ __all__ = [
     "Progress",
     "RequestSight",
     "Sketch",
+    "count_within",
     "fail",
     "replay",
     "spread",
@@ -149,6 +150,7 @@ def replay(
     progress: Callable[[Progress], object] | None = None,
     routers: Sequence[Callable[[RequestSight, list[InstanceSight]], int | None]] | None = None,
 ) -> Outcome: ...
+def count_within(latencies: list[tuple[Mapping[str, object], float]]) -> int: ...
 def spread(
     columns: Mapping[str, object], shares: list[float]
 ) -> tuple[int, float, float, list[float]] | None: ...

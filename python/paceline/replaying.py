@@ -141,7 +141,7 @@ def replay(
         rules["pace"] = pace.to_wire()
     schedulers = [policy.scheduler_of(index) for index in range(len(cluster.instances))]
     placed = list(zip(cluster.instances, schedulers, strict=True))
-    distinct = {pair: _wire(*pair, names) for pair in dict.fromkeys(placed)}
+    distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
     lockstep = _lockstep(cluster, distinct, policy)
     settings: dict[str, Any] = {"until": until, "leap": leap}
     samples = None
@@ -200,21 +200,16 @@ def replay(
     )
 
 
+@lru_cache(maxsize=64)
 def _wire(instance: Instance, scheduler: Scheduler, names: Names) -> dict[str, Any]:
-    """Return an instance and its scheduler as the engine reads them."""
+    """Return an instance and its scheduler as the engine reads them; kept, as replays of a sweep have few."""
     defaults = instance.default_batching()
     tokens, seqs = scheduler.sized_for(defaults)
-    wire = _instance_wire(instance, tokens, seqs)
+    wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
     # The engine counts usable blocks. vLLM's shares are of all blocks, its null block included.
     names = replace(names, classes=tuple(each.name for each in scheduler.classes))
     formed = scheduler.on(instance).to_wire(num_blocks=wire["blocks"] + 1, defaults=defaults, names=names)
     return {**wire, "scheduler": formed}
-
-
-@lru_cache(maxsize=64)
-def _instance_wire(instance: Instance, tokens: int, seqs: int) -> dict[str, Any]:
-    """Return an instance as the engine reads it; kept, as replays of a search or a sweep have few."""
-    return instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
 
 
 def _lockstep(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +121,7 @@ class Gpu:
         ConfigError
             If there is no GPU of that name; the message names close ones.
         """
-        return gpu_from_table({"name": name, **catalog.load("gpu", name)}, f"GPU {name!r}")
+        return _loaded(name)
 
     def to_toml(self) -> str:
         """Return the GPU as the text of a TOML file."""
@@ -131,6 +132,11 @@ class Gpu:
     def from_toml(cls, text: str) -> Gpu:
         """Read what :meth:`to_toml` wrote."""
         return gpu_from_table(parse(text, "a GPU"), "a GPU")
+
+
+@functools.lru_cache(maxsize=256)
+def _loaded(name: str) -> Gpu:
+    return gpu_from_table({"name": name, **catalog.load("gpu", name)}, f"GPU {name!r}")
 
 
 @typed()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
@@ -102,7 +103,7 @@ class Model(DecoderShape):
         >>> Model.load("qwen3-32b").layers
         64
         """
-        return build(cls, {"name": name, **catalog.load("model", name)}, f"model {name!r}")
+        return _loaded(name)
 
     @classmethod
     @typed()
@@ -197,3 +198,8 @@ class Model(DecoderShape):
     def from_toml(cls, text: str) -> Model:
         """Read what :meth:`to_toml` wrote."""
         return build(cls, parse(text, "a model"), "a model")
+
+
+@functools.lru_cache(maxsize=256)
+def _loaded(name: str) -> Model:
+    return build(Model, {"name": name, **catalog.load("model", name)}, f"model {name!r}")

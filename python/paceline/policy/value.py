@@ -17,7 +17,9 @@ class Value:
     Such a dataclass must be declared with ``eq=False, repr=False``.
     """
 
-    __slots__ = ()
+    __slots__ = ("_hash",)
+
+    _hash: int
 
     positional: ClassVar[tuple[str, ...]] = ()
     """Fields that are printed first, without their names."""
@@ -26,7 +28,12 @@ class Value:
         return structure(self) == structure(other) if type(self) is type(other) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(structure(self))
+        # Computed once, as a replay compares the schedulers of all instances. A pickle has fields only.
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(structure(self)))
+            return self._hash
 
     def __repr__(self) -> str:
         plain, named = [], []

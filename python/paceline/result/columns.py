@@ -222,6 +222,26 @@ class RequestColumns:
         rows
             Which requests count; None: all.
         """
+        return _core.spread(self._given_to_engine(name, rows), shares)
+
+    def count_within(self, bounds: Mapping[str, float], rows: NDArray[np.bool_]) -> int:
+        """Count the requests that exceed none of the bounds; one without a latency does not exceed its bound.
+
+        Of a replay, not of a saved result, and with the interpreter released, as `spread`.
+
+        Parameters
+        ----------
+        bounds
+            Seconds, by latency as of `spread`; at least one.
+        rows
+            Which requests count.
+        """
+        return _core.count_within(
+            [(self._given_to_engine(name, rows), bound) for name, bound in bounds.items()]
+        )
+
+    def _given_to_engine(self, name: str, rows: NDArray[np.bool_] | None) -> dict[str, Any]:
+        """Return the columns of a moment or a latency as the engine takes them."""
         given: dict[str, Any] = {}
         if name in _SPANS:
             given["starts"], given["ends"] = (self._moment(moment) for moment in _SPANS[name])
@@ -231,7 +251,7 @@ class RequestColumns:
             given["tokens"] = self["output_tokens"].to_numpy()
         if rows is not None:
             given["rows"] = rows
-        return _core.spread(given, shares)
+        return given
 
     def codes(self, name: str) -> NDArray[np.uint8]:
         """Return the codes of ``status``, or those of ``reason`` plus one: 0 is "no reason"."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from copy import copy
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
@@ -172,7 +173,10 @@ class Totals:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        return asdict(self)
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: copy(value) if isinstance(value, dict | list) else value for name, value in given.items()
+        }
 
 
 def count_statuses(columns: RequestColumns) -> dict[str, int]:

@@ -77,13 +77,11 @@ def measured_row(point: Point, identity: str, trace: Trace, policy: Policy, resu
     for metric in METRICS:
         row |= _figures(metric, columns.spread(metric, list(QUANTILES.values()), judged))
     if point.slo:
-        met = columns.codes("status") == 0
-        for name, bound in point.slo.items():
-            # A finished request without the latency has a single token, and no gap to exceed.
-            met &= ~(columns.seconds(_COLUMN_OF[name]) > bound)
-        if judged is not None:
-            met &= judged
-        good, window = int(met.sum()), totals["makespan_s"] - point.warmup_s
+        finished = columns.codes("status") == 0
+        # A finished request without the latency has a single token, and no gap to exceed.
+        bounds = {_COLUMN_OF[name]: bound for name, bound in point.slo.items()}
+        good = columns.count_within(bounds, finished if judged is None else finished & judged)
+        window = totals["makespan_s"] - point.warmup_s
         row["attainment"] = good / number if number else None
         row["goodput"] = good / window if window > 0 else None
     row |= {name: totals[name] for name in TOTALS}

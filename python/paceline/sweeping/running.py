@@ -32,7 +32,7 @@ __all__ = ["Sweep", "sweep"]
 
 _POLL_S: Final = 0.1
 
-_GATHER_S: Final = 0.2
+_GATHER_S: Final = 0.5
 """How long a row waits for others to be written with it: a file takes as long as some of the replays."""
 
 

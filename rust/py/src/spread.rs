@@ -30,15 +30,34 @@ pub(crate) fn spread(py: Python<'_>, columns: Columns<'_>, shares: Vec<f64>) -> 
         if let Some(share) = shares.iter().find(|share| !(0.0..=1.0).contains(*share)) {
             return Err(PyValueError::new_err(format!("a share must be 0 to 1, was {share}")));
         }
-        let ends = columns.ends.as_slice()?;
-        let spans = paceline_core::Spans {
-            ends,
-            starts: slice("starts", columns.starts.as_ref(), ends.len())?,
-            tokens: slice("tokens", columns.tokens.as_ref(), ends.len())?,
-            rows: slice("rows", columns.rows.as_ref(), ends.len())?,
-        };
+        let spans = spans(&columns, columns.ends.len()?)?;
         let found = py.detach(|| paceline_core::Spread::of(spans.seconds(), &shares));
         Ok(found.map(|found| (found.count, found.mean, found.max, found.quantiles)))
+    })
+}
+
+/// Counts the requests that exceed none of the bounds in seconds, one for each of some latencies of the same requests. The
+/// first says which requests count.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python's functions are owned")]
+pub(crate) fn count_within(py: Python<'_>, latencies: Vec<(Columns<'_>, f64)>) -> PyResult<usize> {
+    guarded(|| {
+        let Some((first, _)) = latencies.first() else { return Ok(0) };
+        let requests = first.ends.len()?;
+        let bounded: PyResult<Vec<_>> =
+            latencies.iter().map(|(columns, bound)| Ok((spans(columns, requests)?, *bound))).collect();
+        let bounded = bounded?;
+        Ok(py.detach(|| paceline_core::Spans::count_within(&bounded)))
+    })
+}
+
+fn spans<'a>(columns: &'a Columns<'_>, requests: usize) -> PyResult<paceline_core::Spans<'a>> {
+    let ends = slice("ends", Some(&columns.ends), requests)?;
+    Ok(paceline_core::Spans {
+        ends: ends.unwrap_or_default(),
+        starts: slice("starts", columns.starts.as_ref(), requests)?,
+        tokens: slice("tokens", columns.tokens.as_ref(), requests)?,
+        rows: slice("rows", columns.rows.as_ref(), requests)?,
     })
 }
 

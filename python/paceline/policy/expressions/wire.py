@@ -32,6 +32,10 @@ class Names:
     classes: Sequence[str] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        names = (tuple(self.tenants), tuple(self.pools), tuple(self.classes))
+        return hash((names, frozenset(self.bounds.items())))
+
     def code(self, kind: Kind, name: str) -> int:
         """Return the code of a name; refuse an unknown one."""
         known = {"phase": PHASES, "tenant": self.tenants, "role": self.pools}[kind]

@@ -23,15 +23,33 @@ impl Spans<'_> {
     ///
     /// All columns must have one entry a request.
     pub fn seconds(&self) -> impl Iterator<Item = f64> + '_ {
-        self.ends.iter().enumerate().filter_map(|(row, &end)| {
-            let start = self.starts.map_or(0, |starts| starts[row]);
-            let gaps = self.tokens.map(|tokens| tokens[row].saturating_sub(1));
-            if end == NEVER || start == NEVER || gaps == Some(0) || self.rows.is_some_and(|rows| !rows[row]) {
-                return None;
-            }
-            let seconds = end.wrapping_sub(start) as f64 / TICKS_PER_SECOND as f64;
-            Some(gaps.map_or(seconds, |gaps| seconds / f64::from(gaps)))
-        })
+        let counts = |row: &usize| self.rows.is_none_or(|rows| rows[*row]);
+        (0..self.ends.len()).filter(counts).filter_map(|row| self.seconds_of(row))
+    }
+
+    /// The latency of a request, in seconds; `None` if it has none.
+    #[inline]
+    fn seconds_of(&self, row: usize) -> Option<f64> {
+        let (start, end) = (self.starts.map_or(0, |starts| starts[row]), self.ends[row]);
+        let gaps = self.tokens.map(|tokens| tokens[row].saturating_sub(1));
+        if end == NEVER || start == NEVER || gaps == Some(0) {
+            return None;
+        }
+        let seconds = end.wrapping_sub(start) as f64 / TICKS_PER_SECOND as f64;
+        Some(gaps.map_or(seconds, |gaps| seconds / f64::from(gaps)))
+    }
+
+    /// How many of the requests that count exceed none of the bounds, in seconds, of these latencies. A request without a
+    /// latency does not exceed its bound.
+    ///
+    /// All columns must have one entry a request; there is at least one latency, and the first says which requests count.
+    pub fn count_within(latencies: &[(Self, f64)]) -> usize {
+        let Some((first, _)) = latencies.first() else { return 0 };
+        let exceeds = |row: usize| {
+            latencies.iter().any(|(spans, bound)| spans.seconds_of(row).is_some_and(|found| found > *bound))
+        };
+        let counts = |row: &usize| first.rows.is_none_or(|rows| rows[*row]);
+        (0..first.ends.len()).filter(counts).filter(|&row| !exceeds(row)).count()
     }
 }
 
@@ -111,6 +129,21 @@ mod tests {
         let low = place.floor() as usize;
         let high = (low + 1).min(sorted.len() - 1);
         sorted[low] + (sorted[high] - sorted[low]) * (place - low as f64)
+    }
+
+    #[test]
+    fn a_request_is_within_its_bounds_if_it_exceeds_none_of_them() {
+        let second = TICKS_PER_SECOND;
+        let (starts, ends) = ([0, second, second, 0], [second, 3 * second, NEVER, 4 * second]);
+        let spans = Spans { ends: &ends, starts: Some(&starts), tokens: None, rows: None };
+        // The latencies are 1 s, 2 s, none and 4 s; by gaps 1 s, 1 s, none, and none as there is one token.
+        assert_eq!(Spans::count_within(&[(spans, 2.0)]), 3);
+        let tokens = [2, 3, 5, 1];
+        let gaps = Spans { tokens: Some(&tokens), ..spans };
+        assert_eq!(Spans::count_within(&[(gaps, 0.5)]), 2);
+        assert_eq!(Spans::count_within(&[(spans, 1.0), (gaps, 1.0)]), 2);
+        let rows = [true, false, false, true];
+        assert_eq!(Spans::count_within(&[(Spans { rows: Some(&rows), ..spans }, 2.0), (gaps, 9.0)]), 1);
     }
 
     #[test]
