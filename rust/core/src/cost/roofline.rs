@@ -42,6 +42,7 @@
 
 mod attention;
 mod experts;
+mod linears;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]
@@ -56,6 +57,7 @@ use super::affine::series;
 use super::{Run, StepShape};
 use crate::hint::rare;
 use crate::time::{HORIZON, Ticks};
+use linears::Lines;
 
 /// Coefficients of one model on one kind of rank.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -95,6 +97,9 @@ pub struct Roofline {
     /// [precomputed](Self::prepare).
     #[serde(skip)]
     ready: Vec<Ticks>,
+    /// The sum of `linears`, once it was [precomputed](Self::prepare).
+    #[serde(skip)]
+    lines: Lines,
 }
 
 /// A matrix multiplication: `max(weights + token_bytes * n, token_flops * n)`.
@@ -146,6 +151,7 @@ impl Roofline {
     pub fn prepare(&mut self, most: u64) {
         let shape = |n| StepShape { decode_requests: n, sampled: n, ..StepShape::default() };
         self.ready.clear();
+        self.lines = Lines::new(&self.linears);
         self.ready = (0..=most).map(|n| self.rest(&shape(n))).collect();
     }
 
@@ -210,10 +216,16 @@ impl Roofline {
             .saturating_add(layers)
     }
 
+    /// What the matrix multiplications take, where that was not precomputed.
+    #[cold]
+    fn sum_of_linears(&self, tokens: u64) -> Ticks {
+        self.linears.iter().fold(0_u64, |sum, linear| sum.saturating_add(linear.at(tokens)))
+    }
+
     /// What all layers take for a batch, attention apart.
     #[inline]
     fn layers(&self, tokens: u64, requests: u64) -> Ticks {
-        let linears = self.linears.iter().fold(0_u64, |sum, linear| sum.saturating_add(linear.at(tokens)));
+        let linears = self.lines.at(tokens).unwrap_or_else(|| self.sum_of_linears(tokens));
         let experts = self.experts.as_ref().map_or(0, |experts| experts.at(tokens));
         let reduce = if tokens == 0 {
             0

@@ -246,11 +246,10 @@ impl Cluster {
     /// Starts a step on every free instance.
     #[inline]
     pub(super) fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
-        let mut free = std::mem::take(&mut self.free);
-        for index in free.drain(..) {
-            self.start_step(index, now)?;
+        for at in 0..self.free.len() {
+            self.start_step(self.free[at], now)?;
         }
-        self.free = free;
+        self.free.clear();
         Ok(())
     }
 

@@ -123,6 +123,15 @@ fn lower_bound(index: usize) -> u128 {
     u128::from((index & (SUB - 1)) + SUB) << shift
 }
 
+/// The product, or `u128::MAX` if it exceeds that: in most cases both factors are far from it.
+#[inline]
+fn times(squares: u128, weight: u64) -> u128 {
+    if squares >> 96 == 0 && weight >> 32 == 0 {
+        return squares * u128::from(weight);
+    }
+    squares.saturating_mul(u128::from(weight))
+}
+
 impl Sketch {
     /// The largest relative error of a quantile.
     pub const RELATIVE_ERROR: f64 = 1.0 / 256.0;
@@ -151,13 +160,17 @@ impl Sketch {
         self.count += weight;
         self.sum += u128::from(weight) * u128::from(value);
         let square = u128::from(value) * u128::from(value);
-        self.sum_of_squares = self.sum_of_squares.saturating_add(square.saturating_mul(u128::from(weight)));
+        self.sum_of_squares = self.sum_of_squares.saturating_add(times(square, weight));
         *self.slot(bucket(value)) += weight;
     }
 
     /// Adds `weight` copies of each of the first `steps` lengths of `series`.
     pub fn add_series(&mut self, weight: u64, series: &Series, steps: u64) {
         if weight == 0 || steps == 0 {
+            return;
+        }
+        if steps == 1 {
+            self.add(series.first, weight);
             return;
         }
         let last = series.at(steps - 1);
@@ -169,7 +182,7 @@ impl Sketch {
         }
         self.count += weight * steps;
         self.sum += u128::from(weight) * series.total(steps);
-        let squares = series.total_of_squares(steps).saturating_mul(u128::from(weight));
+        let squares = times(series.total_of_squares(steps), weight);
         self.sum_of_squares = self.sum_of_squares.saturating_add(squares);
         let (from, to) = (bucket(series.first), bucket(last));
         if from == to {

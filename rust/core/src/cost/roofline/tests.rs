@@ -20,6 +20,7 @@ fn free() -> Roofline {
         all_reduce: Vec::new(),
         exchange: Vec::new(),
         ready: Vec::new(),
+        lines: Lines::default(),
     }
 }
 

@@ -205,10 +205,23 @@ impl Router {
         cluster: &mut Cluster,
         now: Ticks,
     ) -> Result<Decision, Error> {
+        let counts = matches!(rule, Rule::FewestRequests { within: None }) && self.uniform;
+        if counts && !cluster.known().is_reported() && self.watch.is_none() {
+            return Ok(Decision::of(cluster.fewest_outstanding()));
+        }
+        self.decide_by_rule(rule, row, cluster, now)
+    }
+
+    /// See [`Self::decide_on_arrival`].
+    #[inline(never)]
+    fn decide_by_rule(
+        &mut self,
+        rule: &Rule,
+        row: usize,
+        cluster: &mut Cluster,
+        now: Ticks,
+    ) -> Result<Decision, Error> {
         if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
-            if self.uniform && matches!(rule, Rule::FewestRequests { within: None }) {
-                return Ok(Decision::of(cluster.fewest_outstanding()));
-            }
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
             return Ok(Decision::of(self.fewest(rule, (prompt, output), cluster, now)));
         }
@@ -218,6 +231,7 @@ impl Router {
 
     /// The instance that a rule picks for a request that arrives, whose prompt an instance is to compute: (row, that
     /// instance, which is `here`).
+    #[inline(never)]
     pub(super) fn pick_with_prefill(
         &mut self,
         rule: &Rule,
