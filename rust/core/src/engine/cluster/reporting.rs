@@ -1,0 +1,85 @@
+//! What instances report to the routers, and tell a relay.
+
+use super::Cluster;
+use crate::hint::rare;
+use crate::instance::{Asking, RequestView};
+use crate::time::Ticks;
+
+/// What routers know.
+impl Cluster {
+    /// No longer counts, for the router of each, requests that left their instance for good.
+    #[inline]
+    pub(in crate::engine) fn forget_closed(&mut self) {
+        if let Some(closed) = &mut self.recorder.closed {
+            rare();
+            self.known.end(closed, &self.trace);
+            closed.clear();
+        }
+    }
+
+    /// Counts a request on the instance that a rule picked for it.
+    #[inline]
+    pub(in crate::engine) fn count_routed(&mut self, row: usize, index: usize) {
+        self.known.route(row, index, &self.trace);
+    }
+
+    /// Counts a request that is about to be routed on the instance that a rule picked for its decode.
+    pub(in crate::engine) fn count_decode(&mut self, row: usize, index: usize) {
+        self.known.route_decode(row, index, &self.trace);
+    }
+
+    /// Has the instances report their fields to the routers.
+    pub(in crate::engine) fn report(&mut self, now: Ticks) {
+        let Self { instances, known, trace, recorder, events, .. } = self;
+        if trace.is_empty() {
+            return;
+        }
+        *events += 1;
+        let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
+        known.report((now, *events), instances.len(), |index, (field, class)| {
+            let instance = &mut instances[index];
+            let value = instance.try_field(field, class, now);
+            value.unwrap_or_else(|| instance.field((field, class), now, &no_request, trace, recorder))
+        });
+    }
+}
+
+/// What instances tell a relay.
+impl Cluster {
+    /// Has the instances that are free tell the relay if their counts have changed, by index: before a step, or after the
+    /// step with this number. `all`: those that are not free, too, as they step along.
+    #[inline]
+    pub(in crate::engine) fn tell(&mut self, before: bool, step: u64, all: bool, now: Ticks) {
+        if self.known.is_relayed(before) {
+            self.tell_relay(step, all, now);
+        }
+    }
+
+    /// See [`Self::tell`].
+    #[inline(never)]
+    fn tell_relay(&mut self, step: u64, all: bool, now: Ticks) {
+        self.sort_free();
+        let Self { instances, known, trace, recorder, free, .. } = self;
+        let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
+        for (index, instance) in instances.iter_mut().enumerate() {
+            if all || free.binary_search(&index).is_ok() {
+                known.tell(index, step, |field| instance.field(field, now, &no_request, trace, recorder));
+            }
+        }
+    }
+
+    /// Has the relay read what it was told at this moment, and publish it if that is due. Returns whether it published.
+    #[inline]
+    pub(in crate::engine) fn relay(&mut self, now: Ticks) -> bool {
+        let publishes = self.known.is_relayed(false) && self.known.read(now);
+        if publishes {
+            self.report(now);
+        }
+        publishes
+    }
+
+    /// Whether an instance has a request that is not finished.
+    pub(in crate::engine) fn has_requests(&self) -> bool {
+        self.outstanding.iter().any(|&outstanding| outstanding > 0)
+    }
+}

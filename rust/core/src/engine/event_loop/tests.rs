@@ -1,0 +1,266 @@
+use super::*;
+use crate::config::{Handover, Links, Overlap};
+use crate::engine::fixtures::{config, row, trace};
+use crate::time::TICKS_PER_SECOND;
+
+/// The phases, as the calls in `run_moment` name them.
+fn phases() -> Vec<String> {
+    let source = include_str!("../event_loop.rs");
+    let (_, body) = source.split_once("fn run_moment").unwrap();
+    let (body, _) = body.split_once("\n    }\n").unwrap();
+    let calls = body.lines().filter_map(|line| line.trim().strip_prefix("self."));
+    calls.map(|call| call.split('(').next().unwrap().replace('_', " ")).collect()
+}
+
+#[test]
+fn the_docs_name_the_phases_in_order_and_in_the_same_words() {
+    let phases = phases();
+    assert_eq!(phases.len(), 6);
+    let names: Vec<_> = (1..).zip(&phases).map(|(i, name)| format!("{i}. **{name}**")).collect();
+    for page in [include_str!("../event_loop.rs"), include_str!("../../../../../docs/determinism.md")] {
+        let mut rest = page;
+        for name in &names {
+            rest = rest.split_once(name.as_str()).unwrap_or_else(|| panic!("no {name:?} in order")).1;
+        }
+    }
+    let page = include_str!("../../../../../ARCHITECTURE.md").replace('\n', " ");
+    assert!(page.contains(&phases.join(", ")), "ARCHITECTURE.md: {}", phases.join(", "));
+}
+
+#[test]
+fn a_step_sees_the_requests_that_arrive_as_it_starts() {
+    // The first step ends at 120, as the second request arrives: the next step runs both.
+    let rows = [row(0, 20, 2), row(120, 30, 1)];
+    let config = config(&[10], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+    let mut simulation = Simulation::new(&config, trace(&rows)).unwrap();
+    while !simulation.advance(1).unwrap() {}
+    let total = simulation.progress().total;
+    assert_eq!((simulation.progress().settled, total), (2, 2));
+    let outcome = simulation.into_outcome();
+    assert_eq!(outcome.columns.scheduled, [0, 120]);
+    assert_eq!(outcome.columns.finish, [120 + 131, 120 + 131]);
+    assert_eq!(outcome.end, 251);
+}
+
+#[test]
+fn a_rule_sees_a_migration_decided_at_the_same_moment() {
+    // Both prefills end at 120. The requests swap instances, and both are there before their next step.
+    let rows = [row(0, 20, 5), row(0, 20, 5)];
+    let other = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"field": "here.index"}]}]}"#;
+    let routing = format!(r#"{{"on_arrival": {{"rule": "round_robin"}}, "on_prefilled": {other}}}"#);
+    let mut simulation = Simulation::new(&config(&[10, 10], &routing), trace(&rows)).unwrap();
+    while !simulation.advance(1).unwrap() {}
+    let columns = simulation.into_outcome().columns;
+    assert_eq!((columns.migrations, columns.last_instance), (vec![1, 1], vec![1, 0]));
+    assert_eq!(columns.transfer, [0, 0]);
+    // Four decodes of one token each.
+    assert_eq!(columns.finish, [120 + 4 * 101, 120 + 4 * 101]);
+}
+
+/// The events that a replay simulates.
+fn events(rows: &[(Ticks, u32, u32)]) -> u64 {
+    let config = config(&[70], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+    let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
+    while !simulation.advance(1).unwrap() {}
+    simulation.into_outcome().events
+}
+
+#[test]
+fn a_replay_has_as_many_events_for_few_tokens_as_for_many() {
+    // The request behind finds too few of the 70 blocks free until the first has finished.
+    for behind in [&[][..], &[row(150, 600, 1)]] {
+        let [few, many] = [100, 500].map(|output| events(&[&[row(0, 600, output)], behind].concat()));
+        assert_eq!(few, many);
+    }
+    // It arrives, and finishes: the run of its decodes is known when the step of its prompt starts.
+    assert_eq!(events(&[row(0, 88, 500)]), 2);
+}
+
+#[test]
+fn a_preempted_request_waits_until_the_other_has_finished() {
+    // Three blocks of 16 tokens. Both prompts run until 132. Then the first request takes the third block for its
+    // 17th token, and the second, which is preempted, needs two. The first finishes after 23 steps of 101 ticks.
+    // The second computes 17 tokens, which yields its second token, and decodes 22 times.
+    let out = 132 + 23 * 101;
+    // Before its answer begins, a request is preempted but not while answering; between the two it is blocked.
+    for (reasoning, preempted, answering) in [
+        (None, out - 132, out - 132),
+        (Some(0), out - 132, out - 132),
+        (Some(1), 0, 0),
+        (Some(2), out - 132, 0),
+    ] {
+        for leap in [true, false] {
+            let mut config = config(&[3], r#"{"on_arrival": {"rule": "round_robin"}}"#);
+            config.leap = leap;
+            let mut trace = trace(&[row(0, 16, 24), row(0, 16, 24)]);
+            trace.reasoning_tokens = reasoning.map(|tokens| vec![tokens; 2]);
+            let mut simulation = Simulation::new(&config, trace).unwrap();
+            while !simulation.advance(10).unwrap() {}
+            let outcome = simulation.into_outcome();
+            let (columns, stats) = (&outcome.columns, &outcome.stats[0]);
+            assert_eq!(columns.scheduled, [0, 0]);
+            assert_eq!(columns.preemptions, [0, 1]);
+            assert_eq!(columns.preempted, [0, preempted]);
+            assert_eq!(columns.preempted_answering, [0, answering]);
+            assert_eq!(columns.finish, [out, out + 117 + 22 * 101]);
+            assert_eq!((stats.steps, stats.preemptions, stats.finished), (1 + 23 + 1 + 22, 1, 2));
+            assert_eq!((stats.prefill_tokens, stats.decode_tokens), (32 + 17, 23 + 22));
+            assert_eq!((stats.peak_running, stats.peak_blocks), (2, 3));
+            assert_eq!(stats.busy_ticks, outcome.end);
+            assert_eq!(stats.running_ticks, u128::from(outcome.end + 132));
+            // Tokens in the cache at the end of each step: the prompts; 17 to 39; 17; 18 to 39.
+            let sums = (17..=39).sum::<u128>() + (18..=39).sum::<u128>();
+            assert_eq!(stats.kv_token_ticks, 32 * 132 + 17 * 117 + 101 * sums);
+        }
+    }
+}
+
+/// Prefill on instance 0 and decode on the others, whose transfers take ten ticks a byte. Leaping and stepping.
+fn handed_over(blocks: &[u64], rows: &[(Ticks, u32, u32)], handover: Handover) -> [Outcome; 2] {
+    [true, false].map(|leap| {
+        let to_decode = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [1]}"#;
+        let to_prefill = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [0]}"#;
+        let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
+        let mut config = config(blocks, &routing);
+        config.roles = (0..blocks.len()).map(|index| u32::from(index > 0)).collect();
+        config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+        (config.handover, config.leap) = (Some(handover), leap);
+        let mut simulation = Simulation::new(&config, trace(rows)).unwrap();
+        while !simulation.advance(5).unwrap() {}
+        simulation.into_outcome()
+    })
+}
+
+const HANDOVER: Handover =
+    Handover { most_transfers: None, most_held: None, lease: None, overlap: Overlap::None };
+
+#[test]
+fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
+    // Both prompts need three blocks of 16 tokens, which is all that the prefill instance has. The first ends at
+    // 140 and is in transfer until 540, and only then does the second start.
+    for outcome in handed_over(&[3, 9], &[row(0, 40, 3), row(0, 40, 3)], HANDOVER) {
+        let columns = &outcome.columns;
+        assert_eq!(columns.scheduled, [0, 540]);
+        assert_eq!(columns.first_token, [140, 680]);
+        assert_eq!((columns.transfer[0], columns.handover_wait[0], columns.received_wait[0]), (400, 0, 0));
+        // Two decodes of 101 ticks each, from when the KV is there. The second request is offered at 680 and
+        // accepted at 742, when the step of the first ends.
+        assert_eq!(columns.handover_wait[1], 742 - 680);
+        assert_eq!(columns.finish, [540 + 202, 742 + 400 + 202]);
+        assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+    }
+}
+
+#[test]
+fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
+    // The step of a prompt of 40 tokens takes 140 ticks, and a layer of 10 bytes 100: the first is ready at 35. All
+    // is sent from 35 to 435, and the target holds three blocks from the start of the step on.
+    let overlapped = [true, false].map(|leap| {
+        let other = r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"const": 0}]}]}"#;
+        let rules = format!(
+            r#"{{"on_arrival": {{"rule": "pick", "min": [{{"field": "inst.index"}}]}}, "decode_on_arrival": {other}}}"#
+        );
+        let mut config = config(&[9, 9], &rules);
+        config.leap = leap;
+        config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+        config.handover = Some(Handover { overlap: Overlap::Layers, ..HANDOVER });
+        config.instances[0].kv_layers = 4;
+        let mut simulation = Simulation::new(&config, trace(&[row(0, 40, 3)])).unwrap();
+        while !simulation.advance(5).unwrap() {}
+        simulation.into_outcome()
+    });
+    for outcome in overlapped {
+        let columns = &outcome.columns;
+        assert_eq!((columns.transfer[0], columns.handover_wait[0]), (435 - 140, 0));
+        assert_eq!(columns.finish, [435 + 202]);
+        assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (3, 3));
+    }
+}
+
+#[test]
+fn a_request_is_transferred_once_its_target_has_blocks_for_it() {
+    // The decode instance has blocks for one request. The first holds them from 140 until it finishes at 742, the
+    // second is prefilled at 280: it is accepted at 742.
+    for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], HANDOVER) {
+        let columns = &outcome.columns;
+        assert_eq!(columns.first_token, [140, 280]);
+        assert_eq!(columns.handover_wait, [0, 742 - 280]);
+        assert_eq!(columns.transfer, [400, 742 - 280 + 400]);
+        assert_eq!(columns.finish, [742, 742 + 400 + 202]);
+        assert_eq!(columns.first_decode, [101, 101]);
+        assert_eq!(outcome.stats[1].peak_blocks, 3);
+    }
+}
+
+#[test]
+fn a_received_request_waits_for_a_seat_and_its_wait_is_counted() {
+    // Both are prefilled by 181. The link carries one after the other: the first request is received at 581, the
+    // second, which is one byte longer, at 991, in the middle of a step of the first.
+    for outcome in handed_over(&[9, 20], &[row(0, 40, 9), row(0, 41, 2)], HANDOVER) {
+        let columns = &outcome.columns;
+        assert_eq!(columns.first_token, [181, 181]);
+        assert_eq!(columns.handover_wait, [0, 400]);
+        assert_eq!(columns.transfer, [400, 400 + 410]);
+        // The first decodes from 581: a step ends at 581 + 5 * 101 = 1086, in which 991 falls.
+        assert_eq!(columns.received_wait, [0, 1086 - 991]);
+        assert_eq!(columns.first_decode, [101, 102]);
+        assert_eq!(columns.finish, [581 + 5 * 101 + 102 + 2 * 101, 1086 + 102]);
+    }
+}
+
+#[test]
+fn kv_that_is_not_accepted_in_time_is_computed_anew() {
+    let lease = Handover { lease: Some(300), ..HANDOVER };
+    for outcome in handed_over(&[9, 4], &[row(0, 40, 3), row(140, 40, 3)], lease) {
+        let columns = &outcome.columns;
+        // The second request is prefilled at 280 and given up at 580. It computes 41 tokens from 742 on.
+        assert_eq!((columns.handover_wait[1], columns.transfer[1]), (300, 300));
+        assert_eq!(columns.finish, [742, 742 + 141 + 101]);
+        assert_eq!(columns.preempted[1], 742 - 580);
+        assert_eq!(outcome.stats[1].expired_offers, 1);
+    }
+}
+
+#[test]
+fn requests_that_follow_each_other_closely_are_spread_over_the_targets() {
+    // Prefills end at 120 and 241. The first is in transfer until 320, so that no decode instance runs it.
+    for field in [
+        "requests",
+        "kv_tokens",
+        "outstanding_tokens",
+        "incoming_requests",
+        "incoming_tokens",
+        "incoming_blocks",
+        "kv_usage",
+        "waiting",
+    ] {
+        let to_decode = format!(r#"{{"rule": "pick", "min": [{{"field": "inst.{field}"}}], "within": [1]}}"#);
+        let to_prefill = r#"{"rule": "pick", "min": [{"field": "inst.requests"}], "within": [0]}"#;
+        let routing = format!(r#"{{"on_arrival": {to_prefill}, "on_prefilled": {to_decode}}}"#);
+        let mut config = config(&[9, 9, 9], &routing);
+        config.roles = vec![0, 1, 1];
+        config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+        config.handover = Some(HANDOVER);
+        let mut simulation = Simulation::new(&config, trace(&[row(0, 20, 5), row(1, 21, 5)])).unwrap();
+        while !simulation.advance(5).unwrap() {}
+        assert_eq!(simulation.into_outcome().columns.last_instance, [1, 2], "{field}");
+    }
+}
+
+#[test]
+fn the_decode_instance_is_picked_as_a_request_arrives() {
+    // Each request decodes two instances on from where its prompt is computed, in whichever order their prefills end.
+    let in_role = |role: u32| {
+        format!(r#"{{"rule": "pick", "min": [{{"field": "inst.requests"}}], "within": [{role}]}}"#)
+    };
+    let two_on = r#"{"rule": "pick", "min": [], "where": {"op": "eq", "args": [
+        {"field": "inst.index"}, {"op": "add", "args": [{"field": "here.index"}, {"const": 2}]}]}}"#;
+    let routing = format!(r#"{{"on_arrival": {}, "decode_on_arrival": {two_on}}}"#, in_role(0));
+    let mut config = config(&[9, 9, 9, 9], &routing);
+    config.roles = vec![0, 0, 1, 1];
+    config.handover = Some(HANDOVER);
+    let mut simulation = Simulation::new(&config, trace(&[row(0, 60, 5), row(1, 20, 5)])).unwrap();
+    while !simulation.advance(5).unwrap() {}
+    let columns = simulation.into_outcome().columns;
+    assert_eq!((columns.instance, columns.last_instance), (vec![0, 1], vec![2, 3]));
+}
