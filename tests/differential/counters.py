@@ -46,16 +46,6 @@ def cached_by(replica: Any) -> dict[str, int]:
     }
 
 
-def counters_until(replica: Any, until: int | None) -> dict[str, int]:
-    """Return the counters of a replay that ends at ``until``, or at its own end.
-
-    Where ``until`` cuts a step off, the engine has counted the tokens of that step, and the reference, which
-    counts them when a step ends, has not: these two counters are left out.
-    """
-    computed = () if until is None else ("prefill_tokens", "decode_tokens")
-    return {name: value for name, value in counters_of(replica).items() if name not in computed}
-
-
 def carried(stats: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     """Return transfers and bytes of the engine's network, and of each used medium, with its busy ticks."""
     network = stats["network"]

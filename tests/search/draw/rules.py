@@ -30,6 +30,9 @@ def pick(source: Source, of_request: Fields, *, total: bool) -> Wire:
         return condition(source, source.pick((OF_CANDIDATE, of_request, {**OF_CANDIDATE, **of_request})))
 
     least = source.some(1, 2, lambda: number(source, OF_CANDIDATE))
+    if source.chance(0.1):
+        # Which class a request is in is read at moments at which no rank is.
+        least = [{"field": "inst.class_requests", "class": source.whole(0, 2)}, *least[1:]]
     drawn: Wire = {"rule": "pick", "min": least, "where": None, "accept": None, "within": None}
     if not total:
         drawn["where"] = source.maybe(0.5, may)

@@ -98,11 +98,15 @@ def unranked(source: Source, *, swaps: bool) -> list[Wire]:
 
 def _decodes_last(source: Source, *, swaps: bool) -> list[Wire]:
     """Draw stages that run decodes after all prefills, so that prefills may exclude them."""
-    chunked = source.chance(0.5)
+    # Prompts in parts are swapped out where decodes preempt them, and swapped in beside other decodes.
+    chunked = source.chance(0.8 if swaps else 0.5)
     before = [admit(source, chunked=chunked)]
     if chunked or source.chance(0.3):
         before.append(PREFILLS)
-    return [*source.shuffled(before), decodes(source), *([swap_in(source)] if swaps else [])]
+    last = decodes(source)
+    if swaps:
+        last["over_prefills"] = source.chance(0.8)
+    return [*source.shuffled(before), last, *([swap_in(source)] if swaps else [])]
 
 
 def malformed(source: Source) -> list[Wire]:

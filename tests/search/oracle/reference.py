@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from differential.counters import cached_by, carried, carried_by, counters_until
+from differential.counters import cached_by, carried, carried_by, counters_of
 from differential.test_policies import decisions, rows_of_engine, rows_of_reference
 from differential.timelines import timeline_of_engine
 from paceline.testing.reference import policy_sim
@@ -143,7 +143,7 @@ def _usage(replayed: Replayed, expected: policy_sim.Outcome) -> Iterator[Failure
     if carried(stats) != carried_by(expected):
         yield Failure("reference: network", f"{carried(stats)} and {carried_by(expected)}")
     for index, (used, replica) in enumerate(zip(stats["instances"], expected.replicas, strict=True)):
-        wanted = counters_until(replica, replayed.case.config["until"]) | cached_by(replica)
+        wanted = counters_of(replica) | cached_by(replica)
         differ = {name: (used[name], value) for name, value in wanted.items() if used[name] != value}
         if differ:
             yield Failure("reference: usage", f"instance {index}: {differ}")

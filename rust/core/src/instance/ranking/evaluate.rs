@@ -159,17 +159,9 @@ impl Ranking {
     }
 
     /// Evaluates the rank of a member that stays in its class, where the rank changes
-    /// with quanta only. The member has yielded `generated` tokens, and answers after
-    /// `to_answer` steps if it does not yet. Returns whether that was so; if not, the
-    /// rank is to be [evaluated](Self::evaluate) in full.
-    pub(crate) fn count_quanta(
-        &mut self,
-        slot: Slot,
-        generated: u32,
-        to_answer: Option<u64>,
-        step: u64,
-        now: Ticks,
-    ) -> bool {
+    /// with quanta only. The member has yielded `generated` tokens. Returns whether that
+    /// was so; if not, the rank is to be [evaluated](Self::evaluate) in full.
+    pub(crate) fn count_quanta(&mut self, slot: Slot, generated: u32, step: u64, now: Ticks) -> bool {
         let quantum = self.rules.quantum;
         let request = &mut self.requests[slot as usize];
         let Some(counts) = self.classes.count_quanta[request.class as usize] else { return false };
@@ -180,15 +172,15 @@ impl Ranking {
         let spent = generated - request.entered.1;
         let (quanta, left) = (spent / quantum, u64::from(quantum - spent % quantum));
         let changed = request.set_quanta(counts, quanta);
-        let first = to_answer.is_none() && quanta == 0;
+        // A rank is due in the first quantum only as the answer begins.
+        let first = quanta == 0;
         self.first_quantum = self.first_quantum + u64::from(first) - u64::from(request.in_first_quantum);
         request.in_first_quantum = first;
         request.expires.is_noted = true;
         if changed {
             self.place(slot);
         }
-        let due = (step + left.min(to_answer.unwrap_or(left))).min(class_step);
-        self.expiry.set_step(slot, due, step);
+        self.expiry.set_step(slot, (step + left).min(class_step), step);
         true
     }
 

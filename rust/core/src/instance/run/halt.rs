@@ -19,6 +19,10 @@ impl Instance {
             let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
             if ended > 0 {
                 self.apply(&run, ended, trace, recorder);
+            } else {
+                let (prefills, decodes) = self.tokens_in_progress(&run);
+                self.stats.prefill_tokens -= prefills;
+                self.stats.decode_tokens -= decodes;
             }
             if ended > 0 || !run.begun {
                 // The step in progress holds its blocks.

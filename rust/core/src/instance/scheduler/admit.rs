@@ -344,10 +344,11 @@ impl Instance {
     }
 
     /// Resumes a decode whose KV is on the GPU: in the decode set, if that runs in this
-    /// step and has its tokens; else by itself.
+    /// step; else by itself.
     #[inline(never)]
     fn resume_decode(&mut self, slot: Slot, tokens: u32, part: Part, draft: &mut StepDraft, trace: &Trace) {
-        let joins = tokens == 1 && draft.decoded && draft.charged && !self.settings.scheduler.decodes_first;
+        debug_assert_eq!(tokens, 1, "Invariant: a request that has yielded a token lacks its latest only");
+        let joins = draft.decoded && draft.charged && !self.settings.scheduler.decodes_first;
         if !joins {
             self.requests[slot].phase = Phase::Stalled;
             self.batch.admit(slot, &mut self.requests);

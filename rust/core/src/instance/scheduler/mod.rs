@@ -117,13 +117,12 @@ impl Instance {
             self.free_deferred();
         }
         let (mut run, shape) = self.time_step(draft, decodes, trace)?;
-        // Received requests that were admitted hold no blocks before their first step any more: the next step may accept
-        // an offer. Nor were they admitted by rank: a request that ranks before one may displace it in the next step.
-        let waits = self.transfers.offered() > 0
-            || self.ranking.as_deref().is_some_and(|ranking| ranking.waiting() > 0);
-        let accepts = waits && self.transfers.has_admitted();
+        // Received requests were not admitted by rank: a queued request that ranks before one may displace it in the next
+        // step.
+        let displaces = self.transfers.has_admitted()
+            && self.ranking.as_deref().is_some_and(|ranking| ranking.waiting() > 0);
         // A request whose KV was dropped may be admitted for less at the next step.
-        if dropped || accepts || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
+        if dropped || displaces || (self.settings.scheduler.schedule_ahead && self.has_news(freed)) {
             rare();
             run.steps = 1;
         }
@@ -132,7 +131,7 @@ impl Instance {
         if self.batch.runs_chunks() {
             self.batch.begin_chunks();
             self.report_last_steps();
-            if !accepts && let Some((planned, shape)) = self.plan_after(&run, trace) {
+            if let Some((planned, shape)) = self.plan_after(&run, trace) {
                 end = self.run.plan(planned, shape);
             }
         }

@@ -133,12 +133,12 @@ impl Instance {
         })
     }
 
-    /// Whether ranks of running requests are not read now, before blocks run out.
+    /// Whether ranks of running requests are not read now, before blocks run out or a stage selects by rank: both evaluate
+    /// deferred ranks first.
     #[inline]
     fn defers_ranks(&self) -> bool {
         self.can_defer_ranks()
             && (self.idle() == 0 || matches!(self.settings.scheduler.admission, Admission::Wait))
-            && (self.idle() == 0 || !self.settings.selects)
     }
 
     /// Whether ranks may have changed with the decode set's latest step.
@@ -166,9 +166,8 @@ impl Instance {
     #[inline(never)]
     pub(in crate::instance) fn refresh_expired(&mut self, run: &Run, steps: u64, trace: &Trace) {
         let Some(ranking) = &mut self.ranking else { return };
-        let keys = ranking.evaluates_always();
+        let (keys, now) = (ranking.evaluates_always(), run.after(steps));
         if !self.settings.leap {
-            let now = run.after(steps);
             for slot in ranking.slots() {
                 if self.requests[slot].phase == Phase::Decoding {
                     self.sink_level(slot, now);
@@ -179,26 +178,17 @@ impl Instance {
         }
         let reached = self.batch.decode_set().step();
         while let Some((step, slot)) = self.due_member(reached) {
-            let mut behind = reached - step;
-            if behind > 0
-                && let Some(ranking) = &self.ranking
-            {
-                // While the class stays the same, only the latest rank counts.
-                behind = reached - ranking.same_class_until(slot, step, reached, run.after(steps));
+            let Some(ranking) = &mut self.ranking else { return };
+            // While the class stays the same, only the latest rank counts.
+            let behind = reached - ranking.same_class_until(slot, step, reached, now);
+            if behind == 0 {
+                let generated = self.batch.decode_set().generated(&self.requests[slot]);
+                if ranking.count_quanta(slot, generated, reached, now) {
+                    continue;
+                }
+                self.sink_level(slot, now);
             }
             let when = run.after(steps.saturating_sub(behind));
-            let state = &self.requests[slot];
-            let generated = self.batch.decode_set().generated(state) - behind as u32;
-            let left = trace.reasoning(state.request as usize).and_then(|all| all.checked_sub(generated));
-            let to_answer = left.filter(|left| *left > 0).map(u64::from);
-            if let Some(ranking) = &mut self.ranking
-                && ranking.count_quanta(slot, generated, to_answer, reached - behind, when)
-            {
-                continue;
-            }
-            if behind == 0 {
-                self.sink_level(slot, when);
-            }
             self.evaluate_behind(slot, when, Some(behind), keys, trace);
         }
     }

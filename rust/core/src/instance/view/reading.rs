@@ -65,13 +65,9 @@ impl Instance {
         let mut decode_tokens = stats.decode_tokens;
         if let Some(run) = self.run.current() {
             self.add_step_in_progress(run, now, &mut stats);
-            // Tokens of prefills, and of decodes outside the decode set, are counted as the step starts.
-            let shape = self.run.shape();
-            let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
-            decode_tokens -= shape.decode_requests - members;
-            if self.batch.layers().is_last() {
-                prefill_tokens -= shape.prefill_tokens;
-            }
+            let (prefills, decodes) = self.tokens_in_progress(run);
+            prefill_tokens -= prefills;
+            decode_tokens -= decodes;
         } else if let Some(since) = self.run.standstill() {
             let ticks = u128::from(now - since);
             stats.running_ticks += ticks * u128::from(self.batch.running());
@@ -104,6 +100,14 @@ impl Instance {
             link_bytes: moved.link_bytes,
             energy_aj,
         }
+    }
+
+    /// Tokens that were counted as the step in progress started: of prefills, and of decodes outside the decode set.
+    pub(in crate::instance) fn tokens_in_progress(&self, run: &Run) -> (u64, u64) {
+        let shape = self.run.shape();
+        let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
+        let prefills = if self.batch.layers().is_last() { shape.prefill_tokens } else { 0 };
+        (prefills, shape.decode_requests - members)
     }
 
     /// Adds the time of the step in progress up to `now`.
