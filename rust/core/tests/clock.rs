@@ -6,11 +6,14 @@ use paceline_core::{Config, Error, HORIZON, Outcome, Simulation, TICKS_PER_SECON
 /// and swapped in again once the first one has finished, for a last run whose first step copies.
 const REQUESTS: [(Ticks, u32, u32); 2] = [(0, 16, 17), (3, 16, 15)];
 
-fn replay(blocks: u64, shift: Ticks, leap: bool) -> Result<Outcome, Error> {
+/// Ticks of a step, of a token and of a token of context.
+type Ticked = (Ticks, Ticks, Ticks);
+
+fn replay(blocks: u64, (step, token, kv_token): Ticked, shift: Ticks, leap: bool) -> Result<Outcome, Error> {
     let json = format!(
         r#"{{"instances": [{{
             "blocks": {blocks}, "block_tokens": 4, "max_model_len": null,
-            "cost": {{"kind": "affine", "step": 50, "token": 2, "kv_token": 1}},
+            "cost": {{"kind": "affine", "step": {step}, "token": {token}, "kv_token": {kv_token}}},
             "scheduler": {{
                 "max_num_batched_tokens": 64, "max_num_seqs": 4, "long_prefill_token_threshold": 0,
                 "stages": [{{"kind": "running"}}, {{"kind": "swap_in", "unless_preempted": true}},
@@ -40,20 +43,22 @@ fn replay(blocks: u64, shift: Ticks, leap: bool) -> Result<Outcome, Error> {
 
 #[test]
 fn a_replay_may_end_at_the_last_moment_of_the_clock_and_not_after() {
-    for (blocks, swaps) in [(20, false), (12, true)] {
+    for (blocks, swaps, cost) in
+        [(20, false, (50, 2, 1)), (12, true, (50, 2, 1)), (20, false, (1, 0, 0)), (12, true, (1, 0, 0))]
+    {
         for leap in [false, true] {
-            let early = replay(blocks, 0, leap).unwrap();
+            let early = replay(blocks, cost, 0, leap).unwrap();
             assert_eq!(early.stats[0].swapped_in_blocks > 0, swaps);
             let end = early.columns.finish.iter().copied().max().unwrap();
-            let late = replay(blocks, HORIZON - end, leap).unwrap();
+            let late = replay(blocks, cost, HORIZON - end, leap).unwrap();
             let finish: Vec<_> = early.columns.finish.iter().map(|time| time + HORIZON - end).collect();
             assert_eq!(late.columns.finish, finish);
             // The step that would end past the clock begins within the clock's last second.
-            let error = replay(blocks, HORIZON - end + 1, leap).err();
+            let error = replay(blocks, cost, HORIZON - end + 1, leap).err();
             let last = HORIZON / TICKS_PER_SECOND;
             assert!(
                 matches!(error, Some(Error::ClockOverflow { seconds, instance: 0 }) if seconds == last),
-                "{blocks} blocks, {leap}: {error:?}"
+                "{blocks} blocks, {cost:?}, {leap}: {error:?}"
             );
         }
     }

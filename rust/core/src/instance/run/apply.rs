@@ -181,9 +181,8 @@ impl Instance {
         let state = &mut self.requests[slot];
         let Some(reasoning) = trace.reasoning(state.request as usize) else { return };
         recorder.token(state.request, (generated, reasoning), start, end);
-        // A request that left the set and joined it again may pass here twice at one step.
-        let ends_reasoning = generated == reasoning && !state.answering;
-        if ends_reasoning {
+        if generated == reasoning {
+            debug_assert!(!state.answering, "Invariant: reasoning ends once");
             state.answering = true;
             self.load.begin_answer();
             if self.outbox.reports().answering && state.output > reasoning {
