@@ -47,7 +47,7 @@ def _ask(scratch: Scratch, given: argparse.Namespace, started: float) -> dict[st
     from mutation import cases, covering, programs
 
     before = json.loads(given.results.read_text()) if given.again else {}
-    chosen = [one for one in scratch.mutants if given.file is None or one.file == given.file]
+    chosen = [one for one in scratch.mutants if given.file is None or one.file.startswith(given.file)]
     chosen = [one for one in chosen if not before.get(one.name, {}).get("killed")]
     found = {one.number: covering.Found(one.line) for one in chosen}
     engine = covering.Engine(scratch.package / "paceline" / "_core.abi3.so", len(scratch.mutants))
@@ -125,7 +125,7 @@ def _command_line() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=MOST, help=f"replays for one mutant ({MOST})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"another seed draws other cases ({SEED})")
     parser.add_argument("--near", action="store_true", help="only tests of the mutated files")
-    parser.add_argument("--file", help="a source below rust/core/src; without it, all in scope")
+    parser.add_argument("--file", help="a source or folder below rust/core/src (all in scope)")
     parser.add_argument("--again", action="store_true", help="only what survived last time")
     parser.add_argument("--folder", type=Path, default=folder, help="for the mutated copy")
     parser.add_argument(
