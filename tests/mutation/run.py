@@ -125,7 +125,7 @@ def _command_line() -> argparse.Namespace:
     parser.add_argument("--most", type=int, default=MOST, help=f"replays for one mutant ({MOST})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"another seed draws other cases ({SEED})")
     parser.add_argument("--near", action="store_true", help="only tests of the mutated files")
-    parser.add_argument("--file", help="a source or folder below rust/core/src (all in scope)")
+    parser.add_argument("--file", help="a source or a folder below rust/core/src; without it, all in scope")
     parser.add_argument("--again", action="store_true", help="only what survived last time")
     parser.add_argument("--folder", type=Path, default=folder, help="for the mutated copy")
     parser.add_argument(
