@@ -10,7 +10,7 @@ from differential.test_policies import decisions, rows_of_engine, rows_of_refere
 from differential.timelines import timeline_of_engine
 from paceline.testing.reference import policy_sim
 from search.case import Case
-from search.oracle import progress
+from search.oracle import progress, quality
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
 
@@ -84,6 +84,7 @@ def broken(replayed: Replayed) -> Iterator[Failure]:
         return
     yield from _decisions(replayed, expected)
     yield from _requests(replayed, expected)
+    yield from quality.broken(replayed, expected)
     yield from _usage(replayed, expected)
     yield from _timeline(replayed, expected)
 

@@ -329,6 +329,37 @@ mod tests {
     }
 
     #[test]
+    fn an_output_continues_a_prompt_of_several_blocks() {
+        // Blocks of 2 tokens. Row 0: a prompt of 5 tokens, whose third block the output fills, and a fourth. Row 1
+        // begins with all four.
+        let ids = PrefixIds {
+            ends: vec![3, 7],
+            ids: vec![7, 8, 9, 7, 8, 9, 6],
+            block_tokens: 2,
+            outputs: Some(OutputIds { ends: vec![2, 2], ids: vec![9, 6] }),
+        };
+        let trace = Trace {
+            arrival: vec![0; 2],
+            prompt_tokens: vec![5, 8],
+            output_tokens: vec![3, 1],
+            prefix: Some(ids),
+            ..Trace::default()
+        };
+        trace.validate().unwrap();
+        let prefixes = Prefixes::new(&trace, 2).unwrap();
+        assert_eq!(prefixes.of_output(0, 5, 1), None, "the prompt fills it");
+        for block in 2..4 {
+            let filled = prefixes.of_output(0, 5, block);
+            assert!(filled.is_some() && filled == prefixes.shared(1, 8, block), "block {block}: {filled:?}");
+        }
+        assert_eq!(prefixes.shared(0, 5, 2), None, "the prompt does not fill it");
+        let begun = [0, 1].map(|row| [1, 2, 3].map(|block| prefixes.begun(row, block)));
+        assert_eq!(begun[0], [prefixes.shared(1, 8, 1), prefixes.shared(1, 8, 2), None]);
+        assert_eq!(begun[1], [1, 2, 3].map(|block| prefixes.shared(1, 8, block)));
+        assert_eq!(Prefixes::none().begun(0, 0), None);
+    }
+
+    #[test]
     fn a_turn_continues_its_session_unless_its_prompt_is_shorter() {
         let none = u32::MAX;
         // Row 2 continues row 0, which has 4 + 2 tokens. Row 5 has exactly the tokens of row 1, and continues it.
@@ -346,5 +377,6 @@ mod tests {
         // The conversations have 10, 6 and 6 tokens: 5, 3 and 3 blocks.
         assert_eq!(first, [Some(0), Some(5), Some(0), None, Some(8), Some(5)]);
         assert_eq!((prefixes.shared(2, 7, 3), prefixes.contents()), (Some(3), 11));
+        assert_eq!((prefixes.begun(2, 3), prefixes.begun(3, 0)), (Some(3), None));
     }
 }

@@ -93,7 +93,13 @@ impl RankInputs {
     #[inline]
     pub(crate) fn can_be_deferred(&self) -> bool {
         let fresh = !self.refresh.is_set() || self.refresh.steps == 1;
-        fresh && self.quantum == 0 && !self.levels && !self.condition_changes.meets(Changes::TIME)
+        fresh && self.quantum == 0 && !self.levels && !self.classes_change_with_time()
+    }
+
+    /// Whether time alone may move a request to another class.
+    #[inline]
+    pub(crate) fn classes_change_with_time(&self) -> bool {
+        self.condition_changes.meets(Changes::TIME)
     }
 }
 

@@ -192,10 +192,17 @@ impl Ranking {
         }
     }
 
-    /// Whether requests that ran up to `now` may move to the next level.
+    /// Whether time may have changed the class or the level of a request that ran up to `now`.
     #[inline]
-    pub(crate) fn may_sink(&self, now: Ticks) -> bool {
-        self.rules.levels.is_some() && (self.expiry.next_time() <= now || !self.leap)
+    pub(crate) fn is_due_by_time(&self, now: Ticks) -> bool {
+        let timed = self.rules.levels.is_some() || self.inputs.classes_change_with_time();
+        timed && self.expiry.next_time() <= now
+    }
+
+    /// Whether time may have changed the class of a member of the decode set by `now`.
+    #[inline]
+    pub(crate) fn class_is_due(&self, slot: Slot, now: Ticks) -> bool {
+        self.requests[slot as usize].expires.class.1 <= now
     }
 
     /// Moves a request to the next level, if it has run for longer than the quantum of its own at `now`, when a step has

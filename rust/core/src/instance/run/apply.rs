@@ -3,6 +3,7 @@
 use super::Run;
 use crate::hint::rare;
 use crate::instance::outbox::PhaseChange;
+use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
 use crate::time::Ticks;
@@ -156,9 +157,10 @@ impl Instance {
             rare();
             self.load.decode_steps(run.start, *series, steps);
         }
-        if members > 0 && self.ranking.as_deref().is_some_and(|ranking| ranking.may_sink(run.after(steps))) {
+        let timed = |ranking: &Ranking| ranking.is_due_by_time(run.after(steps));
+        if members > 0 && self.ranking.as_deref().is_some_and(timed) {
             rare();
-            self.sink_members(run, steps, trace);
+            self.refresh_by_time(run, steps, trace);
         } else if run.decodes && self.has_ranks_due() {
             rare();
             self.refresh_expired(run, steps, trace);
@@ -179,9 +181,8 @@ impl Instance {
         let state = &mut self.requests[slot];
         let Some(reasoning) = trace.reasoning(state.request as usize) else { return };
         recorder.token(state.request, (generated, reasoning), start, end);
-        // A request that left the set and joined it again may pass here twice at one step.
-        let ends_reasoning = generated == reasoning && !state.answering;
-        if ends_reasoning {
+        if generated == reasoning {
+            debug_assert!(!state.answering, "Invariant: reasoning ends once");
             state.answering = true;
             self.load.begin_answer();
             if self.outbox.reports().answering && state.output > reasoning {

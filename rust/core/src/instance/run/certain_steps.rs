@@ -124,9 +124,8 @@ impl Instance {
         let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
         let reranked = draft.reseated && self.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
         let set = self.batch.decode_set();
-        let late = set.late_joiners().len() as u64;
         let passes = draft.passes_over != self.passes_prompts_over();
-        if draft.has_preempted() || reranked || late > 0 || passes {
+        if draft.has_preempted() || reranked || passes {
             return 1;
         }
         let (spare, most) = (self.spare_blocks(set.len()), self.steps_to_event());

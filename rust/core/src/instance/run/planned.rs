@@ -19,11 +19,12 @@ impl Instance {
     /// Starts a run of the decode set if no request is queued and none runs outside it:
     /// the same run that its stages would form. Returns when it ends.
     pub(in crate::instance) fn start_decode_run(&mut self, now: Ticks, trace: &Trace) -> Option<Ticks> {
-        // Copies of an earlier attempt are charged to the step that is formed.
-        if self.queues.has_migrated_in() || self.kv.cpu().copied() != (0, 0) {
-            return None;
-        }
         let (mut run, shape) = self.plan(now, false, trace)?;
+        // An attempt that forms no step leaves a request in the queue or outside the decode set.
+        debug_assert!(
+            !self.queues.has_migrated_in() && self.kv.cpu().copied() == (0, 0),
+            "Invariant: no step is due for a migrated request or copies"
+        );
         run.begun = true;
         if let Some(ranking) = &mut self.ranking {
             rare();

@@ -202,10 +202,10 @@ impl Instance {
         })
     }
 
-    /// Moves the decode set's members to their next levels that have run for longer than the quantum of their own at the
-    /// end of the `steps` steps of a run that were just booked, and evaluates the ranks that may have changed in them.
+    /// Evaluates the ranks of the decode set's members that may have changed in the `steps` steps of a run that were just
+    /// booked, at the end of which time may have changed classes and levels. Rules may read these before the next step.
     #[inline(never)]
-    pub(in crate::instance) fn sink_members(&mut self, run: &Run, steps: u64, trace: &Trace) {
+    pub(in crate::instance) fn refresh_by_time(&mut self, run: &Run, steps: u64, trace: &Trace) {
         if self.has_ranks_due() {
             self.refresh_expired(run, steps, trace);
         }
@@ -214,7 +214,8 @@ impl Instance {
         let members: Vec<Slot> =
             running.filter(|&slot| self.requests[slot].phase == Phase::Decoding).collect();
         for slot in members {
-            if self.sink_level(slot, now) {
+            let due = self.ranking.as_deref().is_some_and(|ranking| ranking.class_is_due(slot, now));
+            if self.sink_level(slot, now) || due {
                 self.evaluate_after_event(slot, now, trace);
             }
         }
