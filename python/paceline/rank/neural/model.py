@@ -1,4 +1,4 @@
-"""The neural family: an encoder with a scalar head."""
+"""The neural family: an encoder with a scalar head, and a share of the light family's scores."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from paceline import _check
 from paceline.errors import RankError
 from paceline.rank.backend import Progress, Training
+from paceline.rank.light.model import LightModel
 from paceline.rank.neural.batches import Within
 from paceline.rank.neural.encoder import Encoder, Pooling, Precision
 from paceline.rank.neural.libraries import torch_module
@@ -20,9 +21,14 @@ from paceline.rank.neural.training import Schedule, train
 
 __all__ = ["NeuralModel"]
 
+_LIGHT: Final = "light"
+
+# Standard deviations of scores are taken over this many training prompts.
+_SPREAD_OVER: Final = 500
+
 
 class NeuralModel:
-    """An encoder with a scalar head.
+    """An encoder with a scalar head, and a share of the light family's scores.
 
     Parameters
     ----------
@@ -35,6 +41,9 @@ class NeuralModel:
         ``"pooler"``, ``"mean"``, ``"last"``, or ``"auto"``, which fits the encoder.
     max_tokens
         Tokens of a prompt that count, from its start.
+    light_share
+        Share of a light model's scores, which is trained on the same samples, in the scores; both have the
+        same standard deviation. The two families err on different prompts. 0: the encoder alone.
     precision
         ``"float32"``, ``"bfloat16"``, or ``"auto"``: of the matrix products in training, bfloat16 if the
         processor multiplies it, in about half the time.
@@ -54,6 +63,7 @@ class NeuralModel:
         partners_within: Within = "batch",
         pooling: Pooling = "auto",
         max_tokens: int = 128,
+        light_share: float = 0.1,
         precision: Precision = "auto",
         download: bool = False,
     ) -> None:
@@ -62,14 +72,18 @@ class NeuralModel:
         _check.one_of("pooling", pooling, ("auto", "pooler", "mean", "last"), RankError)
         _check.one_of("precision", precision, ("auto", "float32", "bfloat16"), RankError)
         _check.count("max_tokens", max_tokens, least=4)
+        if not _check.is_number(light_share) or not 0 <= light_share < 1:
+            raise RankError(f"light_share must be a share from 0 to below 1, was {_check.said(light_share)}")
         self.name = str(encoder)
         self.schedule = Schedule(epochs=epochs, batch=batch, rate=rate, partners_within=partners_within)
         self.pooling: Pooling = pooling
         self.max_tokens = max_tokens
+        self.light_share = float(light_share)
         self.precision: Precision = precision
         self.download = download
         self.accuracies: list[float] = []
         self._encoder: Encoder | None = None
+        self._light: LightModel | None = None
 
     def settings(self) -> dict[str, Any]:
         """Return what a saved model is described by; a folder is named without its path."""
@@ -77,6 +91,8 @@ class NeuralModel:
             "encoder": Path(self.name).name if Path(self.name).is_dir() else self.name,
             "pooling": self._encoder.pooling if self._encoder is not None else self.pooling,
             "max_tokens": self.max_tokens,
+            "light_share": self.light_share,
+            "light": self._light.settings() if self._light is not None else None,
             "precision": self._encoder.precision if self._encoder is not None else self.precision,
             "validation_pair_accuracy": self.accuracies,
             **asdict(self.schedule),
@@ -93,23 +109,46 @@ class NeuralModel:
             precision=self.precision,
         )
         self.accuracies = train(self._encoder, training, self.schedule, progress)
+        self._light = self._trained_light(training, self._encoder) if self.light_share else None
 
     def score(self, prompts: Sequence[str]) -> npt.NDArray[np.float64]:
         """Score a batch of prompts."""
         assert self._encoder is not None, "Invariant: a ranker scores after it was trained or loaded"
-        return self._encoder.score(self._encoder.tokens(prompts))
+        scores = self._encoder.score(self._encoder.tokens(prompts))
+        if self._light is None or self.light_share == 0:
+            return scores
+        return (1 - self.light_share) * scores + self.light_share * self._light.score(prompts)
 
     def save(self, folder: Path) -> None:
-        """Write the encoder, its tokenizer and the head."""
+        """Write the encoder, its tokenizer and the head, and the light model."""
         assert self._encoder is not None, "Invariant: a ranker is saved after it was trained or loaded"
         self._encoder.save(folder)
+        if self._light is not None:
+            (folder / _LIGHT).mkdir()
+            self._light.save(folder / _LIGHT)
 
     @classmethod
     def load(cls, folder: Path, settings: Mapping[str, Any]) -> Self:
         """Read the files of a folder that were checked."""
         names = ("epochs", "batch", "rate", "partners_within", "pooling", "max_tokens", "precision")
-        model = cls(settings["encoder"], **{name: settings[name] for name in names})
+        # Models that were saved before there was a share have none.
+        share = settings.get("light_share", 0.0)
+        model = cls(settings["encoder"], light_share=share, **{name: settings[name] for name in names})
         model.accuracies = list(settings["validation_pair_accuracy"])
         model._encoder = Encoder.load(folder, pooling=model.pooling, max_tokens=model.max_tokens)
         model._encoder.precision = model.precision
+        light = settings.get("light")
+        model._light = LightModel.load(folder / _LIGHT, light) if light is not None else None
         return model
+
+    def _trained_light(self, training: Training, encoder: Encoder) -> LightModel | None:
+        """Train a light model, and scale its scores to the spread of the encoder's."""
+        light = LightModel()
+        light.fit(training)
+        some = training.prompts[:_SPREAD_OVER]
+        apart = float(np.std(light.score(some)))
+        if apart == 0:
+            return None
+        beside = float(np.std(encoder.score(encoder.tokens(some))))
+        light.scale(beside / apart)
+        return light
