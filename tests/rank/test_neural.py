@@ -135,15 +135,36 @@ def test_the_light_family_has_its_share_of_the_spread_of_scores(encoder: Path) -
     assert mixed.score(prompts) == pytest.approx(expected, abs=1e-3 * encoded.std())
 
 
-def test_a_model_that_was_saved_before_there_was_a_light_share_has_none(
+def test_scores_of_several_encoders_are_the_mean_of_those_trained_with_each_seed(
     encoder: Path, tmp_path: Path
 ) -> None:
+    prompts, lengths = drawn(60)
+    options: dict[str, Any] = {
+        "family": "neural",
+        "encoder": encoder,
+        "epochs": 1,
+        "batch": 16,
+        "light_share": 0.0,
+        "held_out": 0,
+    }
+    alone = [PairwiseRanker(seed=seed, **options).fit(prompts, lengths).score(prompts) for seed in (3, 4)]
+    assert not np.allclose(*alone)
+    steps: list[tuple[int, int]] = []
+    both = PairwiseRanker(seed=3, encoders=2, **options)
+    both.fit(prompts, lengths, progress=lambda done, total: steps.append((done, total)))
+    assert both.score(prompts) == pytest.approx((alone[0] + alone[1]) / 2, abs=1e-5)
+    assert steps == [(done, 8) for done in range(1, 9)]  # four batches of 15, twice
+    both.save(tmp_path / "model")
+    assert load(tmp_path / "model").score(prompts) == pytest.approx(both.score(prompts))
+
+
+def test_a_model_saved_before_there_were_shares_is_one_encoder_alone(encoder: Path, tmp_path: Path) -> None:
     prompts, lengths = drawn(40)
     ranker = PairwiseRanker(family="neural", encoder=encoder, epochs=1, light_share=0.0, held_out=0)
     ranker.fit(prompts, lengths)
     ranker.backend.save(tmp_path)
     settings = ranker.backend.settings()
-    assert (settings.pop("light_share"), settings.pop("light")) == (0.0, None)
+    assert [settings.pop(name) for name in ("encoders", "light_share", "light")] == [1, 0.0, None]
     assert NeuralModel.load(tmp_path, settings).score(prompts) == pytest.approx(ranker.score(prompts))
 
 
