@@ -14,7 +14,7 @@ COMMAND: Final = "python -m paceline.study.pars.neural ../shared/traces --encode
 
 FILE: Final = "neural.toml"
 
-SAME: Final = ("name", "light_share", "split", "seed", "epochs", "trained_on")
+SAME: Final = ("name", "encoders", "light_share", "split", "seed", "epochs", "trained_on")
 """What tells figures apart: a figure takes the place of one that has all of these."""
 
 
@@ -28,6 +28,8 @@ class Measured:
         Of the ranker in this file, such as ``"pairwise"``.
     objective, encoder, pooling
         What was trained; random weights are named with the encoder.
+    encoders
+        Trainings of the encoder whose scores were averaged.
     light_share
         Share of the light family's scores in the scores.
     split
@@ -44,6 +46,7 @@ class Measured:
     objective: str
     encoder: str
     pooling: str
+    encoders: int
     light_share: float
     split: str
     seed: int

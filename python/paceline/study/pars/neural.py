@@ -96,8 +96,8 @@ class Setting:
         ``"last"`` or the seed of the held-out prompts.
     validate
         Share of the other prompts to judge on in place of those held out; None: judge on those held out.
-    seed, epochs
-        Of the training; None: the epochs that users get.
+    seed, epochs, encoders
+        Of the training; None: the epochs, or encoders, that users get.
     light_shares
         Shares of the light family's scores to judge with after one training; none: that which users get.
     """
@@ -106,6 +106,7 @@ class Setting:
     validate: float | None = None
     seed: int = 0
     epochs: int | None = None
+    encoders: int | None = None
     light_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -161,7 +162,8 @@ def measure(
     trained = ~(held | judged)
     folder = encoder if source == "given" else _random(source, encoder, scratch / source, setting.seed)
     options: dict[str, Any] = {} if source == "given" else {"rate": 5e-4}
-    options |= {} if setting.epochs is None else {"epochs": setting.epochs}
+    given = {"epochs": setting.epochs, "encoders": setting.encoders}
+    options |= {name: value for name, value in given.items() if value is not None}
     ranker = kind(family="neural", encoder=folder, pooling=pooling, held_out=0, seed=setting.seed, **options)
     ranker.fit(
         [examples.prompts[row] for row in np.flatnonzero(trained)],
@@ -180,6 +182,7 @@ def measure(
             objective=ranker.objective.name,
             encoder=said,
             pooling=str(model.settings()["pooling"]),
+            encoders=model.encoders,
             light_share=share,
             split=setting.split,
             seed=setting.seed,
@@ -241,6 +244,7 @@ def main(
     validate: float | None = None,
     seed: int = 0,
     epochs: int | None = None,
+    encoders: int | None = None,
     light_share: Annotated[tuple[float, ...], Parameter(negative="", consume_multiple=True)] = (),
     out: Path | None = None,
 ) -> None:
@@ -263,16 +267,20 @@ def main(
         Of the training.
     epochs
         Passes over the prompts; those that users get if not given.
+    encoders
+        Trainings of the encoder whose scores are averaged; as many as users get if not given.
     light_share
         Shares of the light family's scores to judge with; that which users get if not given.
     out
         A TOML file that the figures are added to, in place of those of the same ranker and setting.
     """
-    setting = Setting(split=split, validate=validate, seed=seed, epochs=epochs, light_shares=light_share)
+    setting = Setting(
+        split=split, validate=validate, seed=seed, epochs=epochs, encoders=encoders, light_shares=light_share
+    )
     with TemporaryDirectory() as scratch:
         for name in only or tuple(_KINDS):
             for found in measure(name, traces, encoder, setting, scratch=Path(scratch), report=_report(name)):
-                said = f"{name}, {found.epochs} epochs, light share {found.light_share}"
+                said = f"{name}, {found.epochs} epochs of {found.encoders}, light share {found.light_share}"
                 print(f"\r{said}, split {split}, seed {seed}: {found}", flush=True)
                 if out is not None:
                     _keep(out, found, "measured" if validate is None else "validated")

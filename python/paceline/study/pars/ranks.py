@@ -73,6 +73,7 @@ def _neural_row(found: Measured) -> dict[str, object]:
         "objective": found.objective,
         "encoder": found.encoder,
         "pooling": found.pooling,
+        "encoders": found.encoders,
         "light share": found.light_share,
         "epochs": found.epochs,
         "seed": found.seed,
