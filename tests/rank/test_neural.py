@@ -19,6 +19,7 @@ from paceline.rank.backend import Training  # noqa: E402
 from paceline.rank.neural.batches import batches  # noqa: E402
 from paceline.rank.neural.encoder import Encoder  # noqa: E402
 from paceline.rank.neural.losses import list_mle  # noqa: E402
+from paceline.rank.neural.model import NeuralModel  # noqa: E402
 from paceline.rank.objectives import Comparisons, Pairwise  # noqa: E402
 from unit.rank.drawn import STARTS, drawn  # noqa: E402
 
@@ -91,6 +92,7 @@ def test_an_encoder_learns_and_scores_the_same_after_saving(
     manifest = json.loads((tmp_path / "model/manifest.json").read_text())
     assert manifest["settings"]["encoder"] == "model"
     assert manifest["settings"]["pooling"] == "mean"
+    assert manifest["settings"]["light_share"] > 0
     assert manifest["settings"]["precision"] in ("float32", "bfloat16")
     assert len(manifest["settings"]["validation_pair_accuracy"]) == 2
     kinds = {Path(name).suffix for name in manifest["files"]}
@@ -120,6 +122,55 @@ def test_a_batch_is_multiplied_in_the_precision_and_weights_are_kept_in_float32(
     found.sum().backward()
     assert {each.dtype for each in made.parameters()} == {torch.float32}
     assert {each.grad.dtype for each in made.parameters() if each.grad is not None} == {torch.float32}
+
+
+def test_the_light_family_has_its_share_of_the_spread_of_scores(encoder: Path) -> None:
+    prompts, lengths = drawn(60)
+    options: dict[str, Any] = {"encoder": encoder, "epochs": 1, "batch": 16, "held_out": 0}
+    alone = PairwiseRanker(family="neural", light_share=0.0, **options).fit(prompts, lengths)
+    mixed = PairwiseRanker(family="neural", light_share=0.25, **options).fit(prompts, lengths)
+    light = PairwiseRanker(held_out=0).fit(prompts, lengths).score(prompts)
+    encoded = alone.score(prompts)
+    expected = 0.75 * encoded + 0.25 * encoded.std() * light / light.std()
+    assert mixed.score(prompts) == pytest.approx(expected, abs=1e-3 * encoded.std())
+
+
+def test_scores_of_several_encoders_are_the_mean_of_those_trained_with_each_seed(
+    encoder: Path, tmp_path: Path
+) -> None:
+    prompts, lengths = drawn(60)
+    options: dict[str, Any] = {
+        "family": "neural",
+        "encoder": encoder,
+        "epochs": 1,
+        "batch": 16,
+        "light_share": 0.0,
+        "held_out": 0,
+    }
+    alone = [PairwiseRanker(seed=seed, **options).fit(prompts, lengths).score(prompts) for seed in (3, 4)]
+    assert not np.allclose(*alone)
+    steps: list[tuple[int, int]] = []
+    both = PairwiseRanker(seed=3, encoders=2, **options)
+    both.fit(prompts, lengths, progress=lambda done, total: steps.append((done, total)))
+    assert both.score(prompts) == pytest.approx((alone[0] + alone[1]) / 2, abs=1e-5)
+    assert steps == [(done, 8) for done in range(1, 9)]  # four batches of 15, twice
+    both.save(tmp_path / "model")
+    assert load(tmp_path / "model").score(prompts) == pytest.approx(both.score(prompts))
+
+
+def test_a_model_saved_before_there_were_shares_is_one_encoder_alone(encoder: Path, tmp_path: Path) -> None:
+    prompts, lengths = drawn(40)
+    ranker = PairwiseRanker(family="neural", encoder=encoder, epochs=1, light_share=0.0, held_out=0)
+    ranker.fit(prompts, lengths)
+    ranker.backend.save(tmp_path)
+    settings = ranker.backend.settings()
+    assert [settings.pop(name) for name in ("encoders", "light_share", "light")] == [1, 0.0, None]
+    assert NeuralModel.load(tmp_path, settings).score(prompts) == pytest.approx(ranker.score(prompts))
+
+
+def test_a_light_share_that_is_none_is_refused(encoder: Path) -> None:
+    with pytest.raises(RankError, match=r"light_share must be a share from 0 to below 1, was 1\.0"):
+        PairwiseRanker(family="neural", encoder=encoder, light_share=1.0)
 
 
 def test_a_precision_that_is_unknown_is_refused(encoder: Path) -> None:

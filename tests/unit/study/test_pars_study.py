@@ -17,8 +17,8 @@ from paceline.study import Work, run_study
 from paceline.study.choices import choices
 from paceline.study.pars.corpora import MODELS, Corpus, alpaca, answers, reasoning
 from paceline.study.pars.latencies import Latencies, variations
-from paceline.study.pars.measured import measured
-from paceline.study.pars.neural import held_out
+from paceline.study.pars.measured import SAME, measured, validated
+from paceline.study.pars.neural import held_out, validation
 from paceline.study.pars.paper import PAPER
 from paceline.study.pars.predictors import Predictors
 from paceline.study.pars.served import CLUSTER, Latency, Noise, Served, latency
@@ -136,7 +136,24 @@ def test_neural_figures_are_of_800_prompts_that_were_not_trained_on() -> None:
     assert any(each.name == "pairwise" and each.split == "last" for each in found)
     assert {(each.samples, each.trained_on) for each in found} == {(800, 4_198)}
     assert all(each.low < each.tau < each.high for each in found)
-    assert len({(each.name, each.split, each.seed, each.epochs) for each in found}) == len(found)
+    assert len({tuple(getattr(each, name) for name in SAME) for each in found}) == len(found)
+
+
+def test_neural_settings_were_chosen_by_prompts_that_are_neither_held_out_nor_trained_on() -> None:
+    found = validated()
+    assert {(each.samples, each.trained_on) for each in found} == {(840, 3_358)}
+    assert len({tuple(getattr(each, name) for name in SAME) for each in found}) == len(found)
+
+
+@pytest.mark.parametrize("split", ["last", "1"])
+def test_validation_prompts_are_a_share_of_those_that_are_not_held_out(split: str) -> None:
+    held = held_out(4_998, split)
+    drawn = validation(held, 0.2)
+    assert drawn.sum() == 840  # a fifth of 4,198
+    assert not (drawn & held).any()
+    assert (drawn == validation(held, 0.2)).all()
+    with pytest.raises(ConfigError, match=r"validate must be a share between 0 and 1, was 1\.5"):
+        validation(held, 1.5)
 
 
 def test_held_out_prompts_are_800_drawn_by_the_seed() -> None:

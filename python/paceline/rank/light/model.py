@@ -58,6 +58,11 @@ class LightModel:
         # As they are saved, so that a model scores the same before and after.
         self.weights = self.weights.astype(np.float32).astype(np.float64)
 
+    def scale(self, factor: float) -> None:
+        """Multiply all scores by a factor above 0."""
+        assert self.weights is not None, "Invariant: a model is scaled after it was trained or loaded"
+        self.weights = (self.weights * factor).astype(np.float32).astype(np.float64)
+
     def score(self, prompts: Sequence[str]) -> npt.NDArray[np.float64]:
         """Score a batch of prompts."""
         assert self.weights is not None, "Invariant: a ranker scores after it was trained or loaded"

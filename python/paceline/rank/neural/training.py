@@ -80,6 +80,7 @@ def train(
             {"params": list(encoder.head.parameters()), "lr": schedule.rate * _HEAD_RATE},
         ],
         weight_decay=_WEIGHT_DECAY,
+        fused=True,
     )
     rise = max(1, math.ceil(_WARM_UP * total))
     falling = torch.optim.lr_scheduler.LambdaLR(

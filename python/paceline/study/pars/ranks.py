@@ -7,7 +7,7 @@ import polars as pl
 from paceline.study.model import Fact, Table
 from paceline.study.pages import Content
 from paceline.study.pars.corpora import MODELS
-from paceline.study.pars.measured import Measured, measured
+from paceline.study.pars.measured import Measured, measured, validated
 from paceline.study.pars.paper import PAPER
 from paceline.study.pars.predictors import METHODS, Predictors
 
@@ -46,18 +46,42 @@ def neural_page() -> dict[str, Content]:
     """Return tau of neural rankers on held-out prompts, as they were measured where PyTorch is installed."""
     rows = [
         {
-            "objective": each.objective,
-            "encoder": each.encoder,
-            "pooling": each.pooling,
+            **_neural_row(each),
             "held out": f"{each.samples} {'last' if each.split == 'last' else f'drawn by seed {each.split}'}",
-            "seed": each.seed,
-            "epochs": each.epochs,
-            "tau-b": f"{each.tau:.3f} ({each.low:.3f} to {each.high:.3f})",
+            "tau-b": _with_interval(each),
             "paper's, Llama on Alpaca": _paper_encoder(each),
         }
         for each in measured()
     ]
-    return {"neural-taus": Table(pl.DataFrame(rows), {"paper's, Llama on Alpaca": ".2f"})}
+    chosen_by = [
+        {
+            **_neural_row(each),
+            "trained on": each.trained_on,
+            "judged on": each.samples,
+            "tau-b": _with_interval(each),
+        }
+        for each in validated()
+    ]
+    return {
+        "neural-taus": Table(pl.DataFrame(rows), {"paper's, Llama on Alpaca": ".2f"}),
+        "neural-choice": Table(pl.DataFrame(chosen_by)),
+    }
+
+
+def _neural_row(found: Measured) -> dict[str, object]:
+    return {
+        "objective": found.objective,
+        "encoder": found.encoder,
+        "pooling": found.pooling,
+        "encoders": found.encoders,
+        "light share": found.light_share,
+        "epochs": found.epochs,
+        "seed": found.seed,
+    }
+
+
+def _with_interval(found: Measured) -> str:
+    return f"{found.tau:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
 def _paper_encoder(found: Measured) -> float | None:
