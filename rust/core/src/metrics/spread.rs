@@ -81,10 +81,18 @@ impl Spread {
         let values = values.into_iter();
         // The upper bound, as most values are there: growing step by step costs more than the selections.
         let mut keys: Vec<u64> = Vec::with_capacity(values.size_hint().1.unwrap_or_default());
-        keys.extend(values.map(key));
+        let (mut sum, mut largest) = (0.0, 0);
+        keys.extend(values.map(|value| {
+            let key = key(value);
+            sum += value;
+            largest = largest.max(key);
+            key
+        }));
         let count = keys.len();
-        let max = value(*keys.iter().max()?);
-        let mean = keys.iter().map(|key| value(*key)).sum::<f64>() / count as f64;
+        if count == 0 {
+            return None;
+        }
+        let (mean, max) = (sum / count as f64, value(largest));
         let mut quantiles = vec![0.0; shares.len()];
         let mut order: Vec<usize> = (0..shares.len()).collect();
         // From the lowest share up: a selection leaves all larger values behind its rank.
