@@ -17,7 +17,7 @@ from paceline.policy import cluster, ilog2, inst, maximum, minimum, oracle, req,
 from paceline.policy.expressions.fields import FIELDS
 from paceline.policy.expressions.kinds import PHASES
 from paceline.policy.expressions.text import parse
-from paceline.policy.expressions.tree import Expr, Op, Over
+from paceline.policy.expressions.tree import Expr, Op, Over, lift
 from paceline.policy.expressions.wire import Names, to_wire
 from unit.policy.drawn import CANDIDATE, MOVING, PICKED, QUEUED
 
@@ -277,3 +277,10 @@ def test_every_field_has_a_meaning_and_the_engine_a_name_of_its_own_for_it() -> 
     for space in ("req", "inst", "oracle"):
         wires = [meaning.wire for (owner, _), meaning in FIELDS.items() if owner == space]
         assert len(set(wires)) == len(wires)
+
+
+def test_zeros_of_both_signs_are_two_constants() -> None:
+    # A replay keeps what it made of a scheduler for the next equal one, and 1 / 0.0 is not 1 / -0.0.
+    assert lift(0.0).same(lift(0.0))
+    assert not lift(0.0).same(lift(-0.0))
+    assert not (req.prompt_tokens / lift(0.0)).same(req.prompt_tokens / lift(-0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -210,7 +211,9 @@ class Const(Expr):
     @property
     def key(self) -> tuple[object, ...]:
         """Plain values that are equal if the expressions are."""
-        return ("const", self.kind, self.value)
+        # Divided by 0.0 and by -0.0, a number has other signs, though the two are equal.
+        negative = isinstance(self.value, float) and math.copysign(1.0, self.value) < 0
+        return ("const", self.kind, self.value, negative)
 
     @property
     def written(self) -> Written:

@@ -23,7 +23,6 @@ pub(crate) struct Settings {
     pub(crate) index: u32,
     pub(crate) block: BlockSize,
     pub(crate) blocks: u64,
-    pub(crate) max_model_len: u64,
     pub(crate) kv_bytes_per_token: u64,
     /// Layers that share these bytes.
     pub(crate) kv_layers: u32,
@@ -49,6 +48,8 @@ pub(crate) struct Settings {
 /// What limits a request that no other is beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LoneLimits {
+    /// The longest sequence.
+    context: u64,
     /// Blocks that it must leave free.
     reserved: u64,
     /// The longest prefill.
@@ -56,9 +57,11 @@ struct LoneLimits {
 }
 
 impl LoneLimits {
-    fn new(rules: &SchedulerConfig) -> Self {
+    fn new(config: &InstanceConfig) -> Self {
+        let rules = &config.scheduler;
         let watermark = if rules.watermark_when_idle { rules.watermark_blocks } else { 0 };
         Self {
+            context: config.max_model_len.unwrap_or(u64::MAX),
             reserved: watermark + u64::from(rules.spare_block) + rules.selection_reserves().0,
             budget: if rules.cuts_prompts() { u64::MAX } else { rules.max_num_batched_tokens },
         }
@@ -89,10 +92,9 @@ impl Settings {
             index: index as u32,
             block: BlockSize::new(config.block_tokens),
             blocks: config.blocks,
-            max_model_len: config.max_model_len.unwrap_or(u64::MAX),
             kv_bytes_per_token: config.kv_bytes_per_token,
             kv_layers: config.kv_layers,
-            lone: LoneLimits::new(&scheduler),
+            lone: LoneLimits::new(config),
             scheduler,
             cost,
             leap: observed.leap,
@@ -112,7 +114,7 @@ impl Settings {
     #[inline]
     pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
         let sequence = u64::from(prompt) + u64::from(output);
-        if sequence > self.max_model_len {
+        if sequence > self.lone.context {
             return Reason::ExceedsContext;
         }
         if self.block.needed_for(sequence - 1) + self.lone.reserved > self.blocks {
@@ -126,7 +128,7 @@ impl Settings {
 
     /// Whether two instances reject the same requests.
     pub(crate) fn rejects_like(&self, other: &Self) -> bool {
-        let limits = |x: &Self| (x.max_model_len, x.block, x.blocks, x.lone);
+        let limits = |x: &Self| (x.block, x.blocks, x.lone);
         limits(self) == limits(other)
     }
 
