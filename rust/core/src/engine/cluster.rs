@@ -422,15 +422,14 @@ impl Cluster {
         self.leave_if_done(index, now);
     }
 
-    /// The free instances on which a request changed its phase, by index.
-    pub(super) fn with_phase_changes(&mut self) -> Vec<usize> {
+    /// Lists the free instances on which a request changed its phase, by index.
+    pub(super) fn list_phase_changes(&mut self, changed: &mut Vec<usize>) {
+        changed.clear();
         self.free.sort_unstable();
-        let changed = |index: &usize| self.instances[*index].has_phase_changes();
-        let changed: Vec<_> = self.free.iter().copied().filter(changed).collect();
-        for &index in &changed {
+        changed.extend(self.free.iter().filter(|&&index| self.instances[index].has_phase_changes()));
+        for &index in &*changed {
             self.instances[index].sort_phase_changes();
         }
-        changed
     }
 
     /// The next phase change on an instance, in order of admission: of which request in which slot.

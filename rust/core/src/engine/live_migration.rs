@@ -378,7 +378,9 @@ mod tests {
     /// Ends the step of instance 0 and lets a request that was asked to leave do so.
     fn leave(cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
         cluster.end_steps(now);
-        for source in cluster.with_phase_changes() {
+        let mut changed = Vec::new();
+        cluster.list_phase_changes(&mut changed);
+        for source in changed {
             while let Some((_, slot, request)) = cluster.next_phase_change(source) {
                 migrations.leave_as_asked(slot, request, cluster, now);
             }

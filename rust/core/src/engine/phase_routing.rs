@@ -16,26 +16,29 @@ pub(super) struct PhaseRouting {
     on_prefilled: Option<Rule>,
     /// Asked when reasoning has ended.
     on_answering: Option<Rule>,
+    /// The instances on which requests changed their phase: kept for its memory.
+    changed: Vec<usize>,
 }
 
 impl PhaseRouting {
     /// Phase routing by these rules.
     pub(super) fn new(on_prefilled: Option<Rule>, on_answering: Option<Rule>) -> Self {
-        Self { on_prefilled, on_answering }
+        Self { on_prefilled, on_answering, changed: Vec::new() }
     }
 
     /// Routes the requests whose phase changed in a step that ended now, by instance and in order of admission.
     /// Requests that a monitor asked to leave migrate now; no rule is asked about these.
     #[inline(never)]
     pub(super) fn route(
-        &self,
+        &mut self,
         cluster: &mut Cluster,
         router: &mut Router,
         migrations: &mut Migrations,
         arrivals: &Arrivals,
         now: Ticks,
     ) -> Result<(), Error> {
-        for source in cluster.with_phase_changes() {
+        cluster.list_phase_changes(&mut self.changed);
+        for &source in &self.changed {
             while let Some((change, slot, request)) = cluster.next_phase_change(source) {
                 let rule = match change {
                     PhaseChange::Departure => {

@@ -1,11 +1,11 @@
 //! The time in which a medium is free.
 //!
-//! Free gaps are kept, not busy intervals: a medium that is never busy has one gap, and the past is dropped. Gaps are in
-//! chunks with the length of their longest gap, so that a search skips chunks in which no gap is long enough.
+//! Free gaps between transfers are kept, not busy intervals, and the past is dropped. Gaps are in chunks with the length
+//! of their longest gap, so that a search skips chunks in which no gap is long enough.
 
 use std::collections::VecDeque;
 
-use crate::time::{NEVER, Ticks};
+use crate::time::Ticks;
 
 /// The most gaps in a chunk.
 const MOST: usize = 64;
@@ -49,56 +49,99 @@ impl Chunk {
 /// The free time of one medium, of which transfers take intervals.
 #[derive(Debug)]
 pub(super) struct FreeTime {
-    /// At least one chunk, in order; the last gap of all ends never.
+    /// The gaps between transfers, in order: mostly none, as a transfer to an idle medium leaves none.
     chunks: VecDeque<Chunk>,
+    /// From when on the medium is free forever.
+    endless: Ticks,
 }
 
 impl FreeTime {
     /// A medium that is free forever.
     pub(super) fn new() -> Self {
-        Self { chunks: VecDeque::from([Chunk::new(vec![Gap { start: 0, end: NEVER }])]) }
+        Self { chunks: VecDeque::new(), endless: 0 }
     }
 
-    /// Drops gaps that end by `now`: nothing is sent in the past.
+    /// Forgets the time before `now`: nothing is sent in the past.
+    #[inline]
     pub(super) fn forget(&mut self, now: Ticks) {
-        while self.chunks.len() > 1 && self.chunks[0].end() <= now {
+        self.endless = self.endless.max(now);
+        if !self.chunks.is_empty() {
+            self.forget_gaps(now);
+        }
+    }
+
+    /// Drops gaps that end by `now`.
+    #[inline(never)]
+    fn forget_gaps(&mut self, now: Ticks) {
+        while self.chunks.front().is_some_and(|chunk| chunk.end() <= now) {
             self.chunks.pop_front();
         }
-        let first = &mut self.chunks[0];
-        let past = first.gaps.partition_point(|gap| gap.end <= now).min(first.gaps.len() - 1);
-        first.gaps.drain(..past);
+        if let Some(first) = self.chunks.front_mut() {
+            let past = first.gaps.partition_point(|gap| gap.end <= now);
+            first.gaps.drain(..past);
+        }
     }
 
     /// The earliest start, at `from` or later, of a free interval of `length` ticks.
+    #[inline]
     pub(super) fn earliest(&self, from: Ticks, length: Ticks) -> Ticks {
+        let gap = if self.chunks.is_empty() { None } else { self.earliest_in_gap(from, length) };
+        gap.unwrap_or_else(|| self.endless.max(from))
+    }
+
+    /// As [`Self::earliest`], between transfers.
+    #[inline(never)]
+    fn earliest_in_gap(&self, from: Ticks, length: Ticks) -> Option<Ticks> {
         let first = self.chunks.partition_point(|chunk| chunk.end() <= from);
-        for chunk in self.chunks.range(first.min(self.chunks.len() - 1)..) {
-            if chunk.longest < length {
-                continue;
-            }
+        for chunk in self.chunks.range(first..).filter(|chunk| chunk.longest >= length) {
             let after = chunk.gaps.partition_point(|gap| gap.end <= from);
             let mut starts = chunk.gaps[after..].iter().map(|gap| (gap.start.max(from), gap.end));
             if let Some((start, _)) = starts.find(|(start, end)| end - start >= length) {
-                return start;
+                return Some(start);
             }
         }
-        // The last gap has no end: only an interval that passes the clock's range is left.
-        self.last_start().max(from)
+        None
     }
 
     /// Takes a free interval, at least one tick long.
+    #[inline]
     pub(super) fn take(&mut self, start: Ticks, length: Ticks) {
         let end = start.saturating_add(length);
-        let at = self.chunks.partition_point(|chunk| chunk.end() <= start).min(self.chunks.len() - 1);
-        let chunk = &mut self.chunks[at];
-        let place = chunk.gaps.partition_point(|gap| gap.end <= start).min(chunk.gaps.len() - 1);
+        if start < self.endless {
+            return self.take_of_gap(start, end);
+        }
+        if start > self.endless {
+            self.add_gap(Gap { start: self.endless, end: start });
+        }
+        self.endless = end;
+    }
+
+    /// Adds a gap behind all others.
+    #[inline(never)]
+    fn add_gap(&mut self, gap: Gap) {
+        match self.chunks.back_mut().filter(|chunk| chunk.gaps.len() < MOST) {
+            Some(chunk) => {
+                chunk.gaps.push(gap);
+                chunk.longest = chunk.longest.max(gap.length());
+            }
+            None => self.chunks.push_back(Chunk::new(vec![gap])),
+        }
+    }
+
+    /// Takes an interval between transfers.
+    #[inline(never)]
+    fn take_of_gap(&mut self, start: Ticks, end: Ticks) {
+        let at = self.chunks.partition_point(|chunk| chunk.end() <= start);
+        let Some(chunk) = self.chunks.get_mut(at) else {
+            debug_assert!(false, "Invariant: the interval is free");
+            return;
+        };
+        let place = chunk.gaps.partition_point(|gap| gap.end <= start);
         let gap = chunk.gaps[place];
         debug_assert!(gap.start <= start && end <= gap.end, "the interval is free");
         let before = Gap { start: gap.start, end: start };
         let after = Gap { start: end, end: gap.end };
-        // The last gap stays even if the clock's range is used up.
-        let (keep_before, keep_after) = (start > gap.start, gap.end > end || gap.end == NEVER);
-        match (keep_before, keep_after) {
+        match (start > gap.start, gap.end > end) {
             (true, true) => {
                 chunk.gaps[place] = before;
                 chunk.gaps.insert(place + 1, after);
@@ -120,27 +163,18 @@ impl FreeTime {
         }
     }
 
-    /// The time from `moment` on that has been taken.
+    /// The time from `moment` on that has been taken; no time before `moment` is needed any more.
     pub(super) fn taken_from(&self, moment: Ticks) -> Ticks {
-        let last = self.last_start();
-        let free: Ticks = self
-            .chunks
-            .iter()
-            .flat_map(|chunk| &chunk.gaps)
-            .map(|gap| gap.end.min(last).saturating_sub(gap.start.max(moment)))
-            .sum();
-        last.saturating_sub(moment) - free
-    }
-
-    /// The start of the gap without an end.
-    fn last_start(&self) -> Ticks {
-        self.chunks.back().and_then(|chunk| chunk.gaps.last()).map_or(0, |gap| gap.start)
+        let gaps = self.chunks.iter().flat_map(|chunk| &chunk.gaps);
+        let free: Ticks = gaps.map(|gap| gap.end.saturating_sub(gap.start.max(moment))).sum();
+        self.endless.saturating_sub(moment) - free
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::NEVER;
     use proptest::prelude::*;
 
     #[test]
@@ -162,11 +196,11 @@ mod tests {
         assert_eq!(free.earliest(6, 1), NEVER);
     }
 
-    /// A medium of which as many even ticks are taken: so many gaps begin at odd ones, and the last has no end.
+    /// A medium of which as many odd ticks are taken, so that the even ticks before them are gaps.
     fn with_gaps(gaps: u64) -> FreeTime {
         let mut free = FreeTime::new();
         for gap in 0..gaps {
-            free.take(2 * gap, 1);
+            free.take(2 * gap + 1, 1);
         }
         free
     }
@@ -180,25 +214,41 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_of_too_many_gaps_is_split_in_two() {
-        for (gaps, chunks) in [(64, vec![64]), (65, vec![32, 33]), (96, vec![32, 64]), (97, vec![32, 32, 33])]
-        {
+    fn gaps_fill_a_chunk_before_the_next_and_one_of_too_many_is_split_in_two() {
+        let lengths = |free: &FreeTime| free.chunks.iter().map(|chunk| chunk.gaps.len()).collect::<Vec<_>>();
+        for (gaps, chunks) in [(1, vec![1]), (64, vec![64]), (65, vec![64, 1]), (129, vec![64, 64, 1])] {
             let free = with_gaps(gaps);
-            assert_eq!(free.chunks.iter().map(|chunk| chunk.gaps.len()).collect::<Vec<_>>(), chunks);
+            assert_eq!(lengths(&free), chunks);
             check(&free);
         }
+        // The middle of the first gap is taken.
+        let mut free = FreeTime::new();
+        for gap in 0..64 {
+            free.take(4 * gap + 3, 1);
+        }
+        free.take(1, 1);
+        assert_eq!(lengths(&free), [32, 33]);
+        check(&free);
     }
 
     #[test]
-    fn gaps_that_have_ended_are_forgotten_and_the_last_never() {
-        // Gaps are odd ticks up to 191, and all ticks from 193 on. The first chunk's last gap is the tick 63.
-        for (now, chunks, first) in
-            [(62, 3, 63), (63, 3, 63), (64, 2, 65), (127, 2, 127), (128, 1, 129), (10_000, 1, 193)]
+    fn gaps_that_have_ended_are_forgotten() {
+        // Gaps are the even ticks up to 192, and all ticks from 194 on. The first chunk's last gap is the tick 126.
+        for (now, gaps, first) in
+            [(63, 65, Some(64)), (126, 34, Some(126)), (127, 33, Some(128)), (193, 0, None)]
         {
             let mut free = with_gaps(97);
             free.forget(now);
-            assert_eq!((free.chunks.len(), free.chunks[0].gaps[0].start), (chunks, first), "at {now}");
+            let left: Vec<_> =
+                free.chunks.iter().flat_map(|chunk| &chunk.gaps).map(|gap| gap.start).collect();
+            assert_eq!((left.len(), left.first().copied()), (gaps, first), "at {now}");
         }
+        // Idle time that has passed is no gap, and was not taken.
+        let mut free = with_gaps(0);
+        free.forget(10_000);
+        free.take(10_000, 5);
+        assert!(free.chunks.is_empty());
+        assert_eq!((free.earliest(0, 1), free.taken_from(10_002)), (10_005, 3));
     }
 
     proptest! {

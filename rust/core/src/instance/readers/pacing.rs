@@ -332,8 +332,8 @@ impl Pacing {
     /// The quality of experience of a request that is done: counted from its first
     /// visible token and, if that is asked for by some time, from then.
     pub(crate) fn experience(&self, slot: Slot) -> (f64, Option<f64>) {
-        let (from_first, from_asked) = self.tracks[slot as usize].experience(self.interval);
-        (from_first, self.ttft.map(|_| from_asked))
+        let track = &self.tracks[slot as usize];
+        (track.experience(self.interval), self.ttft.map(|_| track.experience_as_asked(self.interval)))
     }
 }
 

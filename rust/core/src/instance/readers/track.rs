@@ -62,20 +62,25 @@ impl Track {
         Some(self.most + i128::from(self.visible) * interval)
     }
 
-    /// The quality of experience: counted from the first token, and from when it was
-    /// asked for. It is 1 less the area by which reading is late, over the area under
-    /// the expected curve.
-    pub(super) fn experience(&self, interval: i128) -> (f64, f64) {
-        let end = self.most + i128::from(self.visible) * interval;
-        let of = |late: i128, from: i128| {
-            if self.visible == 0 || late <= 0 {
-                return 1.0;
-            }
-            let tokens = i128::from(self.visible);
-            let twice = 2 * tokens * (end - from) - tokens * tokens * interval;
-            (1.0 - 2.0 * late as f64 / twice as f64).clamp(0.0, 1.0)
-        };
-        (of(self.late, self.first), of(self.late_asked, self.asked))
+    /// The quality of experience, counted from the first token.
+    pub(super) fn experience(&self, interval: i128) -> f64 {
+        self.quality(self.late, self.first, interval)
+    }
+
+    /// The quality of experience, counted from when the first token was asked for.
+    pub(super) fn experience_as_asked(&self, interval: i128) -> f64 {
+        self.quality(self.late_asked, self.asked, interval)
+    }
+
+    /// 1 less the area by which reading is `late`, over the area under the expected curve, which begins at `from`.
+    fn quality(&self, late: i128, from: i128, interval: i128) -> f64 {
+        if self.visible == 0 || late <= 0 {
+            return 1.0;
+        }
+        let tokens = i128::from(self.visible);
+        let end = self.most + tokens * interval;
+        let twice = 2 * tokens * (end - from) - tokens * tokens * interval;
+        (1.0 - 2.0 * late as f64 / twice as f64).clamp(0.0, 1.0)
     }
 }
 
@@ -89,7 +94,7 @@ mod tests {
         for when in [90, 95, 100, 105] {
             track.count(when, 10);
         }
-        assert_eq!(track.experience(10), (1.0, 1.0));
+        assert_eq!((track.experience(10), track.experience_as_asked(10)), (1.0, 1.0));
         assert_eq!(track.deadline(10), Some(130));
     }
 
@@ -102,7 +107,8 @@ mod tests {
         // Read at 0, 30 and 40 instead of 0, 10 and 20; the last is read until 50.
         let lost = (30.0 - 10.0) + (40.0 - 20.0);
         let expected = (50.0 - 0.0) + (50.0 - 10.0) + (50.0 - 20.0) - 3.0 * 10.0 / 2.0;
-        assert_eq!(track.experience(10), (1.0 - lost / expected, 1.0 - lost / expected));
+        let quality = 1.0 - lost / expected;
+        assert_eq!((track.experience(10), track.experience_as_asked(10)), (quality, quality));
     }
 
     #[test]
