@@ -15,10 +15,13 @@ type Entry<K> = (K, Id, u32);
 ///
 /// Only the first group that has ids is kept in order. In it, a key that follows all others of the group's line is
 /// appended to the line; any other is in a heap. Removing an id leaves its entry behind, which is dropped once it is the
-/// first, or once there are more of such entries than of others.
+/// first, or once there are more of such entries than of others. Once the first id is removed, the next is found by
+/// [`Self::settle`], so that no order is made for one that is not asked for.
 #[derive(Debug)]
 pub(crate) struct LazyOrder<K> {
     first: Option<(K, Id)>,
+    /// Whether `first` is the first; if not, it is yet to be found.
+    settled: bool,
     groups: Vec<Group<K>>,
     /// By id: its latest key.
     latest: Vec<Latest>,
@@ -38,7 +41,7 @@ struct Latest {
 struct Group<K> {
     line: VecDeque<Entry<K>>,
     heap: BinaryHeap<Reverse<Entry<K>>>,
-    /// Entries that came while an earlier group had ids.
+    /// Entries that came while an earlier group had ids, or the first was not known.
     unsorted: Vec<Entry<K>>,
     /// Ids that have a key in the group.
     present: usize,
@@ -58,12 +61,20 @@ impl<K: Ord + Copy> Group<K> {
         }
     }
 
-    /// The first entry, once the outdated ones before it are dropped.
-    fn first(&mut self, latest: &[Latest]) -> Option<(K, Id)> {
+    /// Puts the entries in order that are not yet.
+    #[inline(never)]
+    fn sort(&mut self, latest: &[Latest]) {
         for entry in std::mem::take(&mut self.unsorted) {
             if is_current(latest, &entry) {
                 self.add(entry);
             }
+        }
+    }
+
+    /// The first entry, once the outdated ones before it are dropped.
+    fn first(&mut self, latest: &[Latest]) -> Option<(K, Id)> {
+        if !self.unsorted.is_empty() {
+            self.sort(latest);
         }
         while self.line.front().is_some_and(|entry| !is_current(latest, entry)) {
             self.line.pop_front();
@@ -96,13 +107,31 @@ impl<K: Ord + Copy> Group<K> {
 impl<K: Ord + Copy> LazyOrder<K> {
     /// An empty order of so many groups.
     pub(crate) fn new(groups: usize) -> Self {
-        Self { first: None, groups: (0..groups).map(|_| Group::new()).collect(), latest: Vec::new() }
+        let groups = (0..groups).map(|_| Group::new()).collect();
+        Self { first: None, settled: true, groups, latest: Vec::new() }
     }
 
-    /// The first key and its id.
+    /// The first key and its id, once the order is [settled](Self::settle).
     #[inline]
     pub(crate) fn first(&self) -> Option<(K, Id)> {
+        debug_assert!(self.settled, "Invariant: the first is known");
         self.first
+    }
+
+    /// Whether an id has a key.
+    pub(crate) fn has(&self, id: Id) -> bool {
+        self.latest.get(id as usize).is_some_and(|latest| latest.group > 0)
+    }
+
+    /// Finds the first, if it was removed.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if !self.settled {
+            let (groups, latest) = (&mut self.groups, &self.latest);
+            let first = groups.iter_mut().find(|group| group.present > 0);
+            self.first = first.and_then(|group| group.first(latest));
+            self.settled = true;
+        }
     }
 
     /// Sets the key of an id, whether or not it had one, which belongs to a group.
@@ -115,7 +144,7 @@ impl<K: Ord + Copy> LazyOrder<K> {
         let latest = &mut self.latest[at];
         latest.group = group as u32 + 1;
         let entry = (key, id, latest.number);
-        let follows = self.groups[..group].iter().any(|earlier| earlier.present > 0);
+        let follows = !self.settled || self.groups[..group].iter().any(|earlier| earlier.present > 0);
         let group = &mut self.groups[group];
         group.present += 1;
         if follows {
@@ -138,10 +167,8 @@ impl<K: Ord + Copy> LazyOrder<K> {
         if left.len() > 2 * left.present + SPARE {
             left.drop_outdated(&self.latest);
         }
-        if self.first.is_some_and(|first| first.1 == id) {
-            let (groups, latest) = (&mut self.groups, &self.latest);
-            let first = groups.iter_mut().find(|group| group.present > 0);
-            self.first = first.and_then(|group| group.first(latest));
+        if self.settled && self.first.is_some_and(|first| first.1 == id) {
+            (self.first, self.settled) = (None, false);
         }
     }
 }
@@ -176,6 +203,11 @@ mod tests {
                     order.remove(id);
                     expected.remove(&id);
                 }
+                prop_assert_eq!(order.has(id), expected.contains_key(&id));
+                if at % 3 == 0 {
+                    continue;
+                }
+                order.settle();
                 prop_assert_eq!(order.first(), expected.iter().map(|(&id, &key)| (key, id)).min());
                 let entries: usize = order.groups.iter().map(Group::len).sum();
                 prop_assert!(entries <= 2 * expected.len() + 3 * (SPARE + 1));

@@ -105,6 +105,8 @@ pub(crate) struct ObservedFields {
     pub(crate) slack: bool,
     /// Whether intervals between tokens are read.
     pub(crate) intervals: bool,
+    /// Whether it is read how many requests are in a class.
+    pub(crate) classes: bool,
     /// Whether predicted prefills are read.
     pub(crate) prefills: bool,
     /// Whether a rule is asked at the end of a prefill.
@@ -139,7 +141,8 @@ impl Instance {
             kv: KvStore::new(config, prefixes),
             batch: Batch::new(BlockSize::new(config.block_tokens), matches!(config.cost, Cost::Table(_))),
             queues: Queues::new(&scheduler.order),
-            ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
+            ranking: rules
+                .map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap, observed.classes))),
             run: RunState::default(),
             load: Load::new(observed.intervals),
             readers: Readers::new(observed.pace, observed.on_pace, observed.slack),

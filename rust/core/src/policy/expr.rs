@@ -63,7 +63,7 @@ impl Op {
     }
 
     /// Whether it compares two numbers.
-    fn compares(self) -> bool {
+    pub(crate) fn compares(self) -> bool {
         matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)
     }
 

@@ -1,12 +1,24 @@
 //! How a ranking keeps requests that have arrived and have no slot yet.
 
 use super::super::request::Slot;
-use super::super::view::RequestView;
+use super::super::view::{OfRequest, RequestView};
 use super::expiry::Expires;
-use super::{List, NewArrival, RankKey, Ranking};
+use super::new_arrivals::NewRank;
+use super::{List, NewArrival, RankKey, RankedRequest, Ranking};
 use crate::collections::Id;
+use crate::config::MOST_KEYS;
+use crate::policy::{Validity, sort_key};
 use crate::time::Ticks;
 use crate::trace::Trace;
+
+/// A queued request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queued {
+    /// It has no slot, and is the best of these.
+    Arrival,
+    /// It has a slot.
+    Slot(Slot),
+}
 
 impl Ranking {
     /// Whether arrivals may be kept without a slot: their ranks depend on the trace and on time only. Without leaping,
@@ -16,15 +28,61 @@ impl Ranking {
         self.leap && self.inputs.depend_on_trace_and_time_at_first()
     }
 
-    /// Adds a request that has arrived, which `view` describes, without a slot. Returns whether that could be done: its
-    /// rank does not depend on steps.
+    /// Whether the rank of a request without a slot depends on its row of the trace and on how long it has waited only, so
+    /// that no instance need describe the request.
+    #[inline]
+    pub(crate) fn ranks_arrivals_by_wait(&self) -> bool {
+        self.classes.by_wait.is_some()
+    }
+
+    /// Adds a request that arrives without a slot. Returns whether that could be done: its rank does not depend on steps.
     pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) -> bool {
         let now = view.now;
+        if self.new.breaks_aging(view.row) {
+            self.new.stop_aging();
+            self.settle_arrivals(now, trace);
+        }
         let mut arrival = NewArrival { row: view.row, came: now, class: (0, now) };
-        let Some(rank) = self.rank_new(&mut arrival, view, false, trace) else { return false };
+        let Some(rank) = self.rank_of_arrival(&mut arrival, false, view, trace) else { return false };
         self.classes.members[arrival.class.0 as usize] += 1;
         self.new.add(arrival, rank);
         true
+    }
+
+    /// Adds a request that arrives without a slot behind one that has aged, if there is such a one. Its rank is evaluated
+    /// later.
+    pub(crate) fn add_behind_aged(&mut self, row: u32, now: Ticks) -> bool {
+        let Some(by_wait) = self.classes.by_wait.as_ref().filter(|_| self.new.has_aged()) else {
+            return false;
+        };
+        let (class, Some(due)) = by_wait.at(0) else { return false };
+        if self.new.breaks_aging(row) {
+            return false;
+        }
+        self.classes.members[class as usize] += 1;
+        self.new.add_unranked(NewArrival { row, came: now, class: (class, now) }, now.saturating_add(due));
+        true
+    }
+
+    /// Finds the best request without a slot, once those that are due have been evaluated.
+    #[inline]
+    pub(crate) fn settle_arrivals(&mut self, now: Ticks, trace: &Trace) {
+        if !self.new.has_aged() {
+            while let Some(id) = self.new.next_unranked() {
+                self.rank_late(id, now, trace);
+            }
+            self.new.settle();
+        }
+    }
+
+    /// Ranks a request that came behind one that had aged.
+    #[inline(never)]
+    fn rank_late(&mut self, id: Id, now: Ticks, trace: &Trace) {
+        let NewArrival { row, came, .. } = self.new.get(id);
+        let mut view = RequestView { now, ..RequestView::arriving(row, came, trace) };
+        if let Some((arrival, rank)) = self.rank_again(id, &mut view, trace) {
+            self.new.rank(id, arrival, rank);
+        }
     }
 
     /// A request without a slot whose rank may have changed by `now`.
@@ -35,26 +93,95 @@ impl Ranking {
 
     /// Evaluates the rank of a request without a slot, which `view` describes. Returns whether it stays without.
     pub(crate) fn evaluate_arrival(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> bool {
-        let mut arrival = self.new.get(id);
-        let before = arrival.class.0;
-        let Some(rank) = self.rank_new(&mut arrival, view, true, trace) else { return false };
-        self.classes.members[before as usize] -= 1;
-        self.classes.members[arrival.class.0 as usize] += 1;
+        let Some((arrival, rank)) = self.rank_again(id, view, trace) else { return false };
         self.new.set(id, arrival, rank);
         true
     }
 
-    /// The request without a slot that ranks before all queued ones with a slot.
+    /// The class and the rank that a request without a slot has now. It is counted in the class.
+    fn rank_again(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> Option<(NewArrival, NewRank)> {
+        let mut arrival = self.new.get(id);
+        let before = arrival.class.0;
+        let rank = self.rank_of_arrival(&mut arrival, true, view, trace)?;
+        self.classes.members[before as usize] -= 1;
+        self.classes.members[arrival.class.0 as usize] += 1;
+        Some((arrival, rank))
+    }
+
+    /// Evaluates the rank of a request without a slot, and its class. `has_class`: it is in one. Returns nothing if the
+    /// rank depends on steps.
+    fn rank_of_arrival(
+        &self,
+        arrival: &mut NewArrival,
+        has_class: bool,
+        view: &mut RequestView,
+        trace: &Trace,
+    ) -> Option<NewRank> {
+        let mut validity = Validity::EVER;
+        let held = &self.rules.classes[arrival.class.0 as usize];
+        if !has_class || held.hold == 0 && held.hold_steps == 0 {
+            let class = match &self.classes.by_wait {
+                Some(by_wait) => {
+                    let waited = view.now - arrival.came;
+                    let (class, next) = by_wait.at(waited);
+                    validity.ticks = next.map_or(u64::MAX, |next| next - waited);
+                    class
+                }
+                None => self.classes.conditions.first_that_takes(view, trace, &mut validity),
+            };
+            if !has_class || class != arrival.class.0 {
+                arrival.class = (class, view.now);
+            }
+        }
+        view.joined = arrival.class.1;
+        let mut keys = [0; MOST_KEYS];
+        let mut scope = OfRequest { view, trace };
+        for (key, expr) in keys.iter_mut().zip(&self.rules.classes[arrival.class.0 as usize].keys) {
+            *key = sort_key(expr, &mut scope, &mut validity);
+        }
+        let due = (validity.ticks != u64::MAX).then(|| view.now.saturating_add(validity.ticks));
+        let rank = NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due };
+        (validity.steps == u64::MAX).then_some(rank)
+    }
+
+    /// The best queued request, and its rank.
     #[inline]
-    pub(crate) fn best_arrival(&self) -> Option<(Id, RankKey)> {
-        let (rank, id) = self.new.first()?;
+    pub(crate) fn best_queued(&self) -> Option<(RankKey, Queued)> {
         let slotted = if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() };
-        slotted.is_none_or(|best| rank < best.0).then_some((id, rank))
+        match (self.new.first(), slotted) {
+            (Some((rank, _)), None) => Some((rank, Queued::Arrival)),
+            (Some((rank, _)), Some((other, _))) if rank < other => Some((rank, Queued::Arrival)),
+            (_, slotted) => slotted.map(|(rank, slot)| (rank, Queued::Slot(slot))),
+        }
     }
 
     /// The rows of the queued requests without a slot.
     pub(crate) fn rows_without_slot(&self) -> impl Iterator<Item = u32> + '_ {
         self.new.rows()
+    }
+
+    /// Admits the best request without a slot, which gets this one. It has its rank as a running request, and its place
+    /// among them, once it is [evaluated](Self::evaluate), or only [placed](Self::place) if neither the admission nor time
+    /// changes its rank. Returns whether it is to be evaluated. The best of the others is to be
+    /// [found](Self::settle_arrivals) then. `steps`: the instance's.
+    pub(crate) fn admit_arrival(&mut self, slot: Slot, now: Ticks, steps: u64) -> bool {
+        let Some((rank, id)) = self.new.first() else {
+            debug_assert!(false, "Invariant: the request is the best without a slot");
+            return false;
+        };
+        let (arrival, due) = self.new.take(id);
+        let mut request = RankedRequest {
+            rank,
+            class: arrival.class.0,
+            has_class: true,
+            entered: (arrival.class.1, 0),
+            ..RankedRequest::default()
+        };
+        request.enter_list(List::Running, now, steps, self.round.number);
+        self.put(slot, request);
+        self.lists[List::Running as usize] += 1;
+        let changes = due.is_some() || self.inputs.change_with_admission();
+        changes && !self.classes.settles[arrival.class.0 as usize]
     }
 
     /// Gives a slot to a queued request that had none, and the rank that it has. `steps`: the instance's.

@@ -1,15 +1,21 @@
 //! The classes of a ranking.
 
 use super::super::view::{OfRequest, RequestView};
+use super::by_wait::ClassByWait;
 use crate::config::{Class, MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Changes, Condition, Expr, Field, ReqField, Validity};
 use crate::trace::{LIMIT, Trace};
 
+/// Which requests each class takes.
+#[derive(Debug)]
+pub(super) struct Conditions(Vec<Condition>);
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Classes {
-    /// Which requests each class takes.
-    conditions: Vec<Condition>,
+    pub(super) conditions: Conditions,
+    /// The class of a request that was never admitted, if only how long it has waited decides that.
+    pub(super) by_wait: Option<ClassByWait>,
     /// Requests in each class.
     pub(super) members: Vec<u64>,
     /// Which keys of each class count quanta, where its other keys do not change
@@ -22,18 +28,27 @@ pub(super) struct Classes {
 impl Classes {
     /// The classes of `rules`, without requests.
     pub(super) fn new(rules: &RankingRules) -> Self {
+        let conditions = Conditions::new(rules);
         Self {
             members: vec![0; rules.classes.len()],
-            conditions: rules.classes.iter().map(|class| Condition::new(class.when.as_ref())).collect(),
+            by_wait: ClassByWait::new(rules, &conditions),
+            conditions,
             count_quanta: rules.classes.iter().map(|class| keys_that_count_quanta(rules, class)).collect(),
             settles: rules.classes.iter().map(|class| settles(rules, class)).collect(),
         }
     }
+}
+
+impl Conditions {
+    /// The conditions of all classes.
+    fn new(rules: &RankingRules) -> Self {
+        Self(rules.classes.iter().map(|class| Condition::new(class.when.as_ref())).collect())
+    }
 
     /// The first class that takes a request.
-    pub(super) fn of(&self, view: &RequestView, trace: &Trace, validity: &mut Validity) -> u32 {
+    pub(super) fn first_that_takes(&self, view: &RequestView, trace: &Trace, validity: &mut Validity) -> u32 {
         let mut scope = OfRequest { view, trace };
-        let taken = self.conditions.iter().position(|takes| takes.holds(&mut scope, validity));
+        let taken = self.0.iter().position(|takes| takes.holds(&mut scope, validity));
         taken.unwrap_or(0) as u32
     }
 }

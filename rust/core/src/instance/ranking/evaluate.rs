@@ -3,7 +3,6 @@
 use super::super::request::Slot;
 use super::super::view::{OfRequest, RequestView};
 use super::expiry::Expires;
-use super::new_arrivals::{NewArrival, NewRank};
 use super::{RankKey, Ranking};
 use crate::config::{LAST_LEVEL, MOST_KEYS};
 use crate::policy::{Validity, sort_key, value_now};
@@ -62,7 +61,7 @@ impl Ranking {
             validity = Validity { steps: left(step, steps), ticks: left(moment, view.now) };
             request.class
         } else {
-            classes.of(view, trace, &mut validity)
+            classes.conditions.first_that_takes(view, trace, &mut validity)
         };
         let entered = !request.has_class || class != request.class;
         if entered {
@@ -128,34 +127,6 @@ impl Ranking {
             self.note_expiry(slot, view, class_validity, validity, steps);
         }
         changed
-    }
-
-    /// Evaluates the rank of a request without a slot, and its class. `has_class`: it is in one. Returns nothing if the
-    /// rank depends on steps.
-    pub(super) fn rank_new(
-        &self,
-        arrival: &mut NewArrival,
-        view: &mut RequestView,
-        has_class: bool,
-        trace: &Trace,
-    ) -> Option<NewRank> {
-        let mut validity = Validity::EVER;
-        let held = &self.rules.classes[arrival.class.0 as usize];
-        if !has_class || held.hold == 0 && held.hold_steps == 0 {
-            let class = self.classes.of(view, trace, &mut validity);
-            if !has_class || class != arrival.class.0 {
-                arrival.class = (class, view.now);
-            }
-        }
-        view.joined = arrival.class.1;
-        let mut keys = [0; MOST_KEYS];
-        let mut scope = OfRequest { view, trace };
-        for (key, expr) in keys.iter_mut().zip(&self.rules.classes[arrival.class.0 as usize].keys) {
-            *key = sort_key(expr, &mut scope, &mut validity);
-        }
-        let due = (validity.ticks != u64::MAX).then(|| view.now.saturating_add(validity.ticks));
-        let rank = NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due };
-        (validity.steps == u64::MAX).then_some(rank)
     }
 
     /// Evaluates the rank of a member that stays in its class, where the rank changes

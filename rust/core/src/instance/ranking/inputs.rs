@@ -4,6 +4,7 @@ use std::cell::Cell;
 
 use crate::config::{Ranking as RankingRules, Refresh};
 use crate::policy::{Changes, Expr, ReqField};
+use crate::trace::LIMIT;
 
 /// A set of request fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub(crate) struct RankInputs {
     quantum: u32,
     /// Whether requests sink through levels as they run.
     levels: bool,
+    /// Whether a class holds its requests for some tokens or steps, and not for good.
+    holds_end: bool,
 }
 
 impl RankInputs {
@@ -44,6 +47,7 @@ impl RankInputs {
         let (_, condition_changes) = read_by(rules.classes.iter().filter_map(|class| class.when.as_ref()));
         // An admission finds the KV of a cached prefix.
         let finds_kv = caches && fields.meets(Fields::one(ReqField::KvTokens));
+        let ends = |hold: u32| hold > 0 && hold < LIMIT;
         let with_admission =
             finds_kv || rules.levels.is_some() || rules.refresh.is_set() || changes.meets(Changes::ADMISSION);
         Self {
@@ -54,6 +58,7 @@ impl RankInputs {
             refresh: rules.refresh,
             quantum: rules.quantum,
             levels: rules.levels.is_some(),
+            holds_end: rules.classes.iter().flat_map(|class| [class.hold, class.hold_steps]).any(ends),
         }
     }
 
@@ -85,6 +90,14 @@ impl RankInputs {
     pub(crate) fn depend_on_tokens_only(&self) -> bool {
         const OTHERWISE: Changes = Changes::TIME.or(Changes::ADMISSION).or(Changes::PREEMPTION);
         !self.refresh.is_set() && !self.levels && !self.changes.meets(OTHERWISE)
+    }
+
+    /// Whether the rank of a request does not change as it runs: it was evaluated when the request was admitted.
+    #[inline]
+    pub(crate) fn stay_while_running(&self) -> bool {
+        const RUNNING: Changes = Changes::TOKEN.or(Changes::SOME_TOKENS).or(Changes::TIME);
+        let fixed = !self.refresh.is_set() && !self.levels && self.quantum == 0 && !self.holds_end;
+        fixed && !self.changes.meets(RUNNING)
     }
 
     /// Whether ranks of running requests need not be current while no request is queued and
@@ -136,6 +149,23 @@ mod tests {
         assert!(by_wait.change_with_admission() && !by_wait.depend_on_tokens_only());
         let by_kv = r#"{"classes": [{"keys": [{"field": "req.kv_tokens"}]}]}"#;
         assert!(inputs(by_kv, true).change_with_admission() && !inputs(by_kv, false).change_with_admission());
+    }
+
+    #[test]
+    fn a_rank_stays_while_a_request_runs_unless_tokens_or_time_change_it() {
+        let class = |when: &str, hold: &str, key: &str| {
+            format!(
+                r#"{{"classes": [{{"when": {{"op": "gt", "args": [{{"field": "{when}"}}, {{"const": 5}}]}},
+                "hold": {hold}, "keys": []}}, {{"keys": [{{"field": "{key}"}}]}}]}}"#
+            )
+        };
+        let stays =
+            |when: &str, hold: &str, key: &str| inputs(&class(when, hold, key), true).stay_while_running();
+        assert!(
+            stays("req.waiting_s", "0", "req.score") && stays("req.waiting_s", "4294967295", "req.score")
+        );
+        assert!(!stays("req.age_s", "0", "req.score") && !stays("req.waiting_s", "7", "req.score"));
+        assert!(!stays("req.phase", "0", "req.score") && !stays("req.waiting_s", "0", "req.kv_tokens"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! changed is not evaluated.
 
 mod arrivals;
+mod by_wait;
 mod classes;
 mod entry;
 mod evaluate;
@@ -19,6 +20,7 @@ mod running_set;
 mod tests;
 mod waiting_set;
 
+pub(crate) use arrivals::Queued;
 pub(crate) use entry::List;
 pub(crate) use evaluate::{Evaluation, Membership};
 pub(crate) use inputs::RankInputs;
@@ -81,15 +83,18 @@ struct Round {
 }
 
 impl Ranking {
-    /// A ranking of no requests. `caches`: whether the instance caches prefixes.
-    pub(crate) fn new(rules: RankingRules, caches: bool, leap: bool) -> Self {
+    /// A ranking of no requests. `caches`: whether the instance caches prefixes. `counted`: whether anything reads how many
+    /// requests are in a class.
+    pub(crate) fn new(rules: RankingRules, caches: bool, leap: bool, counted: bool) -> Self {
+        let classes = Classes::new(&rules);
+        let guards = classes.by_wait.as_ref().is_some_and(|by_wait| by_wait.is_guard(&rules));
         Self {
             inputs: RankInputs::new(&rules, caches),
             requests: Vec::new(),
             sets: Sets::default(),
-            new: NewArrivals::new(rules.classes.len()),
+            new: NewArrivals::new(rules.classes.len(), guards && !counted),
             expiry: Expiry::default(),
-            classes: Classes::new(&rules),
+            classes,
             rules,
             lists: [0; 4],
             first_quantum: 0,
@@ -154,7 +159,7 @@ impl Ranking {
         self.requests[slot as usize].silent.0 += 1;
     }
 
-    /// Number of requests in a class.
+    /// Number of requests in a class, if the ranking was made to count them.
     pub(crate) fn in_class(&self, class: u32) -> u64 {
         self.classes.members.get(class as usize).copied().unwrap_or(0)
     }
@@ -264,12 +269,17 @@ impl Ranking {
     /// Adds a queued request that has come to the instance, where it has been
     /// admitted for `attained` before.
     pub(crate) fn enter(&mut self, slot: Slot, now: Ticks, steps: u64, attained: Ticks) {
+        self.put(slot, RankedRequest::queued(now, steps, attained));
+        self.lists[List::Queued as usize] += 1;
+    }
+
+    /// Notes the request that got a slot.
+    fn put(&mut self, slot: Slot, request: RankedRequest) {
         let at = slot as usize;
         if at >= self.requests.len() {
             self.requests.resize(at + 1, RankedRequest::default());
         }
-        self.requests[at] = RankedRequest::queued(now, steps, attained);
-        self.lists[List::Queued as usize] += 1;
+        self.requests[at] = request;
     }
 
     /// Moves a request to another list, in which it has its place once it is
@@ -363,12 +373,6 @@ impl Ranking {
             List::LeftOut => self.sets.left_out.remove(slot),
             List::Running => self.sets.running.remove(slot),
         }
-    }
-
-    /// The best queued request.
-    #[inline]
-    pub(crate) fn best_waiting(&self) -> Option<Slot> {
-        if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.best() }
     }
 
     /// The best request that the latest step does not run, queued or left out.

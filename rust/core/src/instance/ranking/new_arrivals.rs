@@ -5,7 +5,7 @@
 
 use super::RankKey;
 use crate::collections::{DueTimes, Id, LazyOrder};
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 
 /// The row of an entry that is free.
 const NO_ROW: u32 = u32::MAX;
@@ -29,22 +29,42 @@ pub(crate) struct NewRank {
     pub(crate) due: Option<Ticks>,
 }
 
+/// The requests that have waited for so long that they are in their last class, where only the wait changes a class, and
+/// the ranks of that class follow the order in which the requests came.
+///
+/// Then a request that has come before another enters the class before it, and ranks before it there. So only the first
+/// of those that are due is evaluated. The others keep the rank that they had, which is worse than that of the first, as
+/// their own would be. Requests that come meanwhile are not ranked.
+#[derive(Debug, Default)]
+struct Aged {
+    /// The rank of the first, and its id, once it was evaluated.
+    first: Option<(RankKey, Id)>,
+    /// The row of the latest request that came.
+    latest_row: Option<u32>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct NewArrivals {
     order: LazyOrder<RankKey>,
     due: DueTimes,
+    /// `None`: every request that is due is evaluated.
+    aged: Option<Aged>,
+    /// Requests that came behind an aged one and have no rank yet, and some that have left.
+    unranked: Vec<Id>,
     /// By id; of ids in `free`, one with no row.
     entries: Vec<NewArrival>,
     free: Vec<Id>,
 }
 
 impl NewArrivals {
-    /// No requests, for a ranking of so many classes.
-    pub(super) fn new(classes: usize) -> Self {
+    /// No requests, for a ranking of so many classes. `ages`: whether all requests that are due are aged, as above.
+    pub(super) fn new(classes: usize, ages: bool) -> Self {
         Self {
             order: LazyOrder::new(classes),
             due: DueTimes::default(),
+            aged: ages.then(Aged::default),
+            unranked: Vec::new(),
             entries: Vec::new(),
             free: Vec::new(),
         }
@@ -56,26 +76,93 @@ impl NewArrivals {
         (self.entries.len() - self.free.len()) as u64
     }
 
-    /// Adds a request.
+    /// Adds a request. Its row follows those of all before it, or aging was [stopped](Self::stop_aging).
     pub(super) fn add(&mut self, arrival: NewArrival, rank: NewRank) {
-        let id = self.free.pop().unwrap_or(self.entries.len() as Id);
-        if id as usize == self.entries.len() {
-            self.entries.push(arrival);
+        let id = self.insert(arrival);
+        self.order.set(id, rank.key, arrival.class.0 as usize);
+        if let Some(due) = rank.due {
+            self.due.set(id, due);
         }
-        self.set(id, arrival, rank);
     }
 
-    /// Sets the class and the rank of a request.
+    /// Adds a request behind an aged one, which is due at a moment: it is ranked once no aged one is left.
+    pub(super) fn add_unranked(&mut self, arrival: NewArrival, due: Ticks) {
+        let id = self.insert(arrival);
+        self.unranked.push(id);
+        self.due.set(id, due);
+    }
+
+    fn insert(&mut self, arrival: NewArrival) -> Id {
+        if let Some(aged) = &mut self.aged {
+            aged.latest_row = Some(arrival.row);
+        }
+        match self.free.pop() {
+            Some(id) => {
+                self.entries[id as usize] = arrival;
+                id
+            }
+            None => {
+                self.entries.push(arrival);
+                self.entries.len() as Id - 1
+            }
+        }
+    }
+
+    /// Whether the request at `row` does not follow all that came before it, which aging requires: a router had held it.
+    #[inline]
+    pub(super) fn breaks_aging(&self, row: u32) -> bool {
+        self.aged.as_ref().is_some_and(|aged| aged.latest_row.is_some_and(|latest| latest > row))
+    }
+
+    /// Has every request evaluated that is due from now on.
+    #[cold]
+    pub(super) fn stop_aging(&mut self) {
+        if let Some(Aged { first: Some((key, id)), .. }) = self.aged.take() {
+            self.order.set(id, key, self.entries[id as usize].class.0 as usize);
+        }
+    }
+
+    /// Sets the class and the rank of a request that was due.
     pub(super) fn set(&mut self, id: Id, arrival: NewArrival, rank: NewRank) {
+        if let Some(aged) = &mut self.aged {
+            self.entries[id as usize] = arrival;
+            self.due.remove(id);
+            aged.first = Some((rank.key, id));
+        } else {
+            self.rank(id, arrival, rank);
+        }
+    }
+
+    /// Sets the class and the rank of a request by which it is ordered.
+    pub(super) fn rank(&mut self, id: Id, arrival: NewArrival, rank: NewRank) {
         self.entries[id as usize] = arrival;
         self.order.set(id, rank.key, arrival.class.0 as usize);
         self.due.set_or_remove(id, rank.due);
     }
 
-    /// The best rank, and its request.
+    /// A request that has no rank yet.
+    pub(super) fn next_unranked(&mut self) -> Option<Id> {
+        while let Some(id) = self.unranked.pop() {
+            if self.entries[id as usize].row != NO_ROW && !self.order.has(id) {
+                return Some(id);
+            }
+        }
+        None
+    }
+
+    /// Finds the best, once all are ranked.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        self.order.settle();
+    }
+
+    /// The best rank, and its request. Those that are due have been evaluated.
     #[inline]
     pub(super) fn first(&self) -> Option<(RankKey, Id)> {
-        self.order.first()
+        match self.aged {
+            Some(Aged { first: Some(first), .. }) => Some(first),
+            _ => self.order.first(),
+        }
     }
 
     /// A request.
@@ -83,11 +170,15 @@ impl NewArrivals {
         self.entries[id as usize]
     }
 
-    /// Removes a request. Returns it, and when its rank may change.
+    /// Removes a request. Returns it, and when its rank may change. The best is unknown until it is
+    /// [found](Self::settle).
     pub(super) fn take(&mut self, id: Id) -> (NewArrival, Option<Ticks>) {
         let due = self.due.get(id);
         self.order.remove(id);
         self.due.remove(id);
+        if let Some(aged) = &mut self.aged {
+            aged.first = aged.first.filter(|first| first.1 != id);
+        }
         self.free.push(id);
         let entry = &mut self.entries[id as usize];
         let arrival = *entry;
@@ -95,16 +186,25 @@ impl NewArrivals {
         (arrival, due)
     }
 
-    /// A request whose rank may have changed by `now`.
+    /// A request to evaluate, as its rank may have changed by `now`.
     #[inline]
     pub(super) fn due_by(&self, now: Ticks) -> Option<Id> {
+        if self.has_aged() {
+            return None;
+        }
         self.due.first().filter(|(due, _)| *due <= now).map(|(_, id)| id)
     }
 
-    /// When a rank may change next.
+    /// When a request is to be evaluated next.
     #[inline]
     pub(super) fn next_due(&self) -> Ticks {
-        self.due.next()
+        if self.has_aged() { NEVER } else { self.due.next() }
+    }
+
+    /// Whether one is known that is better than all others that are due, or will be.
+    #[inline]
+    pub(super) fn has_aged(&self) -> bool {
+        self.aged.as_ref().is_some_and(|aged| aged.first.is_some())
     }
 
     /// The rows of all requests.
@@ -124,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_request_that_enters_a_better_class_is_first() {
-        let mut new = NewArrivals::new(2);
+        let mut new = NewArrivals::new(2, false);
         for row in [7, 8] {
             let (arrival, key) = arrival(row, 1);
             new.add(arrival, NewRank { key, due: Some(100 + u64::from(row)) });
@@ -134,21 +234,24 @@ mod tests {
         let id = new.due_by(108).and_then(|first| (new.get(first).row == 7).then_some(first + 1));
         let id = id.expect("the earlier of two that are due is first");
         new.set(id, better, NewRank { key, due: None });
+        new.settle();
         assert_eq!(new.first().map(|(_, id)| new.get(id).row), Some(8));
         assert_eq!(new.take(id).0.row, 8);
+        new.settle();
         assert_eq!(new.rows().collect::<Vec<_>>(), [7]);
         assert_eq!((new.first().map(|(_, id)| new.get(id).row), new.len()), (Some(7), 1));
     }
 
     #[test]
     fn an_id_is_used_again() {
-        let mut new = NewArrivals::new(1);
+        let mut new = NewArrivals::new(1, false);
         for row in 0..3 {
             let (arrival, key) = arrival(row, 0);
             new.add(arrival, NewRank { key, due: None });
             let (_, id) = new.first().expect("one was added");
             assert_eq!((id, new.take(id).0.row), (0, row));
+            new.settle();
         }
-        assert_eq!((new.len(), new.next_due()), (0, crate::time::NEVER));
+        assert_eq!((new.len(), new.next_due()), (0, NEVER));
     }
 }

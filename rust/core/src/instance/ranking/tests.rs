@@ -1,8 +1,13 @@
 use super::*;
 use crate::trace::Trace;
+use proptest::prelude::*;
 
 fn ranking(json: &str) -> Ranking {
-    Ranking::new(serde_json::from_str(json).expect("it is a ranking"), false, true)
+    Ranking::new(serde_json::from_str(json).expect("it is a ranking"), false, true, true)
+}
+
+fn best(ranking: &Ranking) -> Option<Slot> {
+    ranking.best_queued().map(|(rank, _)| rank.row())
 }
 
 fn trace(rows: usize) -> Trace {
@@ -31,12 +36,12 @@ fn the_best_waiting_and_the_worst_running_follow_the_keys() {
         ranking.enter(slot, 0, 0, 0);
         evaluate(&mut ranking, slot, 10 - slot, 0, &trace);
     }
-    assert_eq!((ranking.waiting(), ranking.best_waiting()), (4, Some(3)));
+    assert_eq!((ranking.waiting(), best(&ranking)), (4, Some(3)));
     for slot in [0, 1, 3] {
         ranking.admit(slot, 5, 1);
     }
     ranking.begin_round(true);
-    assert_eq!((ranking.waiting(), ranking.best_waiting(), ranking.worst_running()), (1, Some(2), Some(0)));
+    assert_eq!((ranking.waiting(), best(&ranking), ranking.worst_running()), (1, Some(2), Some(0)));
     let rank = ranking.rank(2);
     assert_eq!(ranking.worse_than(rank).collect::<Vec<_>>(), [0, 1]);
 }
@@ -83,7 +88,7 @@ fn a_suspended_member_resumes_with_the_steps_that_its_rank_had_left() {
     evaluate(&mut ranking, 0, 3, 0, &trace);
     assert_eq!(ranking.next_step(), 8, "its eighth token changes its rank");
     assert!(ranking.suspend(0, 4, 10, 4));
-    assert_eq!((ranking.next_step(), ranking.best_waiting()), (u64::MAX, Some(0)));
+    assert_eq!((ranking.next_step(), best(&ranking)), (u64::MAX, Some(0)));
     ranking.admit(0, 20, 30);
     assert!(ranking.resume(0, 30));
     assert_eq!(ranking.next_step(), 34);
@@ -98,4 +103,63 @@ fn attained_time_counts_while_a_request_is_admitted() {
     assert_eq!(ranking.attained(0, 130), 37);
     ranking.move_to(0, List::Queued, 130, 0);
     assert_eq!(ranking.attained(0, 900), 37);
+}
+
+/// A guard against starvation: after 5 s a request ranks before all that came after it, and before by score.
+const GUARD: &str = r#"{"classes": [
+    {"when": {"op": "gt", "args": [{"field": "req.waiting_s"}, {"const": 5}]}, "hold": 1073741823,
+     "keys": [{"field": "req.arrival_s"}]},
+    {"keys": [{"field": "req.score"}]}]}"#;
+
+/// Evaluates the requests without a slot that are due.
+fn refresh(ranking: &mut Ranking, now: Ticks, trace: &Trace) {
+    while let Some((id, arrival)) = ranking.due_arrival(now) {
+        let mut view = RequestView { now, ..RequestView::arriving(arrival.row, arrival.came, trace) };
+        assert!(ranking.evaluate_arrival(id, &mut view, trace));
+    }
+    ranking.settle_arrivals(now, trace);
+}
+
+proptest! {
+    #[test]
+    fn only_the_first_of_those_that_waited_too_long_need_be_evaluated(
+        moves in prop::collection::vec((0u64..4, 0usize..3, any::<bool>(), 0u8..6), 1..120),
+    ) {
+        const SECOND: Ticks = crate::time::TICKS_PER_SECOND;
+        let scores = moves.iter().map(|&(.., score)| f64::from(score)).collect();
+        let trace = Trace { score: Some(scores), ..trace(moves.len()) };
+        let rules: RankingRules = serde_json::from_str(GUARD).unwrap();
+        let mut all = Ranking::new(rules.clone(), false, true, true);
+        let mut first = Ranking::new(rules, false, true, false);
+        let (mut now, mut held, mut slots) = (0, None, 0);
+        for (row, (passed, admitted, hold, _)) in moves.into_iter().enumerate() {
+            now += passed * SECOND;
+            // A router holds a request back until after the next.
+            let mut coming = vec![row as u32];
+            match held.take() {
+                None if hold => held = coming.pop(),
+                before => coming.extend(before),
+            }
+            for row in coming {
+                for ranking in [&mut all, &mut first] {
+                    let mut view = RequestView::arriving(row, now, &trace);
+                    assert!(ranking.add_behind_aged(row, now) || ranking.add_arrival(&mut view, &trace));
+                }
+            }
+            for _ in 0..admitted {
+                for ranking in [&mut all, &mut first] {
+                    refresh(ranking, now, &trace);
+                }
+                prop_assert_eq!(all.best_queued(), first.best_queued());
+                if all.best_queued().is_some() {
+                    for ranking in [&mut all, &mut first] {
+                        ranking.admit_arrival(slots, now, 0);
+                        refresh(ranking, now, &trace);
+                    }
+                    slots += 1;
+                }
+            }
+            prop_assert_eq!(all.waiting(), first.waiting());
+        }
+    }
 }

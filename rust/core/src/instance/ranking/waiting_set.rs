@@ -66,13 +66,7 @@ impl WaitingSet {
         }
     }
 
-    /// The best member.
-    #[inline]
-    pub(crate) fn best(&self) -> Option<Slot> {
-        self.best.map(|(_, slot)| slot)
-    }
-
-    /// The rank of the best member, and its slot.
+    /// The best member and its rank.
     #[inline]
     pub(crate) fn first(&self) -> Option<(RankKey, Slot)> {
         self.best
@@ -140,7 +134,7 @@ mod tests {
                     ranks.remove(&slot);
                 }
                 let best = ranks.iter().map(|(&slot, &rank)| (rank, slot)).min();
-                prop_assert_eq!(waiting.best(), best.map(|(_, slot)| slot));
+                prop_assert_eq!(waiting.first().map(|(_, slot)| slot), best.map(|(_, slot)| slot));
             }
         }
     }

@@ -4,7 +4,7 @@ use super::StepDraft;
 use super::displace::Wanted;
 use crate::config::{Admission, Allocation, Gather, QueueOrder};
 use crate::hint::rare;
-use crate::instance::ranking::List;
+use crate::instance::ranking::{List, Queued, RankKey};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Part, Recorder};
 use crate::kv::{Block, ContentOwner};
@@ -15,8 +15,7 @@ use crate::trace::Trace;
 pub(super) struct Candidate {
     /// Row in the trace.
     request: u32,
-    /// Its slot; `None` if it is new and not ranked.
-    slot: Option<Slot>,
+    place: Place,
     pub(super) phase: Phase,
     prompt: u32,
     /// Tokens to compute before its next token is yielded.
@@ -28,10 +27,28 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// A request that was never admitted.
+    #[inline]
+    fn new(request: u32, place: Place, trace: &Trace) -> Self {
+        let prompt = trace.prompt_tokens[request as usize];
+        Self { request, place, phase: Phase::Preempted, prompt, target: prompt, computed: 0, blocks: 0 }
+    }
+
     /// Tokens that it lacks.
     pub(super) fn lacking(&self) -> u64 {
         u64::from(self.target - self.computed)
     }
+}
+
+/// Where the candidate for an admission is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// It has a slot.
+    Slot(Slot),
+    /// It is new, and first in the queue's order.
+    Front,
+    /// It is new, and the best of those that are ranked without a slot.
+    Arrival,
 }
 
 /// What an admission takes.
@@ -91,7 +108,7 @@ impl Instance {
             let offer = self.admission_offer(candidate, chunked, draft, &mut hits);
             let fits = offer.affordable && self.has_room(candidate, &offer, &hits, draft, trace);
             if fits {
-                let slot = self.take_candidate(candidate, trace);
+                let slot = self.take_candidate(&candidate, trace);
                 if candidate.phase == Phase::Received {
                     rare();
                     let waited = draft.now - self.requests[slot].times.out_since;
@@ -127,7 +144,10 @@ impl Instance {
         } else {
             self.admit_with_kv(slot, offer, draft, trace);
         }
-        self.admit_in_ranking(slot, draft, trace);
+        match candidate.place {
+            Place::Arrival => self.admit_arrival(slot, draft.now, trace),
+            _ => self.admit_in_ranking(slot, draft, trace),
+        }
     }
 
     /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
@@ -152,12 +172,12 @@ impl Instance {
             rare();
             return Some(self.candidate_in(slot));
         }
-        self.seat_best_arrival(trace);
         match &self.ranking {
             Some(ranking) => {
                 rare();
-                let slot = ranking.best_waiting().filter(|&slot| !ranking.moved_in_round(slot))?;
-                Some(self.candidate_in(slot))
+                let best = ranking.best_queued()?;
+                let waits = matches!(best, (_, Queued::Slot(slot)) if ranking.moved_in_round(slot));
+                if waits { None } else { Some(self.candidate_by_rank(best, trace)) }
             }
             None if !seated => None,
             None => self.first_queued(trace),
@@ -171,23 +191,23 @@ impl Instance {
         if let Some(slot) = queued.slot {
             return Some(self.candidate_in(slot));
         }
-        let prompt = trace.prompt_tokens[queued.request as usize];
-        Some(Candidate {
-            request: queued.request,
-            slot: None,
-            phase: Phase::Preempted,
-            prompt,
-            target: prompt,
-            computed: 0,
-            blocks: 0,
-        })
+        Some(Candidate::new(queued.request, Place::Front, trace))
+    }
+
+    /// The best queued request of the ranking.
+    #[inline]
+    fn candidate_by_rank(&self, (rank, queued): (RankKey, Queued), trace: &Trace) -> Candidate {
+        match queued {
+            Queued::Arrival => Candidate::new(rank.row(), Place::Arrival, trace),
+            Queued::Slot(slot) => self.candidate_in(slot),
+        }
     }
 
     pub(super) fn candidate_in(&self, slot: Slot) -> Candidate {
         let state = &self.requests[slot];
         Candidate {
             request: state.request,
-            slot: Some(slot),
+            place: Place::Slot(slot),
             phase: state.phase,
             prompt: state.prompt,
             target: state.target(),
@@ -281,19 +301,26 @@ impl Instance {
             return true;
         }
         rare();
-        let wanted = candidate.slot.map(|slot| Wanted { slot, blocks: offer.blocks, hits });
-        wanted.is_some_and(|wanted| self.displace_for(wanted, draft, trace))
+        let Some(ranking) = self.ranking.as_deref() else { return false };
+        let rank = match candidate.place {
+            Place::Slot(slot) => ranking.rank(slot),
+            Place::Arrival | Place::Front => {
+                let Some((rank, _)) = ranking.best_queued() else { return false };
+                rank
+            }
+        };
+        self.displace_for(Wanted { rank, blocks: offer.blocks, hits }, draft, trace)
     }
 
-    /// Takes a request out of its queue. Returns its slot.
+    /// Takes a request out of the queue, if it is not ranked. Returns its slot.
     #[inline]
-    fn take_candidate(&mut self, candidate: Candidate, trace: &Trace) -> Slot {
+    fn take_candidate(&mut self, candidate: &Candidate, trace: &Trace) -> Slot {
         if self.ranking.is_none() && candidate.phase != Phase::Received {
             self.queues.waiting_mut().pop();
         }
-        match candidate.slot {
-            Some(slot) => slot,
-            None => self.add_request(candidate.request, trace),
+        match candidate.place {
+            Place::Slot(slot) => slot,
+            Place::Front | Place::Arrival => self.add_request(candidate.request, trace),
         }
     }
 
@@ -392,10 +419,10 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
-        if self.ranking.is_none() {
-            self.queues.waiting_mut().pop();
+        let slot = self.take_candidate(&candidate, trace);
+        if matches!(candidate.place, Place::Arrival) {
+            self.admit_arrival(slot, draft.now, trace);
         }
-        let Some(slot) = candidate.slot else { return };
         self.move_in_ranking(slot, List::Gone, draft.now, trace);
         self.drop_request(slot, trace, recorder);
     }
@@ -416,16 +443,15 @@ impl Instance {
             return true;
         }
         let displaces = matches!(self.settings.scheduler.admission, Admission::Displace { .. });
-        self.seat_best_arrival(trace);
         let candidate = match &mut self.ranking {
             None => self.first_queued(trace),
             Some(ranking) => {
-                let Some(slot) = ranking.best_waiting() else { return false };
+                let Some(best) = ranking.best_queued() else { return false };
                 let worst = ranking.worst_running().filter(|_| displaces);
-                if worst.is_some_and(|worst| ranking.rank(worst) > ranking.rank(slot)) {
+                if worst.is_some_and(|worst| ranking.rank(worst) > best.0) {
                     return true;
                 }
-                Some(self.candidate_in(slot))
+                Some(self.candidate_by_rank(best, trace))
             }
         };
         let Some(candidate) = candidate else { return false };

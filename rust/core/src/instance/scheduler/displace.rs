@@ -3,7 +3,7 @@
 use super::StepDraft;
 use crate::config::Admission;
 use crate::instance::Instance;
-use crate::instance::ranking::Ranking;
+use crate::instance::ranking::{RankKey, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::kv::{Block, Released};
 use crate::trace::Trace;
@@ -11,7 +11,7 @@ use crate::trace::Trace;
 /// A queued request, and what its admission takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
-    pub(super) slot: Slot,
+    pub(super) rank: RankKey,
     /// Blocks that must be free.
     pub(super) blocks: u64,
     /// Blocks that the prefix cache has of the request.
@@ -50,10 +50,9 @@ impl Instance {
         let mut seats = self.seats_taken(draft);
         let Self { ranking, requests, batch, kv, settings, .. } = self;
         let Some(ranking) = ranking else { return false };
-        let rank = ranking.rank(wanted.slot);
         let mut room = kv.free();
         let mut released = Released::default();
-        for victim in ranking.worse_than(rank) {
+        for victim in ranking.worse_than(wanted.rank) {
             if most > 0 && draft.displaced + victims.len() as u64 >= most {
                 return false;
             }

@@ -1,10 +1,9 @@
 //! Ranking requests that arrive.
 //!
-//! A request that has arrived gets its slot when it may be admitted, if its rank depends on the trace and on time only.
+//! A request that has arrived gets its slot when it is admitted, if its rank depends on the trace and on time only.
 
 use crate::collections::Id;
 use crate::config::MOST_KEYS;
-use crate::hint::rare;
 use crate::instance::Instance;
 use crate::instance::ranking::{RankKey, Ranking};
 use crate::instance::request::Slot;
@@ -16,13 +15,15 @@ impl Instance {
     #[inline(never)]
     pub(in crate::instance) fn rank_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
         let keeps = self.ranking.as_deref().is_some_and(Ranking::keeps_arrivals) && !self.settings.selects;
+        if keeps && self.ranking.as_mut().is_some_and(|ranking| ranking.add_behind_aged(request, now)) {
+            return false;
+        }
         if keeps && self.add_arrival(request, now, trace) {
-            let best = self.ranking.as_deref().and_then(Ranking::best_arrival);
-            return best.is_some_and(|(_, rank)| rank.row() == request);
+            let best = self.ranking.as_deref().and_then(Ranking::best_queued);
+            return best.is_some_and(|(rank, _)| rank.row() == request);
         }
         let slot = self.add_request(request, trace);
         self.queue_in_ranking(slot, now, 0, trace)
-            && self.ranking.as_ref().is_some_and(|ranking| ranking.best_arrival().is_none())
     }
 
     /// Adds a request to the ranking without a slot. Returns whether that could be done.
@@ -31,13 +32,17 @@ impl Instance {
         self.ranking.as_mut().is_some_and(|ranking| ranking.add_arrival(&mut view, trace))
     }
 
-    /// Gives a slot to the best queued request, if it has none.
-    #[inline]
-    pub(super) fn seat_best_arrival(&mut self, trace: &Trace) {
-        if let Some((id, rank)) = self.ranking.as_deref().and_then(Ranking::best_arrival) {
-            rare();
-            self.seat_arrival(id, rank, trace);
+    /// Admits the best queued request, which had no slot and gets this one, in the ranking.
+    pub(super) fn admit_arrival(&mut self, slot: Slot, now: Ticks, trace: &Trace) {
+        let steps = self.stats.steps;
+        let Some(ranking) = &mut self.ranking else { return };
+        let changes = ranking.admit_arrival(slot, now, steps);
+        if !(changes && self.evaluate_behind(slot, now, None, true, trace))
+            && let Some(ranking) = &mut self.ranking
+        {
+            ranking.place(slot);
         }
+        self.refresh_arrivals(now, trace);
     }
 
     /// Gives a slot to a queued request.
@@ -60,6 +65,9 @@ impl Instance {
                 let slot = self.seat_arrival(id, any, trace);
                 self.evaluate_after_event(slot, now, trace);
             }
+        }
+        if let Some(ranking) = &mut self.ranking {
+            ranking.settle_arrivals(now, trace);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::config::Admission;
 use crate::hint::rare;
 use crate::instance::Instance;
-use crate::instance::ranking::{Evaluation, List, Membership, Ranking};
+use crate::instance::ranking::{Evaluation, List, Membership, Queued, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
 use crate::instance::view::OfInstance;
@@ -21,19 +21,22 @@ impl Instance {
         }
     }
 
-    /// Evaluates the rank of a request after an event of its own.
+    /// Evaluates the rank of a request after an event of its own, if that may change it.
     #[inline]
     pub(in crate::instance) fn evaluate_after_event(&mut self, slot: Slot, now: Ticks, trace: &Trace) {
         if let Some(ranking) = &self.ranking {
-            let keys = ranking.evaluates_always();
-            self.evaluate_behind(slot, now, None, keys, trace);
+            let runs = ranking.list(slot) == List::Running;
+            if !(runs && ranking.inputs().stay_while_running()) {
+                let keys = ranking.evaluates_always();
+                self.evaluate_behind(slot, now, None, keys, trace);
+            }
         }
     }
 
     /// Evaluates the rank of a request; of a member of the decode set that stays one, as
     /// it was `behind` of the set's steps ago. Returns whether the rank changed.
     #[inline(never)]
-    fn evaluate_behind(
+    pub(super) fn evaluate_behind(
         &mut self,
         slot: Slot,
         now: Ticks,
@@ -121,7 +124,8 @@ impl Instance {
         if self.settings.selects {
             return self.may_select(slot, idle);
         }
-        self.ranking.as_ref().is_some_and(|ranking| ranking.best_waiting() == Some(slot))
+        let best = self.ranking.as_deref().and_then(Ranking::best_queued);
+        best.is_some_and(|(_, queued)| queued == Queued::Slot(slot))
     }
 
     /// Whether ranks of running requests need not be current while no request is queued.

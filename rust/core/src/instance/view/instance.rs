@@ -6,7 +6,7 @@
 
 use super::{RequestView, seconds, seconds_at_least};
 use crate::instance::queues::Queued;
-use crate::instance::ranking::Ranking;
+use crate::instance::ranking::{Queued as RankedQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
 use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
@@ -71,7 +71,9 @@ impl Instance {
         view
     }
 
-    /// A request that came to the instance at `came` and has no slot yet.
+    /// A request that came to the instance at `came` and has no slot yet. If its rank depends on the trace and its wait
+    /// only, nothing else is filled in.
+    #[inline]
     pub(in crate::instance) fn view_of_arrival(
         &self,
         row: u32,
@@ -80,6 +82,9 @@ impl Instance {
         trace: &Trace,
     ) -> RequestView {
         let view = RequestView::arriving(row, came, trace);
+        if self.ranking.as_deref().is_some_and(Ranking::ranks_arrivals_by_wait) {
+            return RequestView { now, ..view };
+        }
         let predicts = self.settings.predicts;
         RequestView {
             now,
@@ -485,10 +490,13 @@ impl Instance {
     /// Blocks that the admission of the first queued request needs.
     fn head_blocks(&self, now: Ticks, trace: &Trace) -> u64 {
         if let Some(ranking) = &self.ranking {
-            if let Some((_, rank)) = ranking.best_arrival() {
-                return self.admission_blocks(trace.prompt_tokens[rank.row() as usize]);
-            }
-            return ranking.best_waiting().map_or(0, |slot| self.view(slot, now).blocks);
+            return match ranking.best_queued() {
+                None => 0,
+                Some((rank, RankedQueued::Arrival)) => {
+                    self.admission_blocks(trace.prompt_tokens[rank.row() as usize])
+                }
+                Some((_, RankedQueued::Slot(slot))) => self.view(slot, now).blocks,
+            };
         }
         if let Some(&slot) = self.queues.swapped().first() {
             return self.view(slot, now).blocks;
