@@ -11,6 +11,7 @@ mod draws;
 mod equals;
 mod kept;
 mod known;
+mod least_loaded;
 mod pick;
 mod random;
 mod relay;
@@ -26,6 +27,7 @@ pub(super) use view::RouterView;
 use books::Books;
 use draws::{Draws, mix};
 use equals::Memory;
+use least_loaded::least_loaded;
 use pick::LowerBound;
 use random::WyRand;
 
@@ -507,40 +509,6 @@ fn next_of(
     let at = members.partition_point(|&member| member < next);
     let picked = members[at..].iter().chain(&members[..at]).copied().find(|&i| serves(i))?;
     Some((picked, if picked + 1 == n { 0 } else { picked + 1 }))
-}
-
-/// The candidate with the fewest outstanding requests or tokens, by a rule that compares these.
-fn least_loaded(
-    rule: &Rule,
-    candidates: impl Iterator<Item = usize>,
-    cluster: &Cluster,
-    now: Ticks,
-) -> Option<usize> {
-    match rule {
-        Rule::FewestRequests { .. } => candidates.min_by_key(|&i| cluster.outstanding(i)),
-        Rule::FewestTokens { .. } => fewest_tokens(cluster.instances(), candidates, now),
-        _ => None,
-    }
-}
-
-/// The candidate with the fewest outstanding tokens. The tokens at the start of an instance's run are a lower bound,
-/// which in most cases settles the comparison without computing how far the run is.
-fn fewest_tokens(
-    instances: &[Instance],
-    candidates: impl Iterator<Item = usize>,
-    now: Ticks,
-) -> Option<usize> {
-    let mut fewest = None;
-    for i in candidates {
-        if fewest.is_some_and(|(_, tokens)| instances[i].outstanding_tokens_at_least() >= tokens) {
-            continue;
-        }
-        let tokens = instances[i].outstanding_tokens(now);
-        if fewest.is_none_or(|(_, least)| tokens < least) {
-            fewest = Some((i, tokens));
-        }
-    }
-    fewest.map(|(i, _)| i)
 }
 
 #[cfg(test)]
