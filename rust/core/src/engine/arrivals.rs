@@ -30,7 +30,11 @@ impl Arrivals {
     #[inline]
     pub(super) fn next(&self, cluster: &Cluster) -> Ticks {
         let arrival = self.next_arrival(cluster);
-        if self.held.len() == 0 { arrival } else { arrival.min(self.held.next_give_up(cluster)) }
+        if self.held.len() == 0 {
+            return arrival;
+        }
+        rare();
+        arrival.min(self.held.next_give_up(cluster))
     }
 
     /// When the next request arrives; [`NEVER`] if all have arrived.

@@ -35,7 +35,7 @@ use crate::timeline::Rows;
 #[derive(Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "two are what is configured, two are how far the replay is"
+    reason = "three are what is configured, two are how far the replay is"
 )]
 pub struct Simulation {
     /// The instances.
@@ -59,6 +59,9 @@ pub struct Simulation {
     /// Whether arrivals and ends of steps are the only events, as no configured mechanism has others: then the loop asks
     /// for no other.
     pub(super) only_arrivals: bool,
+    /// Whether there are monitors, reports, roles that change or steps in lockstep: if not, the loop asks for none of
+    /// these.
+    pub(super) has_timers: bool,
     /// When the replay stops, even if requests are left.
     pub(super) until: Ticks,
     /// The moment of the latest event.
@@ -124,7 +127,7 @@ impl Simulation {
             let (end, index) = self.cluster.next_end();
             let others = self.next_other();
             let now = end.min(others);
-            if now == NEVER || !self.only_arrivals && self.is_stuck(end) {
+            if now == NEVER || end == NEVER && !self.only_arrivals && self.is_stuck() {
                 if self.arrivals.has_news(&self.cluster) {
                     // An instance dropped a request as it formed a step, and a request that is held may go.
                     self.run_moment(self.clock)?;
@@ -161,16 +164,19 @@ impl Simulation {
         }
         rare();
         let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
+        if !self.has_timers {
+            return comes;
+        }
+        rare();
         let roles = self.monitors.next().min(self.cluster.next_role());
         comes.min(roles).min(self.cluster.known().next_report()).min(self.ranks.idle_until())
     }
 
-    /// Whether nothing will happen any more but monitors, and reports that let no request go. `end`: when the next step
-    /// ends.
-    #[inline]
-    fn is_stuck(&self, end: Ticks) -> bool {
+    /// Whether nothing will happen any more but monitors, and reports that let no request go. No instance is in a step.
+    #[inline(never)]
+    fn is_stuck(&self) -> bool {
         let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
-        end.min(comes).min(self.next_news()).min(self.ranks.idle_until()) == NEVER
+        comes.min(self.next_news()).min(self.ranks.idle_until()) == NEVER
     }
 
     /// When a report is taken or an instance joins a pool, which may let a request go that is held; [`NEVER`] if none will.
@@ -200,7 +206,7 @@ impl Simulation {
         self.router.hear(&mut self.cluster, now);
         if self.only_arrivals || self.may_restart(index, now) {
             self.cluster.start_step(index, now)?;
-            if self.may_migrate && self.follow_starts(now) {
+            if self.follow_starts(now) {
                 rare();
                 self.start_steps(now)?;
             }
@@ -215,9 +221,9 @@ impl Simulation {
     #[inline]
     fn may_restart(&self, index: usize, now: Ticks) -> bool {
         let asks = self.may_migrate || self.arrivals.held() > 0;
-        !self.ranks.are_together()
-            && !self.cluster.known().is_relayed(false)
-            && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
+        let together =
+            self.has_timers && (self.ranks.are_together() || self.cluster.known().is_relayed(false));
+        !together && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
     }
 
     /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
@@ -225,7 +231,7 @@ impl Simulation {
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
-        if !self.only_arrivals {
+        if self.has_timers {
             rare();
             if self.cluster.known().is_relayed(false) && self.ranks.step_ends(&self.cluster, now) {
                 self.cluster.tell(false, self.ranks.step(), self.ranks.are_together(), now);
@@ -234,7 +240,7 @@ impl Simulation {
         }
         self.router.hear(&mut self.cluster, now);
         self.cluster.forget_closed();
-        if !self.only_arrivals {
+        if self.has_timers {
             rare();
             self.reported = self.cluster.known().next_report() <= now;
             if self.reported {
@@ -246,7 +252,7 @@ impl Simulation {
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
-        if self.may_migrate {
+        if self.may_migrate && self.cluster.has_free() {
             rare();
             self.phase_routing.route(
                 &mut self.cluster,
@@ -290,16 +296,17 @@ impl Simulation {
     /// reads what it was told.
     #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
-        if self.only_arrivals {
-            return self.cluster.start_steps(now);
-        }
-        rare();
         loop {
-            self.ranks.start_steps(&mut self.cluster, now)?;
-            if self.may_migrate && self.follow_starts(now) {
+            if self.has_timers {
+                rare();
+                self.ranks.start_steps(&mut self.cluster, now)?;
+            } else {
+                self.cluster.start_steps(now)?;
+            }
+            if self.follow_starts(now) {
                 continue;
             }
-            self.reported = self.cluster.relay(now) && self.arrivals.held() > 0;
+            self.reported = self.has_timers && self.cluster.relay(now) && self.arrivals.held() > 0;
             if !self.reported {
                 return Ok(());
             }
@@ -313,6 +320,10 @@ impl Simulation {
     #[inline]
     fn follow_starts(&mut self, now: Ticks) -> bool {
         let Self { migrations, cluster, arrivals, .. } = self;
+        if !migrations.hand_over() {
+            return false;
+        }
+        rare();
         let freed = migrations.send_accepted(cluster, now);
         let target = |request| arrivals.decode_target(request);
         migrations.offer_last_steps(target, cluster, now) || freed

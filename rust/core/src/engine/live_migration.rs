@@ -13,6 +13,7 @@ use super::transfer_log::{TransferKind, TransferLog, TransferRecord};
 use std::collections::VecDeque;
 
 use crate::config::{Handover, Links, Overlap, Window};
+use crate::hint::rare;
 use crate::instance::{MigratingRequest, Origin, Pull, RequestView};
 use crate::metrics::NetworkStats;
 use crate::policy::Live;
@@ -123,8 +124,19 @@ impl Migrations {
     /// When the next transfer is delivered, or the KV of a request is given up.
     #[inline]
     pub(super) fn next_delivery(&self) -> Ticks {
+        let delivery = self.network.next();
+        if !self.hand_over() {
+            return delivery;
+        }
+        rare();
         let lease = self.leases.front().map_or(NEVER, |lease| lease.0);
-        self.network.next().min(lease).min(self.expected.next_end())
+        delivery.min(lease).min(self.expected.next_end())
+    }
+
+    /// Whether requests take memory on their targets before they are transferred.
+    #[inline]
+    pub(super) fn hand_over(&self) -> bool {
+        self.handover.is_some()
     }
 
     /// Requests that have left their source and not reached their target.

@@ -67,7 +67,8 @@ impl Monitors {
 /// Migrates requests as an action says: the best source is paired with the best target, the second with the second, and so on.
 fn migrate_pairs(action: &Action, cluster: &mut Cluster, migrations: &mut Migrations, now: Ticks) {
     let Action::Migrate { source, target, choose, when, live } = action else { return };
-    let no_request = Asking { view: RequestView::arriving(0, now, cluster.trace()), place: None };
+    let view = RequestView::arriving(0, now, cluster.trace());
+    let no_request = Asking { view: &view, place: None };
     let sources = ranked(source, cluster, &no_request, now);
     // In most cases no instance is a source.
     let targets = if sources.is_empty() { Vec::new() } else { ranked(target, cluster, &no_request, now) };
@@ -115,7 +116,7 @@ fn migrate(
         if refused || migrations.is_under_way(view.row) {
             continue;
         }
-        let request = Asking { view, place: Some((source, slot)) };
+        let request = Asking { view: &view, place: Some((source, slot)) };
         let mut pair = RouterView::of_pair(cluster, &request, (source, target), now);
         if choose.r#where.as_ref().is_some_and(|condition| !pair.holds(condition)) {
             continue;

@@ -51,7 +51,7 @@ impl PhaseRouting {
                 let target = match rule {
                     Some(rule) => {
                         let view = cluster.view(source, slot, now);
-                        let asking = Asking { view, place: Some((source, slot)) };
+                        let asking = Asking { view: &view, place: Some((source, slot)) };
                         router.pick(rule, &asking, cluster, now)?
                     }
                     None if change == PhaseChange::Prefilled => arrivals.decode_target(request),

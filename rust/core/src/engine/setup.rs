@@ -57,10 +57,15 @@ impl Simulation {
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
         let only_arrivals = routing.only_sends() && config.lockstep.is_none() && !known.is_reported();
+        let has_timers = !routing.every.is_empty()
+            || !config.leaving.is_empty()
+            || config.lockstep.is_some()
+            || known.is_reported();
         let requests = trace.len();
         Ok(Self {
             may_migrate,
             only_arrivals,
+            has_timers,
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),

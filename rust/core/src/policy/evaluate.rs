@@ -66,10 +66,22 @@ pub(crate) fn sort_key_of(value: f64) -> i64 {
 }
 
 /// Whether a condition holds, computed with `N`.
+#[inline]
 fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
-    let Expr::Op(op, arguments) = expr else {
-        return evaluate::<S, N>(expr, scope, validity).freeze(validity) != 0.0;
-    };
+    match expr {
+        Expr::Op(op, arguments) => is_true_of::<S, N>(*op, arguments, scope, validity),
+        _ => evaluate::<S, N>(expr, scope, validity).freeze(validity) != 0.0,
+    }
+}
+
+/// Whether the value of an operation is not 0.
+#[inline(never)]
+fn is_true_of<S: Scope, N: Number>(
+    op: Op,
+    arguments: &[Expr],
+    scope: &mut S,
+    validity: &mut Validity,
+) -> bool {
     match op {
         Op::And => arguments.iter().all(|argument| is_true::<S, N>(argument, scope, validity)),
         Op::Or => arguments.iter().any(|argument| is_true::<S, N>(argument, scope, validity)),
@@ -77,44 +89,65 @@ fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Valid
         Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Eq | Op::Ne => {
             let first: N = evaluate(&arguments[0], scope, validity);
             let second: N = evaluate(&arguments[1], scope, validity);
-            compare(*op, first, second, validity)
+            compare(op, first, second, validity)
         }
-        _ => operate::<S, N>(*op, arguments, scope, validity).freeze(validity) != 0.0,
+        _ => operate::<S, N>(op, arguments, scope, validity).freeze(validity) != 0.0,
     }
 }
 
-/// The value of an expression; `validity` is lowered to how long it holds.
-#[inline]
+/// The value of an expression; `validity` is lowered to how long it holds. Constants and fields, which are most of what an
+/// expression consists of, take no call.
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "a call takes longer than a constant or a field of an operation does"
+)]
 fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> N {
     match expr {
         Expr::Const(value) => N::fixed(*value),
         Expr::Field(Field::Req(field)) => N::of(scope.request(*field, validity)),
         Expr::Field(Field::Inst(which, field, class)) => N::fixed(scope.instance(*which, *field, *class)),
-        Expr::Op(op, _) if op.tells() => N::truth(is_true::<S, N>(expr, scope, validity)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }
 }
 
-/// The value of an operation that is no comparison and no logic.
+/// The value of an operation.
 #[inline(never)]
 fn operate<S: Scope, N: Number>(op: Op, arguments: &[Expr], scope: &mut S, validity: &mut Validity) -> N {
-    if op == Op::If {
-        let chosen = if is_true::<S, N>(&arguments[0], scope, validity) { 1 } else { 2 };
-        return evaluate(&arguments[chosen], scope, validity);
+    let [first, others @ ..] = arguments else { return N::fixed(0.0) };
+    if !op.combines() {
+        return operate_otherwise(op, arguments, scope, validity);
     }
-    let mut value: N = evaluate(&arguments[0], scope, validity);
-    match op {
-        Op::Neg => return N::fixed(0.0).plus(value, -1.0),
-        Op::Abs => return N::fixed(value.freeze(validity).abs()),
-        Op::Ilog2 => return ilog2(value, validity),
-        _ => {}
-    }
-    for argument in &arguments[1..] {
+    let mut value: N = evaluate(first, scope, validity);
+    for argument in others {
         let second = evaluate(argument, scope, validity);
         value = combine(op, value, second, validity);
     }
     value
+}
+
+/// The value of an operation that does not combine its arguments one after another.
+#[inline(never)]
+fn operate_otherwise<S: Scope, N: Number>(
+    op: Op,
+    arguments: &[Expr],
+    scope: &mut S,
+    validity: &mut Validity,
+) -> N {
+    if op.tells() {
+        return N::truth(is_true_of::<S, N>(op, arguments, scope, validity));
+    }
+    if op == Op::If {
+        let chosen = if is_true::<S, N>(&arguments[0], scope, validity) { 1 } else { 2 };
+        return evaluate(&arguments[chosen], scope, validity);
+    }
+    let value: N = evaluate(&arguments[0], scope, validity);
+    match op {
+        Op::Neg => N::fixed(0.0).plus(value, -1.0),
+        Op::Abs => N::fixed(value.freeze(validity).abs()),
+        _ => ilog2(value, validity),
+    }
 }
 
 /// The value of an operation of two values.

@@ -62,6 +62,12 @@ impl Op {
         matches!(self, And | Or | Not | Lt | Le | Gt | Ge | Eq | Ne)
     }
 
+    /// Whether it combines its arguments one after another.
+    #[inline]
+    pub(super) fn combines(self) -> bool {
+        matches!(self, Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Floordiv | Self::Min | Self::Max)
+    }
+
     /// Whether it compares two numbers.
     pub(crate) fn compares(self) -> bool {
         matches!(self, Self::Lt | Self::Le | Self::Gt | Self::Ge | Self::Eq | Self::Ne)

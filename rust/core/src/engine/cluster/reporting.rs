@@ -35,11 +35,10 @@ impl Cluster {
             return;
         }
         *events += 1;
-        let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
+        let view = RequestView::arriving(0, now, trace);
+        let no_request = Asking { view: &view, place: None };
         known.report((now, *events), instances.len(), |index, (field, class)| {
-            let instance = &mut instances[index];
-            let value = instance.try_field(field, class, now);
-            value.unwrap_or_else(|| instance.field((field, class), now, &no_request, trace, recorder))
+            instances[index].field((field, class), now, &no_request, trace, recorder)
         });
     }
 }
@@ -60,7 +59,8 @@ impl Cluster {
     fn tell_relay(&mut self, step: u64, all: bool, now: Ticks) {
         self.sort_free();
         let Self { instances, known, trace, recorder, free, .. } = self;
-        let no_request = Asking { view: RequestView::arriving(0, now, trace), place: None };
+        let view = RequestView::arriving(0, now, trace);
+        let no_request = Asking { view: &view, place: None };
         for (index, instance) in instances.iter_mut().enumerate() {
             if all || free.binary_search(&index).is_ok() {
                 known.tell(index, step, |field| instance.field(field, now, &no_request, trace, recorder));

@@ -173,17 +173,19 @@ impl Known {
         }
     }
 
-    /// How a router knows a field of an instance; a monitor sees the sums of all routers.
+    /// Whether a router sees a field of an instance as the instance has it now: it keeps none, and there are no reports.
     #[inline]
+    pub(in crate::engine) fn is_as_it_is(&self, field: InstField) -> bool {
+        self.kept.is_none() && self.reports.is_none() && !field.is_booked()
+    }
+
+    /// How a router knows a field of an instance; a monitor sees the sums of all routers.
     pub(in crate::engine) fn field(
         &self,
         instance: usize,
         (field, class): (InstField, u32),
         router: Option<usize>,
     ) -> Knowledge {
-        if self.kept.is_none() && self.reports.is_none() {
-            return Knowledge::AsIs;
-        }
         match (field.source(), &self.kept, &self.reports) {
             (Source::Kept, Some(kept), _) => Knowledge::Value(kept.field(field, router, instance)),
             (Source::Reported, _, Some(reports)) => Knowledge::Value(reports.field(instance, (field, class))),

@@ -11,6 +11,7 @@ mod draws;
 mod equals;
 mod kept;
 mod known;
+mod least_loaded;
 mod pick;
 mod random;
 mod relay;
@@ -26,6 +27,7 @@ pub(super) use view::RouterView;
 use books::Books;
 use draws::{Draws, mix};
 use equals::Memory;
+use least_loaded::least_loaded;
 use pick::LowerBound;
 use random::WyRand;
 
@@ -73,6 +75,8 @@ pub(super) struct Router {
     uniform: bool,
     /// Whether routers keep books.
     keeps_books: bool,
+    /// All instances, by index.
+    all: Vec<usize>,
     /// The instances that may be picked: kept for its memory.
     able: Vec<usize>,
     /// Of each of them, a bound of the field by which a pick compares.
@@ -118,6 +122,7 @@ impl Router {
             desks: (0..count).map(desk).collect(),
             uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
             keeps_books: false,
+            all: (0..n).collect(),
             able: Vec::new(),
             bounds: Vec::new(),
             callbacks,
@@ -226,7 +231,7 @@ impl Router {
             return Ok(Decision::of(self.fewest(rule, (prompt, output), cluster, now)));
         }
         let view = RequestView::arriving(row as u32, now, cluster.trace());
-        self.decide(rule, &Asking { view, place: None }, cluster, now)
+        self.decide(rule, &Asking { view: &view, place: None }, cluster, now)
     }
 
     /// The instance that a rule picks for a request that arrives, whose prompt an instance is to compute: (row, that
@@ -240,17 +245,14 @@ impl Router {
         now: Ticks,
     ) -> Result<Option<usize>, Error> {
         let view = RequestView::arriving(row as u32, now, cluster.trace());
-        let asking = Asking { view, place: None };
+        let asking = Asking { view: &view, place: None };
         let router = cluster.known().router_of(row);
         let mut books = self.desks[router].books.take();
         if let Some(books) = &mut books {
             books.catch_up(cluster, now);
             books.look_up(row as u32, cluster.trace());
         }
-        let mut view = RouterView::of_request(cluster, &asking, now);
-        if let Some(books) = &books {
-            view = view.with_books(books);
-        }
+        let mut view = RouterView::of_request(cluster, &asking, now).with_books(books.as_deref());
         view.set_prefill(prefill);
         let decision = self.choose(rule, &mut view);
         self.desks[router].books = books;
@@ -279,14 +281,18 @@ impl Router {
         now: Ticks,
     ) -> Result<Decision, Error> {
         let router = cluster.known().router_of(request.view.row as usize);
-        let Some(mut books) = self.desks[router].books.take() else {
-            return self.choose_and_record(rule, &mut RouterView::of_request(cluster, request, now));
-        };
-        books.catch_up(cluster, now);
-        books.look_up(request.view.row, cluster.trace());
-        let mut view = RouterView::of_request(cluster, request, now).with_books(&books);
+        let mut books = self.desks[router].books.take();
+        if let Some(books) = &mut books {
+            rare();
+            books.catch_up(cluster, now);
+            books.look_up(request.view.row, cluster.trace());
+        }
+        let mut view = RouterView::of_request(cluster, request, now).with_books(books.as_deref());
         let decision = self.choose_and_record(rule, &mut view);
-        self.desks[router].books = Some(books);
+        if books.is_some() {
+            rare();
+            self.desks[router].books = books;
+        }
         decision
     }
 
@@ -295,6 +301,7 @@ impl Router {
         if let Some(watch) = &self.watch
             && view.here().is_none()
         {
+            rare();
             for index in 0..view.len() {
                 view.set_candidate(index);
                 self.watched.push(value_now(watch, view));
@@ -312,7 +319,8 @@ impl Router {
     pub(super) fn flip(&mut self, rule: &Rule, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
         // A rule sees a request of one token, which any instance can serve.
         let view = RequestView { now, prompt: 1, ..RequestView::default() };
-        self.choose(rule, &mut RouterView::of_request(cluster, &Asking { view, place: None }, now)).map(drop)
+        self.choose(rule, &mut RouterView::of_request(cluster, &Asking { view: &view, place: None }, now))
+            .map(drop)
     }
 
     /// What a rule decides in a view.
@@ -425,8 +433,13 @@ impl Router {
 
     /// The lowest instance of a pick, if it is accepted.
     fn best(&mut self, pick: &Pick, view: &mut RouterView) -> Option<usize> {
-        pick::list_able(pick.within.as_deref(), view, self.uniform, &mut self.able);
-        let able = self.able.as_slice();
+        let able = if self.uniform && pick.within.is_none() {
+            self.all.as_slice()
+        } else {
+            rare();
+            pick::list_able(pick.within.as_deref(), view, self.uniform, &mut self.able);
+            self.able.as_slice()
+        };
         let picked = if let Some(softmax) = &pick.softmax {
             let random = &mut self.desks[view.router()].random[softmax.number];
             softmax::drawn(pick, softmax.temperature, view, able, random)?
@@ -496,40 +509,6 @@ fn next_of(
     let at = members.partition_point(|&member| member < next);
     let picked = members[at..].iter().chain(&members[..at]).copied().find(|&i| serves(i))?;
     Some((picked, if picked + 1 == n { 0 } else { picked + 1 }))
-}
-
-/// The candidate with the fewest outstanding requests or tokens, by a rule that compares these.
-fn least_loaded(
-    rule: &Rule,
-    candidates: impl Iterator<Item = usize>,
-    cluster: &Cluster,
-    now: Ticks,
-) -> Option<usize> {
-    match rule {
-        Rule::FewestRequests { .. } => candidates.min_by_key(|&i| cluster.outstanding(i)),
-        Rule::FewestTokens { .. } => fewest_tokens(cluster.instances(), candidates, now),
-        _ => None,
-    }
-}
-
-/// The candidate with the fewest outstanding tokens. The tokens at the start of an instance's run are a lower bound,
-/// which in most cases settles the comparison without computing how far the run is.
-fn fewest_tokens(
-    instances: &[Instance],
-    candidates: impl Iterator<Item = usize>,
-    now: Ticks,
-) -> Option<usize> {
-    let mut fewest = None;
-    for i in candidates {
-        if fewest.is_some_and(|(_, tokens)| instances[i].outstanding_tokens_at_least() >= tokens) {
-            continue;
-        }
-        let tokens = instances[i].outstanding_tokens(now);
-        if fewest.is_none_or(|(_, least)| tokens < least) {
-            fewest = Some((i, tokens));
-        }
-    }
-    fewest.map(|(i, _)| i)
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ pub(in crate::engine) trait Candidates: Scope {
     fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>);
     /// Whether an instance could serve the request.
     fn serves(&self, index: usize) -> bool;
-    /// A lower bound of a field that is read at once, if there is one.
+    /// Whether instances may have lower bounds of a field that are read at once.
+    fn has_bound(&self, field: InstField) -> bool;
+    /// A lower bound of such a field, if the instance has one now.
     fn lower_bound(&self, index: usize, field: InstField) -> Option<f64>;
     /// A field of an instance.
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64;
@@ -92,6 +94,11 @@ fn set_bounds<V: Candidates>(
     bounds: &mut Vec<LowerBound>,
 ) {
     bounds.clear();
+    if !view.has_bound(field) {
+        let exact = |index| LowerBound { least: view.field(index, field, class), exact: true };
+        bounds.extend(able.iter().copied().map(exact));
+        return;
+    }
     bounds.extend(able.iter().map(|&index| match view.lower_bound(index, field) {
         Some(least) => LowerBound { least, exact: false },
         None => LowerBound { least: view.field(index, field, class), exact: true },
@@ -291,6 +298,9 @@ mod tests {
         }
         fn serves(&self, index: usize) -> bool {
             self.instances[index].serves
+        }
+        fn has_bound(&self, _: InstField) -> bool {
+            true
         }
         fn lower_bound(&self, index: usize, _: InstField) -> Option<f64> {
             self.instances[index].bound

@@ -6,7 +6,7 @@ use super::known::Knowledge;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
 use crate::engine::roles::{Cause, Flipping};
-use crate::instance::Asking;
+use crate::instance::{Asking, Instance};
 use crate::metrics::Reason;
 use crate::policy::{
     Columns, Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity,
@@ -21,7 +21,7 @@ pub(in crate::engine) struct RouterView<'a> {
     /// The moment at which the rule is asked.
     now: Ticks,
     /// The request for which it is asked.
-    request: &'a Asking,
+    request: &'a Asking<'a>,
     /// The instance under consideration.
     candidate: usize,
     /// The instance of the request, or the source of a pair.
@@ -38,7 +38,7 @@ pub(in crate::engine) struct RouterView<'a> {
 
 impl<'a> RouterView<'a> {
     /// The view of a rule that picks an instance for `request`.
-    pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking, now: Ticks) -> Self {
+    pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking<'a>, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
         let router = Some(cluster.known().router_of(request.view.row as usize));
         Self { cluster, now, request, candidate: 0, here, there: None, router, books: None, decode: false }
@@ -47,7 +47,7 @@ impl<'a> RouterView<'a> {
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
     pub(in crate::engine) fn of_pair(
         cluster: &'a mut Cluster,
-        request: &'a Asking,
+        request: &'a Asking<'a>,
         (here, there): (usize, usize),
         now: Ticks,
     ) -> Self {
@@ -56,9 +56,9 @@ impl<'a> RouterView<'a> {
         Self { cluster, now, request, candidate, here, there, router: None, books: None, decode: false }
     }
 
-    /// The same view, with what the router keeps.
-    pub(super) fn with_books(self, books: &'a Books) -> Self {
-        Self { books: Some(books), ..self }
+    /// The same view, with what the router keeps, if anything.
+    pub(super) fn with_books(self, books: Option<&'a Books>) -> Self {
+        Self { books, ..self }
     }
 
     /// The owner of the last node that the request's prompt touches in the router's tree of these pools, if the tree has
@@ -137,6 +137,25 @@ impl<'a> RouterView<'a> {
     }
 }
 
+impl RouterView<'_> {
+    /// A field that routers keep, know from a report, or see as the instance has it now.
+    #[inline(never)]
+    fn known_field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
+        if field.is_booked() {
+            return self.books.map_or(0.0, |books| books.field(index, field, self.request.view.prompt));
+        }
+        let known = self.cluster.known().field(index, (field, class), self.router);
+        match known {
+            Knowledge::AsIs => self.cluster.field(index, (field, class), self.request, self.now),
+            Knowledge::Value(value) => value,
+            Knowledge::FreeBlocks(free) => {
+                let lacking = self.cluster.instance(index).lacking_blocks(self.request);
+                f64::from(u8::from(lacking == 0 || lacking as f64 <= free))
+            }
+        }
+    }
+}
+
 impl Candidates for RouterView<'_> {
     #[inline]
     fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>) {
@@ -148,29 +167,28 @@ impl Candidates for RouterView<'_> {
 
     #[inline]
     fn serves(&self, index: usize) -> bool {
-        let view = &self.request.view;
+        let view = self.request.view;
         self.cluster.instance(index).rejects(view.prompt, view.output) == Reason::None
     }
 
     #[inline]
-    fn lower_bound(&self, index: usize, field: InstField) -> Option<f64> {
-        if self.cluster.known().is_reported() { None } else { self.cluster.instance(index).at_least(field) }
+    fn has_bound(&self, field: InstField) -> bool {
+        Instance::has_bound(field) && !self.cluster.known().is_reported()
     }
 
     #[inline]
+    fn lower_bound(&self, index: usize, field: InstField) -> Option<f64> {
+        self.cluster.instance(index).at_least(field)
+    }
+
+    #[inline(never)]
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
-        if field.is_booked() {
-            return self.books.map_or(0.0, |books| books.field(index, field, self.request.view.prompt));
+        if self.cluster.known().is_as_it_is(field)
+            && let Some(value) = self.cluster.field_at_once(index, (field, class), self.now)
+        {
+            return value;
         }
-        let known = self.cluster.known().field(index, (field, class), self.router);
-        match known {
-            Knowledge::AsIs => self.cluster.field(index, field, class, self.request, self.now),
-            Knowledge::Value(value) => value,
-            Knowledge::FreeBlocks(free) => {
-                let lacking = self.cluster.instance(index).lacking_blocks(self.request);
-                f64::from(u8::from(lacking == 0 || lacking as f64 <= free))
-            }
-        }
+        self.known_field(index, field, class)
     }
 
     #[inline]

@@ -53,7 +53,8 @@ impl Milestones {
     /// Removes and returns the first milestone up to `step`: the step and the member.
     #[inline]
     pub(super) fn pop(&mut self, step: u64) -> Option<(u64, Slot)> {
-        let none = self.reasoning_ends.next() > step && self.answer_starts.is_empty();
+        let none =
+            self.reasoning_ends.next() > step && self.answer_starts.iter().all(|&(start, _)| start > step);
         if none { None } else { self.pop_due(step) }
     }
 

@@ -3,7 +3,6 @@
 use super::Run;
 use crate::hint::rare;
 use crate::instance::outbox::PhaseChange;
-use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
 use crate::time::Ticks;
@@ -157,8 +156,8 @@ impl Instance {
             rare();
             self.load.decode_steps(run.start, *series, steps);
         }
-        let timed = |ranking: &Ranking| ranking.is_due_by_time(run.after(steps));
-        if members > 0 && self.ranking.as_deref().is_some_and(timed) {
+        let end = run.start + ticks as Ticks;
+        if members > 0 && self.ranking.as_deref().is_some_and(|ranking| ranking.is_due_by_time(end)) {
             rare();
             self.refresh_by_time(run, steps, trace);
         } else if run.decodes && self.has_ranks_due() {

@@ -198,11 +198,18 @@ impl RunState {
         self.current().is_some_and(|run| run.decodes && (run.begun || run.start < now))
     }
 
-    /// Whether the step or run in progress ends before the decode set, which has
-    /// taken `taken` steps, has taken `step`.
+    /// Whether the decode set, which has taken `taken` steps, takes `step` in the run in
+    /// progress, and not with its last step.
     #[inline]
-    pub(crate) fn ends_before(&self, step: u64, taken: u64) -> bool {
-        self.current().is_none_or(|run| !run.decodes || step >= taken + run.steps)
+    pub(crate) fn passes(&self, step: u64, taken: u64) -> bool {
+        self.current().is_some_and(|run| run.decodes && run.steps > 1 && step < taken + run.steps)
+    }
+
+    /// Whether such a step, or at least the first of the run, has ended by `now`.
+    #[inline]
+    pub(crate) fn has_passed(&self, step: u64, taken: u64, now: Ticks) -> bool {
+        let ended = |run: &Run| run.after(step.saturating_sub(taken).max(1)) <= now;
+        self.passes(step, taken) && self.current().is_some_and(ended)
     }
 
     /// Tokens that the step in progress computes.
@@ -370,10 +377,13 @@ mod tests {
         let mut state = RunState::default();
         state.start(run(100, 5), StepShape::default());
         assert_eq!([109, 110, 139, 140].map(|now| state.ended(now)), [0, 1, 3, 4]);
-        assert!(!state.ends_before(14, 10), "the set takes its 11th to 15th step");
-        assert!(state.ends_before(15, 10));
+        let reached = |step| [109, 110, 139, 140].map(|now| state.has_passed(step, 10, now));
+        assert_eq!(reached(9), [false, true, true, true], "no step has ended at 109");
+        assert_eq!(reached(11), [false, true, true, true], "the set takes its 11th to 15th step");
+        assert_eq!(reached(14), [false, false, false, true]);
+        assert!(!state.passes(15, 10), "the run ends with it");
         state.take();
-        assert!(state.ends_before(11, 10));
+        assert!(!state.passes(11, 10));
         state.start(run(100, 1), StepShape::default());
         assert_eq!(state.ended(110), 0, "a single step is booked at its end");
         assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);

@@ -15,9 +15,9 @@ use crate::trace::Trace;
 
 /// A request for which a rule is evaluated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asking {
+pub(crate) struct Asking<'a> {
     /// What is known of the request.
-    pub(crate) view: RequestView,
+    pub(crate) view: &'a RequestView,
     /// The instance and the slot that the request has, if any.
     pub(crate) place: Option<(usize, Slot)>,
 }
@@ -135,7 +135,6 @@ impl Instance {
         let next_milestone = self.batch.decode_set().next_milestone();
         let next = match field {
             InstField::ClassRequests => self.ranking.as_deref().map_or(u64::MAX, Ranking::next_class),
-            InstField::AnsweringOnPace if self.all_stay_on_pace(now) => return false,
             InstField::AnsweringOnPace if self.pace_depends_on_run(now) => return true,
             InstField::AnsweringOnPace | InstField::AnsweringRequests | InstField::ReasoningRequests => {
                 next_milestone
@@ -146,11 +145,7 @@ impl Instance {
             InstField::MeanTokenIntervalS | InstField::ContextBlocks => 0,
             _ => return false,
         };
-        let taken = self.batch.decode_set().step();
-        !self.run.ends_before(next, taken) && {
-            let ended = self.run.ended(now);
-            ended > 0 && next <= taken + ended
-        }
+        self.run.has_passed(next, self.batch.decode_set().step(), now)
     }
 
     /// Blocks that no request holds at `now`.
@@ -216,31 +211,39 @@ impl Instance {
         self.load.outstanding_tokens()
     }
 
-    /// A lower bound of a field now, if the field only grows within a run, or if a bound takes less time than the field.
+    /// Whether a field only grows within a run, or has a bound that takes less time than the field.
     #[inline]
-    pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
-        if field == InstField::PrefillDelayS {
-            // The end of a step that is not booked yet may have shortened it.
-            return self.run.planned().is_none().then(|| seconds_at_least(self.load.prefill_delay()));
-        }
-        self.at_start(field).map(|first| first as f64)
+    pub(crate) fn has_bound(field: InstField) -> bool {
+        use InstField::{GpuKvTokens, KvTokens, OutstandingTokens, PrefillDelayS};
+        matches!(field, KvTokens | GpuKvTokens | OutstandingTokens | PrefillDelayS)
     }
 
-    /// A field that policies often read of all instances, if nothing need be booked for
-    /// it.
+    /// A lower bound of a field now, if the field has one.
     #[inline]
-    pub(crate) fn try_field(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
+    pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
+        match field {
+            // The end of a step that is not booked yet may have shortened it.
+            InstField::PrefillDelayS if self.run.planned().is_some() => None,
+            InstField::PrefillDelayS => Some(seconds_at_least(self.load.prefill_delay())),
+            _ => self.at_start(field).map(|first| first as f64),
+        }
+    }
+
+    /// A field that is read without booking anything and in few instructions. Rules often
+    /// read one of all instances.
+    #[inline]
+    pub(crate) fn field_at_once(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         match field {
             InstField::TotalBlocks => Some(self.settings.blocks as f64),
             InstField::BlockTokens => Some(f64::from(self.settings.block.tokens())),
             InstField::Index => Some(f64::from(self.settings.index)),
-            _ if self.run.planned().is_some() => None,
+            _ if self.run.is_past_head(now) => None,
             InstField::ClassRequests => {
-                let ranking = self.ranking.as_ref()?;
-                let ends = self.run.ends_before(ranking.next_class(), self.batch.decode_set().step());
-                ends.then(|| ranking.in_class(class) as f64)
+                let ranking = self.ranking.as_deref()?;
+                let taken = self.batch.decode_set().step();
+                let stays = !self.run.passes(ranking.next_class(), taken);
+                stays.then(|| ranking.in_class(class) as f64)
             }
-            InstField::AnsweringOnPace => self.all_stay_on_pace(now).then_some(1.0),
             // Changes as requests join, and as steps with prefills end.
             InstField::PrefillDelayS => Some(seconds(self.load.prefill_delay())),
             _ => None,
@@ -261,6 +264,11 @@ impl Instance {
             return (first + self.growth_of(field, now)) as f64;
         }
         self.apply_head(now, trace, recorder);
+        match field {
+            InstField::FreeBlocks => return self.free_blocks(now) as f64,
+            InstField::AnsweringOnPace if self.all_stay_on_pace(now) => return 1.0,
+            _ => {}
+        }
         // A block that a run takes may evict cached content.
         let evicts = field == InstField::PrefixTokens && self.kv.gpu().caches();
         if evicts || self.is_behind(field, now) {
@@ -346,7 +354,7 @@ impl Instance {
                 debug_assert!(false, "Invariant: an instance does not know its role");
                 0.0
             }
-            InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(&asking.view))),
+            InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(asking.view))),
             InstField::Index => f64::from(self.settings.index),
             // The routers keep these; conditions of a scheduler do not read them.
             InstField::RoutedRequests
@@ -387,7 +395,7 @@ impl Instance {
 
     /// Blocks that a request needs for its next step, beside those that it holds here.
     pub(crate) fn lacking_blocks(&self, asking: &Asking) -> u64 {
-        let view = &asking.view;
+        let view = asking.view;
         let held = match asking.place {
             Some((index, slot)) if index == self.settings.index as usize => {
                 let state = &self.requests[slot];
