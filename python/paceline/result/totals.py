@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
+from numpy.typing import NDArray
 
 from paceline._arguments import typed_fields
 from paceline._clock import TICKS_PER_SECOND
@@ -200,9 +200,8 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     """Return the totals of a replay."""
     counts = count_statuses(columns)
     window = _window_s(columns, stats, counts)
-    finished, output_tokens = counts["finished"], _sum(columns["generated_tokens"])
-    prompts = columns["prompt_tokens"].to_numpy()
-    served = int(prompts.sum(dtype=np.uint64, where=columns.happened("first_token"))) + output_tokens
+    finished, output_tokens = counts["finished"], _sum(columns.counts("generated_tokens"))
+    served = _sum(columns.counts("prompt_tokens")[columns.happened("first_token")]) + output_tokens
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
@@ -220,7 +219,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         output_tokens=output_tokens,
         output_tokens_per_s=rate(output_tokens, window),
         total_tokens_per_s=rate(served, window),
-        preemptions=_sum(columns["preemptions"]),
+        preemptions=_sum(columns.counts("preemptions")),
         **counts_of_memory,
         prefix_hit_rate=ratio(counts_of_memory["prefix_hits"], counts_of_memory["prefix_queries"]),
         uses_oracle=provenance.uses_oracle,
@@ -254,9 +253,9 @@ def _over(instances: Iterable[InstanceStats], counter: str) -> int:
     return sum(getattr(instance, counter) for instance in instances)
 
 
-def _sum(counts: pl.Series) -> int:
-    # polars adds 32-bit integers in 32 bits, which ten million requests' tokens overflow.
-    return int(counts.to_numpy().sum(dtype=np.uint64))
+def _sum(counts: NDArray[np.uint32]) -> int:
+    # Ten million requests' tokens overflow 32 bits.
+    return int(counts.sum(dtype=np.uint64))
 
 
 def _count_reasons(columns: RequestColumns) -> dict[str, int]:
