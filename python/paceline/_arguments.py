@@ -265,7 +265,9 @@ def _check_generic(origin: Any, parts: tuple[Any, ...]) -> Check:  # noqa: ANN40
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, item = (_check(part) for part in parts or (Any, Any))
         return lambda value: (
-            isinstance(value, Mapping) and all(key(name) and item(each) for name, each in value.items())
+            isinstance(value, Mapping)
+            and (key is _anything or all(map(key, value)))
+            and (item is _anything or all(map(item, value.values())))
         )
     holds = _check_elements(origin, tuple(_check(part) for part in parts if part is not Ellipsis), parts)
     # Text is a sequence of text, and a mapping one of its keys; neither is meant.
