@@ -172,9 +172,13 @@ class RequestColumns:
 
     @classmethod
     def from_outcome(
-        cls, trace: pl.DataFrame, outcome: Outcome, predicted: NDArray[np.uint64] | None = None
+        cls,
+        trace: pl.DataFrame,
+        outcome: Outcome,
+        predicted: NDArray[np.uint64] | None = None,
+        arrivals: NDArray[np.uint64] | None = None,
     ) -> RequestColumns:
-        """Wrap a trace's columns and an outcome's arrays, without a copy."""
+        """Wrap a trace's columns and an outcome's arrays, without a copy; see `Result.from_outcome`."""
         made = {
             "arrival_s": trace.get_column("arrival"),
             "prompt_tokens": trace.get_column("prompt_tokens"),
@@ -210,7 +214,7 @@ class RequestColumns:
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
-        return cls(made, ticks, given)
+        return cls(made, ticks if arrivals is None else {**ticks, "arrival": arrivals}, given)
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -301,6 +305,17 @@ class RequestColumns:
         if moment in self._made or not self._ticks:
             return self[moment].is_not_null().to_numpy()
         return np.asarray(self._moment(moment) != NEVER)
+
+    def latest(self, moment: str) -> float | None:
+        """Return the latest of a column of moments in seconds; None if no request has it."""
+        if moment in self._made or not self._ticks:
+            found = self[moment].max()
+            return None if found is None else float(found)  # type: ignore[arg-type]
+        ticks = self._moment(moment)
+        latest = int(ticks.max(initial=0))
+        if latest == NEVER:
+            latest = int(ticks[ticks != NEVER].max(initial=0))
+        return latest / TICKS_PER_SECOND if latest else None
 
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""

@@ -181,8 +181,14 @@ class Totals:
 
 def count_statuses(columns: RequestColumns) -> dict[str, int]:
     """Count requests by status, every status named."""
-    counts = np.bincount(columns.codes("status"), minlength=len(STATUSES))
-    return {name: int(counts[code]) for code, name in enumerate(STATUSES)}
+    codes = columns.codes("status")
+    counts = dict.fromkeys(STATUSES, 0)
+    left = codes.size
+    for code, name in enumerate(STATUSES):
+        if left:  # most replays end with all requests finished
+            counts[name] = int(np.count_nonzero(codes == code))
+            left -= counts[name]
+    return counts
 
 
 def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
@@ -193,7 +199,7 @@ def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
 def _window_s(columns: RequestColumns, stats: ReplayStats, counts: dict[str, int]) -> float:
     if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
         return stats.end_ticks / TICKS_PER_SECOND
-    return float(np.fmax.reduce(columns.seconds("finish"))) if counts["finished"] else 0.0
+    return columns.latest("finish") or 0.0
 
 
 def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
@@ -201,7 +207,8 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     counts = count_statuses(columns)
     window = _window_s(columns, stats, counts)
     finished, output_tokens = counts["finished"], _sum(columns.counts("generated_tokens"))
-    served = _sum(columns.counts("prompt_tokens")[columns.happened("first_token")]) + output_tokens
+    prompts, prefilled = columns.counts("prompt_tokens"), columns.happened("first_token")
+    served = _sum(prompts if prefilled.all() else prompts[prefilled]) + output_tokens
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)

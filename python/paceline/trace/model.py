@@ -65,7 +65,7 @@ class Trace:
     (2, 0.5, [300, 7])
     """
 
-    __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table")
+    __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table", "_ticks")
 
     @typed(TraceError)
     def __init__(
@@ -86,6 +86,7 @@ class Trace:
         self._dropped = MappingProxyType(dict(dropped or {}))
         self._prefix_block_tokens = prefix_block_tokens
         self._sha256: str | None = None
+        self._ticks: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     @typed(TraceError)
@@ -361,13 +362,15 @@ class Trace:
     def columns_for_engine(
         self,
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """Return arrivals in ticks, prompt tokens and output tokens, the latter two without a copy."""
-        seconds = self._frame.get_column("arrival").to_numpy()
-        ticks = seconds * TICKS_PER_SECOND
-        np.rint(ticks, out=ticks)
+        """Return arrivals in ticks, prompt tokens and output tokens, not to be changed."""
+        if self._ticks is None:
+            # Rounded to the nearest tick, ties to even. Kept, as replays in a sweep share the trace.
+            ticks = np.rint(self._frame.get_column("arrival").to_numpy() * TICKS_PER_SECOND).astype(np.uint64)
+            ticks.flags.writeable = False
+            self._ticks = ticks
         prompt = self._frame.get_column("prompt_tokens").to_numpy()
         output = self._frame.get_column("output_tokens").to_numpy()
-        return ticks.astype(np.uint64), prompt, output
+        return self._ticks, prompt, output
 
     def _with(self, frame: pl.DataFrame) -> Trace:
         return Trace(

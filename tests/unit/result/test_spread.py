@@ -47,12 +47,12 @@ def test_it_is_numpys(given_rows: list[tuple[int, int, int, bool]], bound: float
 
 
 def test_columns_that_do_not_belong_together_are_refused() -> None:
-    ends, everyone = np.zeros(3, dtype=np.uint64), np.ones(3, dtype=np.bool_)
+    ends, counted = np.zeros(3, dtype=np.uint64), np.ones(3, dtype=np.bool_)
     with pytest.raises(ValueError, match="starts must have an entry for each of 3 requests, had 2"):
-        _core.measure([{"ends": ends, "starts": ends[:2]}], SHARES, candidates=everyone)
+        _core.measure([{"ends": ends, "starts": ends[:2]}], SHARES, candidates=counted)
     with pytest.raises(ValueError, match="rows must have an entry for each of 3 requests, had 1"):
-        _core.measure([{"ends": ends}], SHARES, candidates=everyone, rows=everyone[:1])
+        _core.measure([{"ends": ends}], SHARES, candidates=counted, rows=counted[:1])
     with pytest.raises(ValueError, match=r"a share must be 0 to 1, was 1\.5"):
-        _core.measure([{"ends": ends}], [1.5], candidates=everyone)
+        _core.measure([{"ends": ends}], [1.5], candidates=counted)
     with pytest.raises(TypeError, match="contiguous"):
-        _core.measure([{"ends": np.zeros(6, dtype=np.uint64)[::2]}], SHARES, candidates=everyone)
+        _core.measure([{"ends": np.zeros(6, dtype=np.uint64)[::2]}], SHARES, candidates=counted)
