@@ -124,8 +124,10 @@ def frame_of(types: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pl.
 
 
 def _row(point: Point, identity: str, status: str, error: str | None) -> dict[str, Any]:
-    whole = {"whole": point.whole, "fields": point.fields}
-    config = canonical(whole if error is not None else point.config)
+    if error is None:
+        config = point.config_text()
+    else:
+        config = canonical({"whole": point.whole, "fields": point.fields})
     return {"id": identity, "status": status, "error": error, **_labels(point), "config": config}
 
 
