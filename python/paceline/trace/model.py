@@ -24,7 +24,7 @@ from paceline.trace.columns import Values, numbers
 from paceline.trace.combining import concatenated
 from paceline.trace.digest import frame_sha256
 from paceline.trace.rows import Rows, frame_rows
-from paceline.trace.schema import COLUMNS, checked
+from paceline.trace.schema import COLUMNS, checked, checked_arrival
 from paceline.trace.source import Source
 from paceline.trace.statistics import summarized
 from paceline.trace.writing import write_frame
@@ -212,7 +212,7 @@ class Trace:
         """
         if not (is_number(factor) and factor > 0):
             raise TraceError(f"factor must be a positive finite number, was {said(factor)}")
-        return self._with(self._frame.with_columns(pl.col("arrival") * float(factor)))
+        return self._at(pl.col("arrival") * float(factor))
 
     @typed(TraceError)
     def at_rate(self, *, scale: float | None = None, rate: float | None = None) -> Trace:
@@ -245,7 +245,7 @@ class Trace:
             what = "scale" if scale is not None else "rate"
             raise TraceError(f"{what} must be a positive finite number, was {said(given)}")
         if scale is not None:
-            return self._with(self._frame.with_columns(pl.col("arrival") / float(given)))
+            return self._at(pl.col("arrival") / float(given))
         if self.span_s == 0:
             raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
         return self.scaled(self.rate_per_s / given)
@@ -371,6 +371,17 @@ class Trace:
         prompt = self._frame.get_column("prompt_tokens").to_numpy()
         output = self._frame.get_column("output_tokens").to_numpy()
         return self._ticks, prompt, output
+
+    def _at(self, arrival: pl.Expr) -> Trace:
+        """Return the trace with other arrivals in the same order; its other columns were checked before."""
+        frame = self._frame
+        changed = object.__new__(Trace)
+        for name in Trace.__slots__:
+            setattr(changed, name, getattr(self, name))
+        arrivals = frame.select(arrival).to_series()
+        changed._table = frame.with_columns(checked_arrival(arrivals, frame_rows(self._name)))
+        changed._sha256 = changed._ticks = None
+        return changed
 
     def _with(self, frame: pl.DataFrame) -> Trace:
         return Trace(
