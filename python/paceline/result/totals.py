@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -173,10 +173,11 @@ class Totals:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: copy(value) if isinstance(value, dict | list) else value for name, value in given.items()
-        }
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name, value in given.items():
+            if isinstance(value, dict | list):
+                given[name] = copy(value)
+        return given
 
 
 def count_statuses(columns: RequestColumns) -> dict[str, int]:
