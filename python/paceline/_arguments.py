@@ -26,6 +26,11 @@ from paceline.errors import ConfigError, PacelineError
 
 __all__ = ["typed", "typed_fields"]
 
+Check = Callable[[object], bool]
+"""Whether a value is of an annotation."""
+
+_ABSENT = object()
+
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
@@ -75,7 +80,8 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
             name for name, kind in zip(signature.parameters, kinds, strict=True) if kind in _BY_PLACE
         ]
         takes_any = inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds
-        hints: dict[str, Any] | None = None
+        hints: dict[str, Any] = {}
+        checks: dict[str, Check] | None = None
 
         def refuse(name: str, value: object, hint: Any) -> PacelineError:  # noqa: ANN401
             where = f"{name} of {function.__qualname__.removesuffix('.__init__')}()"
@@ -83,24 +89,25 @@ def typed(error: type[PacelineError] = ConfigError) -> Callable[[Callable[P, R]]
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            nonlocal hints
-            if hints is None:
+            nonlocal hints, checks
+            if checks is None:
                 hints = _hints(function, function.__annotations__)
+                checks = {name: _check(hint) for name, hint in hints.items()}
             if takes_any:
                 try:
                     bound = signature.bind(*args, **kwargs)
                 except TypeError:
                     return function(*args, **kwargs)  # Python's own error has the function's name
                 for name, value in bound.arguments.items():
-                    if name in hints:
+                    if name in checks:
                         kind = signature.parameters[name].kind
                         for one in _several(value, kind):
-                            if not _is(one, hints[name]):
+                            if not checks[name](one):
                                 raise refuse(name, one, hints[name])
                 return function(*args, **kwargs)
             # Without these, arguments pair with parameters by place and by name. Python refuses the rest.
             for name, value in itertools.chain(zip(positional, args, strict=False), kwargs.items()):
-                if name in hints and not _is(value, hints[name]):
+                if name in checks and not checks[name](value):
                     raise refuse(name, value, hints[name])
             return function(*args, **kwargs)
 
@@ -124,15 +131,16 @@ def typed_fields(
 
     def decorate(cls: type[C]) -> type[C]:
         then = cls.__dict__.get("__post_init__")
-        known: dict[type, dict[str, Any]] = {}
+        known: dict[type, list[tuple[str, Any, Check]]] = {}
 
         def __post_init__(self: Any) -> None:  # noqa: ANN401
             owner = type(self)
             if owner not in known:
                 hints = _hints(cls, cls.__annotations__)
-                known[owner] = {name: hint for name, hint in hints.items() if name not in but}
-            for name, hint in known[owner].items():
-                if hasattr(self, name) and not _is(value := getattr(self, name), hint):
+                known[owner] = [(name, hint, _check(hint)) for name, hint in hints.items() if name not in but]
+            for name, hint, holds in known[owner]:
+                value = getattr(self, name, _ABSENT)
+                if type(value) is not hint and value is not _ABSENT and not holds(value):
                     named = f"{name} of {'an' if owner.__name__[0] in 'AEIO' else 'a'} {owner.__name__}"
                     raise error(f"{named} must be {_words(hint)}, was {said(value)}")
             if then is not None:
@@ -190,42 +198,56 @@ def _hints(owner: Any, annotations: Mapping[str, Any]) -> dict[str, Any]:  # noq
 
 
 @functools.lru_cache(maxsize=4096)
-def _taken_apart(hint: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401
-    """Return an annotation's origin and its arguments."""
-    return typing.get_origin(hint), typing.get_args(hint)
-
-
-def _is(value: object, hint: Any) -> bool:  # noqa: ANN401
-    """Whether a value is of an annotation, as far as that can be checked."""
-    if type(value) is hint:
-        return True
-    origin, parts = _taken_apart(hint)
+def _check(hint: Any) -> Check:  # noqa: ANN401
+    """Return the check of an annotation, which is taken apart once, as far as it can be checked."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or hint is object or isinstance(hint, TypeVar):
-        return True
+        return _anything
     if hint is None or hint is type(None):
-        return value is None
+        return lambda value: value is None
     if origin in (typing.Union, types.UnionType):
-        return any(_is(value, part) for part in parts)
+        return _any_of(tuple(_check(part) for part in parts))
     if origin is Literal:
-        return any(type(value) is type(part) and value == part for part in parts)
+        return lambda value: any(type(value) is type(part) and value == part for part in parts)
     if origin is not None:
-        return _is_generic(value, origin, parts)
+        return _check_generic(origin, parts)
     if not isinstance(hint, type):
-        return True
+        return _anything
     if hint is float:
-        return _is_number(value)
+        return _is_number
     if hint is int:
-        return isinstance(value, numbers.Integral) and not isinstance(value, bool)
+        return _is_whole
     if hint is bool:
-        return isinstance(value, bool) or type(value).__name__ == "bool"  # numpy's
-    if issubclass(hint, os.PathLike) or hint is os.PathLike:
-        return isinstance(value, os.PathLike)
+        return lambda value: isinstance(value, bool) or type(value).__name__ == "bool"  # numpy's
+    if issubclass(hint, os.PathLike):
+        return lambda value: isinstance(value, os.PathLike)
     if getattr(hint, "_is_protocol", False):
-        return all(hasattr(value, name) for name in _members(hint))
-    return isinstance(value, hint)
+        members = _members(hint)
+        return lambda value: all(hasattr(value, name) for name in members)
+    return lambda value: isinstance(value, hint)
+
+
+def _anything(_: object) -> bool:
+    return True
+
+
+def _any_of(checks: tuple[Check, ...]) -> Check:
+    def check(value: object) -> bool:
+        for holds in checks:  # noqa: SIM110 - twice as fast as any()
+            if holds(value):
+                return True
+        return False
+
+    return check
+
+
+def _is_whole(value: object) -> bool:
+    return type(value) is int or (isinstance(value, numbers.Integral) and not isinstance(value, bool))
 
 
 def _is_number(value: object) -> bool:
+    if type(value) is float:
+        return True
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     try:
@@ -235,32 +257,44 @@ def _is_number(value: object) -> bool:
     return True
 
 
-def _is_generic(value: object, origin: Any, parts: tuple[Any, ...]) -> bool:  # noqa: ANN401
+def _check_generic(origin: Any, parts: tuple[Any, ...]) -> Check:  # noqa: ANN401
     if origin is collections.abc.Callable:
-        return callable(value)
+        return callable
     if origin is os.PathLike:
-        return isinstance(value, os.PathLike)
+        return lambda value: isinstance(value, os.PathLike)
     if isinstance(origin, type) and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping):
-            return False
-        return not parts or all(_is(k, parts[0]) and _is(v, parts[1]) for k, v in value.items())
-    if isinstance(value, str | bytes | Mapping):
-        return False
+        key, item = (_check(part) for part in parts or (Any, Any))
+        return lambda value: (
+            isinstance(value, Mapping)
+            and (key is _anything or all(map(key, value)))
+            and (item is _anything or all(map(item, value.values())))
+        )
+    holds = _check_elements(origin, tuple(_check(part) for part in parts if part is not Ellipsis), parts)
+    # Text is a sequence of text, and a mapping one of its keys; neither is meant.
+    return lambda value: not isinstance(value, str | bytes | Mapping) and holds(value)
+
+
+def _check_elements(origin: Any, checks: tuple[Check, ...], parts: tuple[Any, ...]) -> Check:  # noqa: ANN401
+    """Return the check of a tuple, a list, or another class with elements."""
+    if origin is tuple and parts[1:] == (Ellipsis,):
+        return lambda value: isinstance(value, tuple | list) and all(map(checks[0], value))
     if origin is tuple:
-        if not isinstance(value, tuple | list):
-            return False
-        if len(parts) == 2 and parts[1] is Ellipsis:
-            return all(_is(each, parts[0]) for each in value)
-        return len(value) == len(parts) and all(_is(*pair) for pair in zip(value, parts, strict=True))
+        return lambda value: (
+            isinstance(value, tuple | list)
+            and len(value) == len(checks)
+            and all(holds(each) for holds, each in zip(checks, value, strict=True))
+        )
     if origin in (list, collections.abc.Sequence, collections.abc.Collection):
-        if isinstance(value, set | frozenset) or not (
-            hasattr(value, "__len__") and hasattr(value, "__iter__")
-        ):
-            return False
-        return not parts or all(_is(each, parts[0]) for each in value)
+        element = checks[0] if checks else _anything
+        return lambda value: (
+            hasattr(value, "__len__")
+            and hasattr(value, "__iter__")
+            and not isinstance(value, set | frozenset)
+            and all(map(element, value))
+        )
     if origin is collections.abc.Iterable:
-        return hasattr(value, "__iter__")
-    return isinstance(value, origin) if isinstance(origin, type) else True
+        return lambda value: hasattr(value, "__iter__")
+    return lambda value: not isinstance(origin, type) or isinstance(value, origin)
 
 
 def _members(protocol: type) -> list[str]:

@@ -18,10 +18,9 @@ __all__ = [
     "Progress",
     "RequestSight",
     "Sketch",
-    "count_within",
     "fail",
+    "measure",
     "replay",
-    "spread",
 ]
 
 TICKS_PER_SECOND: Final[int]
@@ -150,7 +149,10 @@ def replay(
     progress: Callable[[Progress], object] | None = None,
     routers: Sequence[Callable[[RequestSight, list[InstanceSight]], int | None]] | None = None,
 ) -> Outcome: ...
-def count_within(latencies: list[tuple[Mapping[str, object], float]]) -> int: ...
-def spread(
-    columns: Mapping[str, object], shares: list[float]
-) -> tuple[int, float, float, list[float]] | None: ...
+def measure(
+    latencies: Sequence[Mapping[str, object]],
+    shares: Sequence[float],
+    *,
+    candidates: NDArray[np.bool_],
+    rows: NDArray[np.bool_] | None = None,
+) -> tuple[list[tuple[int, float, float, list[float]] | None], int]: ...

@@ -126,9 +126,10 @@ def replay(
     """
     policy = vllm() if policy is None else policy
     columns = _native.columns(trace, policy)
+    arrivals = columns["arrival_ticks"]
     frontend = _ticks("frontend_s", frontend_s)
     if frontend:
-        columns["arrival_ticks"] = columns["arrival_ticks"] + np.uint64(frontend)
+        columns["arrival_ticks"] = arrivals + np.uint64(frontend)
     predicted = None if prediction is None else prediction.delays(columns["arrival_ticks"])
     if predicted is not None:
         columns["arrival_ticks"] = columns["arrival_ticks"] + predicted
@@ -197,6 +198,7 @@ def replay(
         outcome=outcome,
         settings=settings,
         predicted=predicted,
+        arrivals=arrivals,
     )
 
 

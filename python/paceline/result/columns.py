@@ -8,8 +8,8 @@ as they were saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,7 +20,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
 from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, Outcome
 
-__all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns"]
+__all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns", "Spread"]
 
 STATUS: Final = pl.Enum(STATUSES)
 REASON: Final = pl.Enum(REASONS)
@@ -97,6 +97,28 @@ _SPANS: Final = {
     "tpot": ("first_token", "finish"),
 }
 
+_COUNTS: Final = ("generated_tokens", "cached_tokens", "preemptions")
+"""Columns that are the engine's arrays as they are."""
+
+
+class Spread(NamedTuple):
+    """The figures of a latency, in seconds.
+
+    Attributes
+    ----------
+    number
+        Requests that have it.
+    mean, max
+        Their mean and the largest.
+    quantiles
+        One for each share that was asked for; they interpolate linearly between ranks.
+    """
+
+    number: int
+    mean: float
+    max: float
+    quantiles: list[float]
+
 
 def _seconds(ticks: NDArray[np.uint64], happened: NDArray[np.bool_], name: str) -> pl.Series:
     """Return ticks as seconds; null where the moment did not happen."""
@@ -127,13 +149,21 @@ class RequestColumns:
         Moments in ticks by name (`arrival`, `scheduled`, `first_token`,
         `reasoning_end`, `first_answer`, `finish`, `max_itl`) for those that do.
         An empty array stands for moments that do not apply to the trace.
+    given
+        The engine's other arrays by name, of which columns are made likewise.
     """
 
-    __slots__ = ("_made", "_ticks")
+    __slots__ = ("_given", "_made", "_ticks")
 
-    def __init__(self, made: Mapping[str, pl.Series], ticks: Mapping[str, NDArray[np.uint64]]) -> None:
+    def __init__(
+        self,
+        made: Mapping[str, pl.Series],
+        ticks: Mapping[str, NDArray[np.uint64]],
+        given: Mapping[str, NDArray[Any]] | None = None,
+    ) -> None:
         self._made = dict(made)
         self._ticks = dict(ticks)
+        self._given = dict(given or {})
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> RequestColumns:
@@ -142,23 +172,29 @@ class RequestColumns:
 
     @classmethod
     def from_outcome(
-        cls, trace: pl.DataFrame, outcome: Outcome, predicted: NDArray[np.uint64] | None = None
+        cls,
+        trace: pl.DataFrame,
+        outcome: Outcome,
+        predicted: NDArray[np.uint64] | None = None,
+        arrivals: NDArray[np.uint64] | None = None,
     ) -> RequestColumns:
-        """Wrap a trace's columns and an outcome's arrays, without a copy."""
+        """Wrap a trace's columns and an outcome's arrays, without a copy; see `Result.from_outcome`."""
         made = {
             "arrival_s": trace.get_column("arrival"),
             "prompt_tokens": trace.get_column("prompt_tokens"),
             "output_tokens": trace.get_column("output_tokens"),
-            "generated_tokens": pl.Series("generated_tokens", outcome.generated_tokens),
-            "cached_tokens": pl.Series("cached_tokens", outcome.cached_tokens),
-            "preemptions": pl.Series("preemptions", outcome.preemptions),
-            "instance_index": pl.Series("instance", outcome.instance),
-            "last_index": pl.Series("last_instance", _or(outcome.last_instance, outcome.instance)),
-            "migration_count": pl.Series("migrations", outcome.migrations),
-            "qoe_value": pl.Series("qoe", outcome.qoe),
-            "qoe_answering_value": pl.Series("qoe_answering", outcome.qoe_answering),
-            "status_code": pl.Series("status", outcome.status),
-            "reason_code": pl.Series("reason", outcome.reason),
+        }
+        given = {
+            "generated_tokens": outcome.generated_tokens,
+            "cached_tokens": outcome.cached_tokens,
+            "preemptions": outcome.preemptions,
+            "migrations": outcome.migrations,
+            "instance": outcome.instance,
+            "last_instance": _or(outcome.last_instance, outcome.instance),
+            "qoe": outcome.qoe,
+            "qoe_answering": outcome.qoe_answering,
+            "status": outcome.status,
+            "reason": outcome.reason,
         }
         ticks = {
             "scheduled": outcome.scheduled_ticks,
@@ -178,7 +214,7 @@ class RequestColumns:
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
-        return cls(made, ticks)
+        return cls(made, ticks if arrivals is None else {**ticks, "arrival": arrivals}, given)
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -206,58 +242,61 @@ class RequestColumns:
         values, holds = self._timed(name)
         return values if holds.all() else np.where(holds, values, np.nan)
 
-    def spread(
-        self, name: str, shares: list[float], rows: NDArray[np.bool_] | None = None
-    ) -> tuple[int, float, float, list[float]] | None:
-        """Return count, mean, maximum and quantiles of a moment or a latency; None where no request has it.
+    def measure(
+        self,
+        names: Sequence[str],
+        shares: Sequence[float],
+        *,
+        rows: NDArray[np.bool_] | None = None,
+        bounds: Mapping[str, float] | None = None,
+        candidates: NDArray[np.bool_] | None = None,
+    ) -> tuple[dict[str, Spread | None], int]:
+        """Return the spread of each latency, bounded ones included, and the candidates within all bounds.
 
         Of a replay, not of a saved result. The interpreter is released meanwhile, and no column is made.
 
         Parameters
         ----------
-        name
-            ``max_itl``, or another of the columns in seconds that are a moment, or a time between two.
+        names
+            ``max_itl``, and others of the columns in seconds that are a moment, or a time between two.
         shares
-            Of the quantiles, 0 to 1; they interpolate linearly between ranks.
+            Of the quantiles, 0 to 1.
         rows
-            Which requests count; None: all.
-        """
-        return _core.spread(self._given_to_engine(name, rows), shares)
-
-    def count_within(self, bounds: Mapping[str, float], rows: NDArray[np.bool_]) -> int:
-        """Count the requests that exceed none of the bounds; one without a latency does not exceed its bound.
-
-        Of a replay, not of a saved result, and with the interpreter released, as `spread`.
-
-        Parameters
-        ----------
+            Which requests count in spreads; None: all. A latency that none has is None.
         bounds
-            Seconds, by latency as of `spread`; at least one.
-        rows
-            Which requests count.
+            Seconds by latency. A candidate without the latency does not exceed its bound.
+        candidates
+            Which requests are counted; None: all.
         """
-        return _core.count_within(
-            [(self._given_to_engine(name, rows), bound) for name, bound in bounds.items()]
+        bounds = {} if bounds is None else bounds
+        all_names = dict.fromkeys((*names, *bounds))
+        found, within = _core.measure(
+            [{**self._latency(name), "bound": bounds.get(name)} for name in all_names],
+            shares,
+            candidates=np.ones(len(self), dtype=np.bool_) if candidates is None else candidates,
+            rows=rows,
         )
+        spreads = {
+            name: None if of is None else Spread(*of) for name, of in zip(all_names, found, strict=True)
+        }
+        return spreads, within
 
-    def _given_to_engine(self, name: str, rows: NDArray[np.bool_] | None) -> dict[str, Any]:
+    def _latency(self, name: str) -> dict[str, Any]:
         """Return the columns of a moment or a latency as the engine takes them."""
-        given: dict[str, Any] = {}
-        if name in _SPANS:
-            given["starts"], given["ends"] = (self._moment(moment) for moment in _SPANS[name])
-        else:
-            given["ends"] = self._moment(name)
-        if name == "tpot":
-            given["tokens"] = self["output_tokens"].to_numpy()
-        if rows is not None:
-            given["rows"] = rows
-        return given
+        if name not in _SPANS:
+            return {"ends": self._moment(name)}
+        starts, ends = (self._moment(moment) for moment in _SPANS[name])
+        tokens = {"tokens": self.counts("output_tokens")} if name == "tpot" else {}
+        return {"starts": starts, "ends": ends, **tokens}
+
+    def counts(self, name: str) -> NDArray[np.uint32]:
+        """Return one column of whole numbers without nulls."""
+        return self._given[name] if name in self._given else self[name].to_numpy()
 
     def codes(self, name: str) -> NDArray[np.uint8]:
         """Return the codes of ``status``, or those of ``reason`` plus one: 0 is "no reason"."""
-        code = f"{name}_code"
-        if code in self._made:
-            return self._made[code].to_numpy()
+        if name in self._given:
+            return self._given[name]
         codes = self[name].to_physical()
         return (codes if name == "status" else codes.cast(pl.UInt8) + 1).fill_null(0).to_numpy()
 
@@ -266,6 +305,17 @@ class RequestColumns:
         if moment in self._made or not self._ticks:
             return self[moment].is_not_null().to_numpy()
         return np.asarray(self._moment(moment) != NEVER)
+
+    def latest(self, moment: str) -> float | None:
+        """Return the latest of a column of moments in seconds; None if no request has it."""
+        if moment in self._made or not self._ticks:
+            found = self[moment].max()
+            return None if found is None else float(found)  # type: ignore[arg-type]
+        ticks = self._moment(moment)
+        latest = int(ticks.max(initial=0))
+        if latest == NEVER:
+            latest = int(ticks[ticks != NEVER].max(initial=0))
+        return latest / TICKS_PER_SECOND if latest else None
 
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""
@@ -278,7 +328,7 @@ class RequestColumns:
         if name == "normalized_latency":
             return (self["e2e"] / self["output_tokens"]).alias(name)
         if name in ("instance", "last_instance"):
-            index = self._made["instance_index" if name == "instance" else "last_index"].to_numpy()
+            index = self._given[name]
             return _where(index != NOWHERE, index, name)
         if name in ("held", "prediction"):
             return _seconds(self._part(name), np.ones(len(self), dtype=np.bool_), name)
@@ -286,14 +336,16 @@ class RequestColumns:
             done = self._moment("finish") != NEVER
             return _seconds(self._part(name), done & self._answers(name), name)
         if name in ("qoe", "qoe_answering"):
-            return self._given(f"{name}_value", None, pl.Float64()).fill_nan(None).alias(name)
+            return self._given_or(name, None, pl.Float64()).fill_nan(None).alias(name)
         if name == "migrations":
-            return self._given("migration_count", 0, pl.UInt32()).alias(name)
+            return self._given_or(name, 0, pl.UInt32()).alias(name)
+        if name in _COUNTS:
+            return pl.Series(name, self._given[name])
         if name == "status":
-            return self._made["status_code"].cat.to(STATUS).alias(name)
-        codes = self._made["reason_code"]
-        if not codes.to_numpy().any():
+            return pl.Series(name, self._given[name]).cat.to(STATUS).alias(name)
+        if not self._given["reason"].any():
             return pl.Series("reason", [None], dtype=REASON).new_from_index(0, len(self))
+        codes = pl.Series(self._given["reason"])
         return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
 
     def _timed(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -308,10 +360,10 @@ class RequestColumns:
         gaps = self._gaps()
         return seconds / np.maximum(gaps, 1), holds & (gaps > 0)
 
-    def _given(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
+    def _given_or(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
         """Return the engine's column, or one value for all rows if the engine left it out."""
-        given = self._made[name]
-        return given if len(given) else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
+        given = self._given[name]
+        return pl.Series(given) if given.size else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
 
     def _answers(self, name: str) -> NDArray[np.bool_]:
         """Return where the part applies: ``blocking`` needs a change of phase."""
@@ -350,4 +402,4 @@ class RequestColumns:
         return self._ticks[name]
 
     def _gaps(self) -> NDArray[np.int64]:
-        return self["output_tokens"].to_numpy().astype(np.int64) - 1
+        return self.counts("output_tokens").astype(np.int64) - 1

@@ -91,6 +91,7 @@ class Result(OverTime, Shown):
         outcome: Outcome,
         settings: Mapping[str, Any],
         predicted: NDArray[np.uint64] | None = None,
+        arrivals: NDArray[np.uint64] | None = None,
     ) -> Result:
         """Wrap what the engine returned, without a copy or a computation.
 
@@ -104,9 +105,11 @@ class Result(OverTime, Shown):
             Other arguments of the replay by name: numbers, text, booleans or None.
         predicted
             The ticks in which the length of each request was predicted; None: there were no predictions.
+        arrivals
+            The arrivals in ticks, as of `Trace.columns_for_engine`; None: computed when they are read.
         """
         return cls(
-            columns=RequestColumns.from_outcome(trace.frame, outcome, predicted),
+            columns=RequestColumns.from_outcome(trace.frame, outcome, predicted, arrivals),
             stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),

@@ -151,7 +151,7 @@ class ReplayStats:
         """
         try:
             stats = cls.from_dict(json.loads(text))
-            return replace(stats, roles=roles, flips=flips_from_json(flips, pools))
+            return replace(stats, roles=roles, flips=flips_from_json(flips, pools)) if roles else stats
         except ValueError as error:
             raise ResultError(f"the counters of a replay must be JSON: {error}") from error
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import polars as pl
+from numpy.typing import NDArray
 
 from paceline._arguments import typed_fields
 from paceline._clock import TICKS_PER_SECOND
@@ -173,16 +173,23 @@ class Totals:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: copy(value) if isinstance(value, dict | list) else value for name, value in given.items()
-        }
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name, value in given.items():
+            if isinstance(value, dict | list):
+                given[name] = copy(value)
+        return given
 
 
 def count_statuses(columns: RequestColumns) -> dict[str, int]:
     """Count requests by status, every status named."""
-    counts = np.bincount(columns.codes("status"), minlength=len(STATUSES))
-    return {name: int(counts[code]) for code, name in enumerate(STATUSES)}
+    codes = columns.codes("status")
+    counts = dict.fromkeys(STATUSES, 0)
+    left = codes.size
+    for code, name in enumerate(STATUSES):
+        if left:  # most replays end with all requests finished
+            counts[name] = int(np.count_nonzero(codes == code))
+            left -= counts[name]
+    return counts
 
 
 def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
@@ -193,16 +200,16 @@ def makespan_s(columns: RequestColumns, stats: ReplayStats) -> float:
 def _window_s(columns: RequestColumns, stats: ReplayStats, counts: dict[str, int]) -> float:
     if counts["running"] or counts["waiting"] or counts["not_arrived"] or counts["held"]:
         return stats.end_ticks / TICKS_PER_SECOND
-    return float(np.fmax.reduce(columns.seconds("finish"))) if counts["finished"] else 0.0
+    return columns.latest("finish") or 0.0
 
 
 def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -> Totals:
     """Return the totals of a replay."""
     counts = count_statuses(columns)
     window = _window_s(columns, stats, counts)
-    finished, output_tokens = counts["finished"], _sum(columns["generated_tokens"])
-    prompts = columns["prompt_tokens"].to_numpy()
-    served = int(prompts.sum(dtype=np.uint64, where=columns.happened("first_token"))) + output_tokens
+    finished, output_tokens = counts["finished"], _sum(columns.counts("generated_tokens"))
+    prompts, prefilled = columns.counts("prompt_tokens"), columns.happened("first_token")
+    served = _sum(prompts if prefilled.all() else prompts[prefilled]) + output_tokens
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
@@ -220,7 +227,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         output_tokens=output_tokens,
         output_tokens_per_s=rate(output_tokens, window),
         total_tokens_per_s=rate(served, window),
-        preemptions=_sum(columns["preemptions"]),
+        preemptions=_sum(columns.counts("preemptions")),
         **counts_of_memory,
         prefix_hit_rate=ratio(counts_of_memory["prefix_hits"], counts_of_memory["prefix_queries"]),
         uses_oracle=provenance.uses_oracle,
@@ -254,9 +261,9 @@ def _over(instances: Iterable[InstanceStats], counter: str) -> int:
     return sum(getattr(instance, counter) for instance in instances)
 
 
-def _sum(counts: pl.Series) -> int:
-    # polars adds 32-bit integers in 32 bits, which ten million requests' tokens overflow.
-    return int(counts.to_numpy().sum(dtype=np.uint64))
+def _sum(counts: NDArray[np.uint32]) -> int:
+    # Ten million requests' tokens overflow 32 bits.
+    return int(counts.sum(dtype=np.uint64))
 
 
 def _count_reasons(columns: RequestColumns) -> dict[str, int]:

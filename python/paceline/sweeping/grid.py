@@ -108,8 +108,10 @@ class Grid:
 
     def points(self) -> list[Point]:
         """Return the points, the last axis fastest."""
+        types = {axis: _type_of(choices) for axis, choices in self._axes.items()}
+        bounds = {} if self.slo is None else self.slo.bounds()
         return [
-            self._point(dict(zip(self._axes, labels, strict=True)))
+            self._point(dict(zip(self._axes, labels, strict=True)), types, bounds)
             for labels in product(*self._axes.values())
         ]
 
@@ -120,7 +122,7 @@ class Grid:
             number *= len(values)
         return number
 
-    def _point(self, labels: dict[str, Any]) -> Point:
+    def _point(self, labels: dict[str, Any], types: dict[str, str], bounds: dict[str, float]) -> Point:
         values = {
             axis: choices[labels[axis]] if isinstance(choices, dict) else labels[axis]
             for axis, choices in self._axes.items()
@@ -129,10 +131,10 @@ class Grid:
         fields = {_SHORT.get(axis, axis): value for axis, value in values.items() if axis not in _PARTS}
         return Point(
             labels=labels,
-            types={axis: _type_of(choices) for axis, choices in self._axes.items()},
+            types=types,
             whole=whole,
             fields=fields,
-            slo={} if self.slo is None else self.slo.bounds(),
+            slo=bounds,
             warmup_s=self.warmup_s,
         )
 

@@ -11,6 +11,8 @@ import polars as pl
 from paceline import _core
 from paceline.policy import Policy
 from paceline.result import Provenance, Result
+from paceline.result.attainment import latency_bounds
+from paceline.result.columns import Spread
 from paceline.result.totals import total
 from paceline.sweeping.point import Point, canonical
 from paceline.trace import Trace
@@ -42,8 +44,6 @@ TOTALS: Final = {
 
 _TYPES: Final = {"int": pl.Int64(), "float": pl.Float64(), "bool": pl.Boolean()}
 
-_COLUMN_OF: Final = {"ttft": "ttft", "tpot": "tpot", "e2e": "e2e", "itl": "max_itl"}
-
 
 def measured_row(point: Point, identity: str, trace: Trace, policy: Policy, result: Result) -> dict[str, Any]:
     """Return the row of a replay, by column.
@@ -74,13 +74,17 @@ def measured_row(point: Point, identity: str, trace: Trace, policy: Policy, resu
         "warmup_requests": len(columns) - number,
         "totals": json.dumps(totals),
     }
+    finished = columns.codes("status") == 0
+    spreads, good = columns.measure(
+        METRICS,
+        list(QUANTILES.values()),
+        rows=judged,
+        bounds=latency_bounds(point.slo),
+        candidates=finished if judged is None else finished & judged,
+    )
     for metric in METRICS:
-        row |= _figures(metric, columns.spread(metric, list(QUANTILES.values()), judged))
+        row |= _figures(metric, spreads[metric])
     if point.slo:
-        finished = columns.codes("status") == 0
-        # A finished request without the latency has a single token, and no gap to exceed.
-        bounds = {_COLUMN_OF[name]: bound for name, bound in point.slo.items()}
-        good = columns.count_within(bounds, finished if judged is None else finished & judged)
         window = totals["makespan_s"] - point.warmup_s
         row["attainment"] = good / number if number else None
         row["goodput"] = good / window if window > 0 else None
@@ -120,8 +124,10 @@ def frame_of(types: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pl.
 
 
 def _row(point: Point, identity: str, status: str, error: str | None) -> dict[str, Any]:
-    whole = {"whole": point.whole, "fields": point.fields}
-    config = canonical(whole if error is not None else point.config)
+    if error is None:
+        config = point.config_text()
+    else:
+        config = canonical({"whole": point.whole, "fields": point.fields})
     return {"id": identity, "status": status, "error": error, **_labels(point), "config": config}
 
 
@@ -132,10 +138,9 @@ def _labels(point: Point) -> dict[str, Any]:
     }
 
 
-def _figures(metric: str, found: tuple[int, float, float, list[float]] | None) -> dict[str, Any]:
+def _figures(metric: str, spread: Spread | None) -> dict[str, Any]:
     """Return the columns of a latency's mean, percentiles and maximum; nothing where no request has it."""
-    if found is None:
+    if spread is None:
         return {}
-    _, mean, most, quantiles = found
-    named = dict(zip(QUANTILES, quantiles, strict=True)) | {"mean": mean, "max": most}
+    named = dict(zip(QUANTILES, spread.quantiles, strict=True)) | {"mean": spread.mean, "max": spread.max}
     return {f"{metric}_{name}": value for name, value in named.items()}

@@ -52,6 +52,7 @@ class Point:
     slo: dict[str, float]
     warmup_s: float
     _config: list[dict[str, Any]] = field(default_factory=list, repr=False, compare=False)
+    _texts: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -72,6 +73,16 @@ class Point:
             self._config.append(content)
         return self._config[0]
 
+    def text(self, part: str) -> str:
+        """Return one of the tables with the fields set, as JSON in which equal tables have equal text."""
+        if part not in self._texts:
+            self._texts[part] = canonical(self.config[part])
+        return self._texts[part]
+
+    def config_text(self) -> str:
+        """Return all tables with the fields set, likewise."""
+        return _joined({part: self.text(part) for part in self.config})
+
     def identity(self, digest: str | None) -> str:
         """Return the hash of all that the point's row depends on.
 
@@ -80,16 +91,18 @@ class Point:
         digest
             Of the trace's rows before `rate` and `scale`; None if there is no trace, because the point fails.
         """
+        others = {"slo": self.slo, "warmup_s": self.warmup_s, "paceline": _core.VERSION}
+        texts = {name: canonical(value) for name, value in others.items()}
         try:
-            content = dict(self.config)
+            texts |= {part: self.text(part) for part in self.config}
         except ConfigError:
-            content = {"whole": self.whole, "fields": self.fields}
+            texts |= {"whole": canonical(self.whole), "fields": canonical(self.fields)}
         if digest is not None:
             # The rows count, and not where they come from.
-            rate = {name: content["trace"][name] for name in ("rate", "scale") if name in content["trace"]}
-            content["trace"] = {"sha256": digest, **rate}
-        content |= {"slo": self.slo, "warmup_s": self.warmup_s, "paceline": _core.VERSION}
-        return hashlib.sha256(canonical(content).encode()).hexdigest()[:32]
+            table = self.config["trace"]
+            rate = {name: table[name] for name in ("rate", "scale") if name in table}
+            texts["trace"] = canonical({"sha256": digest, **rate})
+        return hashlib.sha256(_joined(texts).encode()).hexdigest()[:32]
 
     def recipe(self) -> Recipe | None:
         """Return what the trace is made from; None if the grid has the trace itself."""
@@ -113,15 +126,14 @@ class Point:
 
     def parts(self) -> tuple[Cluster, Policy, Settings]:
         """Return the cluster, the policy and the settings."""
-        config = self.config
-        cluster = _cluster(canonical(config["cluster"]))
+        cluster = _cluster(self.text("cluster"))
         shape = cluster.instances[0].resolved_model
-        policy = _policy(canonical(config["policy"]), None if shape is None else shape.layers)
-        return cluster, policy, Settings.from_table(config["settings"])
+        policy = _policy(self.text("policy"), None if shape is None else shape.layers)
+        return cluster, policy, _settings(self.text("settings"))
 
     def borrowed_fits(self) -> tuple[str, ...]:
         """Return the instances of the cluster with costs fitted to something else, each once."""
-        return _borrowed_fits(canonical(self.config["cluster"]))
+        return _borrowed_fits(self.text("cluster"))
 
 
 def _written_out(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,14 +145,24 @@ def _written_out(content: Mapping[str, Any]) -> dict[str, Any]:
     return _table_of_policy(canonical(table), None if shape is None else shape.layers)
 
 
-def canonical(content: Mapping[str, Any]) -> str:
+def canonical(content: object) -> str:
     """Return tables as JSON in which equal tables have equal text."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+
+
+def _joined(texts: Mapping[str, str]) -> str:
+    """Return what `canonical` does for a table, of the texts of its values."""
+    return "{" + ",".join(f"{json.dumps(name)}:{texts[name]}" for name in sorted(texts)) + "}"
 
 
 @lru_cache(maxsize=256)
 def _cluster(text: str) -> Cluster:
     return cluster_from(json.loads(text))
+
+
+@lru_cache(maxsize=256)
+def _settings(text: str) -> Settings:
+    return Settings.from_table(json.loads(text))
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from paceline.errors import ConfigError
 from paceline.limits import Limits
 from paceline.runs import Recipe
-from paceline.sweeping.point import Point, canonical
+from paceline.sweeping.point import Point
 from paceline.sweeping.shared import Shared
 from paceline.trace import Trace
 
@@ -39,7 +39,7 @@ class Rows:
                 continue
             if recipe is not None:
                 self._rows.expect(recipe.base)
-            self._paced.expect(canonical(point.config["trace"]))
+            self._paced.expect(point.text("trace"))
 
     def base(self, point: Point) -> Trace:
         """Return the rows of a point's trace before `rate` and `scale` change the arrivals."""
@@ -53,7 +53,7 @@ class Rows:
 
     def paced(self, point: Point) -> Trace:
         """Return the trace of a point."""
-        return self._paced.take(canonical(point.config["trace"]), lambda: point.paced(self.base(point)))
+        return self._paced.take(point.text("trace"), lambda: point.paced(self.base(point)))
 
     def release(self, point: Point) -> None:
         """Say that a point is done."""
@@ -63,4 +63,4 @@ class Rows:
             return
         if recipe is not None:
             self._rows.release(recipe.base)
-        self._paced.release(canonical(point.config["trace"]))
+        self._paced.release(point.text("trace"))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from queue import Empty, SimpleQueue
+from typing import Final, Literal, TypeVar
 
 import polars as pl
 
@@ -30,7 +30,10 @@ from paceline.sweeping.watch import SweepProgress, Watch
 
 __all__ = ["Sweep", "sweep"]
 
+T = TypeVar("T")
+
 _POLL_S: Final = 0.1
+"""How often the calling thread looks for rows: while it runs, replays wait for the interpreter."""
 
 _GATHER_S: Final = 0.5
 """How long a row waits for others to be written with it: a file takes as long as some of the replays."""
@@ -80,7 +83,7 @@ def sweep(
 ) -> Sweep:
     """Replay all points of a grid.
 
-    With `out`, a row is on the disk a fifth of a second after its replay, in a file with the others of that
+    With `out`, a row is on the disk within a second after its replay, in a file with the others of that
     time, which appears whole or not at all. A sweep that was stopped or killed is continued by the same call:
     points that are finished are not replayed again. A point is the same if its whole configuration, the
     digest of its trace and the version of Paceline are. A point that fails has its error in its row, does not
@@ -192,7 +195,7 @@ def _on_threads(
 
     def one(place: int, point: Point) -> Finished:
         """Replay a point, unless it was before."""
-        identity = point.identity(None)
+        identity = None
         try:
             heed(None)
             identity = point.identity(rows.base(point).sha256)
@@ -207,20 +210,30 @@ def _on_threads(
         except _Stopped:
             raise
         except Exception as error:  # recorded, so that the other points go on
-            row = failed_row(point, identity, error)
+            row = failed_row(point, identity or point.identity(None), error)
         finally:
             rows.release(point)
         return Finished(place, row)
 
-    pool = ThreadPoolExecutor(max(1, min(workers, len(points))))
+    coming: SimpleQueue[tuple[int, Point]] = SimpleQueue()
+    for each in enumerate(points):
+        coming.put(each)
+    done: SimpleQueue[Finished] = SimpleQueue()
+
+    def work() -> None:
+        for place, point in _held(coming):
+            done.put(one(place, point))
+
+    threads = max(1, min(workers, len(points)))
+    pool = ThreadPoolExecutor(threads)
     try:
-        replaying = dict.fromkeys(pool.submit(one, place, point) for place, point in enumerate(points))
-        while replaying:
+        working: set[Future[None]] = {pool.submit(work) for _ in range(threads)}
+        while working:
             # A wait without a timeout cannot be interrupted on every platform.
-            done, _ = wait(_first(replaying, workers), timeout=_POLL_S, return_when=FIRST_COMPLETED)
-            for future in done:
-                del replaying[future]
-                yield future.result()
+            ended, working = wait(working, timeout=_POLL_S, return_when=FIRST_EXCEPTION)
+            yield from _held(done)
+            for future in ended:
+                future.result()
             yield None
     finally:
         # An interrupt, or a row that cannot be written: the replays under way end at their next report.
@@ -228,6 +241,8 @@ def _on_threads(
         pool.shutdown(cancel_futures=True)
 
 
-def _first(replaying: Iterable[Future[Any]], workers: int) -> list[Future[Any]]:
-    """Return the futures that can be done: threads take them in order."""
-    return list(itertools.islice(replaying, 2 * workers))
+def _held(queue: SimpleQueue[T]) -> Iterator[T]:
+    """Take what a queue holds until it is empty."""
+    with contextlib.suppress(Empty):
+        while True:
+            yield queue.get_nowait()

@@ -24,7 +24,7 @@ from paceline.trace.columns import Values, numbers
 from paceline.trace.combining import concatenated
 from paceline.trace.digest import frame_sha256
 from paceline.trace.rows import Rows, frame_rows
-from paceline.trace.schema import COLUMNS, checked
+from paceline.trace.schema import COLUMNS, checked, checked_arrival
 from paceline.trace.source import Source
 from paceline.trace.statistics import summarized
 from paceline.trace.writing import write_frame
@@ -65,7 +65,7 @@ class Trace:
     (2, 0.5, [300, 7])
     """
 
-    __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table")
+    __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table", "_ticks")
 
     @typed(TraceError)
     def __init__(
@@ -86,6 +86,7 @@ class Trace:
         self._dropped = MappingProxyType(dict(dropped or {}))
         self._prefix_block_tokens = prefix_block_tokens
         self._sha256: str | None = None
+        self._ticks: npt.NDArray[np.uint64] | None = None
 
     @classmethod
     @typed(TraceError)
@@ -211,7 +212,7 @@ class Trace:
         """
         if not (is_number(factor) and factor > 0):
             raise TraceError(f"factor must be a positive finite number, was {said(factor)}")
-        return self._with(self._frame.with_columns(pl.col("arrival") * float(factor)))
+        return self._at(pl.col("arrival") * float(factor))
 
     @typed(TraceError)
     def at_rate(self, *, scale: float | None = None, rate: float | None = None) -> Trace:
@@ -244,7 +245,7 @@ class Trace:
             what = "scale" if scale is not None else "rate"
             raise TraceError(f"{what} must be a positive finite number, was {said(given)}")
         if scale is not None:
-            return self._with(self._frame.with_columns(pl.col("arrival") / float(given)))
+            return self._at(pl.col("arrival") / float(given))
         if self.span_s == 0:
             raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
         return self.scaled(self.rate_per_s / given)
@@ -361,13 +362,26 @@ class Trace:
     def columns_for_engine(
         self,
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        """Return arrivals in ticks, prompt tokens and output tokens, the latter two without a copy."""
-        seconds = self._frame.get_column("arrival").to_numpy()
-        ticks = seconds * TICKS_PER_SECOND
-        np.rint(ticks, out=ticks)
+        """Return arrivals in ticks, prompt tokens and output tokens, not to be changed."""
+        if self._ticks is None:
+            # Rounded to the nearest tick, ties to even. Kept, as replays in a sweep share the trace.
+            ticks = np.rint(self._frame.get_column("arrival").to_numpy() * TICKS_PER_SECOND).astype(np.uint64)
+            ticks.flags.writeable = False
+            self._ticks = ticks
         prompt = self._frame.get_column("prompt_tokens").to_numpy()
         output = self._frame.get_column("output_tokens").to_numpy()
-        return ticks.astype(np.uint64), prompt, output
+        return self._ticks, prompt, output
+
+    def _at(self, arrival: pl.Expr) -> Trace:
+        """Return the trace with other arrivals in the same order; its other columns were checked before."""
+        frame = self._frame
+        changed = object.__new__(Trace)
+        for name in Trace.__slots__:
+            setattr(changed, name, getattr(self, name))
+        arrivals = frame.select(arrival).to_series()
+        changed._table = frame.with_columns(checked_arrival(arrivals, frame_rows(self._name)))
+        changed._sha256 = changed._ticks = None
+        return changed
 
     def _with(self, frame: pl.DataFrame) -> Trace:
         return Trace(

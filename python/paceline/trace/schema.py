@@ -14,7 +14,15 @@ from paceline._check import said
 from paceline.errors import TraceError
 from paceline.trace.rows import Rows
 
-__all__ = ["ARRIVAL_LIMIT_S", "COLUMNS", "REQUIRED", "TOKENS_LIMIT", "checked", "missing_columns"]
+__all__ = [
+    "ARRIVAL_LIMIT_S",
+    "COLUMNS",
+    "REQUIRED",
+    "TOKENS_LIMIT",
+    "checked",
+    "checked_arrival",
+    "missing_columns",
+]
 
 REQUIRED: Final = ("arrival", "prompt_tokens", "output_tokens")
 
@@ -75,16 +83,25 @@ def checked(frame: pl.DataFrame, *, rows: Rows, prefix_block_tokens: int | None)
         raise TraceError(f"{rows.name}: a trace must have at least one request, was empty")
     given = [(frame.get_column(name), dtype) for name, dtype in COLUMNS.items() if name in frame.columns]
     frame = pl.DataFrame([_typed(column, dtype, rows) for column, dtype in given])
-    _check_arrival(frame.get_column("arrival"), rows)
+    frame = frame.with_columns(_in_range(frame.get_column("arrival"), rows))
     for name in ("prompt_tokens", "output_tokens"):
         column = frame.get_column(name)
         _refuse(column, column < 1, "must be at least 1", rows)
     _check_optional(frame, rows, prefix_block_tokens)
     if not frame.get_column("arrival").is_sorted():
         frame = frame.sort("arrival", maintain_order=True)
-    if frame.get_column("arrival")[0] == 0.0:
-        frame = frame.with_columns(pl.col("arrival").abs())  # -0.0 equals 0.0, and must hash as it
     return frame.rechunk()
+
+
+def checked_arrival(arrival: pl.Series, rows: Rows) -> pl.Series:
+    """Give the arrivals of a trace in the schema's type, or refuse them; they are not sorted.
+
+    Raises
+    ------
+    TraceError
+        The first row that breaks a rule.
+    """
+    return _in_range(_typed(arrival, COLUMNS["arrival"], rows), rows)
 
 
 def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
@@ -124,10 +141,11 @@ def _whole(column: pl.Series, dtype: pl.DataType, most: int, rule: str, rows: Ro
     return numbers
 
 
-def _check_arrival(arrival: pl.Series, rows: Rows) -> None:
+def _in_range(arrival: pl.Series, rows: Rows) -> pl.Series:
     _refuse(arrival, arrival < 0, "must not be negative", rows)
     rule = f"must be below {ARRIVAL_LIMIT_S:,.0f} s (186 days, what the clock holds)"
     _refuse(arrival, arrival >= ARRIVAL_LIMIT_S, rule, rows)
+    return arrival.abs()  # -0.0 equals 0.0, and must hash as it
 
 
 def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | None) -> None:

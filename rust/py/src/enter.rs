@@ -124,40 +124,66 @@ fn run(
     progress: Option<&Bound<'_, PyAny>>,
     routers: Option<Vec<Py<PyAny>>>,
 ) -> PyResult<Outcome> {
-    let config = paceline_core::Config::from_json(config).map_err(|error| raise(&error))?;
     let trace = columns.to_trace()?;
     drop(columns);
     let raised = Raised::default();
     let calls = routers.map(|routers| -> Box<dyn paceline_core::Decide> {
         Box::new(Routers { routers, raised: raised.clone() })
     });
-    let mut simulation = py
-        .detach(|| paceline_core::Simulation::with_calls(&config, trace, calls))
-        .map_err(|error| raise(&error))?;
-    let mut budget = 1_000;
-    let mut reported = Instant::now();
-    loop {
-        let started = Instant::now();
-        let done = py
-            .detach(|| simulation.advance(budget))
-            .map_err(|error| raised.take().unwrap_or_else(|| raise(&error)))?;
-        if done {
-            break;
-        }
-        py.check_signals()?;
-        if started.elapsed() < SLICE / 2 {
-            budget = (budget * 2).min(1 << 20);
-        } else if started.elapsed() > SLICE {
-            budget = (budget / 2).max(16);
-        }
-        if let Some(callback) = progress
-            && reported.elapsed() > REPORT
+    let progress = progress.map(|callback| callback.clone().unbind());
+    // The interpreter is taken back once a slice only: in a sweep, each time can be a wait for another thread.
+    let outcome = py.detach(|| {
+        let start = || {
+            let config = paceline_core::Config::from_json(config)?;
+            paceline_core::Simulation::with_calls(&config, trace, calls)
+        };
+        let mut simulation = start().map_err(|error| raise(&error))?;
+        let mut budget = 1_000;
+        let mut reported = Instant::now();
+        while !advance(&mut simulation, &mut budget)
+            .map_err(|error| raised.take().unwrap_or_else(|| raise(&error)))?
         {
-            reported = Instant::now();
-            let at = simulation.progress();
-            let clock_s = at.clock as f64 / paceline_core::TICKS_PER_SECOND as f64;
-            callback.call1((Progress { finished: at.settled, total: at.total, clock_s },))?;
+            let due = progress.as_ref().filter(|_| reported.elapsed() > REPORT);
+            Python::attach(|py| between_slices(py, &simulation, due))?;
+            if due.is_some() {
+                reported = Instant::now();
+            }
+        }
+        PyResult::Ok(simulation.into_outcome())
+    })?;
+    Outcome::new(py, outcome)
+}
+
+/// Raises what a signal raises, and reports progress if that is due.
+fn between_slices(
+    py: Python<'_>,
+    simulation: &paceline_core::Simulation,
+    report: Option<&Py<PyAny>>,
+) -> PyResult<()> {
+    py.check_signals()?;
+    let Some(callback) = report else { return Ok(()) };
+    let at = simulation.progress();
+    let clock_s = at.clock as f64 / paceline_core::TICKS_PER_SECOND as f64;
+    callback.call1(py, (Progress { finished: at.settled, total: at.total, clock_s },))?;
+    Ok(())
+}
+
+/// Runs the engine for a slice, and adapts `budget` to its speed; returns whether the replay has ended.
+fn advance(
+    simulation: &mut paceline_core::Simulation,
+    budget: &mut u64,
+) -> Result<bool, paceline_core::Error> {
+    let began = Instant::now();
+    while began.elapsed() < SLICE / 2 {
+        let started = Instant::now();
+        if simulation.advance(*budget)? {
+            return Ok(true);
+        }
+        if started.elapsed() < SLICE / 2 {
+            *budget = (*budget * 2).min(1 << 20);
+        } else if started.elapsed() > SLICE {
+            *budget = (*budget / 2).max(16);
         }
     }
-    Outcome::new(py, simulation.into_outcome())
+    Ok(false)
 }

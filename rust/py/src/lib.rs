@@ -26,7 +26,7 @@ mod _core {
     #[pymodule_export]
     use super::sketch::Sketch;
     #[pymodule_export]
-    use super::spread::{count_within, spread};
+    use super::spread::measure;
 
     use pyo3::prelude::*;
 

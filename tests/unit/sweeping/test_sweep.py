@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import paceline
 from paceline import (
@@ -27,8 +29,9 @@ from paceline import (
     read_sweep,
     sweep,
 )
+from paceline.runs import Settings
 from paceline.sweeping import SweepProgress, dataset, running
-from paceline.sweeping.measure import TOTALS
+from paceline.sweeping.measure import METRICS, QUANTILES, TOTALS
 
 H100 = Cluster([Instance(model="llama-3.1-8b", gpu="h100-sxm")])
 DRAWN = Recipe(preset="azure-conv", requests=60)
@@ -60,6 +63,55 @@ def test_a_row_is_what_a_replay_comes_to() -> None:
         assert row["attainment"] == pytest.approx(within / judged.height)
         assert row["goodput"] == pytest.approx(within / (totals["makespan_s"] - 1.0))
         assert (row["trace"], row["trace_sha256"]) == (trace.name, trace.sha256)
+
+
+lengths = st.integers(1, 30)
+slos = st.builds(
+    SLO, ttft=st.floats(0.1, 3), tpot=st.floats(0.1, 2), e2e=st.floats(0.5, 9), itl=st.floats(0.1, 2)
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 5), lengths, lengths), min_size=1, max_size=12),
+    st.one_of(st.none(), st.floats(1, 9)),
+    st.sampled_from([0.0, 1.5, 9.0]),
+    slos,
+)
+def test_a_row_has_the_figures_of_the_result(
+    requests: list[tuple[float, int, int]], until: float | None, warmup_s: float, slo: SLO
+) -> None:
+    arrival, prompt, output = zip(*requests, strict=True)
+    trace = Trace.from_columns(arrival=arrival, prompt_tokens=prompt, output_tokens=output)
+    # Sequences of more than 48 tokens are rejected.
+    cluster = Cluster([Instance(cost=Affine(step_s=0.25), num_blocks=4)])
+    grid = Grid(
+        trace=trace,
+        cluster=cluster,
+        settings=Settings(until=until),
+        over={"scale": [1.0]},
+        slo=slo,
+        warmup_s=warmup_s,
+    )
+    (row,) = sweep(grid).frame.rows(named=True)
+    result = paceline.replay(trace, cluster, until=until)
+    totals = result.totals().to_dict()
+    assert (row["status"], row["error"]) == ("done", None)
+    assert json.loads(row["totals"]) == totals
+    judged = result.requests["arrival"] >= warmup_s
+    for metric in METRICS:
+        values = result.column(metric).filter(judged).drop_nulls().to_numpy()
+        figures = [row[f"{metric}_{name}"] for name in ("mean", "max", *QUANTILES)]
+        if values.size == 0:
+            assert figures == [None] * len(figures)
+            continue
+        assert row[f"{metric}_max"] == values.max()
+        expected = [values.mean(), values.max(), *np.quantile(values, list(QUANTILES.values()))]
+        assert figures == pytest.approx(expected, rel=1e-12)
+    good = int((result.met(slo) & judged).sum())
+    window = totals["makespan_s"] - warmup_s
+    assert row["attainment"] == (good / judged.sum() if judged.any() else None)
+    assert row["goodput"] == (good / window if window > 0 else None)
 
 
 def test_any_field_varies_and_labels_name_whole_parts() -> None:

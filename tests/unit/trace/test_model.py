@@ -211,6 +211,16 @@ def test_any_change_changes_the_hash(change: dict[str, list[object]]) -> None:
         assert nine.sha256 != changed.sha256
 
 
+@pytest.mark.parametrize("change", [{"rate": 3.0}, {"scale": 0.7}])
+def test_a_trace_at_another_rate_is_one_of_its_frame(change: dict[str, float]) -> None:
+    paced = trace_of(0.0, 0.3, 4.0).at_rate(**change)
+    again = Trace(paced.frame, name=paced.name)
+    assert (again, again.sha256) == (paced, paced.sha256)
+    assert again.columns_for_engine()[0].tolist() == paced.columns_for_engine()[0].tolist()
+    with pytest.raises(TraceError, match=r"row 1 .* must be below 16,140,901 s"):
+        trace_of(0.0, 1e6).at_rate(scale=1e-3)
+
+
 def test_zero_and_minus_zero_are_one_arrival() -> None:
     assert trace_of(0.0, 1.0).sha256 == trace_of(-0.0, 1.0).sha256
 

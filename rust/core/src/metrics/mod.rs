@@ -14,5 +14,5 @@ pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use recorder::{Notice, Recorder, RequestTotals};
 pub use sketch::Sketch;
-pub use spread::{Spans, Spread};
+pub use spread::{Measured, Spans, Spread};
 pub(crate) use traffic_counter::TrafficCounter;
