@@ -96,15 +96,12 @@ impl NewArrivals {
         if let Some(aged) = &mut self.aged {
             aged.latest_row = Some(arrival.row);
         }
-        match self.free.pop() {
-            Some(id) => {
-                self.entries[id as usize] = arrival;
-                id
-            }
-            None => {
-                self.entries.push(arrival);
-                self.entries.len() as Id - 1
-            }
+        if let Some(id) = self.free.pop() {
+            self.entries[id as usize] = arrival;
+            id
+        } else {
+            self.entries.push(arrival);
+            self.entries.len() as Id - 1
         }
     }
 
