@@ -134,7 +134,10 @@ impl NewArrivals {
     pub(super) fn rank(&mut self, id: Id, arrival: NewArrival, rank: NewRank) {
         self.entries[id as usize] = arrival;
         self.order.set(id, rank.key, arrival.class.0 as usize);
-        self.due.set_or_remove(id, rank.due);
+        // Of requests that are due at the same moment, the one that came first stays first.
+        if self.due.get(id) != rank.due {
+            self.due.set_or_remove(id, rank.due);
+        }
     }
 
     /// A request that has no rank yet.

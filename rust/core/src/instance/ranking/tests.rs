@@ -121,9 +121,10 @@ fn refresh(ranking: &mut Ranking, now: Ticks, trace: &Trace) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn only_the_first_of_those_that_waited_too_long_need_be_evaluated(
-        moves in prop::collection::vec((0u64..4, 0usize..3, any::<bool>(), 0u8..6), 1..120),
+        moves in prop::collection::vec((prop_oneof![Just(0u64), 0u64..4], 0usize..4, prop::bool::weighted(0.1), 0u8..6), 1..80),
     ) {
         const SECOND: Ticks = crate::time::TICKS_PER_SECOND;
         let scores = moves.iter().map(|&(.., score)| f64::from(score)).collect();
