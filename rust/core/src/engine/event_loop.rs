@@ -31,12 +31,19 @@ use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 use crate::timeline::Rows;
 
+/// What can happen in a replay besides arrivals and ends of steps, as it is configured: the loop asks for nothing else.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CanHappen {
+    /// Whether nothing else can.
+    pub(super) nothing: bool,
+    /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
+    pub(super) migrations: bool,
+    /// Whether there are monitors, reports, roles that change or steps in lockstep.
+    pub(super) timers: bool,
+}
+
 /// A replay: a state machine that is advanced until it is done.
 #[derive(Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "three are what is configured, two are how far the replay is"
-)]
 pub struct Simulation {
     /// The instances.
     pub(super) cluster: Cluster,
@@ -54,14 +61,8 @@ pub struct Simulation {
     pub(super) ranks: Ranks,
     /// Samples the instances, if that is asked for.
     pub(super) sampling: Sampling,
-    /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
-    pub(super) may_migrate: bool,
-    /// Whether arrivals and ends of steps are the only events, as no configured mechanism has others: then the loop asks
-    /// for no other.
-    pub(super) only_arrivals: bool,
-    /// Whether there are monitors, reports, roles that change or steps in lockstep: if not, the loop asks for none of
-    /// these.
-    pub(super) has_timers: bool,
+    /// What can happen besides arrivals and ends of steps.
+    pub(super) can_happen: CanHappen,
     /// When the replay stops, even if requests are left.
     pub(super) until: Ticks,
     /// The moment of the latest event.
@@ -127,7 +128,7 @@ impl Simulation {
             let (end, index) = self.cluster.next_end();
             let others = self.next_other();
             let now = end.min(others);
-            if now == NEVER || end == NEVER && !self.only_arrivals && self.is_stuck() {
+            if now == NEVER || end == NEVER && !self.can_happen.nothing && self.is_stuck() {
                 if self.arrivals.has_news(&self.cluster) {
                     // An instance dropped a request as it formed a step, and a request that is held may go.
                     self.run_moment(self.clock)?;
@@ -143,7 +144,7 @@ impl Simulation {
                 rare();
                 self.sampling.sample(now - 1, &mut self.cluster);
             }
-            if self.may_migrate && now == self.clock {
+            if self.can_happen.migrations && now == self.clock {
                 rare();
                 // A transfer that took no time: the steps that start at this moment have started.
                 self.cluster.begin_steps(now);
@@ -159,12 +160,12 @@ impl Simulation {
     /// When something happens next that is not the end of a step.
     #[inline]
     fn next_other(&self) -> Ticks {
-        if self.only_arrivals {
+        if self.can_happen.nothing {
             return self.arrivals.next_arrival(&self.cluster);
         }
         rare();
         let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
-        if !self.has_timers {
+        if !self.can_happen.timers {
             return comes;
         }
         rare();
@@ -204,7 +205,7 @@ impl Simulation {
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
-        if self.only_arrivals || self.may_restart(index, now) {
+        if self.can_happen.nothing || self.may_restart(index, now) {
             self.cluster.start_step(index, now)?;
             if self.follow_starts(now) {
                 rare();
@@ -220,9 +221,9 @@ impl Simulation {
     /// ended starts the next.
     #[inline]
     fn may_restart(&self, index: usize, now: Ticks) -> bool {
-        let asks = self.may_migrate || self.arrivals.held() > 0;
+        let asks = self.can_happen.migrations || self.arrivals.held() > 0;
         let together =
-            self.has_timers && (self.ranks.are_together() || self.cluster.known().is_relayed(false));
+            self.can_happen.timers && (self.ranks.are_together() || self.cluster.known().is_relayed(false));
         !together && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
     }
 
@@ -231,7 +232,7 @@ impl Simulation {
     #[inline]
     fn end_steps(&mut self, now: Ticks) {
         self.cluster.end_steps(now);
-        if self.has_timers {
+        if self.can_happen.timers {
             rare();
             if self.cluster.known().is_relayed(false) && self.ranks.step_ends(&self.cluster, now) {
                 self.cluster.tell(false, self.ranks.step(), self.ranks.are_together(), now);
@@ -240,7 +241,7 @@ impl Simulation {
         }
         self.router.hear(&mut self.cluster, now);
         self.cluster.forget_closed();
-        if self.has_timers {
+        if self.can_happen.timers {
             rare();
             self.reported = self.cluster.known().next_report() <= now;
             if self.reported {
@@ -252,7 +253,7 @@ impl Simulation {
     /// Phase 2: the rules are asked about requests whose prefill or reasoning ended in these steps.
     #[inline]
     fn route_phase_changes(&mut self, now: Ticks) -> Result<(), Error> {
-        if self.may_migrate && self.cluster.has_free() {
+        if self.can_happen.migrations && self.cluster.has_free() {
             rare();
             self.phase_routing.route(
                 &mut self.cluster,
@@ -268,7 +269,7 @@ impl Simulation {
     /// Phase 3: requests and copies whose transfer ends now reach their target.
     #[inline]
     fn deliver_transfers(&mut self, now: Ticks) {
-        if self.may_migrate {
+        if self.can_happen.migrations {
             rare();
             self.migrations.deliver(&mut self.cluster, now);
         }
@@ -277,7 +278,7 @@ impl Simulation {
     /// Phase 4: the monitors that are due run. Transfers that they start and that take no time are delivered too.
     #[inline]
     fn run_monitors(&mut self, now: Ticks) -> Result<(), Error> {
-        if self.may_migrate && self.monitors.next() <= now {
+        if self.can_happen.migrations && self.monitors.next() <= now {
             rare();
             self.monitors.run(&mut self.cluster, &mut self.router, &mut self.migrations, now)?;
             self.deliver_transfers(now);
@@ -297,7 +298,7 @@ impl Simulation {
     #[inline]
     fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
         loop {
-            if self.has_timers {
+            if self.can_happen.timers {
                 rare();
                 self.ranks.start_steps(&mut self.cluster, now)?;
             } else {
@@ -306,7 +307,7 @@ impl Simulation {
             if self.follow_starts(now) {
                 continue;
             }
-            self.reported = self.has_timers && self.cluster.relay(now) && self.arrivals.held() > 0;
+            self.reported = self.can_happen.timers && self.cluster.relay(now) && self.arrivals.held() > 0;
             if !self.reported {
                 return Ok(());
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::arrival_rules::ArrivalRules;
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
-use super::event_loop::Simulation;
+use super::event_loop::{CanHappen, Simulation};
 use super::held::Held;
 use super::live_migration::Migrations;
 use super::lockstep::Ranks;
@@ -63,9 +63,7 @@ impl Simulation {
             || known.is_reported();
         let requests = trace.len();
         Ok(Self {
-            may_migrate,
-            only_arrivals,
-            has_timers,
+            can_happen: CanHappen { nothing: only_arrivals, migrations: may_migrate, timers: has_timers },
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
