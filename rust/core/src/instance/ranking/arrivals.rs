@@ -2,7 +2,6 @@
 
 use super::super::request::Slot;
 use super::super::view::{OfRequest, RequestView};
-use super::expiry::Expires;
 use super::new_arrivals::NewRank;
 use super::{List, NewArrival, RankKey, RankedRequest, Ranking};
 use crate::collections::Id;
@@ -35,18 +34,17 @@ impl Ranking {
         self.classes.by_wait.is_some()
     }
 
-    /// Adds a request that arrives without a slot. Returns whether that could be done: its rank does not depend on steps.
-    pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) -> bool {
+    /// Adds a request that arrives without a slot.
+    pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) {
         let now = view.now;
         if self.new.breaks_aging(view.row) {
             self.new.stop_aging();
             self.settle_arrivals(now, trace);
         }
         let mut arrival = NewArrival { row: view.row, came: now, class: (0, now) };
-        let Some(rank) = self.rank_of_arrival(&mut arrival, false, view, trace) else { return false };
+        let rank = self.rank_of_arrival(&mut arrival, false, view, trace);
         self.classes.members[arrival.class.0 as usize] += 1;
         self.new.add(arrival, rank);
-        true
     }
 
     /// Adds a request that arrives without a slot behind one that has aged, if there is such a one. Its rank is evaluated
@@ -80,9 +78,8 @@ impl Ranking {
     fn rank_late(&mut self, id: Id, now: Ticks, trace: &Trace) {
         let NewArrival { row, came, .. } = self.new.get(id);
         let mut view = RequestView { now, ..RequestView::arriving(row, came, trace) };
-        if let Some((arrival, rank)) = self.rank_again(id, &mut view, trace) {
-            self.new.rank(id, arrival, rank);
-        }
+        let (arrival, rank) = self.rank_again(id, &mut view, trace);
+        self.new.rank(id, arrival, rank);
     }
 
     /// A request without a slot whose rank may have changed by `now`.
@@ -91,32 +88,30 @@ impl Ranking {
         self.new.due_by(now).map(|id| (id, self.new.get(id)))
     }
 
-    /// Evaluates the rank of a request without a slot, which `view` describes. Returns whether it stays without.
-    pub(crate) fn evaluate_arrival(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> bool {
-        let Some((arrival, rank)) = self.rank_again(id, view, trace) else { return false };
+    /// Evaluates the rank of a request without a slot, which `view` describes.
+    pub(crate) fn evaluate_arrival(&mut self, id: Id, view: &mut RequestView, trace: &Trace) {
+        let (arrival, rank) = self.rank_again(id, view, trace);
         self.new.set(id, arrival, rank);
-        true
     }
 
     /// The class and the rank that a request without a slot has now. It is counted in the class.
-    fn rank_again(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> Option<(NewArrival, NewRank)> {
+    fn rank_again(&mut self, id: Id, view: &mut RequestView, trace: &Trace) -> (NewArrival, NewRank) {
         let mut arrival = self.new.get(id);
         let before = arrival.class.0;
-        let rank = self.rank_of_arrival(&mut arrival, true, view, trace)?;
+        let rank = self.rank_of_arrival(&mut arrival, true, view, trace);
         self.classes.members[before as usize] -= 1;
         self.classes.members[arrival.class.0 as usize] += 1;
-        Some((arrival, rank))
+        (arrival, rank)
     }
 
-    /// Evaluates the rank of a request without a slot, and its class. `has_class`: it is in one. Returns nothing if the
-    /// rank depends on steps.
+    /// Evaluates the rank of a request without a slot, and its class. `has_class`: it is in one.
     fn rank_of_arrival(
         &self,
         arrival: &mut NewArrival,
         has_class: bool,
         view: &mut RequestView,
         trace: &Trace,
-    ) -> Option<NewRank> {
+    ) -> NewRank {
         let mut validity = Validity::EVER;
         let held = &self.rules.classes[arrival.class.0 as usize];
         if !has_class || held.hold == 0 && held.hold_steps == 0 {
@@ -140,8 +135,8 @@ impl Ranking {
             *key = sort_key(expr, &mut scope, &mut validity);
         }
         let due = (validity.ticks != u64::MAX).then(|| view.now.saturating_add(validity.ticks));
-        let rank = NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due };
-        (validity.steps == u64::MAX).then_some(rank)
+        debug_assert_eq!(validity.steps, u64::MAX, "Invariant: it depends on the trace and on time only");
+        NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due }
     }
 
     /// The best queued request, and its rank.
@@ -182,19 +177,5 @@ impl Ranking {
         self.lists[List::Running as usize] += 1;
         let changes = due.is_some() || self.inputs.change_with_admission();
         changes && !self.classes.settles[arrival.class.0 as usize]
-    }
-
-    /// Gives a slot to a queued request that had none, and the rank that it has. `steps`: the instance's.
-    pub(crate) fn seat(&mut self, id: Id, rank: RankKey, slot: Slot, steps: u64) {
-        let (arrival, due) = self.new.take(id);
-        self.enter(slot, arrival.came, steps, 0);
-        let request = &mut self.requests[slot as usize];
-        (request.class, request.has_class, request.entered) = (arrival.class.0, true, (arrival.class.1, 0));
-        request.rank = rank;
-        self.sets.queued.set(slot, rank);
-        if due.is_some() {
-            request.expires.any_noted = true;
-            self.expiry.set(slot, Expires { time: due, ..Expires::default() }, 0);
-        }
     }
 }

@@ -1,7 +1,6 @@
 //! Requests that have arrived and never been admitted: they hold nothing, so they are kept without a slot.
 //!
-//! Their ranks depend on the trace and on time only. A request gets its slot once it is the best that is queued, or once
-//! its rank begins to depend on the instance's steps.
+//! Their ranks depend on the trace and on time only. A request gets its slot as it is admitted.
 
 use super::RankKey;
 use crate::collections::{DueTimes, Id, LazyOrder};

@@ -2,10 +2,8 @@
 //!
 //! A request that has arrived gets its slot when it is admitted, if its rank depends on the trace and on time only.
 
-use crate::collections::Id;
-use crate::config::MOST_KEYS;
 use crate::instance::Instance;
-use crate::instance::ranking::{RankKey, Ranking};
+use crate::instance::ranking::Ranking;
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -18,7 +16,8 @@ impl Instance {
         if keeps && self.ranking.as_mut().is_some_and(|ranking| ranking.add_behind_aged(request, now)) {
             return false;
         }
-        if keeps && self.add_arrival(request, now, trace) {
+        if keeps {
+            self.add_arrival(request, now, trace);
             let best = self.ranking.as_deref().and_then(Ranking::best_queued);
             return best.is_some_and(|(rank, _)| rank.row() == request);
         }
@@ -26,10 +25,12 @@ impl Instance {
         self.queue_in_ranking(slot, now, 0, trace)
     }
 
-    /// Adds a request to the ranking without a slot. Returns whether that could be done.
-    fn add_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
+    /// Adds a request to the ranking without a slot.
+    fn add_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) {
         let mut view = self.view_of_arrival(request, now, now, trace);
-        self.ranking.as_mut().is_some_and(|ranking| ranking.add_arrival(&mut view, trace))
+        if let Some(ranking) = &mut self.ranking {
+            ranking.add_arrival(&mut view, trace);
+        }
     }
 
     /// Admits the best queued request, which had no slot and gets this one, in the ranking.
@@ -45,26 +46,13 @@ impl Instance {
         self.refresh_arrivals(now, trace);
     }
 
-    /// Gives a slot to a queued request.
-    fn seat_arrival(&mut self, id: Id, rank: RankKey, trace: &Trace) -> Slot {
-        let slot = self.add_request(rank.row(), trace);
-        if let Some(ranking) = &mut self.ranking {
-            ranking.seat(id, rank, slot, self.stats.steps);
-        }
-        slot
-    }
-
     /// Evaluates the ranks that may have changed by `now` of requests without a slot.
     #[inline(never)]
     pub(super) fn refresh_arrivals(&mut self, now: Ticks, trace: &Trace) {
         while let Some((id, arrival)) = self.ranking.as_deref().and_then(|ranking| ranking.due_arrival(now)) {
             let mut view = self.view_of_arrival(arrival.row, arrival.came, now, trace);
             let Some(ranking) = &mut self.ranking else { return };
-            if !ranking.evaluate_arrival(id, &mut view, trace) {
-                let any = RankKey::new(arrival.class.0, [0; MOST_KEYS], arrival.row);
-                let slot = self.seat_arrival(id, any, trace);
-                self.evaluate_after_event(slot, now, trace);
-            }
+            ranking.evaluate_arrival(id, &mut view, trace);
         }
         if let Some(ranking) = &mut self.ranking {
             ranking.settle_arrivals(now, trace);
