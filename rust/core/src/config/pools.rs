@@ -20,7 +20,7 @@ pub struct Leaving {
     pub from: u32,
     /// The pool that they join.
     pub to: u32,
-    /// The condition: it reads fields of the instance that change only where [`InstField::changes_at_events`] says.
+    /// The condition: it reads fields of the instance that change only where `InstField::changes_at_events` says.
     #[serde(default)]
     pub done: Option<Expr>,
     /// The delay.

@@ -14,7 +14,7 @@
 //!
 //! Between the points of a grid all is linear on every axis. Below the first
 //! point of an axis its value holds, since a kernel has a smallest size; past
-//! the last one the last stretch is continued, and [`Table::beyond`] says so.
+//! the last one the last stretch is continued, and [`Table::extrapolation`] says so.
 //!
 //! # Uneven contexts
 //!
