@@ -403,7 +403,8 @@ impl Routing {
         self.on_arrival.holds()
     }
 
-    /// Calls `f` with each instance field that a rule or monitor reads, and the class; callbacks read `shown`.
+    /// Calls `f` with each instance field that a rule or monitor reads or that is watched, and the class; callbacks read
+    /// `shown`.
     pub(crate) fn visit_instance_fields(&self, shown: &[InstField], f: &mut dyn FnMut(InstField, u32)) {
         for rule in self.rules() {
             rule.visit(&mut |expr| expr.visit_instance_fields(f));
@@ -421,6 +422,9 @@ impl Routing {
         }
         for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
             action.visit(&mut |expr| expr.visit_instance_fields(f));
+        }
+        if let Some(watch) = &self.watch {
+            watch.visit_instance_fields(f);
         }
     }
 
@@ -525,7 +529,7 @@ impl Routing {
         self.any(&|expr| expr.looks_at_request(test))
     }
 
-    /// Whether a rule or monitor reads an instance field for which `test` holds.
+    /// Whether a rule or monitor reads an instance field for which `test` holds, or it is watched.
     pub(crate) fn looks_at(&self, test: &dyn Fn(InstField) -> bool) -> bool {
         self.any(&|expr| expr.looks_at(test))
     }
@@ -538,6 +542,23 @@ impl Routing {
         for action in self.every.iter().flat_map(|monitor| &monitor.actions) {
             action.visit(&mut visit);
         }
+        self.watch.iter().for_each(visit);
         found || self.rules().any(Rule::calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_watched_is_read() {
+        let json = r#"{"on_arrival": {"rule": "fewest_requests"}, "watch": {"field": "inst.kv_usage"}}"#;
+        let routing: Routing = serde_json::from_str(json).unwrap();
+        assert!(routing.looks_at(&|field| field == InstField::KvUsage));
+        assert!(!routing.looks_at(&|field| field == InstField::Swapped));
+        let mut read = Vec::new();
+        routing.visit_instance_fields(&[], &mut |field, _| read.push(field));
+        assert_eq!(read, [InstField::Requests, InstField::KvUsage]);
     }
 }

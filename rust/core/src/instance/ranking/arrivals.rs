@@ -10,9 +10,9 @@ use crate::policy::{Validity, sort_key};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
-/// A queued request.
+/// Where the best queued request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queued {
+pub(crate) enum BestQueued {
     /// It has no slot, and is the best of these.
     Arrival,
     /// It has a slot.
@@ -141,12 +141,12 @@ impl Ranking {
 
     /// The best queued request, and its rank.
     #[inline]
-    pub(crate) fn best_queued(&self) -> Option<(RankKey, Queued)> {
+    pub(crate) fn best_queued(&self) -> Option<(RankKey, BestQueued)> {
         let slotted = if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() };
         match (self.new.first(), slotted) {
-            (Some((rank, _)), None) => Some((rank, Queued::Arrival)),
-            (Some((rank, _)), Some((other, _))) if rank < other => Some((rank, Queued::Arrival)),
-            (_, slotted) => slotted.map(|(rank, slot)| (rank, Queued::Slot(slot))),
+            (Some((rank, _)), None) => Some((rank, BestQueued::Arrival)),
+            (Some((rank, _)), Some((other, _))) if rank < other => Some((rank, BestQueued::Arrival)),
+            (_, slotted) => slotted.map(|(rank, slot)| (rank, BestQueued::Slot(slot))),
         }
     }
 

@@ -20,7 +20,7 @@ mod running_set;
 mod tests;
 mod waiting_set;
 
-pub(crate) use arrivals::Queued;
+pub(crate) use arrivals::BestQueued;
 pub(crate) use entry::List;
 pub(crate) use evaluate::{Evaluation, Membership};
 pub(crate) use inputs::RankInputs;

@@ -4,7 +4,7 @@ use super::StepDraft;
 use super::displace::Wanted;
 use crate::config::{Admission, Allocation, Gather, QueueOrder};
 use crate::hint::rare;
-use crate::instance::ranking::{List, Queued, RankKey};
+use crate::instance::ranking::{BestQueued, List, RankKey};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Part, Recorder};
 use crate::kv::{Block, ContentOwner};
@@ -176,7 +176,7 @@ impl Instance {
             Some(ranking) => {
                 rare();
                 let best = ranking.best_queued()?;
-                let waits = matches!(best, (_, Queued::Slot(slot)) if ranking.moved_in_round(slot));
+                let waits = matches!(best, (_, BestQueued::Slot(slot)) if ranking.moved_in_round(slot));
                 if waits { None } else { Some(self.candidate_by_rank(best, trace)) }
             }
             None if !seated => None,
@@ -196,10 +196,10 @@ impl Instance {
 
     /// The best queued request of the ranking.
     #[inline]
-    fn candidate_by_rank(&self, (rank, queued): (RankKey, Queued), trace: &Trace) -> Candidate {
+    fn candidate_by_rank(&self, (rank, queued): (RankKey, BestQueued), trace: &Trace) -> Candidate {
         match queued {
-            Queued::Arrival => Candidate::new(rank.row(), Place::Arrival, trace),
-            Queued::Slot(slot) => self.candidate_in(slot),
+            BestQueued::Arrival => Candidate::new(rank.row(), Place::Arrival, trace),
+            BestQueued::Slot(slot) => self.candidate_in(slot),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::config::Admission;
 use crate::hint::rare;
 use crate::instance::Instance;
-use crate::instance::ranking::{Evaluation, List, Membership, Queued, Ranking};
+use crate::instance::ranking::{BestQueued, Evaluation, List, Membership, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::run::Run;
 use crate::instance::view::OfInstance;
@@ -125,7 +125,7 @@ impl Instance {
             return self.may_select(slot, idle);
         }
         let best = self.ranking.as_deref().and_then(Ranking::best_queued);
-        best.is_some_and(|(_, queued)| queued == Queued::Slot(slot))
+        best.is_some_and(|(_, queued)| queued == BestQueued::Slot(slot))
     }
 
     /// Whether ranks of running requests need not be current while no request is queued.

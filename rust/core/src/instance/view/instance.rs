@@ -6,7 +6,7 @@
 
 use super::{RequestView, seconds, seconds_at_least};
 use crate::instance::queues::Queued;
-use crate::instance::ranking::{Queued as RankedQueued, Ranking};
+use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
 use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
@@ -500,10 +500,10 @@ impl Instance {
         if let Some(ranking) = &self.ranking {
             return match ranking.best_queued() {
                 None => 0,
-                Some((rank, RankedQueued::Arrival)) => {
+                Some((rank, BestQueued::Arrival)) => {
                     self.admission_blocks(trace.prompt_tokens[rank.row() as usize])
                 }
-                Some((_, RankedQueued::Slot(slot))) => self.view(slot, now).blocks,
+                Some((_, BestQueued::Slot(slot))) => self.view(slot, now).blocks,
             };
         }
         if let Some(&slot) = self.queues.swapped().first() {
