@@ -6,7 +6,7 @@
 use crate::time::Ticks;
 
 /// The lengths of consecutive steps, as an arithmetic series.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Series {
     /// Length of the first step.
     pub first: Ticks,

@@ -224,16 +224,17 @@ impl Cluster {
     /// Starts a step on an instance, if it has one to run.
     #[inline]
     pub(super) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
-        let end = self.instances[index].begin(now, &self.trace, &mut self.recorder)?;
-        if self.instances[index].has_pulls() {
+        let instance = &mut self.instances[index];
+        let end = instance.begin(now, &self.trace, &mut self.recorder)?;
+        if instance.has_pulls() {
             rare();
             self.with_pulls.push(index);
         }
-        if self.instances[index].has_last_steps() {
+        if instance.has_last_steps() {
             rare();
             self.with_last_steps.push(index);
         }
-        let dropped = self.instances[index].take_dropped();
+        let dropped = instance.take_dropped();
         if dropped > 0 {
             rare();
             self.outstanding[index] -= dropped;
@@ -425,7 +426,9 @@ impl Cluster {
     /// Lists the free instances on which a request changed its phase, by index.
     pub(super) fn list_phase_changes(&mut self, changed: &mut Vec<usize>) {
         changed.clear();
-        self.free.sort_unstable();
+        if self.free.len() > 1 {
+            self.free.sort_unstable();
+        }
         changed.extend(self.free.iter().filter(|&&index| self.instances[index].has_phase_changes()));
         for &index in &*changed {
             self.instances[index].sort_phase_changes();

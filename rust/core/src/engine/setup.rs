@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::Prefixes;
 use crate::metrics::{OptionalColumns, Recorder};
-use crate::policy::{InstField, ReqField};
+use crate::policy::{Constants, InstField, ReqField};
 use crate::time::NEVER;
 use crate::trace::Trace;
 
@@ -49,6 +49,9 @@ impl Simulation {
         router.keep_books(&mut routing, instances.len(), &trace)?;
         let held = Held::new(routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace);
+        if !known.is_reported() {
+            routing.fold(&constants(&instances));
+        }
         let mut migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
@@ -81,6 +84,12 @@ impl Simulation {
             done: false,
         })
     }
+}
+
+/// The fields that have one value on all instances, at any moment.
+fn constants(instances: &[Instance]) -> Constants {
+    let fields = [InstField::TotalBlocks, InstField::BlockTokens];
+    Constants::new(&fields, instances.len(), |index, field| instances[index].constant(field))
 }
 
 /// The roles of a configuration's instances.

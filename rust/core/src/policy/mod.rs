@@ -6,6 +6,7 @@ mod books;
 mod changes;
 mod columns;
 mod condition;
+mod constants;
 mod evaluate;
 mod expr;
 mod fields;
@@ -19,6 +20,7 @@ pub use books::{ActiveConfig, BooksConfig, IndexConfig, Learns, PromptText, Trac
 pub(crate) use changes::Changes;
 pub(crate) use columns::{Columns, column_now, is_columnar};
 pub(crate) use condition::Condition;
+pub(crate) use constants::Constants;
 pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of, value_now};
 pub use expr::{Aggregate, Expr, Op};
 pub(crate) use fields::Source;

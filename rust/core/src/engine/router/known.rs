@@ -173,12 +173,6 @@ impl Known {
         }
     }
 
-    /// Whether a router sees a field of an instance as the instance has it now: it keeps none, and there are no reports.
-    #[inline]
-    pub(in crate::engine) fn is_as_it_is(&self, field: InstField) -> bool {
-        self.kept.is_none() && self.reports.is_none() && !field.is_booked()
-    }
-
     /// How a router knows a field of an instance; a monitor sees the sums of all routers.
     pub(in crate::engine) fn field(
         &self,

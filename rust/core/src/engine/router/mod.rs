@@ -325,6 +325,32 @@ impl Router {
 
     /// What a rule decides in a view.
     fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
+        match rule {
+            Rule::Pick(pick) => Ok(Decision::of(self.best(pick, view))),
+            Rule::FirstOf { rules } => {
+                for rule in rules {
+                    let decision = self.choose(rule, view)?;
+                    if decision != Decision::None {
+                        return Ok(decision);
+                    }
+                }
+                Ok(Decision::None)
+            }
+            Rule::Unless { of, when } => {
+                let decision = self.choose(of, view)?;
+                let Decision::Send(picked) = decision else { return Ok(decision) };
+                // What the condition reads of no named instance is of the picked one.
+                view.set_candidate(picked);
+                view.set_there(Some(picked));
+                Ok(if view.holds(when) { Decision::None } else { decision })
+            }
+            _ => self.choose_otherwise(rule, view),
+        }
+    }
+
+    /// What a rule decides in a view that does not choose by expressions alone, or has a condition before.
+    #[inline(never)]
+    fn choose_otherwise(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
         let uniform = self.uniform;
         Ok(match rule {
             Rule::RoundRobin { turn, within } => {
@@ -348,29 +374,12 @@ impl Router {
             } else {
                 self.fewest(rule, view.lengths(), view.cluster(), view.now())
             }),
-            Rule::Pick(pick) => Decision::of(self.best(pick, view)),
-            Rule::FirstOf { rules } => {
-                for rule in rules {
-                    let decision = self.choose(rule, view)?;
-                    if decision != Decision::None {
-                        return Ok(decision);
-                    }
-                }
-                Decision::None
-            }
+            Rule::Pick(_) | Rule::FirstOf { .. } | Rule::Unless { .. } => self.choose(rule, view)?,
             Rule::Stay { when } => {
                 let here = view.here();
                 view.set_candidate(here.unwrap_or(0));
                 let stays = when.as_ref().is_none_or(|when| view.holds(when));
                 Decision::of(here.filter(|_| stays))
-            }
-            Rule::Unless { of, when } => {
-                let decision = self.choose(of, view)?;
-                let Decision::Send(picked) = decision else { return Ok(decision) };
-                // What the condition reads of no named instance is of the picked one.
-                view.set_candidate(picked);
-                view.set_there(Some(picked));
-                if view.holds(when) { Decision::None } else { decision }
             }
             Rule::Call { index } => Decision::of(self.call(*index, view)?),
             Rule::Affinity { key, within } => {

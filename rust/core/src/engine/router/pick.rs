@@ -16,6 +16,13 @@ pub(in crate::engine) trait Candidates: Scope {
     fn lower_bound(&self, index: usize, field: InstField) -> Option<f64>;
     /// A field of an instance.
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64;
+    /// Calls `f` with a field of each of these instances.
+    #[inline]
+    fn each_field(&mut self, indices: &[usize], (field, class): (InstField, u32), f: &mut impl FnMut(f64)) {
+        for &index in indices {
+            f(self.field(index, field, class));
+        }
+    }
     /// Whether a condition holds of the candidate.
     fn holds(&mut self, condition: &Expr) -> bool;
     /// The values of a key for all instances, if they are computed at once.
@@ -95,8 +102,7 @@ fn set_bounds<V: Candidates>(
 ) {
     bounds.clear();
     if !view.has_bound(field) {
-        let exact = |index| LowerBound { least: view.field(index, field, class), exact: true };
-        bounds.extend(able.iter().copied().map(exact));
+        view.each_field(able, (field, class), &mut |least| bounds.push(LowerBound { least, exact: true }));
         return;
     }
     bounds.extend(able.iter().map(|&index| match view.lower_bound(index, field) {

@@ -57,8 +57,9 @@ impl<'a> RouterView<'a> {
     }
 
     /// The same view, with what the router keeps, if anything.
-    pub(super) fn with_books(self, books: Option<&'a Books>) -> Self {
-        Self { books, ..self }
+    pub(super) fn with_books(mut self, books: Option<&'a Books>) -> Self {
+        self.books = books;
+        self
     }
 
     /// The owner of the last node that the request's prompt touches in the router's tree of these pools, if the tree has
@@ -183,12 +184,22 @@ impl Candidates for RouterView<'_> {
 
     #[inline(never)]
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64 {
-        if self.cluster.known().is_as_it_is(field)
+        if !self.cluster.known().is_reported()
             && let Some(value) = self.cluster.field_at_once(index, (field, class), self.now)
         {
             return value;
         }
         self.known_field(index, field, class)
+    }
+
+    #[inline]
+    fn each_field(&mut self, indices: &[usize], (field, class): (InstField, u32), f: &mut impl FnMut(f64)) {
+        let at_once = field == InstField::ClassRequests && !self.is_reported();
+        for &index in indices {
+            let known =
+                if at_once { self.cluster.instance(index).in_class_at_once(class, self.now) } else { None };
+            f(known.unwrap_or_else(|| self.field(index, field, class)));
+        }
     }
 
     #[inline]

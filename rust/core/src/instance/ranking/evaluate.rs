@@ -5,6 +5,7 @@ use super::super::view::{OfRequest, RequestView};
 use super::expiry::Expires;
 use super::{RankKey, Ranking};
 use crate::config::{LAST_LEVEL, MOST_KEYS};
+use crate::hint::rare;
 use crate::policy::{Validity, sort_key, value_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -119,7 +120,11 @@ impl Ranking {
                 (steps.saturating_add(class_validity.steps), view.now.saturating_add(class_validity.ticks));
         }
         expires.is_noted = leap && view.decoding && !resumes;
-        expires.on_resuming = (leap && resumes).then_some((validity.steps, class_validity.steps));
+        expires.on_resuming = None;
+        if leap && resumes {
+            rare();
+            expires.on_resuming = Some((validity.steps, class_validity.steps));
+        }
         if changed {
             self.place(slot);
         }

@@ -2,6 +2,7 @@
 
 use super::super::request::Slot;
 use crate::collections::{DueTimes, IndexedHeap, StepWheel};
+use crate::hint::rare;
 use crate::time::Ticks;
 
 /// Steps and moments at which ranks are to be evaluated again, by slot.
@@ -33,10 +34,15 @@ pub(super) struct Expires {
 impl Expiry {
     /// Sets when the rank of a request may change. `step`: the clock's present step.
     pub(super) fn set(&mut self, slot: Slot, expires: Expires, step: u64) {
-        self.ranks.set_or_remove(slot, expires.step, step);
-        self.classes.set_or_remove(slot, expires.class, step);
-        self.idle.set_or_remove(slot, expires.idle);
-        self.times.set_or_remove(slot, expires.time);
+        self.set_steps(slot, expires.step, expires.class, step);
+        if expires.idle.is_some() || !self.idle.is_empty() {
+            rare();
+            self.idle.set_or_remove(slot, expires.idle);
+        }
+        if expires.time.is_some() || !self.times.is_empty() {
+            rare();
+            self.times.set_or_remove(slot, expires.time);
+        }
     }
 
     /// Sets only the steps of the decode set.

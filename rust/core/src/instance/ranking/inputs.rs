@@ -23,6 +23,7 @@ impl Fields {
 
 /// See the module.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is one thing that follows of the rules")]
 pub(crate) struct RankInputs {
     /// Fields that classes and keys read.
     fields: Fields,
@@ -38,6 +39,8 @@ pub(crate) struct RankInputs {
     levels: bool,
     /// Whether a class holds its requests for some tokens or steps, and not for good.
     holds_end: bool,
+    /// Whether the end of a step is the last event before the next step that may change a rank.
+    current: bool,
 }
 
 impl RankInputs {
@@ -50,7 +53,7 @@ impl RankInputs {
         let ends = |hold: u32| hold > 0 && hold < LIMIT;
         let with_admission =
             finds_kv || rules.levels.is_some() || rules.refresh.is_set() || changes.meets(Changes::ADMISSION);
-        Self {
+        let inputs = Self {
             fields,
             changes,
             condition_changes,
@@ -59,7 +62,17 @@ impl RankInputs {
             quantum: rules.quantum,
             levels: rules.levels.is_some(),
             holds_end: rules.classes.iter().flat_map(|class| [class.hold, class.hold_steps]).any(ends),
-        }
+            current: false,
+        };
+        let drifts = inputs.holds_end || inputs.reads_steps_or_slack() || !inputs.depend_on_tokens_only();
+        Self { current: !drifts && !inputs.can_be_deferred(), ..inputs }
+    }
+
+    /// Whether all ranks are current as soon as a step has ended: none is deferred, and neither time nor waiting changes
+    /// one.
+    #[inline]
+    pub(crate) fn are_current_after_steps(&self) -> bool {
+        self.current
     }
 
     /// Whether ranks read a field.

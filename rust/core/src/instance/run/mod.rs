@@ -17,7 +17,7 @@ use crate::series::Series;
 use crate::time::Ticks;
 
 /// Steps in progress.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Run {
     /// When the first step starts.
     pub(crate) start: Ticks,

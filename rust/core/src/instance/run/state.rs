@@ -9,9 +9,13 @@ use crate::time::Ticks;
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
-    state: State,
+    progress: Progress,
+    /// The run in progress, if there is one.
+    run: Run,
     /// The shape of the first step in progress.
     shape: StepShape,
+    /// The planned run, if there is one, and the shape of its first step.
+    next: (Run, StepShape),
     /// The latest answer of [`Self::ended`], by its arguments: rules ask several
     /// times at one moment.
     ended: Cell<LatestEnded>,
@@ -19,18 +23,15 @@ pub(crate) struct RunState {
     standstill: Option<Ticks>,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-enum State {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Progress {
     /// No step is in progress.
     #[default]
     Idle,
-    Running(Run),
+    /// A run is in progress.
+    Running,
     /// One step is in progress, and the run that follows it is known.
-    Planned {
-        head: Run,
-        run: Run,
-        shape: StepShape,
-    },
+    Planned,
 }
 
 /// Steps of a run, by its start and length, that have ended at a moment.
@@ -46,25 +47,25 @@ impl RunState {
     /// Whether no step is in progress.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle)
+        self.progress == Progress::Idle
     }
 
     /// The run in progress; of a planned pair, the step before the planned run.
     #[inline]
     pub(crate) fn current(&self) -> Option<&Run> {
-        match &self.state {
-            State::Idle => None,
-            State::Running(run) | State::Planned { head: run, .. } => Some(run),
-        }
+        if self.is_idle() { None } else { Some(&self.run) }
     }
 
     /// The run planned to follow the step in progress.
     #[inline]
     pub(crate) fn planned(&self) -> Option<&Run> {
-        match &self.state {
-            State::Planned { run, .. } => Some(run),
-            _ => None,
-        }
+        if self.progress == Progress::Planned { Some(&self.next.0) } else { None }
+    }
+
+    /// The run in progress, if none is planned to follow it.
+    #[inline]
+    fn running_mut(&mut self) -> Option<&mut Run> {
+        if self.progress == Progress::Running { Some(&mut self.run) } else { None }
     }
 
     /// The shape of the first step in progress.
@@ -76,13 +77,13 @@ impl RunState {
     /// Starts a run, the first step of which has `shape`.
     pub(crate) fn start(&mut self, run: Run, shape: StepShape) {
         debug_assert!(self.is_idle(), "Invariant: one run at a time");
-        (self.state, self.shape) = (State::Running(run), shape);
+        (self.progress, self.run, self.shape) = (Progress::Running, run, shape);
     }
 
     /// Plans the run that follows the single step in progress. Returns when it ends.
     pub(crate) fn plan(&mut self, run: Run, shape: StepShape) -> Ticks {
-        if let State::Running(head) = self.state {
-            self.state = State::Planned { head, run, shape };
+        if self.progress == Progress::Running {
+            (self.progress, self.next) = (Progress::Planned, (run, shape));
         }
         run.end()
     }
@@ -91,7 +92,7 @@ impl RunState {
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Run> {
         let run = self.current().copied();
-        self.state = State::Idle;
+        self.progress = Progress::Idle;
         run
     }
 
@@ -104,9 +105,11 @@ impl RunState {
     /// Ends the step in progress if a run is planned to follow it. Returns both, and the
     /// shape of the run's first step; the shape of the step stays at hand.
     pub(crate) fn take_planned(&mut self) -> Option<(Run, Run, StepShape)> {
-        let State::Planned { head, run, shape } = self.state else { return None };
-        self.state = State::Idle;
-        Some((head, run, shape))
+        if self.progress != Progress::Planned {
+            return None;
+        }
+        self.progress = Progress::Idle;
+        Some((self.run, self.next.0, self.next.1))
     }
 
     /// Puts back what is left of a run whose first `ended` steps are booked.
@@ -116,19 +119,15 @@ impl RunState {
         if self.shape.decode_max_kv > 0 {
             self.shape.decode_max_kv += ended;
         }
-        self.state = State::Running(run);
+        (self.progress, self.run) = (Progress::Running, run);
     }
 
     /// Marks the first step of the run as begun, if it started before `now`. Returns
     /// whether it was not before.
     pub(crate) fn begin_before(&mut self, now: Ticks) -> bool {
-        match &mut self.state {
-            State::Running(run) if !run.begun && run.start < now => {
-                run.begun = true;
-                true
-            }
-            _ => false,
-        }
+        let begins = self.progress == Progress::Running && !self.run.begun && self.run.start < now;
+        self.run.begun |= begins;
+        begins
     }
 
     /// Whether the step in progress has ended by `now`, so that the planned run has
@@ -162,11 +161,10 @@ impl RunState {
     /// requests in each step after it.
     #[inline]
     pub(crate) fn growth(&self, now: Ticks, members: u64, head: u64, joining: u64) -> u64 {
-        let State::Planned { head: step, run, .. } = &self.state else { return self.ended(now) * members };
-        if run.start > now {
+        let Some(run) = self.planned().filter(|run| run.start <= now) else {
             return self.ended(now) * members;
-        }
-        let decoded = if step.decodes { members } else { 0 };
+        };
+        let decoded = if self.run.decodes { members } else { 0 };
         decoded + head + run.steps_ended(now) * (members + joining)
     }
 
@@ -224,7 +222,7 @@ impl RunState {
 
     /// Has the step in progress take `ticks`. Returns when it ends.
     pub(crate) fn stretch(&mut self, ticks: Ticks) -> Option<Ticks> {
-        let State::Running(run) = &mut self.state else { return None };
+        let run = self.running_mut()?;
         debug_assert_eq!(run.steps, 1, "Invariant: steps in lockstep are single");
         (run.copying, run.series.first) = (0, ticks);
         Some(run.start.saturating_add(ticks))
@@ -234,19 +232,20 @@ impl RunState {
     /// ends at `now` is the last. Cancels the planned run. Returns when the run now
     /// ends, if that changed.
     pub(crate) fn truncate(&mut self, now: Ticks) -> Option<Ticks> {
-        match &mut self.state {
-            State::Idle => None,
-            State::Planned { head, run, .. } => {
-                debug_assert!(now < run.start, "Invariant: a step that has ended is booked");
-                let (head, start) = (*head, run.start);
-                self.state = State::Running(head);
+        let run = &mut self.run;
+        match self.progress {
+            Progress::Idle => None,
+            Progress::Planned => {
+                let start = self.next.0.start;
+                debug_assert!(now < start, "Invariant: a step that has ended is booked");
+                self.progress = Progress::Running;
                 Some(start)
             }
-            State::Running(run) if !run.begun && run.start == now => {
+            Progress::Running if !run.begun && run.start == now => {
                 run.steps = 0;
                 Some(now)
             }
-            State::Running(run) => {
+            Progress::Running => {
                 let steps = run.steps_to_reach(now);
                 shorten(run, steps)
             }
@@ -256,19 +255,19 @@ impl RunState {
     /// Truncates the run in progress one step later than [`Self::truncate`] does: the
     /// step after the one that runs at `now` is decided already.
     pub(crate) fn truncate_after_next(&mut self, now: Ticks) -> Option<Ticks> {
-        match &mut self.state {
-            State::Running(run) if run.begun || run.start != now => {
+        match self.running_mut().filter(|run| run.begun || run.start != now) {
+            Some(run) => {
                 let steps = run.steps_to_reach(now) + 1;
                 shorten(run, steps)
             }
-            _ => self.truncate(now),
+            None => self.truncate(now),
         }
     }
 
     /// Truncates the run in progress to `most` steps, and not before the step that
     /// runs at `now`. Returns when the run now ends, if that changed.
     pub(crate) fn truncate_to(&mut self, most: u64, now: Ticks) -> Option<Ticks> {
-        let State::Running(run) = &mut self.state else { return None };
+        let run = self.running_mut()?;
         let steps = most.max(run.steps_to_reach(now));
         shorten(run, steps)
     }

@@ -52,8 +52,9 @@ impl Instance {
             rare();
             self.queues.release_due(trace);
         }
-        let deferred = queued == 0 && self.can_defer_ranks();
-        if self.ranking.is_some() && !deferred {
+        let refreshes = self.may_refresh();
+        let deferred = refreshes && queued == 0 && self.can_defer_ranks();
+        if refreshes && !deferred {
             rare();
             self.refresh_for_step(now, trace);
         }

@@ -240,8 +240,19 @@ impl Instance {
         None
     }
 
-    /// Makes all ranks current for a step that starts now.
+    /// Whether ranks may have to be evaluated before a step starts.
     #[inline]
+    pub(super) fn may_refresh(&self) -> bool {
+        let current = |ranking: &Ranking| ranking.inputs().are_current_after_steps();
+        debug_assert!(
+            !self.ranking.as_deref().is_some_and(|ranking| current(ranking) && ranking.may_drift()),
+            "Invariant: a rank that drifts is not current"
+        );
+        self.ranking.as_deref().is_some_and(|ranking| !(current(ranking) && self.settings.leap))
+    }
+
+    /// Makes all ranks current for a step that starts now.
+    #[inline(never)]
     pub(super) fn refresh_for_step(&mut self, now: Ticks, trace: &Trace) {
         if self.can_defer_ranks() && !self.defers_ranks() {
             self.evaluate_deferred(now, trace);

@@ -229,24 +229,38 @@ impl Instance {
         }
     }
 
+    /// A field that never changes.
+    #[inline]
+    pub(crate) fn constant(&self, field: InstField) -> Option<f64> {
+        match field {
+            InstField::TotalBlocks => Some(self.settings.blocks as f64),
+            InstField::BlockTokens => Some(f64::from(self.settings.block.tokens())),
+            InstField::Index => Some(f64::from(self.settings.index)),
+            _ => None,
+        }
+    }
+
+    /// How many requests are in a class, if that is read without booking anything.
+    #[inline]
+    pub(crate) fn in_class_at_once(&self, class: u32, now: Ticks) -> Option<f64> {
+        let ranking = self.ranking.as_deref()?;
+        let taken = self.batch.decode_set().step();
+        let changes = self.run.is_past_head(now) || self.run.passes(ranking.next_class(), taken);
+        (!changes).then(|| ranking.in_class(class) as f64)
+    }
+
     /// A field that is read without booking anything and in few instructions. Rules often
     /// read one of all instances.
     #[inline]
     pub(crate) fn field_at_once(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         match field {
-            InstField::TotalBlocks => Some(self.settings.blocks as f64),
-            InstField::BlockTokens => Some(f64::from(self.settings.block.tokens())),
-            InstField::Index => Some(f64::from(self.settings.index)),
-            _ if self.run.is_past_head(now) => None,
-            InstField::ClassRequests => {
-                let ranking = self.ranking.as_deref()?;
-                let taken = self.batch.decode_set().step();
-                let stays = !self.run.passes(ranking.next_class(), taken);
-                stays.then(|| ranking.in_class(class) as f64)
-            }
+            InstField::ClassRequests => self.in_class_at_once(class, now),
             // Changes as requests join, and as steps with prefills end.
-            InstField::PrefillDelayS => Some(seconds(self.load.prefill_delay())),
-            _ => None,
+            InstField::PrefillDelayS if !self.run.is_past_head(now) => {
+                Some(seconds(self.load.prefill_delay()))
+            }
+            InstField::AnsweringOnPace | InstField::FreeBlocks => None,
+            _ => self.constant(field),
         }
     }
 
@@ -314,8 +328,6 @@ impl Instance {
             }
             InstField::CpuKvTokens => whole(self.kv.cpu_tokens()),
             InstField::FreeBlocks => whole(self.free_blocks(now)),
-            InstField::TotalBlocks => whole(self.settings.blocks),
-            InstField::BlockTokens => f64::from(self.settings.block.tokens()),
             InstField::FreeCpuBlocks => whole(self.kv.cpu().free()),
             InstField::KvUsage => {
                 whole(self.settings.blocks - self.free_blocks(now)) / whole(self.settings.blocks)
@@ -355,7 +367,9 @@ impl Instance {
                 0.0
             }
             InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(asking.view))),
-            InstField::Index => f64::from(self.settings.index),
+            InstField::TotalBlocks | InstField::BlockTokens | InstField::Index => {
+                self.constant(field).unwrap_or(0.0)
+            }
             // The routers keep these; conditions of a scheduler do not read them.
             InstField::RoutedRequests
             | InstField::RoutedTokens
