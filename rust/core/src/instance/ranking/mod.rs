@@ -6,6 +6,7 @@
 //! a known number of steps or ticks, which bounds a run. A rank that cannot have
 //! changed is not evaluated.
 
+mod aging_arrivals;
 mod arrivals;
 mod by_wait;
 mod classes;
@@ -27,6 +28,7 @@ pub(crate) use inputs::RankInputs;
 pub(crate) use key::RankKey;
 pub(crate) use new_arrivals::NewArrival;
 
+use aging_arrivals::AgingArrivals;
 use classes::Classes;
 use entry::RankedRequest;
 use expiry::Expiry;
@@ -49,8 +51,10 @@ pub(crate) struct Ranking {
     requests: Vec<RankedRequest>,
     /// The requests with slots, in the order of their lists.
     sets: Sets,
-    /// Queued requests without a slot.
+    /// Queued requests without a slot, if they are not in `aging`.
     new: NewArrivals,
+    /// Queued requests without a slot, if a guard puts those that have waited for long enough before all others.
+    aging: Option<AgingArrivals>,
     expiry: Expiry,
     classes: Classes,
     /// Requests by list.
@@ -87,12 +91,13 @@ impl Ranking {
     /// requests are in a class.
     pub(crate) fn new(rules: RankingRules, caches: bool, leap: bool, counted: bool) -> Self {
         let classes = Classes::new(&rules);
-        let guards = classes.by_wait.as_ref().is_some_and(|by_wait| by_wait.is_guard(&rules));
+        let guard = classes.by_wait.as_ref().filter(|_| !counted).and_then(|by_wait| by_wait.guard(&rules));
         Self {
             inputs: RankInputs::new(&rules, caches),
             requests: Vec::new(),
             sets: Sets::default(),
-            new: NewArrivals::new(rules.classes.len(), guards && !counted),
+            new: NewArrivals::new(rules.classes.len()),
+            aging: guard.map(AgingArrivals::new),
             expiry: Expiry::default(),
             classes,
             rules,
@@ -125,7 +130,7 @@ impl Ranking {
     /// Number of queued requests.
     #[inline]
     pub(crate) fn waiting(&self) -> u64 {
-        self.lists[List::Queued as usize] + self.new.len()
+        self.lists[List::Queued as usize] + self.without_slot()
     }
 
     /// Number of requests that the latest step does not run: queued, or left out.
@@ -466,7 +471,7 @@ impl Ranking {
     /// When a rank may change next, or all are refreshed next.
     #[inline]
     pub(crate) fn next_time(&self) -> Ticks {
-        let next = self.expiry.next_time().min(self.new.next_due());
+        let next = self.expiry.next_time().min(self.next_due_arrival());
         match self.rules.refresh.ticks {
             0 => next,
             period => next.min((self.refreshed / period + 1).saturating_mul(period)),
@@ -487,7 +492,7 @@ impl Ranking {
         self.rules.refresh.is_set()
             || self.rules.levels.is_some()
             || self.expiry.has_drifting()
-            || self.new.next_due() < NEVER
+            || self.next_due_arrival() < NEVER
     }
 
     /// Whether all ranks are refreshed at a step that starts at `now`, after `steps`.

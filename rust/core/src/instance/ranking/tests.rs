@@ -144,7 +144,7 @@ proptest! {
             for row in coming {
                 for ranking in [&mut all, &mut first] {
                     let mut view = RequestView::arriving(row, now, &trace);
-                    if !ranking.add_behind_aged(row, now) {
+                    if ranking.add_behind_guard(row, now, &trace).is_none() {
                         ranking.add_arrival(&mut view, &trace);
                     }
                 }

@@ -13,11 +13,14 @@ impl Instance {
     #[inline(never)]
     pub(in crate::instance) fn rank_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
         let keeps = self.ranking.as_deref().is_some_and(Ranking::keeps_arrivals) && !self.settings.selects;
-        if keeps && self.ranking.as_mut().is_some_and(|ranking| ranking.add_behind_aged(request, now)) {
-            return false;
-        }
         if keeps {
-            self.add_arrival(request, now, trace);
+            let guarded =
+                self.ranking.as_mut().and_then(|ranking| ranking.add_behind_guard(request, now, trace));
+            match guarded {
+                Some(false) => return false,
+                Some(true) => {}
+                None => self.add_arrival(request, now, trace),
+            }
             let best = self.ranking.as_deref().and_then(Ranking::best_queued);
             return best.is_some_and(|(rank, _)| rank.row() == request);
         }
