@@ -396,13 +396,14 @@ impl Ranking {
 
     /// The running requests, the worst first.
     pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
-        self.sets.running.sorted()
+        self.sets.running.sorted(|slot| self.rank(slot))
     }
 
     /// The worst running request.
     #[inline]
     pub(crate) fn worst_running(&mut self) -> Option<Slot> {
-        self.sets.running.worst().map(|(_, slot)| slot)
+        let Self { sets, requests, .. } = self;
+        sets.running.worst(|slot| requests[slot as usize].rank).map(|(_, slot)| slot)
     }
 
     /// The running requests that rank worse than `rank`, the worst first, without
@@ -410,7 +411,7 @@ impl Ranking {
     pub(crate) fn worse_than(&mut self, rank: RankKey) -> impl Iterator<Item = Slot> + '_ {
         let Self { sets, requests, round, .. } = self;
         sets.running
-            .worst_first()
+            .worst_first(|slot| requests[slot as usize].rank)
             .take_while(move |(worse, _)| *worse > rank)
             .map(|(_, slot)| slot)
             .filter(|&slot| requests[slot as usize].round != round.number)

@@ -12,12 +12,12 @@ const ABSENT: u32 = u32::MAX;
 const WORST: usize = 4;
 
 /// Ranks change often and the worst is seldom asked for, so there is no order; only
-/// the worst few are kept, as long as they are known.
+/// the worst few are kept, as long as they are known. The ranks of the others are asked for
+/// when they are compared.
 #[derive(Debug, Default)]
 pub(crate) struct RunningSet {
-    /// As many entries as there are slots; the first `len` are members.
-    members: Vec<(RankKey, Slot)>,
-    len: usize,
+    /// In any order.
+    members: Vec<Slot>,
     /// By slot: index in `members`.
     places: Vec<u32>,
     /// The worst members, the worst last: all others are better.
@@ -42,19 +42,18 @@ pub(super) fn find<const MOST: usize>(
 }
 
 impl RunningSet {
-    /// Sets the rank of a request, which may be a member already.
+    /// Adds a request with its rank; or notes the new rank of a member.
+    #[inline]
     pub(crate) fn set(&mut self, slot: Slot, rank: RankKey) {
         let at = slot as usize;
         if at >= self.places.len() {
-            self.add_slot(slot);
+            self.places.resize(at + 1, ABSENT);
         }
-        let place = self.places[at];
-        if place == ABSENT {
-            self.places[at] = self.len as u32;
-            self.members[self.len] = (rank, slot);
-            self.len += 1;
+        let place = &mut self.places[at];
+        if *place == ABSENT {
+            *place = self.members.len() as u32;
+            self.members.push(slot);
         } else {
-            self.members[place as usize].0 = rank;
             self.forget(slot);
         }
         if self.known > 0 && rank > self.worst[0].0 {
@@ -62,74 +61,67 @@ impl RunningSet {
         }
     }
 
-    #[inline(never)]
-    fn add_slot(&mut self, slot: Slot) {
-        let slots = slot as usize + 1;
-        self.places.resize(slots, ABSENT);
-        self.members.resize(slots, Default::default());
-    }
-
     /// Removes a request, if it is a member.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         let Some(place) = self.places.get_mut(slot as usize) else { return };
         let hole = std::mem::replace(place, ABSENT);
         if hole == ABSENT {
             return;
         }
-        self.len -= 1;
-        if hole as usize != self.len {
-            let last = self.members[self.len];
-            self.members[hole as usize] = last;
-            self.places[last.1 as usize] = hole;
+        self.members.swap_remove(hole as usize);
+        if let Some(&moved) = self.members.get(hole as usize) {
+            self.places[moved as usize] = hole;
         }
         self.forget(slot);
     }
 
-    fn members(&self) -> &[(RankKey, Slot)] {
-        &self.members[..self.len]
+    /// All members with their ranks.
+    fn ranked(&self, rank: impl Fn(Slot) -> RankKey) -> impl Iterator<Item = (RankKey, Slot)> {
+        self.members.iter().map(move |&slot| (rank(slot), slot))
     }
 
     /// The worst member.
     #[inline]
-    pub(crate) fn worst(&mut self) -> Option<(RankKey, Slot)> {
+    pub(crate) fn worst(&mut self, rank: impl Fn(Slot) -> RankKey) -> Option<(RankKey, Slot)> {
         if self.known == 0 {
-            self.find_worst();
+            self.find_worst(rank);
         }
         self.worst[..self.known].last().copied()
     }
 
     /// The worst member that is better than `bound`.
-    fn worst_below(&self, bound: RankKey) -> Option<(RankKey, Slot)> {
+    fn worst_below(&self, bound: RankKey, rank: impl Fn(Slot) -> RankKey) -> Option<(RankKey, Slot)> {
         let known = self.worst[..self.known].iter().rev().find(|(rank, _)| *rank < bound).copied();
-        known.or_else(|| {
-            let below = self.members().iter().filter(|(rank, _)| *rank < bound);
-            below.max_by_key(|(rank, _)| *rank).copied()
-        })
+        known.or_else(|| self.ranked(rank).filter(|(rank, _)| *rank < bound).max_by_key(|(rank, _)| *rank))
     }
 
     /// All members that are better than `bound`, the worst last.
-    fn all_below(&self, bound: RankKey) -> Vec<(RankKey, Slot)> {
-        let mut below: Vec<_> = self.members().iter().copied().filter(|&(rank, _)| rank < bound).collect();
+    fn all_below(&self, bound: RankKey, rank: impl Fn(Slot) -> RankKey) -> Vec<(RankKey, Slot)> {
+        let mut below: Vec<_> = self.ranked(rank).filter(|&(rank, _)| rank < bound).collect();
         below.sort_unstable_by_key(|&(rank, _)| rank);
         below
     }
 
     /// A list of all members, the worst first.
-    pub(crate) fn sorted(&self) -> Vec<(RankKey, Slot)> {
-        let mut all = self.members().to_vec();
+    pub(crate) fn sorted(&self, rank: impl Fn(Slot) -> RankKey) -> Vec<(RankKey, Slot)> {
+        let mut all: Vec<_> = self.ranked(rank).collect();
         all.sort_unstable_by_key(|&(rank, _)| std::cmp::Reverse(rank));
         all
     }
 
     /// All members, the worst first.
-    pub(crate) fn worst_first(&mut self) -> WorstFirst<'_> {
-        let worst = self.worst();
-        WorstFirst { running: self, worst, last: None, scans: 0, rest: Vec::new() }
+    pub(crate) fn worst_first<F: Fn(Slot) -> RankKey>(&mut self, rank: F) -> WorstFirst<'_, F> {
+        let worst = self.worst(&rank);
+        WorstFirst { running: self, rank, worst, last: None, scans: 0, rest: Vec::new() }
     }
 
     /// Removes a request from the worst that are known.
     #[inline]
     fn forget(&mut self, slot: Slot) {
+        if self.known == 0 {
+            return;
+        }
         if let Some(at) = find(&self.worst, self.known, slot) {
             self.worst.copy_within(at + 1.., at);
             self.known -= 1;
@@ -154,10 +146,11 @@ impl RunningSet {
     }
 
     #[inline(never)]
-    fn find_worst(&mut self) {
+    fn find_worst(&mut self, rank: impl Fn(Slot) -> RankKey) {
         let mut high = 0;
-        for place in 0..self.len {
-            let (rank, slot) = self.members[place];
+        for place in 0..self.members.len() {
+            let slot = self.members[place];
+            let rank = rank(slot);
             // Mostly the first comparison shows that it is not one of the worst.
             if self.known == WORST && (rank.high() < high || rank < self.worst[0].0) {
                 continue;
@@ -170,8 +163,10 @@ impl RunningSet {
 
 /// The members of a [`RunningSet`], the worst first.
 #[derive(Debug)]
-pub(crate) struct WorstFirst<'a> {
+pub(crate) struct WorstFirst<'a, F> {
     running: &'a RunningSet,
+    /// The rank of each member.
+    rank: F,
     worst: Option<(RankKey, Slot)>,
     last: Option<RankKey>,
     scans: u32,
@@ -181,7 +176,7 @@ pub(crate) struct WorstFirst<'a> {
 /// Mostly one or two members are asked for; past so many, all are sorted.
 const MOST_SCANS: u32 = 8;
 
-impl Iterator for WorstFirst<'_> {
+impl<F: Fn(Slot) -> RankKey> Iterator for WorstFirst<'_, F> {
     type Item = (RankKey, Slot);
 
     fn next(&mut self) -> Option<(RankKey, Slot)> {
@@ -191,10 +186,10 @@ impl Iterator for WorstFirst<'_> {
             Some(last) => {
                 self.scans += 1;
                 if self.scans > MOST_SCANS {
-                    self.rest = self.running.all_below(last);
+                    self.rest = self.running.all_below(last, &self.rank);
                     self.rest.pop()
                 } else {
-                    self.running.worst_below(last)
+                    self.running.worst_below(last, &self.rank)
                 }
             }
         }?;
@@ -228,8 +223,10 @@ mod tests {
                 let mut sorted: Vec<_> = ranks.iter().map(|(&slot, &rank)| (rank, slot)).collect();
                 sorted.sort_unstable();
                 sorted.reverse();
-                prop_assert_eq!(running.worst(), sorted.first().copied());
-                prop_assert_eq!(running.worst_first().collect::<Vec<_>>(), sorted);
+                let rank = |slot: Slot| ranks[&slot];
+                prop_assert_eq!(running.worst(rank), sorted.first().copied());
+                prop_assert_eq!(running.worst_first(rank).collect::<Vec<_>>(), sorted.clone());
+                prop_assert_eq!(running.sorted(rank), sorted);
             }
         }
     }
