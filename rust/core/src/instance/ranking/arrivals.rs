@@ -4,7 +4,7 @@ use super::super::request::Slot;
 use super::super::view::{OfRequest, RequestView};
 use super::aging_arrivals::AgingArrivals;
 use super::new_arrivals::NewRank;
-use super::{List, NewArrival, RankKey, RankedRequest, Ranking};
+use super::{List, NewArrival, RankKey, Ranking};
 use crate::collections::Id;
 use crate::config::{MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Validity, sort_key};
@@ -179,15 +179,10 @@ impl Ranking {
             debug_assert!(false, "Invariant: the request is the best without a slot");
             return false;
         };
-        let mut request = RankedRequest {
-            rank,
-            class: class.0,
-            has_class: true,
-            entered: (class.1, 0),
-            ..RankedRequest::default()
-        };
-        request.enter_list(List::Running, now, steps, self.round.number);
-        self.put(slot, request);
+        let round = self.round.number;
+        let request = self.slot_mut(slot);
+        request.renew(rank, class);
+        request.enter_list(List::Running, now, steps, round);
         self.lists[List::Running as usize] += 1;
         (changes || self.inputs.change_with_admission()) && !self.classes.settles[class.0 as usize]
     }

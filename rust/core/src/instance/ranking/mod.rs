@@ -161,7 +161,7 @@ impl Ranking {
     /// Counts a step that ran a request and yielded no token.
     #[inline]
     pub(crate) fn count_silent_step(&mut self, slot: Slot) {
-        self.requests[slot as usize].silent.0 += 1;
+        self.requests[slot as usize].progress_mut().silent.0 += 1;
     }
 
     /// Number of requests in a class, if the ranking was made to count them.
@@ -212,7 +212,7 @@ impl Ranking {
     /// Whether time may have changed the class of a member of the decode set by `now`.
     #[inline]
     pub(crate) fn class_is_due(&self, slot: Slot, now: Ticks) -> bool {
-        self.requests[slot as usize].expires.class.1 <= now
+        self.requests[slot as usize].progress().expires.class.1 <= now
     }
 
     /// Moves a request to the next level, if it has run for longer than the quantum of its own at `now`, when a step has
@@ -226,7 +226,7 @@ impl Ranking {
     pub(crate) fn longest_quantum(&self) -> Ticks {
         let Some(levels) = &self.rules.levels else { return 0 };
         let live = self.requests.iter().filter(|request| request.list != List::Gone);
-        live.map(|request| levels.quantum(request.level.0)).max().unwrap_or(0)
+        live.map(|request| levels.quantum(request.progress().level.0)).max().unwrap_or(0)
     }
 
     /// Whether requests that do not run may go to the first level at the step after `steps`.
@@ -242,7 +242,7 @@ impl Ranking {
     pub(crate) fn idle_below_first(&self) -> Vec<Slot> {
         let below = |slot: &usize| {
             let request = &self.requests[*slot];
-            matches!(request.list, List::Queued | List::LeftOut) && request.level.0 > 0
+            matches!(request.list, List::Queued | List::LeftOut) && request.progress().level.0 > 0
         };
         (0..self.requests.len()).filter(below).map(|slot| slot as Slot).collect()
     }
@@ -252,7 +252,7 @@ impl Ranking {
         let promote = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref());
         let holds = promote.is_some_and(|promote| holds_now(promote, &mut OfRequest { view, trace }));
         if holds {
-            self.requests[slot as usize].level.0 = 0;
+            self.requests[slot as usize].progress_mut().level.0 = 0;
         }
         holds
     }
@@ -274,17 +274,18 @@ impl Ranking {
     /// Adds a queued request that has come to the instance, where it has been
     /// admitted for `attained` before.
     pub(crate) fn enter(&mut self, slot: Slot, now: Ticks, steps: u64, attained: Ticks) {
-        self.put(slot, RankedRequest::queued(now, steps, attained));
+        *self.slot_mut(slot) = RankedRequest::queued(now, steps, attained);
         self.lists[List::Queued as usize] += 1;
     }
 
-    /// Notes the request that got a slot.
-    fn put(&mut self, slot: Slot, request: RankedRequest) {
+    /// The place of a request that gets a slot.
+    #[inline]
+    fn slot_mut(&mut self, slot: Slot) -> &mut RankedRequest {
         let at = slot as usize;
         if at >= self.requests.len() {
             self.requests.resize(at + 1, RankedRequest::default());
         }
-        self.requests[at] = request;
+        &mut self.requests[at]
     }
 
     /// Moves a request to another list, in which it has its place once it is
@@ -294,8 +295,8 @@ impl Ranking {
         self.forget_expiry(slot);
         let round = self.round.number;
         let request = &mut self.requests[slot as usize];
-        request.expires.on_resuming = None;
-        if request.list == List::Running {
+        request.forget_resuming();
+        if request.list == List::Running && list != List::Gone {
             request.attained += now - request.listed.0;
         }
         self.lists[request.list as usize] -= 1;
@@ -323,11 +324,11 @@ impl Ranking {
     /// does not change until it has more tokens. Returns whether that could be done
     /// without evaluating the rank; if not, the request is to be [moved](Self::move_to).
     pub(crate) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
-        let known = self.requests[slot as usize].expires.is_noted;
+        let known = self.requests[slot as usize].progress().expires.is_noted;
         if known {
             let left = self.expiry.steps_left(slot, step);
             self.move_to(slot, List::Queued, now, steps);
-            self.requests[slot as usize].expires.on_resuming = Some(left);
+            self.requests[slot as usize].progress_mut().expires.on_resuming = Some(left);
             self.place(slot);
         }
         known
@@ -336,7 +337,7 @@ impl Ranking {
     /// Resumes a request as a member of the decode set, which has taken `step` steps.
     /// Returns whether its rank's expiry is known; if not, it is to be evaluated.
     pub(crate) fn resume(&mut self, slot: Slot, step: u64) -> bool {
-        let expires = &mut self.requests[slot as usize].expires;
+        let expires = &mut self.requests[slot as usize].progress_mut().expires;
         let Some((rank, class)) = expires.on_resuming.take() else { return false };
         let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
         (expires.is_noted, expires.any_noted) = (true, true);
@@ -354,7 +355,7 @@ impl Ranking {
     /// Forgets when the rank of a request may change.
     #[inline]
     pub(super) fn forget_expiry(&mut self, slot: Slot) {
-        if std::mem::take(&mut self.requests[slot as usize].expires.any_noted) {
+        if self.requests[slot as usize].forget_expiry() {
             self.expiry.remove(slot);
         }
     }
@@ -440,7 +441,7 @@ impl Ranking {
     /// ended at `now`, up to which a member's class does not change.
     #[inline]
     pub(crate) fn same_class_until(&self, slot: Slot, from: u64, to: u64, now: Ticks) -> u64 {
-        let (step, moment) = self.requests[slot as usize].expires.class;
+        let (step, moment) = self.requests[slot as usize].progress().expires.class;
         if now < moment { step.clamp(from, to) } else { from }
     }
 
@@ -448,7 +449,7 @@ impl Ranking {
     /// not a member.
     pub(crate) fn forget_step(&mut self, slot: Slot) {
         self.expiry.remove_step(slot);
-        self.requests[slot as usize].expires.is_noted = false;
+        self.requests[slot as usize].progress_mut().expires.is_noted = false;
     }
 
     /// The decode set's step at which a rank may change next.
