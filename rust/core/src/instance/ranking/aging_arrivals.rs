@@ -9,8 +9,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use super::super::view::seconds;
 use super::RankKey;
+use crate::policy::sort_key_of;
 use crate::time::{NEVER, Ticks};
+use crate::trace::Trace;
 
 /// The row of a request that has left.
 const NO_ROW: u32 = u32::MAX;
@@ -25,7 +28,18 @@ pub(super) struct Guard {
     pub(super) class: u32,
     /// The class of one that has waited for `patience`.
     pub(super) aged_class: u32,
+    /// Whether the key of that class is the arrival; if not, it has no key.
+    pub(super) by_arrival: bool,
     pub(super) patience: Ticks,
+}
+
+impl Guard {
+    /// The rank of a request in the class of those that have waited.
+    #[inline]
+    fn aged_rank(self, row: u32, trace: &Trace) -> RankKey {
+        let arrival = if self.by_arrival { seconds(trace.arrival[row as usize]) } else { 0.0 };
+        RankKey::new(self.aged_class, [sort_key_of(arrival), 0, 0], row)
+    }
 }
 
 /// A request that has come.
@@ -132,18 +146,17 @@ impl AgingArrivals {
         is_best
     }
 
-    /// Finds the best at `now`. `rank` evaluates the rank of a request in a class, by its row.
+    /// Finds the best at `now`. `rank` evaluates the rank of a request in the class of those that arrive, by its row.
     #[inline]
-    pub(super) fn settle(&mut self, now: Ticks, rank: impl Fn(u32, u32) -> RankKey) {
+    pub(super) fn settle(&mut self, now: Ticks, trace: &Trace, rank: impl Fn(u32) -> RankKey) {
         if self.has_aged() {
             return;
         }
         if let Some(first) = self.line.front().filter(|first| self.due(first) <= now) {
-            let rank = rank(self.guard.aged_class, first.row);
+            let rank = self.guard.aged_rank(first.row, trace);
             self.best = Some(Best { rank, place: self.front, aged: Some(now) });
         } else if self.best.is_none() && self.present > 0 {
-            let class = self.guard.class;
-            self.find_best(|row| rank(class, row));
+            self.find_best(rank);
         }
     }
 
@@ -249,10 +262,15 @@ mod tests {
     use crate::config::MOST_KEYS;
     use proptest::prelude::*;
 
-    const GUARD: Guard = Guard { class: 1, aged_class: 0, patience: 10 };
+    const GUARD: Guard = Guard { class: 1, aged_class: 0, by_arrival: true, patience: 10 };
 
-    fn rank(class: u32, row: u32, scores: &[i64]) -> RankKey {
-        let key = if class == 0 { 0 } else { scores[row as usize] };
+    fn trace(arrival: Vec<Ticks>) -> Trace {
+        Trace { arrival, ..Trace::default() }
+    }
+
+    /// The rank of a row that came at a moment, in a class.
+    fn rank(class: u32, row: u32, came: Ticks, scores: &[i64]) -> RankKey {
+        let key = if class == 0 { sort_key_of(seconds(came)) } else { scores[row as usize] };
         let mut keys = [0; MOST_KEYS];
         keys[0] = key;
         RankKey::new(class, keys, row)
@@ -264,7 +282,10 @@ mod tests {
             moves in prop::collection::vec((0u64..6, 0i64..9, 0usize..3), 1..400),
         ) {
             let scores: Vec<i64> = moves.iter().map(|&(_, score, _)| score).collect();
+            let arrivals = moves.iter().scan(0, |now, &(passed, ..)| { *now += passed; Some(*now) });
+            let trace = trace(arrivals.collect());
             let mut aging = AgingArrivals::new(GUARD);
+            let score = |row| rank(GUARD.class, row, 0, &scores);
             // Rows and moments of all requests.
             let mut all: Vec<(u32, Ticks)> = Vec::new();
             let mut now = 0;
@@ -272,15 +293,15 @@ mod tests {
                 now += passed;
                 let scan = |all: &[(u32, Ticks)], settled: Ticks| {
                     let class = |came: Ticks| u32::from(came + GUARD.patience > settled);
-                    all.iter().map(|&(row, came)| rank(class(came), row, &scores)).min()
+                    all.iter().map(|&(row, came)| rank(class(came), row, came, &scores)).min()
                 };
                 let row = row as u32;
                 let before = aging.first();
-                let is_best = aging.add(row, now, |row| rank(GUARD.class, row, &scores));
-                prop_assert_eq!(is_best, before.is_none_or(|before| rank(GUARD.class, row, &scores) < before));
+                let is_best = aging.add(row, now, score);
+                prop_assert_eq!(is_best, before.is_none_or(|before| score(row) < before));
                 all.push((row, now));
                 for _ in 0..leave {
-                    aging.settle(now, |class, row| rank(class, row, &scores));
+                    aging.settle(now, &trace, score);
                     let best = scan(&all, now);
                     prop_assert_eq!(aging.first(), best);
                     let due = all.iter().map(|&(_, came)| came + GUARD.patience).min();
@@ -290,7 +311,7 @@ mod tests {
                     prop_assert_eq!(taken.map(|taken| (taken.rank, taken.aged)), best.map(|best| (best, aged)));
                     all.retain(|&(row, _)| Some(row) != best.map(RankKey::row));
                 }
-                aging.settle(now, |class, row| rank(class, row, &scores));
+                aging.settle(now, &trace, score);
                 prop_assert_eq!(aging.len(), all.len() as u64);
                 prop_assert_eq!(aging.rows().collect::<Vec<_>>(), all.iter().map(|one| one.0).collect::<Vec<_>>());
                 prop_assert!(aging.by_rank.len() <= 2 * all.len() + SPARE + 1);
@@ -302,8 +323,9 @@ mod tests {
     fn a_request_that_comes_behind_an_aged_one_is_not_ranked() {
         let mut aging = AgingArrivals::new(GUARD);
         let scores = [7, 3, 5];
-        assert!(aging.add(0, 0, |row| rank(1, row, &scores)));
-        aging.settle(10, |class, row| rank(class, row, &scores));
+        let (trace, score) = (trace(vec![0, 12, 12]), |row| rank(1, row, 0, &scores));
+        assert!(aging.add(0, 0, score));
+        aging.settle(10, &trace, score);
         for row in 1..3 {
             assert!(!aging.add(row, 12, |_| unreachable!("it is not ranked")));
         }
@@ -311,7 +333,7 @@ mod tests {
         assert_eq!(classes, [(0, 0, (0, 10)), (1, 12, (1, 12)), (2, 12, (1, 12))]);
         let first = aging.take().expect("one was added");
         assert_eq!((first.class, first.entered, first.aged, first.rank.row()), (0, 10, true, 0));
-        aging.settle(13, |class, row| rank(class, row, &scores));
+        aging.settle(13, &trace, score);
         let second = aging.take().expect("two were added");
         assert_eq!((second.class, second.entered, second.aged, second.rank.row()), (1, 12, false, 1));
         assert!(aging.is_broken_by(1) && !aging.is_broken_by(3));

@@ -88,7 +88,10 @@ impl Ranking {
     #[inline]
     pub(crate) fn settle_arrivals(&mut self, now: Ticks, trace: &Trace) {
         match &mut self.aging {
-            Some(aging) => aging.settle(now, |class, row| rank_of_row(&self.rules, class, row, trace)),
+            Some(aging) => {
+                let class = aging.guard().class;
+                aging.settle(now, trace, |row| rank_of_row(&self.rules, class, row, trace));
+            }
             None => self.new.settle(),
         }
     }

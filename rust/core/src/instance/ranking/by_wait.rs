@@ -43,9 +43,10 @@ impl ClassByWait {
     pub(super) fn guard(&self, rules: &RankingRules) -> Option<Guard> {
         let [(_, class), (patience, aged_class)] = self.from[..] else { return None };
         let [first, aged] = [class, aged_class].map(|class| &rules.classes[class as usize]);
-        let by_arrival = matches!(aged.keys[..], [] | [Expr::Field(Field::Req(ReqField::ArrivalS))]);
-        let guards = aged_class < class && by_arrival && first.hold == 0 && first.hold_steps == 0;
-        guards.then_some(Guard { class, aged_class, patience })
+        let by_arrival = matches!(aged.keys[..], [Expr::Field(Field::Req(ReqField::ArrivalS))]);
+        let in_order = by_arrival || aged.keys.is_empty();
+        let guards = aged_class < class && in_order && first.hold == 0 && first.hold_steps == 0;
+        guards.then_some(Guard { class, aged_class, by_arrival, patience })
     }
 
     /// The class of a request that has waited for so long, and after how many ticks of waiting it enters the next.
