@@ -20,6 +20,7 @@ mod running_set;
 #[cfg(test)]
 mod tests;
 mod waiting_set;
+mod worst_few;
 
 pub(crate) use arrivals::BestQueued;
 pub(crate) use entry::List;

@@ -1,15 +1,11 @@
 //! The running requests by rank, of which the worst is asked for.
 
-use std::hint::select_unpredictable;
-
 use super::super::request::Slot;
 use super::RankKey;
+use super::worst_few::WorstFew;
 
 /// No index.
 const ABSENT: u32 = u32::MAX;
-
-/// How many of the worst are known at most.
-const WORST: usize = 4;
 
 /// Ranks change often and the worst is seldom asked for, so there is no order; only
 /// the worst few are kept, as long as they are known. The ranks of the others are asked for
@@ -20,25 +16,8 @@ pub(crate) struct RunningSet {
     members: Vec<Slot>,
     /// By slot: index in `members`.
     places: Vec<u32>,
-    /// The worst members, the worst last: all others are better.
-    worst: [(RankKey, Slot); WORST],
-    /// How many of `worst` are known, from its start.
-    known: usize,
-}
-
-/// Index of `slot` among the first `len` of a few entries, without a branch, which
-/// would be mispredicted.
-#[inline]
-pub(super) fn find<const MOST: usize>(
-    few: &[(RankKey, Slot); MOST],
-    len: usize,
-    slot: Slot,
-) -> Option<usize> {
-    let mut found = MOST;
-    for (at, other) in few.iter().enumerate() {
-        found = select_unpredictable(other.1 == slot && at < len, at, found);
-    }
-    (found < MOST).then_some(found)
+    /// The worst members, as long as they are known: all others are better.
+    worst: WorstFew,
 }
 
 impl RunningSet {
@@ -54,10 +33,10 @@ impl RunningSet {
             *place = self.members.len() as u32;
             self.members.push(slot);
         } else {
-            self.forget(slot);
+            self.worst.remove(slot);
         }
-        if self.known > 0 && rank > self.worst[0].0 {
-            self.learn(rank, slot);
+        if self.worst.best().is_some_and(|best| rank > best) {
+            self.worst.insert(rank, slot);
         }
     }
 
@@ -73,7 +52,7 @@ impl RunningSet {
         if let Some(&moved) = self.members.get(hole as usize) {
             self.places[moved as usize] = hole;
         }
-        self.forget(slot);
+        self.worst.remove(slot);
     }
 
     /// All members with their ranks.
@@ -84,16 +63,17 @@ impl RunningSet {
     /// The worst member.
     #[inline]
     pub(crate) fn worst(&mut self, rank: impl Fn(Slot) -> RankKey) -> Option<(RankKey, Slot)> {
-        if self.known == 0 {
+        if self.worst.best().is_none() {
             self.find_worst(rank);
         }
-        self.worst[..self.known].last().copied()
+        self.worst.first()
     }
 
     /// The worst member that is better than `bound`.
     fn worst_below(&self, bound: RankKey, rank: impl Fn(Slot) -> RankKey) -> Option<(RankKey, Slot)> {
-        let known = self.worst[..self.known].iter().rev().find(|(rank, _)| *rank < bound).copied();
-        known.or_else(|| self.ranked(rank).filter(|(rank, _)| *rank < bound).max_by_key(|(rank, _)| *rank))
+        self.worst
+            .first_below(bound)
+            .or_else(|| self.ranked(rank).filter(|(rank, _)| *rank < bound).max_by_key(|(rank, _)| *rank))
     }
 
     /// All members that are better than `bound`, the worst last.
@@ -116,47 +96,18 @@ impl RunningSet {
         WorstFirst { running: self, rank, worst, last: None, scans: 0, rest: Vec::new() }
     }
 
-    /// Removes a request from the worst that are known.
-    #[inline]
-    fn forget(&mut self, slot: Slot) {
-        if self.known == 0 {
-            return;
-        }
-        if let Some(at) = find(&self.worst, self.known, slot) {
-            self.worst.copy_within(at + 1.., at);
-            self.known -= 1;
-        }
-    }
-
-    /// Adds a request to the worst that are known.
-    fn learn(&mut self, rank: RankKey, slot: Slot) {
-        let mut at = if self.known < WORST {
-            self.known += 1;
-            self.known - 1
-        } else {
-            // The best of them is dropped.
-            self.worst.rotate_left(1);
-            WORST - 1
-        };
-        while at > 0 && self.worst[at - 1].0 > rank {
-            self.worst[at] = self.worst[at - 1];
-            at -= 1;
-        }
-        self.worst[at] = (rank, slot);
-    }
-
     #[inline(never)]
     fn find_worst(&mut self, rank: impl Fn(Slot) -> RankKey) {
         let mut high = 0;
-        for place in 0..self.members.len() {
-            let slot = self.members[place];
+        for &slot in &self.members {
             let rank = rank(slot);
             // Mostly the first comparison shows that it is not one of the worst.
-            if self.known == WORST && (rank.high() < high || rank < self.worst[0].0) {
+            let best = self.worst.best().filter(|_| self.worst.is_full());
+            if best.is_some_and(|best| rank.high() < high || rank < best) {
                 continue;
             }
-            self.learn(rank, slot);
-            high = self.worst[0].0.high();
+            self.worst.insert(rank, slot);
+            high = self.worst.best().map_or(0, RankKey::high);
         }
     }
 }
