@@ -14,8 +14,8 @@ use crate::trace::Trace;
 /// Where the best queued request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BestQueued {
-    /// It has no slot, and is the best of these.
-    Arrival,
+    /// It has no slot, and is the best of these; its row in the trace.
+    Arrival(u32),
     /// It has a slot.
     Slot(Slot),
 }
@@ -153,19 +153,38 @@ impl Ranking {
         NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due }
     }
 
-    /// The best queued request, and its rank.
+    /// The best queued request.
     #[inline]
-    pub(crate) fn best_queued(&self) -> Option<(RankKey, BestQueued)> {
-        let slotted = if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() };
-        let arrived = match &self.aging {
+    pub(crate) fn best_queued(&self) -> Option<BestQueued> {
+        let arrived = self.best_arrival();
+        match self.best_with_slot() {
+            None => arrived.map(|rank| BestQueued::Arrival(rank.row())),
+            Some((rank, slot)) => Some(match arrived {
+                Some(arrived) if arrived < rank => BestQueued::Arrival(arrived.row()),
+                _ => BestQueued::Slot(slot),
+            }),
+        }
+    }
+
+    /// The rank of the best queued request.
+    pub(crate) fn best_rank(&self) -> Option<RankKey> {
+        let slotted = self.best_with_slot().map(|(rank, _)| rank);
+        self.best_arrival().into_iter().chain(slotted).min()
+    }
+
+    /// The rank of the best request without a slot.
+    #[inline]
+    fn best_arrival(&self) -> Option<RankKey> {
+        match &self.aging {
             Some(aging) => aging.first(),
             None => self.new.first().map(|(rank, _)| rank),
-        };
-        match (arrived, slotted) {
-            (Some(rank), None) => Some((rank, BestQueued::Arrival)),
-            (Some(rank), Some((other, _))) if rank < other => Some((rank, BestQueued::Arrival)),
-            (_, slotted) => slotted.map(|(rank, slot)| (rank, BestQueued::Slot(slot))),
         }
+    }
+
+    /// The best queued request that has a slot.
+    #[inline]
+    fn best_with_slot(&self) -> Option<(RankKey, Slot)> {
+        if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() }
     }
 
     /// The rows of the queued requests without a slot.

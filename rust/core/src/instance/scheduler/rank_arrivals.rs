@@ -3,7 +3,7 @@
 //! A request that has arrived gets its slot when it is admitted, if its rank depends on the trace and on time only.
 
 use crate::instance::Instance;
-use crate::instance::ranking::Ranking;
+use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -22,7 +22,7 @@ impl Instance {
                 None => self.add_arrival(request, now, trace),
             }
             let best = self.ranking.as_deref().and_then(Ranking::best_queued);
-            return best.is_some_and(|(rank, _)| rank.row() == request);
+            return best == Some(BestQueued::Arrival(request));
         }
         let slot = self.add_request(request, trace);
         self.queue_in_ranking(slot, now, 0, trace)
