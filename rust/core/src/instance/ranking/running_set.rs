@@ -4,20 +4,32 @@ use super::super::request::Slot;
 use super::RankKey;
 use super::worst_few::WorstFew;
 
-/// No index.
-const ABSENT: u32 = u32::MAX;
-
 /// Ranks change often and the worst is seldom asked for, so there is no order; only
 /// the worst few are kept, as long as they are known. The ranks of the others are asked for
 /// when they are compared.
+///
+/// A slot stays in the list when its request leaves, until the next scan: mostly another
+/// request has the slot by then.
 #[derive(Debug, Default)]
 pub(crate) struct RunningSet {
-    /// In any order.
-    members: Vec<Slot>,
-    /// By slot: index in `members`.
-    places: Vec<u32>,
+    /// The slots of all members, in any order, and of some requests that have left.
+    slots: Vec<Slot>,
+    /// By slot: whether it is in `slots`.
+    places: Vec<Place>,
     /// The worst members, as long as they are known: all others are better.
     worst: WorstFew,
+}
+
+/// What is known of a slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// It is not in the list.
+    #[default]
+    Unlisted,
+    /// It is in the list, and its request has left.
+    Left,
+    /// It is that of a member.
+    Member,
 }
 
 impl RunningSet {
@@ -26,14 +38,12 @@ impl RunningSet {
     pub(crate) fn set(&mut self, slot: Slot, rank: RankKey) {
         let at = slot as usize;
         if at >= self.places.len() {
-            self.places.resize(at + 1, ABSENT);
+            self.places.resize(at + 1, Place::Unlisted);
         }
-        let place = &mut self.places[at];
-        if *place == ABSENT {
-            *place = self.members.len() as u32;
-            self.members.push(slot);
-        } else {
-            self.worst.remove(slot);
+        match std::mem::replace(&mut self.places[at], Place::Member) {
+            Place::Unlisted => self.slots.push(slot),
+            Place::Left => {}
+            Place::Member => self.worst.remove(slot),
         }
         if self.worst.best().is_some_and(|best| rank > best) {
             self.worst.insert(rank, slot);
@@ -43,21 +53,18 @@ impl RunningSet {
     /// Removes a request, if it is a member.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
-        let Some(place) = self.places.get_mut(slot as usize) else { return };
-        let hole = std::mem::replace(place, ABSENT);
-        if hole == ABSENT {
-            return;
+        if let Some(place) = self.places.get_mut(slot as usize)
+            && *place == Place::Member
+        {
+            *place = Place::Left;
+            self.worst.remove(slot);
         }
-        self.members.swap_remove(hole as usize);
-        if let Some(&moved) = self.members.get(hole as usize) {
-            self.places[moved as usize] = hole;
-        }
-        self.worst.remove(slot);
     }
 
     /// All members with their ranks.
     fn ranked(&self, rank: impl Fn(Slot) -> RankKey) -> impl Iterator<Item = (RankKey, Slot)> {
-        self.members.iter().map(move |&slot| (rank(slot), slot))
+        let members = self.slots.iter().filter(|&&slot| self.places[slot as usize] == Place::Member);
+        members.map(move |&slot| (rank(slot), slot))
     }
 
     /// The worst member.
@@ -99,16 +106,22 @@ impl RunningSet {
     #[inline(never)]
     fn find_worst(&mut self, rank: impl Fn(Slot) -> RankKey) {
         let mut high = 0;
-        for &slot in &self.members {
+        let Self { slots, places, worst } = self;
+        slots.retain(|&slot| {
+            let place = &mut places[slot as usize];
+            if *place != Place::Member {
+                *place = Place::Unlisted;
+                return false;
+            }
             let rank = rank(slot);
             // Mostly the first comparison shows that it is not one of the worst.
-            let best = self.worst.best().filter(|_| self.worst.is_full());
-            if best.is_some_and(|best| rank.high() < high || rank < best) {
-                continue;
+            let best = worst.best().filter(|_| worst.is_full());
+            if best.is_none_or(|best| rank.high() >= high && rank >= best) {
+                worst.insert(rank, slot);
+                high = worst.best().map_or(0, RankKey::high);
             }
-            self.worst.insert(rank, slot);
-            high = self.worst.best().map_or(0, RankKey::high);
-        }
+            true
+        });
     }
 }
 

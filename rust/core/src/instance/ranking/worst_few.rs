@@ -69,6 +69,9 @@ impl WorstFew {
     /// Removes a request, if it is one of them.
     #[inline]
     pub(super) fn remove(&mut self, slot: Slot) {
+        if self.len == 0 {
+            return;
+        }
         // Without a branch, which would be mispredicted.
         let mut found = MOST;
         for better in 0..MOST {
