@@ -99,6 +99,10 @@ impl Ranking {
     /// A request without a slot whose rank may have changed by `now`.
     #[inline]
     pub(crate) fn due_arrival(&self, now: Ticks) -> Option<(Id, NewArrival)> {
+        if self.aging.is_some() {
+            // They are evaluated as the best of them is found.
+            return None;
+        }
         self.new.due_by(now).map(|id| (id, self.new.get(id)))
     }
 
