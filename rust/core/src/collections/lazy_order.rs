@@ -118,11 +118,6 @@ impl<K: Ord + Copy> LazyOrder<K> {
         self.first
     }
 
-    /// Whether an id has a key.
-    pub(crate) fn has(&self, id: Id) -> bool {
-        self.latest.get(id as usize).is_some_and(|latest| latest.group > 0)
-    }
-
     /// Finds the first, if it was removed.
     #[inline]
     pub(crate) fn settle(&mut self) {
@@ -203,7 +198,6 @@ mod tests {
                     order.remove(id);
                     expected.remove(&id);
                 }
-                prop_assert_eq!(order.has(id), expected.contains_key(&id));
                 if at % 3 == 0 {
                     continue;
                 }

@@ -2,10 +2,11 @@
 
 use super::super::request::Slot;
 use super::super::view::{OfRequest, RequestView};
+use super::aging_arrivals::AgingArrivals;
 use super::new_arrivals::NewRank;
-use super::{List, NewArrival, RankKey, RankedRequest, Ranking};
+use super::{List, NewArrival, RankKey, Ranking};
 use crate::collections::Id;
-use crate::config::MOST_KEYS;
+use crate::config::{MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Validity, sort_key};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -13,8 +14,8 @@ use crate::trace::Trace;
 /// Where the best queued request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BestQueued {
-    /// It has no slot, and is the best of these.
-    Arrival,
+    /// It has no slot, and is the best of these; its row in the trace.
+    Arrival(u32),
     /// It has a slot.
     Slot(Slot),
 }
@@ -34,57 +35,74 @@ impl Ranking {
         self.classes.by_wait.is_some()
     }
 
+    /// Number of queued requests without a slot.
+    #[inline]
+    pub(super) fn without_slot(&self) -> u64 {
+        self.aging.as_ref().map_or(0, AgingArrivals::len) + self.new.len()
+    }
+
+    /// When the rank of a request without a slot is to be evaluated next.
+    #[inline]
+    pub(super) fn next_due_arrival(&self) -> Ticks {
+        self.aging.as_ref().map_or_else(|| self.new.next_due(), AgingArrivals::next_due)
+    }
+
+    /// Adds a request that arrives without a slot, if a guard orders such requests by how long they wait. Returns whether it
+    /// is the best of them; `None` if no guard does, and the request is yet to be [added](Self::add_arrival).
+    #[inline]
+    pub(crate) fn add_behind_guard(&mut self, row: u32, now: Ticks, trace: &Trace) -> Option<bool> {
+        let Self { aging, rules, .. } = self;
+        let aging = aging.as_mut()?;
+        if aging.is_broken_by(row) {
+            self.stop_aging(now, trace);
+            return None;
+        }
+        let class = aging.guard().class;
+        Some(aging.add(row, now, |row| rank_of_row(rules, class, row, trace)))
+    }
+
+    /// Has every request ranked and evaluated that is due from now on.
+    #[cold]
+    fn stop_aging(&mut self, now: Ticks, trace: &Trace) {
+        let Some(aging) = self.aging.take() else { return };
+        let guard = aging.guard();
+        for (row, came, class) in aging.all() {
+            let due = (class.0 != guard.aged_class).then(|| came.saturating_add(guard.patience));
+            let key = rank_of_row(&self.rules, class.0, row, trace);
+            self.classes.members[class.0 as usize] += 1;
+            self.new.add(NewArrival { row, came, class }, NewRank { key, due });
+        }
+        self.settle_arrivals(now, trace);
+    }
+
     /// Adds a request that arrives without a slot.
     pub(crate) fn add_arrival(&mut self, view: &mut RequestView, trace: &Trace) {
         let now = view.now;
-        if self.new.breaks_aging(view.row) {
-            self.new.stop_aging();
-            self.settle_arrivals(now, trace);
-        }
         let mut arrival = NewArrival { row: view.row, came: now, class: (0, now) };
         let rank = self.rank_of_arrival(&mut arrival, false, view, trace);
         self.classes.members[arrival.class.0 as usize] += 1;
         self.new.add(arrival, rank);
     }
 
-    /// Adds a request that arrives without a slot behind one that has aged, if there is such a one. Its rank is evaluated
-    /// later.
-    pub(crate) fn add_behind_aged(&mut self, row: u32, now: Ticks) -> bool {
-        let Some(by_wait) = self.classes.by_wait.as_ref().filter(|_| self.new.has_aged()) else {
-            return false;
-        };
-        let (class, Some(due)) = by_wait.at(0) else { return false };
-        if self.new.breaks_aging(row) {
-            return false;
-        }
-        self.classes.members[class as usize] += 1;
-        self.new.add_unranked(NewArrival { row, came: now, class: (class, now) }, now.saturating_add(due));
-        true
-    }
-
     /// Finds the best request without a slot, once those that are due have been evaluated.
     #[inline]
     pub(crate) fn settle_arrivals(&mut self, now: Ticks, trace: &Trace) {
-        if !self.new.has_aged() {
-            while let Some(id) = self.new.next_unranked() {
-                self.rank_late(id, now, trace);
+        match &mut self.aging {
+            Some(aging) => {
+                let class = aging.guard().class;
+                aging.settle(now, trace, |row| rank_of_row(&self.rules, class, row, trace));
             }
-            self.new.settle();
+            None => self.new.settle(),
         }
-    }
-
-    /// Ranks a request that came behind one that had aged.
-    #[inline(never)]
-    fn rank_late(&mut self, id: Id, now: Ticks, trace: &Trace) {
-        let NewArrival { row, came, .. } = self.new.get(id);
-        let mut view = RequestView { now, ..RequestView::arriving(row, came, trace) };
-        let (arrival, rank) = self.rank_again(id, &mut view, trace);
-        self.new.rank(id, arrival, rank);
     }
 
     /// A request without a slot whose rank may have changed by `now`.
     #[inline]
     pub(crate) fn due_arrival(&self, now: Ticks) -> Option<(Id, NewArrival)> {
+        if self.aging.is_some() {
+            // They are evaluated as the best of them is found.
+            return None;
+        }
         self.new.due_by(now).map(|id| (id, self.new.get(id)))
     }
 
@@ -139,20 +157,43 @@ impl Ranking {
         NewRank { key: RankKey::new(arrival.class.0, keys, view.row), due }
     }
 
-    /// The best queued request, and its rank.
+    /// The best queued request.
     #[inline]
-    pub(crate) fn best_queued(&self) -> Option<(RankKey, BestQueued)> {
-        let slotted = if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() };
-        match (self.new.first(), slotted) {
-            (Some((rank, _)), None) => Some((rank, BestQueued::Arrival)),
-            (Some((rank, _)), Some((other, _))) if rank < other => Some((rank, BestQueued::Arrival)),
-            (_, slotted) => slotted.map(|(rank, slot)| (rank, BestQueued::Slot(slot))),
+    pub(crate) fn best_queued(&self) -> Option<BestQueued> {
+        let arrived = self.best_arrival();
+        match self.best_with_slot() {
+            None => arrived.map(|rank| BestQueued::Arrival(rank.row())),
+            Some((rank, slot)) => Some(match arrived {
+                Some(arrived) if arrived < rank => BestQueued::Arrival(arrived.row()),
+                _ => BestQueued::Slot(slot),
+            }),
         }
+    }
+
+    /// The rank of the best queued request.
+    pub(crate) fn best_rank(&self) -> Option<RankKey> {
+        let slotted = self.best_with_slot().map(|(rank, _)| rank);
+        self.best_arrival().into_iter().chain(slotted).min()
+    }
+
+    /// The rank of the best request without a slot.
+    #[inline]
+    fn best_arrival(&self) -> Option<RankKey> {
+        match &self.aging {
+            Some(aging) => aging.first(),
+            None => self.new.first().map(|(rank, _)| rank),
+        }
+    }
+
+    /// The best queued request that has a slot.
+    #[inline]
+    fn best_with_slot(&self) -> Option<(RankKey, Slot)> {
+        if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() }
     }
 
     /// The rows of the queued requests without a slot.
     pub(crate) fn rows_without_slot(&self) -> impl Iterator<Item = u32> + '_ {
-        self.new.rows()
+        self.new.rows().chain(self.aging.iter().flat_map(AgingArrivals::rows))
     }
 
     /// Admits the best request without a slot, which gets this one. It has its rank as a running request, and its place
@@ -160,22 +201,39 @@ impl Ranking {
     /// changes its rank. Returns whether it is to be evaluated. The best of the others is to be
     /// [found](Self::settle_arrivals) then. `steps`: the instance's.
     pub(crate) fn admit_arrival(&mut self, slot: Slot, now: Ticks, steps: u64) -> bool {
-        let Some((rank, id)) = self.new.first() else {
+        let Some((rank, class, changes)) = self.take_arrival() else {
             debug_assert!(false, "Invariant: the request is the best without a slot");
             return false;
         };
-        let (arrival, due) = self.new.take(id);
-        let mut request = RankedRequest {
-            rank,
-            class: arrival.class.0,
-            has_class: true,
-            entered: (arrival.class.1, 0),
-            ..RankedRequest::default()
-        };
-        request.enter_list(List::Running, now, steps, self.round.number);
-        self.put(slot, request);
+        let round = self.round.number;
+        let request = self.slot_mut(slot);
+        request.renew(rank, class);
+        request.enter_list(List::Running, now, steps, round);
         self.lists[List::Running as usize] += 1;
-        let changes = due.is_some() || self.inputs.change_with_admission();
-        changes && !self.classes.settles[arrival.class.0 as usize]
+        (changes || self.inputs.change_with_admission()) && !self.classes.settles[class.0 as usize]
     }
+
+    /// Removes the best request without a slot. Returns its rank, its class and when it entered that, and whether time may
+    /// change its rank.
+    fn take_arrival(&mut self) -> Option<(RankKey, (u32, Ticks), bool)> {
+        if let Some(aging) = &mut self.aging {
+            let taken = aging.take()?;
+            self.classes.members[taken.class as usize] += 1;
+            return Some((taken.rank, (taken.class, taken.entered), !taken.aged));
+        }
+        let (rank, id) = self.new.first()?;
+        let (arrival, due) = self.new.take(id);
+        Some((rank, arrival.class, due.is_some()))
+    }
+}
+
+/// The rank of a request in a class whose keys read the trace only.
+fn rank_of_row(rules: &RankingRules, class: u32, row: u32, trace: &Trace) -> RankKey {
+    let view = RequestView::arriving(row, 0, trace);
+    let mut scope = OfRequest { view: &view, trace };
+    let mut keys = [0; MOST_KEYS];
+    for (key, expr) in keys.iter_mut().zip(&rules.classes[class as usize].keys) {
+        *key = sort_key(expr, &mut scope, &mut Validity::EVER.clone());
+    }
+    RankKey::new(class, keys, row)
 }

@@ -1,6 +1,7 @@
 //! The class of a request that was never admitted, where only how long it has waited decides that.
 
 use super::super::view::{RequestView, seconds};
+use super::aging_arrivals::Guard;
 use super::classes::Conditions;
 use crate::config::Ranking as RankingRules;
 use crate::policy::{Changes, Expr, Field, Op, ReqField, Validity};
@@ -37,13 +38,15 @@ impl ClassByWait {
         Some(Self { from })
     }
 
-    /// Whether requests that wait for long enough enter a better class, in which those that came before others rank before
-    /// them, and enter no class else.
-    pub(super) fn is_guard(&self, rules: &RankingRules) -> bool {
-        let [(_, first), (_, last)] = self.from[..] else { return false };
-        let [first_class, last_class] = [first, last].map(|class| &rules.classes[class as usize]);
-        let by_arrival = matches!(last_class.keys[..], [] | [Expr::Field(Field::Req(ReqField::ArrivalS))]);
-        last < first && by_arrival && first_class.hold == 0 && first_class.hold_steps == 0
+    /// The guard that classes are, if requests that wait for long enough enter a better class, in which those that came
+    /// before others rank before them, and enter no class else.
+    pub(super) fn guard(&self, rules: &RankingRules) -> Option<Guard> {
+        let [(_, class), (patience, aged_class)] = self.from[..] else { return None };
+        let [first, aged] = [class, aged_class].map(|class| &rules.classes[class as usize]);
+        let by_arrival = matches!(aged.keys[..], [Expr::Field(Field::Req(ReqField::ArrivalS))]);
+        let in_order = by_arrival || aged.keys.is_empty();
+        let guards = aged_class < class && in_order && first.hold == 0 && first.hold_steps == 0;
+        guards.then_some(Guard { class, aged_class, by_arrival, patience })
     }
 
     /// The class of a request that has waited for so long, and after how many ticks of waiting it enters the next.

@@ -26,23 +26,30 @@ pub(super) struct RankedRequest {
     pub(super) rank: RankKey,
     pub(super) list: List,
     pub(super) class: u32,
-    pub(super) keys: [i64; MOST_KEYS],
     /// Whether the request has entered a class yet.
     pub(super) has_class: bool,
     /// Whether the request answers and is in its first quantum.
     pub(super) in_first_quantum: bool,
     /// When the request entered its class, and its output tokens then.
     pub(super) entered: (Ticks, u32),
-    /// Steps that ran the request and yielded no token; and how many those were when it entered its class.
-    pub(super) silent: (u32, u32),
     /// When the request entered its list, and the instance's steps then.
     pub(super) listed: (Ticks, u64),
     /// How long the request was admitted before.
     pub(super) attained: Ticks,
-    /// The level that the request is at, and how long it had been admitted when it came there.
-    pub(super) level: (u32, Ticks),
     /// The round in which the request last entered a list.
     pub(super) round: u64,
+    /// Whether `progress` may differ from its default.
+    has_progress: bool,
+    progress: Progress,
+}
+
+/// What most requests have none of before they finish: those that are not evaluated after their admission.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    /// Steps that ran the request and yielded no token; and how many those were when it entered its class.
+    pub(super) silent: (u32, u32),
+    /// The level that the request is at, and how long it had been admitted when it came there.
+    pub(super) level: (u32, Ticks),
     pub(super) expires: Expires,
 }
 
@@ -67,6 +74,42 @@ impl RankedRequest {
         Self { list: List::Queued, listed: (now, steps), attained, ..Self::default() }
     }
 
+    /// Becomes a request that has come, and has a rank in a class, which it entered at a moment.
+    #[inline]
+    pub(super) fn renew(&mut self, rank: RankKey, (class, entered): (u32, Ticks)) {
+        if self.has_progress {
+            (self.progress, self.has_progress) = (Progress::default(), false);
+        }
+        (self.rank, self.class, self.has_class, self.entered) = (rank, class, true, (entered, 0));
+        (self.list, self.in_first_quantum, self.attained) = (List::Gone, false, 0);
+    }
+
+    #[inline]
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
+    /// The same, to change.
+    #[inline]
+    pub(super) fn progress_mut(&mut self) -> &mut Progress {
+        self.has_progress = true;
+        &mut self.progress
+    }
+
+    /// Forgets when the rank may change. Returns whether that was noted since the request entered its list.
+    #[inline]
+    pub(super) fn forget_expiry(&mut self) -> bool {
+        self.has_progress && std::mem::take(&mut self.progress.expires.any_noted)
+    }
+
+    /// Forgets what applies once the request resumes.
+    #[inline]
+    pub(super) fn forget_resuming(&mut self) {
+        if self.has_progress {
+            self.progress.expires.on_resuming = None;
+        }
+    }
+
     /// Enters a list.
     #[inline]
     pub(super) fn enter_list(&mut self, list: List, now: Ticks, steps: u64, round: u64) {
@@ -83,7 +126,7 @@ impl RankedRequest {
 
     /// The level, and the ticks until it may change.
     pub(super) fn view_level(&self, levels: &Levels, now: Ticks) -> (u32, Option<Ticks>) {
-        let (level, base) = self.level;
+        let (level, base) = self.progress.level;
         let runs = self.list == List::Running && level < LAST_LEVEL;
         let ends = base.saturating_add(levels.quantum(level));
         (level, runs.then(|| ends.saturating_sub(self.attained(now)).saturating_add(1)))
@@ -92,10 +135,10 @@ impl RankedRequest {
     /// Moves the request to the next level, if it has run for longer than the quantum of its own at `now`, when a step
     /// has ended that ran it. Returns whether it has.
     pub(super) fn sink(&mut self, levels: &Levels, now: Ticks) -> bool {
-        let ((level, base), attained) = (self.level, self.attained(now));
+        let ((level, base), attained) = (self.progress.level, self.attained(now));
         let sinks = level < LAST_LEVEL && attained - base > levels.quantum(level);
         if sinks {
-            self.level = (level + 1, attained);
+            self.progress_mut().level = (level + 1, attained);
         }
         sinks
     }
@@ -104,14 +147,14 @@ impl RankedRequest {
     #[inline]
     pub(super) fn set_quanta(&mut self, counts: [bool; MOST_KEYS], quanta: u32) -> bool {
         let quanta = sort_key_of(f64::from(quanta));
-        let mut changed = false;
-        for (key, counts) in self.keys.iter_mut().zip(counts) {
+        let (mut keys, mut changed) = (self.rank.keys(), false);
+        for (key, counts) in keys.iter_mut().zip(counts) {
             if counts && *key != quanta {
                 (*key, changed) = (quanta, true);
             }
         }
         if changed {
-            self.rank = RankKey::new(self.class, self.keys, self.rank.row());
+            self.rank = RankKey::new(self.class, keys, self.rank.row());
         }
         changed
     }
@@ -131,7 +174,7 @@ impl RankedRequest {
         }
         let class = &rules.classes[self.class as usize];
         let tokens = generated - self.entered.1;
-        let steps = tokens + (self.silent.0 - self.silent.1);
+        let steps = tokens + (self.progress.silent.0 - self.progress.silent.1);
         let left = class.hold.saturating_sub(tokens).max(class.hold_steps.saturating_sub(steps));
         if left > 0 && decoding {
             validity.within_steps(u64::from(left));

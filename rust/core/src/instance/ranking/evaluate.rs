@@ -48,16 +48,17 @@ impl Ranking {
         let mut validity = Validity::EVER;
         if let Some(levels) = rules.levels.as_ref().filter(|_| !request.has_class) {
             let entry = value_now(&levels.entry, &mut OfRequest { view, trace });
-            request.level = (entry.clamp(0.0, f64::from(LAST_LEVEL)) as u32, request.attained(view.now));
+            let level = entry.clamp(0.0, f64::from(LAST_LEVEL)) as u32;
+            request.progress_mut().level = (level, request.attained(view.now));
             view.level = request.view_level(levels, view.now);
         }
         let class = if request.is_held(rules, view.generated, view.decoding, &mut validity) {
             request.class
         } else if member == Membership::Continues
-            && steps < request.expires.class.0
-            && view.now < request.expires.class.1
+            && steps < request.progress().expires.class.0
+            && view.now < request.progress().expires.class.1
         {
-            let (step, moment) = request.expires.class;
+            let (step, moment) = request.progress().expires.class;
             let left = |due: u64, now: u64| if due == u64::MAX { due } else { due - now };
             validity = Validity { steps: left(step, steps), ticks: left(moment, view.now) };
             request.class
@@ -70,7 +71,10 @@ impl Ranking {
             classes.members[class as usize] += 1;
             (request.class, request.has_class) = (class, true);
             request.entered = (view.now, view.generated);
-            request.silent.1 = request.silent.0;
+            let silent = request.progress().silent.0;
+            if silent > 0 {
+                request.progress_mut().silent.1 = silent;
+            }
             (view.joined, view.base) = request.entered;
             let mut held = Validity::EVER;
             if request.is_held(rules, view.generated, view.decoding, &mut held) {
@@ -111,10 +115,10 @@ impl Ranking {
             }
             let rank = RankKey::new(class, found, view.row);
             changed |= rank != request.rank;
-            (request.rank, request.keys) = (rank, found);
+            request.rank = rank;
         }
         let (leap, resumes) = (self.leap, member == Membership::Resumes);
-        let expires = &mut request.expires;
+        let expires = &mut request.progress_mut().expires;
         if view.decoding {
             expires.class =
                 (steps.saturating_add(class_validity.steps), view.now.saturating_add(class_validity.ticks));
@@ -141,7 +145,7 @@ impl Ranking {
         let quantum = self.rules.quantum;
         let request = &mut self.requests[slot as usize];
         let Some(counts) = self.classes.count_quanta[request.class as usize] else { return false };
-        let (class_step, class_moment) = request.expires.class;
+        let (class_step, class_moment) = request.progress().expires.class;
         if step >= class_step || now >= class_moment {
             return false;
         }
@@ -152,7 +156,7 @@ impl Ranking {
         let first = quanta == 0;
         self.first_quantum = self.first_quantum + u64::from(first) - u64::from(request.in_first_quantum);
         request.in_first_quantum = first;
-        request.expires.is_noted = true;
+        request.progress_mut().expires.is_noted = true;
         if changed {
             self.place(slot);
         }
@@ -166,7 +170,7 @@ impl Ranking {
             self.forget_expiry(slot);
             return;
         }
-        self.requests[slot as usize].expires.any_noted = true;
+        self.requests[slot as usize].progress_mut().expires.any_noted = true;
         let at = |base: u64, left: u64| Some(base.saturating_add(left)).filter(|_| left != u64::MAX);
         let (member, other) = if view.decoding { (steps, None) } else { (0, at(steps, rank.steps)) };
         let expires = Expires {

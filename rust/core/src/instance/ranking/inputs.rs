@@ -15,6 +15,10 @@ impl Fields {
         Self(1 << field as u32)
     }
 
+    const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     #[inline]
     const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -90,11 +94,8 @@ impl RankInputs {
     /// Whether the rank of a request that was never admitted can depend on the trace and on time only.
     #[inline]
     pub(crate) fn depend_on_trace_and_time_at_first(&self) -> bool {
-        !self.refresh.is_set() && !self.levels && self.quantum == 0 && !self.reads_steps_or_slack()
-    }
-
-    fn reads_steps_or_slack(&self) -> bool {
-        self.read(ReqField::SlackS) || self.read(ReqField::IdleSteps)
+        const OTHERWISE: Fields = Fields::one(ReqField::SlackS).or(Fields::one(ReqField::IdleSteps));
+        !self.refresh.is_set() && !self.levels && self.quantum == 0 && !self.fields.meets(OTHERWISE)
     }
 
     /// Whether the rank of a decoding request changes by its tokens only: not with time, and

@@ -25,6 +25,12 @@ impl RankKey {
         Self(digits)
     }
 
+    /// The sort keys.
+    #[inline]
+    pub(crate) fn keys(self) -> [i64; MOST_KEYS] {
+        std::array::from_fn(|i| ((self.0[i] << 32 | self.0[i + 1] >> 32) ^ (1 << 63)) as i64)
+    }
+
     /// The first two digits.
     #[inline]
     pub(crate) fn high(self) -> u128 {
@@ -93,6 +99,7 @@ mod tests {
             prop_assert_eq!(rank(one) < rank(other), one < other);
             prop_assert_eq!(rank(one) > rank(other), one > other);
             prop_assert_eq!(rank(one).row(), one.2);
+            prop_assert_eq!(rank(one).keys(), one.1.map(|key| key * scale));
         }
     }
 }

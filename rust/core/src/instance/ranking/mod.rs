@@ -6,6 +6,7 @@
 //! a known number of steps or ticks, which bounds a run. A rank that cannot have
 //! changed is not evaluated.
 
+mod aging_arrivals;
 mod arrivals;
 mod by_wait;
 mod classes;
@@ -19,6 +20,7 @@ mod running_set;
 #[cfg(test)]
 mod tests;
 mod waiting_set;
+mod worst_few;
 
 pub(crate) use arrivals::BestQueued;
 pub(crate) use entry::List;
@@ -27,6 +29,7 @@ pub(crate) use inputs::RankInputs;
 pub(crate) use key::RankKey;
 pub(crate) use new_arrivals::NewArrival;
 
+use aging_arrivals::AgingArrivals;
 use classes::Classes;
 use entry::RankedRequest;
 use expiry::Expiry;
@@ -49,8 +52,10 @@ pub(crate) struct Ranking {
     requests: Vec<RankedRequest>,
     /// The requests with slots, in the order of their lists.
     sets: Sets,
-    /// Queued requests without a slot.
+    /// Queued requests without a slot, if they are not in `aging`.
     new: NewArrivals,
+    /// Queued requests without a slot, if a guard puts those that have waited for long enough before all others.
+    aging: Option<AgingArrivals>,
     expiry: Expiry,
     classes: Classes,
     /// Requests by list.
@@ -87,12 +92,13 @@ impl Ranking {
     /// requests are in a class.
     pub(crate) fn new(rules: RankingRules, caches: bool, leap: bool, counted: bool) -> Self {
         let classes = Classes::new(&rules);
-        let guards = classes.by_wait.as_ref().is_some_and(|by_wait| by_wait.is_guard(&rules));
+        let guard = classes.by_wait.as_ref().filter(|_| !counted).and_then(|by_wait| by_wait.guard(&rules));
         Self {
             inputs: RankInputs::new(&rules, caches),
             requests: Vec::new(),
             sets: Sets::default(),
-            new: NewArrivals::new(rules.classes.len(), guards && !counted),
+            new: NewArrivals::new(rules.classes.len()),
+            aging: guard.map(AgingArrivals::new),
             expiry: Expiry::default(),
             classes,
             rules,
@@ -125,7 +131,7 @@ impl Ranking {
     /// Number of queued requests.
     #[inline]
     pub(crate) fn waiting(&self) -> u64 {
-        self.lists[List::Queued as usize] + self.new.len()
+        self.lists[List::Queued as usize] + self.without_slot()
     }
 
     /// Number of requests that the latest step does not run: queued, or left out.
@@ -156,7 +162,7 @@ impl Ranking {
     /// Counts a step that ran a request and yielded no token.
     #[inline]
     pub(crate) fn count_silent_step(&mut self, slot: Slot) {
-        self.requests[slot as usize].silent.0 += 1;
+        self.requests[slot as usize].progress_mut().silent.0 += 1;
     }
 
     /// Number of requests in a class, if the ranking was made to count them.
@@ -207,7 +213,7 @@ impl Ranking {
     /// Whether time may have changed the class of a member of the decode set by `now`.
     #[inline]
     pub(crate) fn class_is_due(&self, slot: Slot, now: Ticks) -> bool {
-        self.requests[slot as usize].expires.class.1 <= now
+        self.requests[slot as usize].progress().expires.class.1 <= now
     }
 
     /// Moves a request to the next level, if it has run for longer than the quantum of its own at `now`, when a step has
@@ -221,7 +227,7 @@ impl Ranking {
     pub(crate) fn longest_quantum(&self) -> Ticks {
         let Some(levels) = &self.rules.levels else { return 0 };
         let live = self.requests.iter().filter(|request| request.list != List::Gone);
-        live.map(|request| levels.quantum(request.level.0)).max().unwrap_or(0)
+        live.map(|request| levels.quantum(request.progress().level.0)).max().unwrap_or(0)
     }
 
     /// Whether requests that do not run may go to the first level at the step after `steps`.
@@ -237,7 +243,7 @@ impl Ranking {
     pub(crate) fn idle_below_first(&self) -> Vec<Slot> {
         let below = |slot: &usize| {
             let request = &self.requests[*slot];
-            matches!(request.list, List::Queued | List::LeftOut) && request.level.0 > 0
+            matches!(request.list, List::Queued | List::LeftOut) && request.progress().level.0 > 0
         };
         (0..self.requests.len()).filter(below).map(|slot| slot as Slot).collect()
     }
@@ -247,7 +253,7 @@ impl Ranking {
         let promote = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref());
         let holds = promote.is_some_and(|promote| holds_now(promote, &mut OfRequest { view, trace }));
         if holds {
-            self.requests[slot as usize].level.0 = 0;
+            self.requests[slot as usize].progress_mut().level.0 = 0;
         }
         holds
     }
@@ -269,17 +275,18 @@ impl Ranking {
     /// Adds a queued request that has come to the instance, where it has been
     /// admitted for `attained` before.
     pub(crate) fn enter(&mut self, slot: Slot, now: Ticks, steps: u64, attained: Ticks) {
-        self.put(slot, RankedRequest::queued(now, steps, attained));
+        *self.slot_mut(slot) = RankedRequest::queued(now, steps, attained);
         self.lists[List::Queued as usize] += 1;
     }
 
-    /// Notes the request that got a slot.
-    fn put(&mut self, slot: Slot, request: RankedRequest) {
+    /// The place of a request that gets a slot.
+    #[inline]
+    fn slot_mut(&mut self, slot: Slot) -> &mut RankedRequest {
         let at = slot as usize;
         if at >= self.requests.len() {
             self.requests.resize(at + 1, RankedRequest::default());
         }
-        self.requests[at] = request;
+        &mut self.requests[at]
     }
 
     /// Moves a request to another list, in which it has its place once it is
@@ -289,8 +296,8 @@ impl Ranking {
         self.forget_expiry(slot);
         let round = self.round.number;
         let request = &mut self.requests[slot as usize];
-        request.expires.on_resuming = None;
-        if request.list == List::Running {
+        request.forget_resuming();
+        if request.list == List::Running && list != List::Gone {
             request.attained += now - request.listed.0;
         }
         self.lists[request.list as usize] -= 1;
@@ -318,11 +325,11 @@ impl Ranking {
     /// does not change until it has more tokens. Returns whether that could be done
     /// without evaluating the rank; if not, the request is to be [moved](Self::move_to).
     pub(crate) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
-        let known = self.requests[slot as usize].expires.is_noted;
+        let known = self.requests[slot as usize].progress().expires.is_noted;
         if known {
             let left = self.expiry.steps_left(slot, step);
             self.move_to(slot, List::Queued, now, steps);
-            self.requests[slot as usize].expires.on_resuming = Some(left);
+            self.requests[slot as usize].progress_mut().expires.on_resuming = Some(left);
             self.place(slot);
         }
         known
@@ -331,7 +338,7 @@ impl Ranking {
     /// Resumes a request as a member of the decode set, which has taken `step` steps.
     /// Returns whether its rank's expiry is known; if not, it is to be evaluated.
     pub(crate) fn resume(&mut self, slot: Slot, step: u64) -> bool {
-        let expires = &mut self.requests[slot as usize].expires;
+        let expires = &mut self.requests[slot as usize].progress_mut().expires;
         let Some((rank, class)) = expires.on_resuming.take() else { return false };
         let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
         (expires.is_noted, expires.any_noted) = (true, true);
@@ -349,7 +356,7 @@ impl Ranking {
     /// Forgets when the rank of a request may change.
     #[inline]
     pub(super) fn forget_expiry(&mut self, slot: Slot) {
-        if std::mem::take(&mut self.requests[slot as usize].expires.any_noted) {
+        if self.requests[slot as usize].forget_expiry() {
             self.expiry.remove(slot);
         }
     }
@@ -391,13 +398,14 @@ impl Ranking {
 
     /// The running requests, the worst first.
     pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
-        self.sets.running.sorted()
+        self.sets.running.sorted(|slot| self.rank(slot))
     }
 
     /// The worst running request.
     #[inline]
     pub(crate) fn worst_running(&mut self) -> Option<Slot> {
-        self.sets.running.worst().map(|(_, slot)| slot)
+        let Self { sets, requests, .. } = self;
+        sets.running.worst(|slot| requests[slot as usize].rank).map(|(_, slot)| slot)
     }
 
     /// The running requests that rank worse than `rank`, the worst first, without
@@ -405,7 +413,7 @@ impl Ranking {
     pub(crate) fn worse_than(&mut self, rank: RankKey) -> impl Iterator<Item = Slot> + '_ {
         let Self { sets, requests, round, .. } = self;
         sets.running
-            .worst_first()
+            .worst_first(|slot| requests[slot as usize].rank)
             .take_while(move |(worse, _)| *worse > rank)
             .map(|(_, slot)| slot)
             .filter(|&slot| requests[slot as usize].round != round.number)
@@ -434,7 +442,7 @@ impl Ranking {
     /// ended at `now`, up to which a member's class does not change.
     #[inline]
     pub(crate) fn same_class_until(&self, slot: Slot, from: u64, to: u64, now: Ticks) -> u64 {
-        let (step, moment) = self.requests[slot as usize].expires.class;
+        let (step, moment) = self.requests[slot as usize].progress().expires.class;
         if now < moment { step.clamp(from, to) } else { from }
     }
 
@@ -442,7 +450,7 @@ impl Ranking {
     /// not a member.
     pub(crate) fn forget_step(&mut self, slot: Slot) {
         self.expiry.remove_step(slot);
-        self.requests[slot as usize].expires.is_noted = false;
+        self.requests[slot as usize].progress_mut().expires.is_noted = false;
     }
 
     /// The decode set's step at which a rank may change next.
@@ -466,7 +474,7 @@ impl Ranking {
     /// When a rank may change next, or all are refreshed next.
     #[inline]
     pub(crate) fn next_time(&self) -> Ticks {
-        let next = self.expiry.next_time().min(self.new.next_due());
+        let next = self.expiry.next_time().min(self.next_due_arrival());
         match self.rules.refresh.ticks {
             0 => next,
             period => next.min((self.refreshed / period + 1).saturating_mul(period)),
@@ -487,7 +495,7 @@ impl Ranking {
         self.rules.refresh.is_set()
             || self.rules.levels.is_some()
             || self.expiry.has_drifting()
-            || self.new.next_due() < NEVER
+            || self.next_due_arrival() < NEVER
     }
 
     /// Whether all ranks are refreshed at a step that starts at `now`, after `steps`.

@@ -1,177 +1,136 @@
 //! The running requests by rank, of which the worst is asked for.
 
-use std::hint::select_unpredictable;
-
 use super::super::request::Slot;
 use super::RankKey;
-
-/// No index.
-const ABSENT: u32 = u32::MAX;
-
-/// How many of the worst are known at most.
-const WORST: usize = 4;
+use super::worst_few::WorstFew;
 
 /// Ranks change often and the worst is seldom asked for, so there is no order; only
-/// the worst few are kept, as long as they are known.
+/// the worst few are kept, as long as they are known. The ranks of the others are asked for
+/// when they are compared.
+///
+/// A slot stays in the list when its request leaves, until the next scan: mostly another
+/// request has the slot by then.
 #[derive(Debug, Default)]
 pub(crate) struct RunningSet {
-    /// As many entries as there are slots; the first `len` are members.
-    members: Vec<(RankKey, Slot)>,
-    len: usize,
-    /// By slot: index in `members`.
-    places: Vec<u32>,
-    /// The worst members, the worst last: all others are better.
-    worst: [(RankKey, Slot); WORST],
-    /// How many of `worst` are known, from its start.
-    known: usize,
+    /// The slots of all members, in any order, and of some requests that have left.
+    slots: Vec<Slot>,
+    /// By slot: whether it is in `slots`.
+    places: Vec<Place>,
+    /// The worst members, as long as they are known: all others are better.
+    worst: WorstFew,
 }
 
-/// Index of `slot` among the first `len` of a few entries, without a branch, which
-/// would be mispredicted.
-#[inline]
-pub(super) fn find<const MOST: usize>(
-    few: &[(RankKey, Slot); MOST],
-    len: usize,
-    slot: Slot,
-) -> Option<usize> {
-    let mut found = MOST;
-    for (at, other) in few.iter().enumerate() {
-        found = select_unpredictable(other.1 == slot && at < len, at, found);
-    }
-    (found < MOST).then_some(found)
+/// What is known of a slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// It is not in the list.
+    #[default]
+    Unlisted,
+    /// It is in the list, and its request has left.
+    Left,
+    /// It is that of a member.
+    Member,
 }
 
 impl RunningSet {
-    /// Sets the rank of a request, which may be a member already.
+    /// Adds a request with its rank; or notes the new rank of a member.
+    #[inline]
     pub(crate) fn set(&mut self, slot: Slot, rank: RankKey) {
         let at = slot as usize;
         if at >= self.places.len() {
-            self.add_slot(slot);
+            self.places.resize(at + 1, Place::Unlisted);
         }
-        let place = self.places[at];
-        if place == ABSENT {
-            self.places[at] = self.len as u32;
-            self.members[self.len] = (rank, slot);
-            self.len += 1;
-        } else {
-            self.members[place as usize].0 = rank;
-            self.forget(slot);
+        match std::mem::replace(&mut self.places[at], Place::Member) {
+            Place::Unlisted => self.slots.push(slot),
+            Place::Left => {}
+            Place::Member => self.worst.remove(slot),
         }
-        if self.known > 0 && rank > self.worst[0].0 {
-            self.learn(rank, slot);
+        if self.worst.best().is_some_and(|best| rank > best) {
+            self.worst.insert(rank, slot);
         }
-    }
-
-    #[inline(never)]
-    fn add_slot(&mut self, slot: Slot) {
-        let slots = slot as usize + 1;
-        self.places.resize(slots, ABSENT);
-        self.members.resize(slots, Default::default());
     }
 
     /// Removes a request, if it is a member.
+    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
-        let Some(place) = self.places.get_mut(slot as usize) else { return };
-        let hole = std::mem::replace(place, ABSENT);
-        if hole == ABSENT {
-            return;
+        if let Some(place) = self.places.get_mut(slot as usize)
+            && *place == Place::Member
+        {
+            *place = Place::Left;
+            self.worst.remove(slot);
         }
-        self.len -= 1;
-        if hole as usize != self.len {
-            let last = self.members[self.len];
-            self.members[hole as usize] = last;
-            self.places[last.1 as usize] = hole;
-        }
-        self.forget(slot);
     }
 
-    fn members(&self) -> &[(RankKey, Slot)] {
-        &self.members[..self.len]
+    /// All members with their ranks.
+    fn ranked(&self, rank: impl Fn(Slot) -> RankKey) -> impl Iterator<Item = (RankKey, Slot)> {
+        let members = self.slots.iter().filter(|&&slot| self.places[slot as usize] == Place::Member);
+        members.map(move |&slot| (rank(slot), slot))
     }
 
     /// The worst member.
     #[inline]
-    pub(crate) fn worst(&mut self) -> Option<(RankKey, Slot)> {
-        if self.known == 0 {
-            self.find_worst();
+    pub(crate) fn worst(&mut self, rank: impl Fn(Slot) -> RankKey) -> Option<(RankKey, Slot)> {
+        if self.worst.best().is_none() {
+            self.find_worst(rank);
         }
-        self.worst[..self.known].last().copied()
+        self.worst.first()
     }
 
     /// The worst member that is better than `bound`.
-    fn worst_below(&self, bound: RankKey) -> Option<(RankKey, Slot)> {
-        let known = self.worst[..self.known].iter().rev().find(|(rank, _)| *rank < bound).copied();
-        known.or_else(|| {
-            let below = self.members().iter().filter(|(rank, _)| *rank < bound);
-            below.max_by_key(|(rank, _)| *rank).copied()
-        })
+    fn worst_below(&self, bound: RankKey, rank: impl Fn(Slot) -> RankKey) -> Option<(RankKey, Slot)> {
+        self.worst
+            .first_below(bound)
+            .or_else(|| self.ranked(rank).filter(|(rank, _)| *rank < bound).max_by_key(|(rank, _)| *rank))
     }
 
     /// All members that are better than `bound`, the worst last.
-    fn all_below(&self, bound: RankKey) -> Vec<(RankKey, Slot)> {
-        let mut below: Vec<_> = self.members().iter().copied().filter(|&(rank, _)| rank < bound).collect();
+    fn all_below(&self, bound: RankKey, rank: impl Fn(Slot) -> RankKey) -> Vec<(RankKey, Slot)> {
+        let mut below: Vec<_> = self.ranked(rank).filter(|&(rank, _)| rank < bound).collect();
         below.sort_unstable_by_key(|&(rank, _)| rank);
         below
     }
 
     /// A list of all members, the worst first.
-    pub(crate) fn sorted(&self) -> Vec<(RankKey, Slot)> {
-        let mut all = self.members().to_vec();
+    pub(crate) fn sorted(&self, rank: impl Fn(Slot) -> RankKey) -> Vec<(RankKey, Slot)> {
+        let mut all: Vec<_> = self.ranked(rank).collect();
         all.sort_unstable_by_key(|&(rank, _)| std::cmp::Reverse(rank));
         all
     }
 
     /// All members, the worst first.
-    pub(crate) fn worst_first(&mut self) -> WorstFirst<'_> {
-        let worst = self.worst();
-        WorstFirst { running: self, worst, last: None, scans: 0, rest: Vec::new() }
-    }
-
-    /// Removes a request from the worst that are known.
-    #[inline]
-    fn forget(&mut self, slot: Slot) {
-        if let Some(at) = find(&self.worst, self.known, slot) {
-            self.worst.copy_within(at + 1.., at);
-            self.known -= 1;
-        }
-    }
-
-    /// Adds a request to the worst that are known.
-    fn learn(&mut self, rank: RankKey, slot: Slot) {
-        let mut at = if self.known < WORST {
-            self.known += 1;
-            self.known - 1
-        } else {
-            // The best of them is dropped.
-            self.worst.rotate_left(1);
-            WORST - 1
-        };
-        while at > 0 && self.worst[at - 1].0 > rank {
-            self.worst[at] = self.worst[at - 1];
-            at -= 1;
-        }
-        self.worst[at] = (rank, slot);
+    pub(crate) fn worst_first<F: Fn(Slot) -> RankKey>(&mut self, rank: F) -> WorstFirst<'_, F> {
+        let worst = self.worst(&rank);
+        WorstFirst { running: self, rank, worst, last: None, scans: 0, rest: Vec::new() }
     }
 
     #[inline(never)]
-    fn find_worst(&mut self) {
+    fn find_worst(&mut self, rank: impl Fn(Slot) -> RankKey) {
         let mut high = 0;
-        for place in 0..self.len {
-            let (rank, slot) = self.members[place];
-            // Mostly the first comparison shows that it is not one of the worst.
-            if self.known == WORST && (rank.high() < high || rank < self.worst[0].0) {
-                continue;
+        let Self { slots, places, worst } = self;
+        slots.retain(|&slot| {
+            let place = &mut places[slot as usize];
+            if *place != Place::Member {
+                *place = Place::Unlisted;
+                return false;
             }
-            self.learn(rank, slot);
-            high = self.worst[0].0.high();
-        }
+            let rank = rank(slot);
+            // Mostly the first comparison shows that it is not one of the worst.
+            let best = worst.best().filter(|_| worst.is_full());
+            if best.is_none_or(|best| rank.high() >= high && rank >= best) {
+                worst.insert(rank, slot);
+                high = worst.best().map_or(0, RankKey::high);
+            }
+            true
+        });
     }
 }
 
 /// The members of a [`RunningSet`], the worst first.
 #[derive(Debug)]
-pub(crate) struct WorstFirst<'a> {
+pub(crate) struct WorstFirst<'a, F> {
     running: &'a RunningSet,
+    /// The rank of each member.
+    rank: F,
     worst: Option<(RankKey, Slot)>,
     last: Option<RankKey>,
     scans: u32,
@@ -181,7 +140,7 @@ pub(crate) struct WorstFirst<'a> {
 /// Mostly one or two members are asked for; past so many, all are sorted.
 const MOST_SCANS: u32 = 8;
 
-impl Iterator for WorstFirst<'_> {
+impl<F: Fn(Slot) -> RankKey> Iterator for WorstFirst<'_, F> {
     type Item = (RankKey, Slot);
 
     fn next(&mut self) -> Option<(RankKey, Slot)> {
@@ -191,10 +150,10 @@ impl Iterator for WorstFirst<'_> {
             Some(last) => {
                 self.scans += 1;
                 if self.scans > MOST_SCANS {
-                    self.rest = self.running.all_below(last);
+                    self.rest = self.running.all_below(last, &self.rank);
                     self.rest.pop()
                 } else {
-                    self.running.worst_below(last)
+                    self.running.worst_below(last, &self.rank)
                 }
             }
         }?;
@@ -228,8 +187,10 @@ mod tests {
                 let mut sorted: Vec<_> = ranks.iter().map(|(&slot, &rank)| (rank, slot)).collect();
                 sorted.sort_unstable();
                 sorted.reverse();
-                prop_assert_eq!(running.worst(), sorted.first().copied());
-                prop_assert_eq!(running.worst_first().collect::<Vec<_>>(), sorted);
+                let rank = |slot: Slot| ranks[&slot];
+                prop_assert_eq!(running.worst(rank), sorted.first().copied());
+                prop_assert_eq!(running.worst_first(rank).collect::<Vec<_>>(), sorted.clone());
+                prop_assert_eq!(running.sorted(rank), sorted);
             }
         }
     }

@@ -7,7 +7,7 @@ fn ranking(json: &str) -> Ranking {
 }
 
 fn best(ranking: &Ranking) -> Option<Slot> {
-    ranking.best_queued().map(|(rank, _)| rank.row())
+    ranking.best_rank().map(RankKey::row)
 }
 
 fn trace(rows: usize) -> Trace {
@@ -144,7 +144,7 @@ proptest! {
             for row in coming {
                 for ranking in [&mut all, &mut first] {
                     let mut view = RequestView::arriving(row, now, &trace);
-                    if !ranking.add_behind_aged(row, now) {
+                    if ranking.add_behind_guard(row, now, &trace).is_none() {
                         ranking.add_arrival(&mut view, &trace);
                     }
                 }
@@ -153,7 +153,7 @@ proptest! {
                 for ranking in [&mut all, &mut first] {
                     refresh(ranking, now, &trace);
                 }
-                prop_assert_eq!(all.best_queued(), first.best_queued());
+                prop_assert_eq!((all.best_queued(), all.best_rank()), (first.best_queued(), first.best_rank()));
                 if all.best_queued().is_some() {
                     for ranking in [&mut all, &mut first] {
                         ranking.admit_arrival(slots, now, 0);

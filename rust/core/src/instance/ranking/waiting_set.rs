@@ -5,7 +5,6 @@ use std::hint::select_unpredictable;
 
 use super::super::request::Slot;
 use super::RankKey;
-use super::running_set::find;
 
 /// How many of the latest requests are kept apart.
 const LATEST: usize = 4;
@@ -22,6 +21,17 @@ pub(crate) struct WaitingSet {
     /// By slot: the rank of each of the others.
     ranks: Vec<Option<RankKey>>,
     best: Option<(RankKey, Slot)>,
+}
+
+/// Index of `slot` among the first `len` of a few entries, without a branch, which
+/// would be mispredicted.
+#[inline]
+fn find<const MOST: usize>(few: &[(RankKey, Slot); MOST], len: usize, slot: Slot) -> Option<usize> {
+    let mut found = MOST;
+    for (at, other) in few.iter().enumerate() {
+        found = select_unpredictable(other.1 == slot && at < len, at, found);
+    }
+    (found < MOST).then_some(found)
 }
 
 impl WaitingSet {

@@ -4,7 +4,7 @@ use super::StepDraft;
 use super::displace::Wanted;
 use crate::config::{Admission, Allocation, Gather, QueueOrder};
 use crate::hint::rare;
-use crate::instance::ranking::{BestQueued, List, RankKey};
+use crate::instance::ranking::{BestQueued, List};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Part, Recorder};
 use crate::kv::{Block, ContentOwner};
@@ -176,7 +176,7 @@ impl Instance {
             Some(ranking) => {
                 rare();
                 let best = ranking.best_queued()?;
-                let waits = matches!(best, (_, BestQueued::Slot(slot)) if ranking.moved_in_round(slot));
+                let waits = matches!(best, BestQueued::Slot(slot) if ranking.moved_in_round(slot));
                 if waits { None } else { Some(self.candidate_by_rank(best, trace)) }
             }
             None if !seated => None,
@@ -196,9 +196,9 @@ impl Instance {
 
     /// The best queued request of the ranking.
     #[inline]
-    fn candidate_by_rank(&self, (rank, queued): (RankKey, BestQueued), trace: &Trace) -> Candidate {
-        match queued {
-            BestQueued::Arrival => Candidate::new(rank.row(), Place::Arrival, trace),
+    fn candidate_by_rank(&self, best: BestQueued, trace: &Trace) -> Candidate {
+        match best {
+            BestQueued::Arrival(row) => Candidate::new(row, Place::Arrival, trace),
             BestQueued::Slot(slot) => self.candidate_in(slot),
         }
     }
@@ -301,14 +301,14 @@ impl Instance {
             return true;
         }
         rare();
-        let Some(ranking) = self.ranking.as_deref() else { return false };
-        let rank = match candidate.place {
-            Place::Slot(slot) => ranking.rank(slot),
-            Place::Arrival | Place::Front => {
-                let Some((rank, _)) = ranking.best_queued() else { return false };
-                rank
-            }
+        let Some(ranking) = self.ranking.as_deref().filter(|ranking| ranking.may_displace()) else {
+            return false;
         };
+        let rank = match candidate.place {
+            Place::Slot(slot) => Some(ranking.rank(slot)),
+            Place::Arrival | Place::Front => ranking.best_rank(),
+        };
+        let Some(rank) = rank else { return false };
         self.displace_for(Wanted { rank, blocks: offer.blocks, hits }, draft, trace)
     }
 
@@ -447,8 +447,8 @@ impl Instance {
             None => self.first_queued(trace),
             Some(ranking) => {
                 let Some(best) = ranking.best_queued() else { return false };
-                let worst = ranking.worst_running().filter(|_| displaces);
-                if worst.is_some_and(|worst| ranking.rank(worst) > best.0) {
+                let worst = if displaces { ranking.worst_running() } else { None };
+                if worst.is_some_and(|worst| Some(ranking.rank(worst)) > ranking.best_rank()) {
                     return true;
                 }
                 Some(self.candidate_by_rank(best, trace))

@@ -3,7 +3,7 @@
 use super::StepDraft;
 use crate::config::Admission;
 use crate::instance::Instance;
-use crate::instance::ranking::{RankKey, Ranking};
+use crate::instance::ranking::RankKey;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::{Block, Released};
 use crate::trace::Trace;
@@ -24,9 +24,6 @@ impl Instance {
     /// displaced. Returns whether it was.
     #[inline(never)]
     pub(super) fn displace_for(&mut self, wanted: Wanted, draft: &mut StepDraft, trace: &Trace) -> bool {
-        if !self.ranking.as_deref().is_some_and(Ranking::may_displace) {
-            return false;
-        }
         let mut victims = std::mem::take(&mut self.scratch.victims);
         let enough = self.collect_victims(wanted, draft, &mut victims);
         if enough {

@@ -3,7 +3,7 @@
 //! A request that has arrived gets its slot when it is admitted, if its rank depends on the trace and on time only.
 
 use crate::instance::Instance;
-use crate::instance::ranking::Ranking;
+use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::Slot;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -13,13 +13,16 @@ impl Instance {
     #[inline(never)]
     pub(in crate::instance) fn rank_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
         let keeps = self.ranking.as_deref().is_some_and(Ranking::keeps_arrivals) && !self.settings.selects;
-        if keeps && self.ranking.as_mut().is_some_and(|ranking| ranking.add_behind_aged(request, now)) {
-            return false;
-        }
         if keeps {
-            self.add_arrival(request, now, trace);
+            let guarded =
+                self.ranking.as_mut().and_then(|ranking| ranking.add_behind_guard(request, now, trace));
+            match guarded {
+                Some(false) => return false,
+                Some(true) => {}
+                None => self.add_arrival(request, now, trace),
+            }
             let best = self.ranking.as_deref().and_then(Ranking::best_queued);
-            return best.is_some_and(|(rank, _)| rank.row() == request);
+            return best == Some(BestQueued::Arrival(request));
         }
         let slot = self.add_request(request, trace);
         self.queue_in_ranking(slot, now, 0, trace)

@@ -125,7 +125,7 @@ impl Instance {
             return self.may_select(slot, idle);
         }
         let best = self.ranking.as_deref().and_then(Ranking::best_queued);
-        best.is_some_and(|(_, queued)| queued == BestQueued::Slot(slot))
+        best == Some(BestQueued::Slot(slot))
     }
 
     /// Whether ranks of running requests need not be current while no request is queued.

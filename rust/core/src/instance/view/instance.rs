@@ -514,10 +514,8 @@ impl Instance {
         if let Some(ranking) = &self.ranking {
             return match ranking.best_queued() {
                 None => 0,
-                Some((rank, BestQueued::Arrival)) => {
-                    self.admission_blocks(trace.prompt_tokens[rank.row() as usize])
-                }
-                Some((_, BestQueued::Slot(slot))) => self.view(slot, now).blocks,
+                Some(BestQueued::Arrival(row)) => self.admission_blocks(trace.prompt_tokens[row as usize]),
+                Some(BestQueued::Slot(slot)) => self.view(slot, now).blocks,
             };
         }
         if let Some(&slot) = self.queues.swapped().first() {
