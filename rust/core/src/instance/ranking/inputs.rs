@@ -91,11 +91,17 @@ impl RankInputs {
         self.with_admission
     }
 
-    /// Whether the rank of a request that was never admitted can depend on the trace and on time only.
+    /// Whether the rank of a request that was never admitted, which has no tokens and has used up no quanta, depends on the
+    /// trace and on time only.
     #[inline]
     pub(crate) fn depend_on_trace_and_time_at_first(&self) -> bool {
-        const OTHERWISE: Fields = Fields::one(ReqField::SlackS).or(Fields::one(ReqField::IdleSteps));
-        !self.refresh.is_set() && !self.levels && self.quantum == 0 && !self.fields.meets(OTHERWISE)
+        !self.refresh.is_set() && !self.levels && !self.reads_steps_or_slack()
+    }
+
+    #[inline]
+    fn reads_steps_or_slack(&self) -> bool {
+        const EITHER: Fields = Fields::one(ReqField::SlackS).or(Fields::one(ReqField::IdleSteps));
+        self.fields.meets(EITHER)
     }
 
     /// Whether the rank of a decoding request changes by its tokens only: not with time, and

@@ -79,6 +79,37 @@ fn a_class_is_left_when_its_condition_ends_but_not_while_it_holds_its_members() 
 }
 
 #[test]
+fn a_request_whose_quanta_are_counted_ranks_as_if_it_had_a_slot_from_the_start() {
+    let keys = r#"[{"field": "req.quanta"}, {"field": "req.joined_s"}]"#;
+    let json = format!(
+        r#"{{"quantum": 5, "classes": [
+            {{"when": {{"op": "lt", "args": [{{"field": "req.phase"}}, {{"const": 2}}]}}, "keys": {keys}}},
+            {{"keys": {keys}}}]}}"#
+    );
+    let trace = Trace { reasoning_tokens: Some(vec![6; 2]), ..trace(2) };
+    let (mut with, mut without) = (ranking(&json), ranking(&json));
+    assert!(without.keeps_arrivals());
+    with.enter(0, 3, 0, 0);
+    evaluate(&mut with, 0, 0, 3, &trace);
+    without.add_arrival(&mut RequestView::arriving(0, 3, &trace), &trace);
+    without.settle_arrivals(3, &trace);
+    assert_eq!((without.waiting(), without.best_rank()), (1, with.best_rank()));
+    with.admit(0, 8, 2);
+    without.admit_arrival(0, 8, 2);
+    without.place(0);
+    // It reasons, uses up a quantum, answers in its first quantum, and in its second.
+    let states = [0, 1, 5, 6, 7, 11].map(|generated| {
+        evaluate(&mut with, 0, generated, 9, &trace);
+        evaluate(&mut without, 0, generated, 9, &trace);
+        let state = |ranking: &Ranking| (ranking.rank(0), ranking.in_class(1), ranking.in_first_quantum());
+        assert_eq!(state(&without), state(&with), "{generated} tokens");
+        (without.in_class(1), without.in_first_quantum())
+    });
+    let first = (1, Some(1));
+    assert_eq!(states, [(0, Some(0)), (0, Some(0)), (0, Some(0)), first, first, (1, Some(0))]);
+}
+
+#[test]
 fn a_suspended_member_resumes_with_the_steps_that_its_rank_had_left() {
     let json = r#"{"classes": [{"keys": [{"op": "floordiv", "args":
         [{"field": "req.generated_tokens"}, {"const": 8}]}]}]}"#;
