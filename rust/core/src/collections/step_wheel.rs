@@ -1,6 +1,6 @@
 //! Ids by the step at which they are due: a timing wheel whose clock counts steps.
 //!
-//! A ring has a list of ids for each of the next 4,096 steps; ids that are due later are in a heap. A bit map of two
+//! A ring has a list of ids for each of the next 2,048 steps; ids that are due later are in a heap. A bit map of two
 //! levels says which steps have ids, so that setting, removing and finding the next due id take a handful of
 //! instructions, however many ids there are.
 
@@ -8,8 +8,9 @@ use super::{Id, IndexedHeap};
 
 /// Steps in the ring: one bit each in `WORDS` words, which have one bit each in one more word.
 const STEPS: u64 = 64 * WORDS as u64;
-/// Words of the bit map.
-const WORDS: usize = 64;
+/// Words of the bit map, a power of two up to 64. An instance has four rings: longer ones, of eight instances together, would
+/// leave no room for other data in a processor's cache of 512 KB.
+const WORDS: usize = 32;
 
 /// No id.
 const NONE: Id = Id::MAX;

@@ -43,6 +43,10 @@ pub(crate) struct RankInputs {
     levels: bool,
     /// Whether a class holds its requests for some tokens or steps, and not for good.
     holds_end: bool,
+    /// Whether only tokens change the rank of a decoding request.
+    by_tokens: bool,
+    /// Whether ranks of running requests may be evaluated late.
+    deferrable: bool,
     /// Whether the end of a step is the last event before the next step that may change a rank.
     current: bool,
 }
@@ -66,10 +70,24 @@ impl RankInputs {
             quantum: rules.quantum,
             levels: rules.levels.is_some(),
             holds_end: rules.classes.iter().flat_map(|class| [class.hold, class.hold_steps]).any(ends),
+            by_tokens: false,
+            deferrable: false,
             current: false,
         };
-        let drifts = inputs.holds_end || inputs.reads_steps_or_slack() || !inputs.depend_on_tokens_only();
-        Self { current: !drifts && !inputs.can_be_deferred(), ..inputs }
+        let (by_tokens, deferrable) = (inputs.changes_by_tokens_only(), inputs.may_be_late());
+        let drifts = inputs.holds_end || inputs.reads_steps_or_slack() || !by_tokens;
+        Self { by_tokens, deferrable, current: !drifts && !deferrable, ..inputs }
+    }
+
+    fn changes_by_tokens_only(&self) -> bool {
+        const OTHERWISE: Changes = Changes::TIME.or(Changes::ADMISSION).or(Changes::PREEMPTION);
+        !self.refresh.is_set() && !self.levels && !self.changes.meets(OTHERWISE)
+    }
+
+    /// Classes and first quanta can be read at any time, and keys that are refreshed at intervals must be current then.
+    fn may_be_late(&self) -> bool {
+        let fresh = !self.refresh.is_set() || self.refresh.steps == 1;
+        fresh && self.quantum == 0 && !self.levels && !self.classes_change_with_time()
     }
 
     /// Whether all ranks are current as soon as a step has ended: none is deferred, and neither time nor waiting changes
@@ -108,8 +126,7 @@ impl RankInputs {
     /// not by its being admitted or preempted.
     #[inline]
     pub(crate) fn depend_on_tokens_only(&self) -> bool {
-        const OTHERWISE: Changes = Changes::TIME.or(Changes::ADMISSION).or(Changes::PREEMPTION);
-        !self.refresh.is_set() && !self.levels && !self.changes.meets(OTHERWISE)
+        self.by_tokens
     }
 
     /// Whether the rank of a request does not change as it runs: it was evaluated when the request was admitted.
@@ -121,12 +138,16 @@ impl RankInputs {
     }
 
     /// Whether ranks of running requests need not be current while no request is queued and
-    /// blocks suffice. Classes and first quanta can be read at any time, and keys that are
-    /// refreshed at intervals must be.
+    /// blocks suffice.
     #[inline]
     pub(crate) fn can_be_deferred(&self) -> bool {
-        let fresh = !self.refresh.is_set() || self.refresh.steps == 1;
-        fresh && self.quantum == 0 && !self.levels && !self.classes_change_with_time()
+        self.deferrable
+    }
+
+    /// Whether no change of a rank need end a run while no request is queued.
+    #[inline]
+    pub(crate) fn end_no_run(&self) -> bool {
+        self.by_tokens || self.deferrable
     }
 
     /// Whether time alone may move a request to another class.

@@ -145,7 +145,7 @@ impl Instance {
     pub(in crate::instance) fn steps_before_rank_change(&self, run: &Run) -> u64 {
         let steady = self.ranking.as_deref().is_none_or(|ranking| {
             rare();
-            ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
+            ranking.inputs().end_no_run()
         });
         if steady && self.idle() == 0 { u64::MAX } else { self.steps_to_rank_change(run) }
     }

@@ -42,7 +42,7 @@ impl Instance {
     pub(in crate::instance) fn plan_after(&self, head: &Run, trace: &Trace) -> Option<(Run, StepShape)> {
         let known = self.ranking.as_deref().is_none_or(|ranking| {
             rare();
-            ranking.inputs().depend_on_tokens_only() || ranking.inputs().can_be_deferred()
+            ranking.inputs().end_no_run()
         });
         if self.queued() > 0 || !known || self.outbox.awaits_prefills() {
             return None;
