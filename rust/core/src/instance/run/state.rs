@@ -385,6 +385,7 @@ mod tests {
         assert!(!state.passes(11, 10));
         state.start(run(100, 1), StepShape::default());
         assert_eq!(state.ended(110), 0, "a single step is booked at its end");
+        assert!(!state.passes(0, 10) && !state.passes(11, 10), "it is the last step");
         assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);
         assert_eq!(state.growth(110, 2, 5, 1), 2 + 5, "the step has ended, and none of the run's");
     }
