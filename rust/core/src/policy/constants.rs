@@ -106,18 +106,6 @@ impl Scope for NoFields {
         debug_assert!(false, "Invariant: no field is read");
         0.0
     }
-
-    fn instances(&self) -> usize {
-        0
-    }
-
-    fn has_role(&self, _: usize, _: &[u32]) -> bool {
-        false
-    }
-
-    fn consider(&mut self, index: usize) -> usize {
-        index
-    }
 }
 
 #[cfg(test)]

@@ -16,12 +16,18 @@ pub(crate) trait Scope {
     fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear;
     /// The value of an instance field.
     fn instance(&mut self, which: InstanceRef, field: InstField, class: u32) -> f64;
-    /// The number of instances.
-    fn instances(&self) -> usize;
+    /// The number of instances; without this and what follows, expressions see none.
+    fn instances(&self) -> usize {
+        0
+    }
     /// Whether an instance has one of the roles.
-    fn has_role(&self, index: usize, roles: &[u32]) -> bool;
+    fn has_role(&self, _index: usize, _roles: &[u32]) -> bool {
+        false
+    }
     /// Makes another instance the candidate; returns the previous candidate.
-    fn consider(&mut self, index: usize) -> usize;
+    fn consider(&mut self, index: usize) -> usize {
+        index
+    }
 }
 
 /// Whether a condition holds; `validity` is lowered to how long the answer holds.

@@ -554,16 +554,4 @@ impl Scope for OfInstance<'_> {
     fn instance(&mut self, _: InstanceRef, field: InstField, class: u32) -> f64 {
         self.instance.booked_field((field, class), self.now, None, self.trace)
     }
-
-    fn instances(&self) -> usize {
-        0
-    }
-
-    fn has_role(&self, _: usize, _: &[u32]) -> bool {
-        false
-    }
-
-    fn consider(&mut self, index: usize) -> usize {
-        index
-    }
 }

@@ -204,18 +204,6 @@ impl Scope for OfRequest<'_> {
         debug_assert!(false, "Invariant: ranks do not look at instances");
         0.0
     }
-
-    fn instances(&self) -> usize {
-        0
-    }
-
-    fn has_role(&self, _: usize, _: &[u32]) -> bool {
-        false
-    }
-
-    fn consider(&mut self, index: usize) -> usize {
-        index
-    }
 }
 
 #[cfg(test)]
