@@ -18,21 +18,28 @@ pub(crate) struct Tournament {
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     key: u64,
-    index: u32,
+    index: u64,
 }
 
 impl Entry {
-    /// The smaller of this entry, of node `at`, and that of the node's sibling. Which one it is cannot be predicted: each
-    /// half is selected without a branch.
     #[inline]
-    #[expect(clippy::needless_bitwise_bool, reason = "a lazy operator is a branch")]
-    fn smaller(self, sibling: Self, at: usize) -> Self {
-        // Of a right node, the leaves of the sibling have lower indices.
-        let is_right = at & 1 == 1;
-        let loses = (sibling.key < self.key) | (is_right & (sibling.key == self.key));
+    fn new(key: u64, index: usize) -> Self {
+        Self { key, index: index as u64 }
+    }
+
+    /// Both as one number: of two, the smaller has the smaller key, or the lower index if keys are equal.
+    #[inline]
+    fn joined(self) -> u128 {
+        u128::from(self.key) << 64 | u128::from(self.index)
+    }
+
+    /// The smaller of two. Which one it is cannot be predicted: each half is selected without a branch.
+    #[inline]
+    fn min(self, other: Self) -> Self {
+        let loses = other.joined() < self.joined();
         Self {
-            key: select_unpredictable(loses, sibling.key, self.key),
-            index: select_unpredictable(loses, sibling.index, self.index),
+            key: select_unpredictable(loses, other.key, self.key),
+            index: select_unpredictable(loses, other.index, self.index),
         }
     }
 }
@@ -41,9 +48,9 @@ impl Tournament {
     /// A tree of `n` leaves, each with the largest key there is.
     pub(crate) fn new(n: usize) -> Self {
         let width = n.next_power_of_two();
-        let mut nodes = vec![Entry { key: u64::MAX, index: 0 }; 2 * width];
+        let mut nodes = vec![Entry::new(u64::MAX, 0); 2 * width];
         for i in 0..width {
-            nodes[width + i].index = i as u32;
+            nodes[width + i] = Entry::new(u64::MAX, i);
         }
         for i in (1..width).rev() {
             nodes[i] = nodes[2 * i];
@@ -74,10 +81,10 @@ impl Tournament {
     #[inline]
     pub(crate) fn set(&mut self, index: usize, key: u64) {
         let mut at = self.width + index;
-        let mut first = Entry { key, index: index as u32 };
+        let mut first = Entry::new(key, index);
         self.nodes[at] = first;
         while at > 1 {
-            first = first.smaller(self.nodes[at ^ 1], at);
+            first = first.min(self.nodes[at ^ 1]);
             at /= 2;
             self.nodes[at] = first;
         }
