@@ -15,6 +15,8 @@ use crate::time::{NEVER, Ticks};
 pub(super) struct Monitors {
     /// The monitors, in the order of the policy.
     timers: Vec<MonitorTimer>,
+    /// When the first of them runs next.
+    next: Ticks,
 }
 
 /// A monitor and when it runs next.
@@ -31,13 +33,20 @@ impl Monitors {
     pub(super) fn new(monitors: &[Monitor]) -> Self {
         let timers =
             monitors.iter().map(|monitor| MonitorTimer { next: monitor.period, monitor: monitor.clone() });
-        Self { timers: timers.collect() }
+        let mut all = Self { timers: timers.collect(), next: NEVER };
+        all.find_next();
+        all
+    }
+
+    /// Finds when the next monitor runs.
+    fn find_next(&mut self) {
+        self.next = self.timers.iter().map(|timer| timer.next).min().unwrap_or(NEVER);
     }
 
     /// When the next monitor runs.
     #[inline]
     pub(super) fn next(&self) -> Ticks {
-        self.timers.iter().map(|timer| timer.next).min().unwrap_or(NEVER)
+        self.next
     }
 
     /// Runs the monitors that are due.
@@ -60,6 +69,7 @@ impl Monitors {
                 }
             }
         }
+        self.find_next();
         Ok(())
     }
 }

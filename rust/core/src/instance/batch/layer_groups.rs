@@ -8,12 +8,15 @@
 use super::super::request::Slot;
 use super::Chunk;
 use crate::config::GroupRule;
+use crate::hint::rare;
 
 /// The batch between two groups of layers.
 #[derive(Debug, Clone)]
 pub(crate) struct LayerGroups {
     /// The prefills of the batch; empty while none is under way.
     chunks: Vec<Chunk>,
+    /// Tokens that they compute.
+    tokens: u64,
     /// Index of the group that runs in this step; `None` while all layers run.
     group: Option<u32>,
     /// Groups of the batch.
@@ -24,7 +27,7 @@ pub(crate) struct LayerGroups {
 
 impl Default for LayerGroups {
     fn default() -> Self {
-        Self { chunks: Vec::new(), group: None, groups: 1, depth: 1 }
+        Self { chunks: Vec::new(), tokens: 0, group: None, groups: 1, depth: 1 }
     }
 }
 
@@ -44,7 +47,7 @@ impl LayerGroups {
     /// Tokens that the batch computes.
     #[inline]
     pub(crate) fn tokens(&self) -> u64 {
-        self.chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum()
+        self.tokens
     }
 
     /// Moves the batch under way to its next group. Returns whether there was one.
@@ -56,6 +59,7 @@ impl LayerGroups {
 
     /// Starts a batch, if there is any chunk for it. Returns whether there was.
     pub(super) fn start(&mut self, chunks: Vec<Chunk>, depth: u32, rule: &GroupRule) -> bool {
+        self.tokens = chunks.iter().map(|chunk| u64::from(chunk.tokens)).sum();
         self.chunks = chunks;
         self.group = None;
         if self.chunks.is_empty() {
@@ -70,14 +74,18 @@ impl LayerGroups {
     /// Removes a request's chunk from the batch.
     pub(super) fn remove(&mut self, slot: Slot) -> Option<Chunk> {
         let at = self.chunks.iter().position(|chunk| chunk.slot == slot)?;
-        Some(self.chunks.remove(at))
+        let chunk = self.chunks.remove(at);
+        self.tokens -= u64::from(chunk.tokens);
+        Some(chunk)
     }
 
     /// Moves the chunks to `finished` if the batch comes out of its last group.
     #[inline]
     pub(super) fn finish(&mut self, finished: &mut Vec<Chunk>) {
-        if self.is_last() {
+        if self.is_under_way() && self.is_last() {
+            rare();
             finished.append(&mut self.chunks);
+            self.tokens = 0;
         }
     }
 
