@@ -17,7 +17,8 @@ pub struct Series {
 /// `0 + 1 + … + (k - 1)`.
 #[inline]
 pub fn sum_of_indices(k: u64) -> u128 {
-    u128::from(k) * u128::from(k.saturating_sub(1)) / 2
+    // One of `k` and `k - 1` is even. Its half is `k / 2`, and the other is `k - 1` with its last bit set.
+    u128::from(k / 2) * u128::from(k.wrapping_sub(1) | 1)
 }
 
 /// `0² + 1² + … + (k - 1)²`.
@@ -29,6 +30,13 @@ pub fn sum_of_squared_indices(k: u64) -> u128 {
     if k < 1 << 20 {
         return u128::from((k - 1) * k * (2 * k - 1) / 6);
     }
+    sum_of_many_squared_indices(k)
+}
+
+/// The same, of more than a million indices.
+#[cold]
+#[inline(never)]
+fn sum_of_many_squared_indices(k: u64) -> u128 {
     let k = u128::from(k);
     (k - 1) * k * (2 * k - 1) / 6
 }
@@ -43,9 +51,6 @@ impl Series {
     /// Length of the first `k` steps together.
     #[inline]
     pub fn total(&self, k: u64) -> u128 {
-        if k == 1 {
-            return u128::from(self.first);
-        }
         u128::from(self.first) * u128::from(k) + u128::from(self.slope) * sum_of_indices(k)
     }
 

@@ -65,12 +65,13 @@ impl BlockNeeds {
     /// Blocks that the next `k` steps need, of `members` members.
     pub(super) fn over(&self, k: u64, members: u64) -> u64 {
         let (whole, rest) = (self.block.filled_by(k), self.block.rest_of(k));
-        // The loop has no early exit: a branch on how many count would be mispredicted.
-        let (top, len) = (self.next_index() as u32, self.block.tokens());
+        // The loop has no early exit: a branch on how many count would be mispredicted. Signed numbers, since a processor
+        // compares several of these at once.
+        let (top, len, rest) = (self.next_index() as i32, self.block.tokens() as i32, rest as i32);
         let mut needed = 0;
-        for (index, &count) in (0_u32..).zip(&self.counts) {
-            let steps_ahead = top.wrapping_sub(index);
-            let steps_ahead = if index > top { steps_ahead.wrapping_add(len) } else { steps_ahead };
+        for (index, &count) in (0_i32..).zip(&self.counts) {
+            let steps_ahead = top - index;
+            let steps_ahead = if steps_ahead < 0 { steps_ahead + len } else { steps_ahead };
             needed += if steps_ahead < rest { count } else { 0 };
         }
         whole * members + u64::from(needed)

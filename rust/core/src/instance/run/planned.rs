@@ -76,10 +76,12 @@ impl Instance {
         let timing = self.settings.cost.run(&shape, most);
         let steps = self.steps_with_blocks(timing.steps, joining, taken)?;
         let series = Series { first: timing.first, slope: timing.slope };
+        if u128::from(start) + series.total(steps) > u128::from(HORIZON) {
+            return None;
+        }
         let extrapolation = self.settings.cost.extrapolation(&shape);
         let run = Run { start, copying: 0, series, steps, begun: false, extrapolation, decodes: true };
-        let ends = u128::from(start) + series.total(steps);
-        (ends <= u128::from(HORIZON)).then_some((run, shape))
+        Some((run, shape))
     }
 
     /// Steps that the request of a chunk takes in the decode set before an event of its

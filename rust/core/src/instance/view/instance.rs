@@ -4,7 +4,7 @@
 //! booked up to there only if the field may have changed in it; fields that grow by one
 //! for each step and member of the decode set are computed from its length.
 
-use super::{RequestView, seconds, seconds_at_least};
+use super::{RequestView, seconds, seconds_at_least, whole};
 use crate::instance::queues::Queued;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
@@ -225,7 +225,7 @@ impl Instance {
             // The end of a step that is not booked yet may have shortened it.
             InstField::PrefillDelayS if self.run.planned().is_some() => None,
             InstField::PrefillDelayS => Some(seconds_at_least(self.load.prefill_delay())),
-            _ => self.at_start(field).map(|first| first as f64),
+            _ => self.at_start(field).map(whole),
         }
     }
 
@@ -233,7 +233,7 @@ impl Instance {
     #[inline]
     pub(crate) fn constant(&self, field: InstField) -> Option<f64> {
         match field {
-            InstField::TotalBlocks => Some(self.settings.blocks as f64),
+            InstField::TotalBlocks => Some(whole(self.settings.blocks)),
             InstField::BlockTokens => Some(f64::from(self.settings.block.tokens())),
             InstField::Index => Some(f64::from(self.settings.index)),
             _ => None,
@@ -246,7 +246,7 @@ impl Instance {
         let ranking = self.ranking.as_deref()?;
         let taken = self.batch.decode_set().step();
         let changes = self.run.is_past_head(now) || self.run.passes(ranking.next_class(), taken);
-        (!changes).then(|| ranking.in_class(class) as f64)
+        (!changes).then(|| whole(ranking.in_class(class)))
     }
 
     /// A field that is read without booking anything and in few instructions. Rules often
@@ -275,11 +275,11 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> f64 {
         if let Some(first) = self.at_start(field) {
-            return (first + self.growth_of(field, now)) as f64;
+            return whole(first + self.growth_of(field, now));
         }
         self.apply_head(now, trace, recorder);
         match field {
-            InstField::FreeBlocks => return self.free_blocks(now) as f64,
+            InstField::FreeBlocks => return whole(self.free_blocks(now)),
             InstField::AnsweringOnPace if self.all_stay_on_pace(now) => return 1.0,
             _ => {}
         }
@@ -289,7 +289,7 @@ impl Instance {
             self.apply_until(now, trace, recorder);
         }
         match field {
-            InstField::ClassRequests => self.in_class(class) as f64,
+            InstField::ClassRequests => whole(self.in_class(class)),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             _ => self.booked_field((field, class), now, Some(asking), trace),
         }
@@ -321,7 +321,6 @@ impl Instance {
         asking: Option<&Asking>,
         trace: &Trace,
     ) -> f64 {
-        let whole = |value: u64| value as f64;
         match field {
             InstField::KvTokens | InstField::GpuKvTokens | InstField::OutstandingTokens => {
                 whole(self.at_start(field).unwrap_or(0) + self.growth_of(field, now))

@@ -7,5 +7,5 @@ mod token_intervals;
 
 pub(crate) use instance::Asking;
 pub(in crate::instance) use instance::OfInstance;
-pub(crate) use request::{OfRequest, RequestView, seconds, seconds_at_least};
+pub(crate) use request::{OfRequest, RequestView, seconds, seconds_at_least, whole};
 pub(crate) use token_intervals::TokenIntervals;

@@ -4,6 +4,14 @@ use crate::policy::{InstField, InstanceRef, Linear, Number, ReqField, Scope, Val
 use crate::time::Ticks;
 use crate::trace::Trace;
 
+/// A count as a number that expressions compute with.
+#[inline]
+pub(crate) fn whole(count: u64) -> f64 {
+    // A processor converts signed numbers in one instruction, and no count has 64 bits.
+    debug_assert!(count >> 63 == 0, "Invariant: a count has 63 bits");
+    count as i64 as f64
+}
+
 /// Ticks as the seconds that expressions count in.
 #[inline]
 pub(crate) fn seconds(ticks: Ticks) -> f64 {
