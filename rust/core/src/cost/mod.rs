@@ -56,6 +56,13 @@ impl StepShape {
         if self.prefill_layers == self.layers {
             return all;
         }
+        self.share_of_group(all)
+    }
+
+    /// As [`Self::prefill_share`], of a step that runs prefills in some layers only.
+    #[cold]
+    #[inline(never)]
+    fn share_of_group(&self, all: u64) -> u64 {
         (u128::from(all) * u128::from(self.prefill_layers) / u128::from(self.layers)) as u64
     }
 }

@@ -21,12 +21,20 @@ impl BlockSize {
         self.tokens
     }
 
+    /// How many blocks `tokens` tokens fill, and how many tokens are left, if a block's tokens are not a power of two.
+    #[cold]
+    #[inline(never)]
+    fn divide(self, tokens: u64) -> (u64, u64) {
+        let size = u64::from(self.tokens);
+        (tokens / size, tokens % size)
+    }
+
     /// How many blocks `tokens` tokens fill.
     #[inline]
     pub(crate) fn filled_by(self, tokens: u64) -> u64 {
         match self.shift {
             Some(shift) => tokens >> shift,
-            None => tokens / u64::from(self.tokens),
+            None => self.divide(tokens).0,
         }
     }
 
@@ -42,7 +50,7 @@ impl BlockSize {
     pub(crate) fn rest_of(self, tokens: u64) -> u32 {
         match self.shift {
             Some(_) => tokens as u32 & (self.tokens - 1),
-            None => (tokens % u64::from(self.tokens)) as u32,
+            None => self.divide(tokens).1 as u32,
         }
     }
 }

@@ -76,9 +76,15 @@ impl Extrapolated {
     /// Counts `steps` steps.
     #[inline]
     pub(crate) fn add(&mut self, beyond: Extrapolation, steps: u64) {
-        if beyond == Extrapolation::default() {
-            return;
+        if beyond != Extrapolation::default() {
+            self.add_beyond(beyond, steps);
         }
+    }
+
+    /// As [`Self::add`], of steps whose time is extrapolated.
+    #[cold]
+    #[inline(never)]
+    fn add_beyond(&mut self, beyond: Extrapolation, steps: u64) {
         for (count, axis) in self.0.iter_mut().zip(Axis::ALL) {
             *count += if beyond.has(axis) { steps } else { 0 };
         }

@@ -129,6 +129,13 @@ fn times(squares: u128, weight: u64) -> u128 {
     if squares >> 96 == 0 && weight >> 32 == 0 {
         return squares * u128::from(weight);
     }
+    saturated(squares, weight)
+}
+
+/// The same, where the product may exceed the range.
+#[cold]
+#[inline(never)]
+fn saturated(squares: u128, weight: u64) -> u128 {
     squares.saturating_mul(u128::from(weight))
 }
 
@@ -140,9 +147,16 @@ impl Sketch {
     #[inline]
     fn slot(&mut self, index: usize) -> &mut u64 {
         if index >= self.counts.len() {
-            self.counts.resize(index + 1, 0);
+            self.grow(index);
         }
         &mut self.counts[index]
+    }
+
+    /// Adds buckets up to this one.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, index: usize) {
+        self.counts.resize(index + 1, 0);
     }
 
     /// Adds `weight` copies of `value`.
@@ -200,7 +214,8 @@ impl Sketch {
             let value = series.at(i);
             let index = bucket(value);
             let room = lower_bound(index + 1) - u128::from(value);
-            let inside = room.div_ceil(u128::from(series.slope)).min(u128::from(steps - i)) as u64;
+            // The room of a bucket is 1 to 2^64: what one less is fits into 64 bits.
+            let inside = ((room - 1) as u64 / series.slope).min(steps - i - 1) + 1;
             *self.slot(index) += weight * inside;
             i += inside;
         }

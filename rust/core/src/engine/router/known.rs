@@ -63,7 +63,14 @@ impl Known {
     /// The router of a request.
     #[inline]
     pub(in crate::engine) fn router_of(&self, row: usize) -> usize {
-        if self.routers == 1 { 0 } else { row % self.routers }
+        if self.routers == 1 { 0 } else { self.router_in_turn(row) }
+    }
+
+    /// The router of a request, of several.
+    #[cold]
+    #[inline(never)]
+    fn router_in_turn(&self, row: usize) -> usize {
+        row % self.routers
     }
 
     /// Whether routers keep counts of their own.

@@ -97,8 +97,12 @@ impl DecodeSet {
 
     /// Computed tokens of the longest member, where that is kept; else 0.
     pub(crate) fn longest(&self) -> u64 {
-        let Some(offsets) = &self.offsets else { return 0 };
-        rare();
+        self.offsets.as_ref().map_or(0, |offsets| self.longest_of(offsets))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn longest_of(&self, offsets: &BTreeMap<i64, u32>) -> u64 {
         offsets.last_key_value().map_or(0, |(offset, _)| (offset + self.steps as i64) as u64)
     }
 

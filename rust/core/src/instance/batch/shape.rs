@@ -18,25 +18,22 @@ impl Batch {
             layers,
             ..StepShape::default()
         };
-        let chunks = self.chunks.iter().map(|chunk| (chunk, true));
-        let layered = self.layers.chunks().iter().map(|chunk| (chunk, self.layers.is_last()));
-        for (&Chunk { slot, tokens, .. }, is_last) in chunks.chain(layered) {
-            let state = &requests[slot];
-            let (before, tokens) = (u64::from(state.computed), u64::from(tokens));
-            let after = before + tokens;
-            shape.sampled += u64::from(is_last && after == u64::from(state.target()));
-            if state.phase == Phase::Stalled {
-                shape.decode_requests += 1;
-                shape.decode_kv += after;
-                shape.decode_max_kv = shape.decode_max_kv.max(after);
-                continue;
-            }
-            shape.prefill_requests += 1;
-            shape.prefill_tokens += tokens;
-            shape.prefill_kv += after;
-            shape.prefill_pairs += tokens * before + tokens * (tokens + 1) / 2;
+        for chunk in &self.chunks {
+            add_chunk(&mut shape, chunk, true, requests);
+        }
+        if self.layers.is_under_way() {
+            self.add_layered(&mut shape, requests);
         }
         shape
+    }
+
+    /// Adds the batch that runs one group of layers a step.
+    #[cold]
+    #[inline(never)]
+    fn add_layered(&self, shape: &mut StepShape, requests: &RequestTable) {
+        for chunk in self.layers.chunks() {
+            add_chunk(shape, chunk, self.layers.is_last(), requests);
+        }
     }
 
     /// The shape of the first step of the run that follows the step in progress, if
@@ -67,4 +64,23 @@ impl Batch {
             ..StepShape::default()
         }
     }
+}
+
+/// Adds a chunk to the shape of its step. `is_last`: whether it comes out of the last layer in this step.
+#[inline]
+fn add_chunk(shape: &mut StepShape, chunk: &Chunk, is_last: bool, requests: &RequestTable) {
+    let state = &requests[chunk.slot];
+    let (before, tokens) = (u64::from(state.computed), u64::from(chunk.tokens));
+    let after = before + tokens;
+    shape.sampled += u64::from(is_last && after == u64::from(state.target()));
+    if state.phase == Phase::Stalled {
+        shape.decode_requests += 1;
+        shape.decode_kv += after;
+        shape.decode_max_kv = shape.decode_max_kv.max(after);
+        return;
+    }
+    shape.prefill_requests += 1;
+    shape.prefill_tokens += tokens;
+    shape.prefill_kv += after;
+    shape.prefill_pairs += tokens * before + tokens * (tokens + 1) / 2;
 }
