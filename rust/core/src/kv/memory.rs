@@ -22,13 +22,44 @@ use crate::hint::rare;
 pub(crate) struct BlockTable {
     /// Number of blocks.
     count: u64,
-    /// The blocks, where prefixes are cached.
+    /// The blocks, where prefixes are cached. Apart from the count, so that the state of a request takes little room where
+    /// they are not.
+    listed: Option<Box<ListedBlocks>>,
+}
+
+/// The blocks of one request.
+#[derive(Debug, Clone, Default)]
+struct ListedBlocks {
+    /// The blocks, in the order of the sequence.
     blocks: Vec<Block>,
     /// Full blocks, from the start, whose content the cache knows.
     registered: u32,
 }
 
 impl BlockTable {
+    /// The listed blocks.
+    #[inline]
+    fn blocks(&self) -> &[Block] {
+        self.listed.as_ref().map_or(&[], |listed| &listed.blocks)
+    }
+
+    /// The list of blocks, to change.
+    #[inline]
+    fn listed_mut(&mut self) -> &mut ListedBlocks {
+        self.listed.get_or_insert_default()
+    }
+
+    /// Becomes the table of a request without blocks. The memory of the list is kept for it.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+        if let Some(listed) = &mut self.listed {
+            rare();
+            listed.blocks.clear();
+            listed.registered = 0;
+        }
+    }
+
     /// Number of blocks.
     #[inline]
     pub(crate) fn count(&self) -> u64 {
@@ -134,7 +165,7 @@ impl Memory {
         table.count += blocks;
         if let Some(cache) = &mut self.cache {
             rare();
-            table.blocks.extend((0..blocks).map(|_| cache.take()));
+            table.listed_mut().blocks.extend((0..blocks).map(|_| cache.take()));
         }
         self.check();
         Ok(())
@@ -169,8 +200,8 @@ impl Memory {
     /// free with the last of them.
     pub(crate) fn freed_by(&self, table: &BlockTable, count: u64, released: &mut Released) -> u64 {
         let Some(cache) = &self.cache else { return count };
-        let mut freed = count - table.blocks.len() as u64;
-        for &block in &table.blocks {
+        let mut freed = count - table.blocks().len() as u64;
+        for &block in table.blocks() {
             let times = released.times.entry(block).or_insert(0);
             *times += 1;
             freed += u64::from(*times == cache.holders(block));
@@ -203,8 +234,9 @@ impl Memory {
             cache.touch(block);
         }
         self.pool.take(unheld).expect("Invariant: free blocks that are hit are counted");
-        table.blocks.extend_from_slice(hits);
-        table.registered = hits.len() as u32;
+        let listed = table.listed_mut();
+        listed.blocks.extend_from_slice(hits);
+        listed.registered = hits.len() as u32;
         table.count = hits.len() as u64;
         self.check();
     }
@@ -221,12 +253,13 @@ impl Memory {
     #[inline(never)]
     fn register_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
         let full = tokens / self.block_tokens;
-        for position in table.registered..full {
+        let listed = table.listed_mut();
+        for position in listed.registered..full {
             let content = self.content(owner, position);
             let Some(cache) = &mut self.cache else { return };
-            cache.register(table.blocks[position as usize], content);
+            cache.register(listed.blocks[position as usize], content);
         }
-        table.registered = table.registered.max(full);
+        listed.registered = listed.registered.max(full);
     }
 
     /// Assigns blocks to a request that has left the decode set, up to the table's
@@ -241,9 +274,9 @@ impl Memory {
     /// As [`Self::assign`], with a prefix cache.
     #[inline(never)]
     fn assign_cached(&mut self, owner: ContentOwner, tokens: u32, table: &mut BlockTable) {
-        let missing = table.count as usize - table.blocks.len();
+        let missing = table.count as usize - table.blocks().len();
         let from = self.unassigned.len() - missing;
-        table.blocks.extend(self.unassigned.drain(from..));
+        table.listed_mut().blocks.extend(self.unassigned.drain(from..));
         self.register(owner, tokens, table);
     }
 
@@ -263,7 +296,7 @@ impl Memory {
         } else {
             self.pool.give_back(table.count);
         }
-        table.count = 0;
+        table.clear();
     }
 
     /// As [`Self::release`], with a prefix cache.
@@ -272,15 +305,13 @@ impl Memory {
         self.assign(owner, tokens, table);
         if let Some(cache) = &mut self.cache {
             if returns {
-                for &block in &table.blocks {
+                for &block in table.blocks() {
                     cache.publish(block);
                 }
             }
-            let freed = cache.release(table.blocks.iter().rev().copied());
+            let freed = cache.release(table.blocks().iter().rev().copied());
             self.pool.give_back(freed);
         }
-        table.blocks.clear();
-        table.registered = 0;
         self.check();
     }
 

@@ -14,8 +14,9 @@ pub(crate) type Slot = u32;
 /// Position in the order of admission; no two admissions share one.
 pub(crate) type AdmissionSeq = u64;
 
-/// State of one request.
+/// State of one request: two lines of a processor's cache.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct RequestState {
     /// Row in the trace.
     pub(crate) request: u32,
@@ -132,9 +133,12 @@ pub(crate) struct RequestTable {
 impl RequestTable {
     /// Adds a request that has not run and is queued. Returns its slot.
     pub(crate) fn insert(&mut self, request: u32, prompt: u32, output: u32) -> Slot {
-        let state = RequestState::new(request, prompt, output);
+        let mut state = RequestState::new(request, prompt, output);
         if let Some(slot) = self.vacant.pop() {
-            self.slots[slot as usize] = state;
+            let vacant = &mut self[slot];
+            state.blocks = std::mem::take(&mut vacant.blocks);
+            state.blocks.clear();
+            *vacant = state;
             return slot;
         }
         self.slots.push(state);
