@@ -19,8 +19,9 @@ pub(crate) enum List {
     LeftOut,
 }
 
-/// A request, as the ranking knows it.
+/// A request, as the ranking knows it: two lines of a processor's cache.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 pub(super) struct RankedRequest {
     /// Its rank, of class, keys and row.
     pub(super) rank: RankKey,
@@ -30,8 +31,10 @@ pub(super) struct RankedRequest {
     pub(super) has_class: bool,
     /// Whether the request answers and is in its first quantum.
     pub(super) in_first_quantum: bool,
-    /// When the request entered its class, and its output tokens then.
-    pub(super) entered: (Ticks, u32),
+    /// Output tokens of the request when it entered its class.
+    pub(super) entered_with: u32,
+    /// When the request entered its class.
+    pub(super) entered: Ticks,
     /// When the request entered its list, and the instance's steps then.
     pub(super) listed: (Ticks, u64),
     /// How long the request was admitted before.
@@ -48,25 +51,22 @@ pub(super) struct RankedRequest {
 pub(super) struct Progress {
     /// Steps that ran the request and yielded no token; and how many those were when it entered its class.
     pub(super) silent: (u32, u32),
-    /// The level that the request is at, and how long it had been admitted when it came there.
-    pub(super) level: (u32, Ticks),
-    pub(super) expires: Expires,
-}
-
-/// What is known of when the rank of a request may change.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Expires {
-    /// The decode set's step, and the moment, before which a member's class does not
-    /// change.
-    pub(super) class: (u64, Ticks),
+    /// The level that the request is at.
+    pub(super) level: u32,
+    /// How long it had been admitted when it came there.
+    pub(super) level_from: Ticks,
+    /// The decode set's step, and the moment, before which a member's class does not change. Of a request that `resumes`:
+    /// steps of the decode set after which its rank and its class may change.
+    pub(super) class_due: (u64, u64),
+    /// Whether the request is queued and resumes as a member, so that `class_due` says something else.
+    resumes: bool,
     /// Whether the step of the decode set is noted at which the rank may change.
     pub(super) is_noted: bool,
     /// Whether any expiry was noted since the request entered its list.
     pub(super) any_noted: bool,
-    /// Steps of the decode set after which the rank and the class may change once the
-    /// request resumes, of a queued one whose rank only tokens change.
-    pub(super) on_resuming: Option<(u64, u64)>,
 }
+
+const _: () = assert!(size_of::<RankedRequest>() == 128);
 
 impl RankedRequest {
     /// A request that has come to the instance.
@@ -80,7 +80,8 @@ impl RankedRequest {
         if self.has_progress {
             (self.progress, self.has_progress) = (Progress::default(), false);
         }
-        (self.rank, self.class, self.has_class, self.entered) = (rank, class, true, (entered, 0));
+        (self.rank, self.class, self.has_class) = (rank, class, true);
+        (self.entered, self.entered_with) = (entered, 0);
         (self.list, self.in_first_quantum, self.attained) = (List::Gone, false, 0);
     }
 
@@ -99,15 +100,27 @@ impl RankedRequest {
     /// Forgets when the rank may change. Returns whether that was noted since the request entered its list.
     #[inline]
     pub(super) fn forget_expiry(&mut self) -> bool {
-        self.has_progress && std::mem::take(&mut self.progress.expires.any_noted)
+        self.has_progress && std::mem::take(&mut self.progress.any_noted)
+    }
+
+    /// Notes after how many steps of the decode set the rank and the class may change once the request resumes: of a queued
+    /// one whose rank only tokens change.
+    #[inline]
+    pub(super) fn set_resuming(&mut self, left: (u64, u64)) {
+        let progress = self.progress_mut();
+        (progress.resumes, progress.class_due) = (true, left);
+    }
+
+    /// Removes and returns these steps, if they were noted since the request entered its list.
+    #[inline]
+    pub(super) fn take_resuming(&mut self) -> Option<(u64, u64)> {
+        std::mem::take(&mut self.progress.resumes).then_some(self.progress.class_due)
     }
 
     /// Forgets what applies once the request resumes.
     #[inline]
     pub(super) fn forget_resuming(&mut self) {
-        if self.has_progress {
-            self.progress.expires.on_resuming = None;
-        }
+        self.progress.resumes = false;
     }
 
     /// Enters a list.
@@ -126,19 +139,21 @@ impl RankedRequest {
 
     /// The level, and the ticks until it may change.
     pub(super) fn view_level(&self, levels: &Levels, now: Ticks) -> (u32, Option<Ticks>) {
-        let (level, base) = self.progress.level;
+        let Progress { level, level_from, .. } = self.progress;
         let runs = self.list == List::Running && level < LAST_LEVEL;
-        let ends = base.saturating_add(levels.quantum(level));
+        let ends = level_from.saturating_add(levels.quantum(level));
         (level, runs.then(|| ends.saturating_sub(self.attained(now)).saturating_add(1)))
     }
 
     /// Moves the request to the next level, if it has run for longer than the quantum of its own at `now`, when a step
     /// has ended that ran it. Returns whether it has.
     pub(super) fn sink(&mut self, levels: &Levels, now: Ticks) -> bool {
-        let ((level, base), attained) = (self.progress.level, self.attained(now));
-        let sinks = level < LAST_LEVEL && attained - base > levels.quantum(level);
+        let Progress { level, level_from, .. } = self.progress;
+        let attained = self.attained(now);
+        let sinks = level < LAST_LEVEL && attained - level_from > levels.quantum(level);
         if sinks {
-            self.progress_mut().level = (level + 1, attained);
+            let progress = self.progress_mut();
+            (progress.level, progress.level_from) = (level + 1, attained);
         }
         sinks
     }
@@ -173,7 +188,7 @@ impl RankedRequest {
             return false;
         }
         let class = &rules.classes[self.class as usize];
-        let tokens = generated - self.entered.1;
+        let tokens = generated - self.entered_with;
         let steps = tokens + (self.progress.silent.0 - self.progress.silent.1);
         let left = class.hold.saturating_sub(tokens).max(class.hold_steps.saturating_sub(steps));
         if left > 0 && decoding {

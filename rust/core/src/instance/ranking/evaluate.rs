@@ -49,16 +49,18 @@ impl Ranking {
         if let Some(levels) = rules.levels.as_ref().filter(|_| !request.has_class) {
             let entry = value_now(&levels.entry, &mut OfRequest { view, trace });
             let level = entry.clamp(0.0, f64::from(LAST_LEVEL)) as u32;
-            request.progress_mut().level = (level, request.attained(view.now));
+            let attained = request.attained(view.now);
+            let progress = request.progress_mut();
+            (progress.level, progress.level_from) = (level, attained);
             view.level = request.view_level(levels, view.now);
         }
         let class = if request.is_held(rules, view.generated, view.decoding, &mut validity) {
             request.class
         } else if member == Membership::Continues
-            && steps < request.progress().expires.class.0
-            && view.now < request.progress().expires.class.1
+            && steps < request.progress().class_due.0
+            && view.now < request.progress().class_due.1
         {
-            let (step, moment) = request.progress().expires.class;
+            let (step, moment) = request.progress().class_due;
             let left = |due: u64, now: u64| if due == u64::MAX { due } else { due - now };
             validity = Validity { steps: left(step, steps), ticks: left(moment, view.now) };
             request.class
@@ -70,12 +72,12 @@ impl Ranking {
             classes.members[request.class as usize] -= u64::from(request.has_class);
             classes.members[class as usize] += 1;
             (request.class, request.has_class) = (class, true);
-            request.entered = (view.now, view.generated);
+            (request.entered, request.entered_with) = (view.now, view.generated);
             let silent = request.progress().silent.0;
             if silent > 0 {
                 request.progress_mut().silent.1 = silent;
             }
-            (view.joined, view.base) = request.entered;
+            (view.joined, view.base) = (request.entered, request.entered_with);
             let mut held = Validity::EVER;
             if request.is_held(rules, view.generated, view.decoding, &mut held) {
                 validity.steps = validity.steps.min(held.steps);
@@ -118,16 +120,16 @@ impl Ranking {
             request.rank = rank;
         }
         let (leap, resumes) = (self.leap, member == Membership::Resumes);
-        let expires = &mut request.progress_mut().expires;
+        request.forget_resuming();
+        let progress = request.progress_mut();
         if view.decoding {
-            expires.class =
+            progress.class_due =
                 (steps.saturating_add(class_validity.steps), view.now.saturating_add(class_validity.ticks));
         }
-        expires.is_noted = leap && view.decoding && !resumes;
-        expires.on_resuming = None;
+        progress.is_noted = leap && view.decoding && !resumes;
         if leap && resumes {
             rare();
-            expires.on_resuming = Some((validity.steps, class_validity.steps));
+            request.set_resuming((validity.steps, class_validity.steps));
         }
         if changed {
             self.place(slot);
@@ -145,18 +147,18 @@ impl Ranking {
         let quantum = self.rules.quantum;
         let request = &mut self.requests[slot as usize];
         let Some(counts) = self.classes.count_quanta[request.class as usize] else { return false };
-        let (class_step, class_moment) = request.progress().expires.class;
+        let (class_step, class_moment) = request.progress().class_due;
         if step >= class_step || now >= class_moment {
             return false;
         }
-        let spent = generated - request.entered.1;
+        let spent = generated - request.entered_with;
         let (quanta, left) = (spent / quantum, u64::from(quantum - spent % quantum));
         let changed = request.set_quanta(counts, quanta);
         // A rank is due in the first quantum only as the answer begins.
         let first = quanta == 0;
         self.first_quantum = self.first_quantum + u64::from(first) - u64::from(request.in_first_quantum);
         request.in_first_quantum = first;
-        request.progress_mut().expires.is_noted = true;
+        request.progress_mut().is_noted = true;
         if changed {
             self.place(slot);
         }
@@ -170,7 +172,7 @@ impl Ranking {
             self.forget_expiry(slot);
             return;
         }
-        self.requests[slot as usize].progress_mut().expires.any_noted = true;
+        self.requests[slot as usize].progress_mut().any_noted = true;
         let at = |base: u64, left: u64| Some(base.saturating_add(left)).filter(|_| left != u64::MAX);
         let (member, other) = if view.decoding { (steps, None) } else { (0, at(steps, rank.steps)) };
         let expires = Expires {

@@ -196,7 +196,7 @@ impl Ranking {
         view.since = request.listed.0;
         view.attained = request.attained;
         view.idle_steps = steps.saturating_sub(request.listed.1);
-        (view.joined, view.base) = request.entered;
+        (view.joined, view.base) = (request.entered, request.entered_with);
         view.quantum = self.rules.quantum;
         if let Some(levels) = &self.rules.levels {
             view.level = request.view_level(levels, view.now);
@@ -213,7 +213,7 @@ impl Ranking {
     /// Whether time may have changed the class of a member of the decode set by `now`.
     #[inline]
     pub(crate) fn class_is_due(&self, slot: Slot, now: Ticks) -> bool {
-        self.requests[slot as usize].progress().expires.class.1 <= now
+        self.requests[slot as usize].progress().class_due.1 <= now
     }
 
     /// Moves a request to the next level, if it has run for longer than the quantum of its own at `now`, when a step has
@@ -227,7 +227,7 @@ impl Ranking {
     pub(crate) fn longest_quantum(&self) -> Ticks {
         let Some(levels) = &self.rules.levels else { return 0 };
         let live = self.requests.iter().filter(|request| request.list != List::Gone);
-        live.map(|request| levels.quantum(request.progress().level.0)).max().unwrap_or(0)
+        live.map(|request| levels.quantum(request.progress().level)).max().unwrap_or(0)
     }
 
     /// Whether requests that do not run may go to the first level at the step after `steps`.
@@ -243,7 +243,7 @@ impl Ranking {
     pub(crate) fn idle_below_first(&self) -> Vec<Slot> {
         let below = |slot: &usize| {
             let request = &self.requests[*slot];
-            matches!(request.list, List::Queued | List::LeftOut) && request.progress().level.0 > 0
+            matches!(request.list, List::Queued | List::LeftOut) && request.progress().level > 0
         };
         (0..self.requests.len()).filter(below).map(|slot| slot as Slot).collect()
     }
@@ -253,7 +253,7 @@ impl Ranking {
         let promote = self.rules.levels.as_ref().and_then(|levels| levels.promote.as_ref());
         let holds = promote.is_some_and(|promote| holds_now(promote, &mut OfRequest { view, trace }));
         if holds {
-            self.requests[slot as usize].progress_mut().level.0 = 0;
+            self.requests[slot as usize].progress_mut().level = 0;
         }
         holds
     }
@@ -325,11 +325,11 @@ impl Ranking {
     /// does not change until it has more tokens. Returns whether that could be done
     /// without evaluating the rank; if not, the request is to be [moved](Self::move_to).
     pub(crate) fn suspend(&mut self, slot: Slot, step: u64, now: Ticks, steps: u64) -> bool {
-        let known = self.requests[slot as usize].progress().expires.is_noted;
+        let known = self.requests[slot as usize].progress().is_noted;
         if known {
             let left = self.expiry.steps_left(slot, step);
             self.move_to(slot, List::Queued, now, steps);
-            self.requests[slot as usize].progress_mut().expires.on_resuming = Some(left);
+            self.requests[slot as usize].set_resuming(left);
             self.place(slot);
         }
         known
@@ -338,11 +338,12 @@ impl Ranking {
     /// Resumes a request as a member of the decode set, which has taken `step` steps.
     /// Returns whether its rank's expiry is known; if not, it is to be evaluated.
     pub(crate) fn resume(&mut self, slot: Slot, step: u64) -> bool {
-        let expires = &mut self.requests[slot as usize].progress_mut().expires;
-        let Some((rank, class)) = expires.on_resuming.take() else { return false };
+        let request = &mut self.requests[slot as usize];
+        let Some((rank, class)) = request.take_resuming() else { return false };
         let at = |left: u64| Some(step.saturating_add(left)).filter(|_| left != u64::MAX);
-        (expires.is_noted, expires.any_noted) = (true, true);
-        expires.class = (step.saturating_add(class), Ticks::MAX);
+        let progress = request.progress_mut();
+        (progress.is_noted, progress.any_noted) = (true, true);
+        progress.class_due = (step.saturating_add(class), Ticks::MAX);
         self.expiry.set_steps(slot, at(rank), at(class), step);
         true
     }
@@ -442,7 +443,7 @@ impl Ranking {
     /// ended at `now`, up to which a member's class does not change.
     #[inline]
     pub(crate) fn same_class_until(&self, slot: Slot, from: u64, to: u64, now: Ticks) -> u64 {
-        let (step, moment) = self.requests[slot as usize].progress().expires.class;
+        let (step, moment) = self.requests[slot as usize].progress().class_due;
         if now < moment { step.clamp(from, to) } else { from }
     }
 
@@ -450,7 +451,7 @@ impl Ranking {
     /// not a member.
     pub(crate) fn forget_step(&mut self, slot: Slot) {
         self.expiry.remove_step(slot);
-        self.requests[slot as usize].progress_mut().expires.is_noted = false;
+        self.requests[slot as usize].progress_mut().is_noted = false;
     }
 
     /// The decode set's step at which a rank may change next.

@@ -44,6 +44,8 @@ pub(crate) struct RequestState {
     pub(crate) times: Times,
 }
 
+const _: () = assert!(size_of::<RequestState>() == 128);
+
 /// What the decode set keeps of a member.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Member {
