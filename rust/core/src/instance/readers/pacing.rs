@@ -101,9 +101,7 @@ impl Pacing {
     /// The reasoning of a request ended at `when`.
     pub(crate) fn begin_answer(&mut self, slot: Slot, when: Ticks) {
         let due = i128::from(when) + self.to_first;
-        let track = &mut self.tracks[slot as usize];
-        if track.visible == 0 && track.due.is_none() {
-            track.due = Some(due);
+        if self.tracks[slot as usize].await_first(due) {
             self.note_deadline(slot);
         }
     }

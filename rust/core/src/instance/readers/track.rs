@@ -2,8 +2,9 @@
 
 use crate::time::Ticks;
 
-/// Tokens of a request that are read, and how late they came.
-#[derive(Debug, Clone, Copy, Default)]
+/// Tokens of a request that are read, and how late they came: two lines of a processor's cache.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Track {
     /// Tokens to read so far.
     pub(super) visible: u64,
@@ -17,8 +18,8 @@ pub(crate) struct Track {
     pub(super) late: i128,
     /// Sum of `max(u(i) - (asked + i·d), 0)`.
     pub(super) late_asked: i128,
-    /// When the first token is due; `None` before reasoning ends.
-    pub(super) due: Option<i128>,
+    /// When the first token is due; [`NOT_DUE`] before reasoning ends.
+    pub(super) due: i128,
     /// Whether the request is a member of the decode set and has tokens to read.
     pub(super) moving: bool,
     /// The set's step that yielded the last token counted here, while it is.
@@ -27,17 +28,49 @@ pub(crate) struct Track {
     pub(super) stamp: u32,
 }
 
+const _: () = assert!(size_of::<Track>() == 128);
+
+/// No moment: the request still reasons.
+const NOT_DUE: i128 = i128::MAX;
+
+impl Default for Track {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
 impl Track {
     /// The track of a request whose first token is asked for at `asked`.
     pub(super) fn new(asked: i128) -> Self {
-        Self { asked, ..Self::default() }
+        Self {
+            visible: 0,
+            most: 0,
+            first: 0,
+            asked,
+            late: 0,
+            late_asked: 0,
+            due: NOT_DUE,
+            moving: false,
+            counted: 0,
+            stamp: 0,
+        }
+    }
+
+    /// Notes when the first token is due, unless it has come or that is noted already. Returns whether it was noted.
+    #[inline]
+    pub(super) fn await_first(&mut self, due: i128) -> bool {
+        let awaits = self.visible == 0 && self.due == NOT_DUE;
+        if awaits {
+            self.due = due;
+        }
+        awaits
     }
 
     /// Counts a token that came at `when`, of a reader that takes one every `interval`.
     pub(super) fn count(&mut self, when: Ticks, interval: i128) {
         let when = i128::from(when);
         if self.visible == 0 {
-            (self.first, self.most, self.due) = (when, when, Some(when));
+            (self.first, self.most, self.due) = (when, when, when);
         }
         self.most = self.most.max(when - i128::from(self.visible) * interval);
         self.late += self.most - self.first;
@@ -55,9 +88,11 @@ impl Track {
     /// When the reader runs out of the tokens counted here, if it reads or the first
     /// token is due.
     pub(super) fn deadline(&self, interval: i128) -> Option<i128> {
-        let due = self.due?;
+        if self.due == NOT_DUE {
+            return None;
+        }
         if self.visible == 0 {
-            return Some(due);
+            return Some(self.due);
         }
         Some(self.most + i128::from(self.visible) * interval)
     }
