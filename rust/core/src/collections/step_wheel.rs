@@ -19,8 +19,9 @@ const NEVER: u64 = u64::MAX;
 /// Stands for the step of an id that is in the heap.
 const FAR: u64 = u64::MAX - 1;
 
-/// Ids by the step at which they are due; each id is due at one step at most.
+/// Ids by the step at which they are due; each id is due at one step at most. One line of a processor's cache.
 #[derive(Debug, Clone)]
+#[repr(align(64))]
 pub(crate) struct StepWheel {
     /// The ring covers the steps from this one to the one before `base + STEPS`.
     base: u64,
@@ -31,8 +32,12 @@ pub(crate) struct StepWheel {
     /// By id: its step, and its neighbours in the list of that step.
     entries: Vec<Entry>,
     /// Ids that are due at a step which the ring does not cover.
-    far: IndexedHeap<u64>,
+    far: Box<IndexedHeap<u64>>,
+    /// The first step at which one of these is due, or `NEVER`.
+    next_far: u64,
 }
+
+const _: () = assert!(size_of::<StepWheel>() == 64);
 
 /// A list of ids for each step.
 #[derive(Debug, Clone)]
@@ -66,7 +71,8 @@ impl Default for StepWheel {
             next: NEVER,
             ring: Box::new(Ring { held: [0; WORDS], words: 0, heads: [NONE; STEPS as usize] }),
             entries: Vec::new(),
-            far: IndexedHeap::default(),
+            far: Box::default(),
+            next_far: NEVER,
         }
     }
 }
@@ -98,8 +104,7 @@ impl StepWheel {
 
     /// The lowest id that is due at `step`.
     fn first_of(&self, step: u64) -> Id {
-        let far = self.far.first().filter(|(due, _)| *due == step);
-        let mut first = far.map_or(NONE, |(_, id)| id);
+        let mut first = if self.next_far == step { self.first_far() } else { NONE };
         if self.is_near(step) {
             let mut at = self.ring.heads[place(step)];
             while at != NONE {
@@ -108,6 +113,13 @@ impl StepWheel {
             }
         }
         first
+    }
+
+    /// The id in the heap that is due first; of several, the lowest.
+    #[cold]
+    #[inline(never)]
+    fn first_far(&self) -> Id {
+        self.far.first().map_or(NONE, |(_, id)| id)
     }
 
     /// Whether the ring covers a step.
@@ -166,6 +178,7 @@ impl StepWheel {
             self.entries[at].step = FAR;
             self.far.set(id, step);
         }
+        self.next_far = self.far.next();
         self.find_next();
     }
 
@@ -197,6 +210,7 @@ impl StepWheel {
     #[inline(never)]
     fn remove_far(&mut self, id: Id) {
         self.far.remove(id);
+        self.next_far = self.far.next();
         self.entries[id as usize].step = NEVER;
         self.find_next();
     }
@@ -242,7 +256,7 @@ impl StepWheel {
     /// Finds the first step at which an id is due.
     #[inline(never)]
     fn find_next(&mut self) {
-        self.next = self.far.next();
+        self.next = self.next_far;
         let Ring { held, words, .. } = &*self.ring;
         if *words == 0 {
             return;
