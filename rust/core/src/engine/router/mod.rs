@@ -37,7 +37,7 @@ use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now};
+use crate::policy::{AffinityKey, Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -344,71 +344,72 @@ impl Router {
                 view.set_there(Some(picked));
                 Ok(if view.holds(when) { Decision::None } else { decision })
             }
-            _ => self.choose_otherwise(rule, view),
-        }
-    }
-
-    /// What a rule decides in a view that does not choose by expressions alone, or has a condition before.
-    #[inline(never)]
-    fn choose_otherwise(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
-        let uniform = self.uniform;
-        Ok(match rule {
-            Rule::RoundRobin { turn, within } => {
-                let serves = |i: usize| uniform || view.serves(i);
-                let turn = &mut self.desks[view.router()].turns[*turn];
-                let next = match within.as_deref() {
-                    None => next_in_turn(*turn, view.len(), serves),
-                    Some(roles) => {
-                        self.able.clear();
-                        view.members(Some(roles), &mut self.able);
-                        next_of(&self.able, *turn, view.len(), serves)
-                    }
-                };
-                Decision::of(next.map(|(picked, after)| {
-                    *turn = after;
-                    picked
-                }))
+            Rule::RoundRobin { turn, within } => Ok(self.in_turn(*turn, within.as_deref(), view)),
+            Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => {
+                Ok(Decision::of(self.fewest_known(rule, view)))
             }
-            Rule::FewestRequests { .. } | Rule::FewestTokens { .. } => Decision::of(if view.is_reported() {
-                self.fewest_reported(rule, view)
-            } else {
-                self.fewest(rule, view.lengths(), view.cluster(), view.now())
-            }),
-            Rule::Pick(_) | Rule::FirstOf { .. } | Rule::Unless { .. } => self.choose(rule, view)?,
-            Rule::Stay { when } => {
-                let here = view.here();
-                view.set_candidate(here.unwrap_or(0));
-                let stays = when.as_ref().is_none_or(|when| view.holds(when));
-                Decision::of(here.filter(|_| stays))
-            }
-            Rule::Call { index } => Decision::of(self.call(*index, view)?),
-            Rule::Affinity { key, within } => {
-                let hash = affinity::hash_of(*key, view.row(), view.cluster().trace());
-                pick::list_able(within.as_deref(), view, uniform, &mut self.able);
-                let able = self.able.iter().copied();
-                Decision::of(hash.and_then(|hash| affinity::instance_for(hash, able)))
-            }
-            Rule::Hold => Decision::Hold,
-            Rule::Reject { when } => {
-                view.set_candidate(0);
-                let rejects = when.as_ref().is_none_or(|when| view.holds(when));
-                if rejects { Decision::Reject } else { Decision::None }
-            }
-            Rule::Owner { above, within } => {
-                let owner = view.prompt_owner(*above, within.as_deref());
-                Decision::of(owner.filter(|&owner| uniform || view.serves(owner)))
-            }
+            Rule::Stay { when } => Ok(stay(when.as_ref(), view)),
+            Rule::Call { index } => Ok(Decision::of(self.call(*index, view)?)),
+            Rule::Affinity { key, within } => Ok(self.by_hash(*key, within.as_deref(), view)),
+            Rule::Hold => Ok(Decision::Hold),
+            Rule::Reject { when } => Ok(reject(when.as_ref(), view)),
+            Rule::Owner { above, within } => Ok(self.owner(*above, within.as_deref(), view)),
             Rule::When { of, when } => {
                 view.set_candidate(view.here().unwrap_or(0));
-                if view.holds(when) { self.choose(of, view)? } else { Decision::None }
+                if view.holds(when) { self.choose(of, view) } else { Ok(Decision::None) }
             }
             Rule::Flip(flip) => {
                 let decision = self.choose(&flip.of, view)?;
                 let Decision::Send(picked) = decision else { return Ok(decision) };
                 let flipped = view.flip(picked, flip);
-                if flipped && flip.picks { decision } else { Decision::None }
+                Ok(if flipped && flip.picks { decision } else { Decision::None })
             }
-        })
+        }
+    }
+
+    /// The next instance in turn.
+    #[inline(never)]
+    fn in_turn(&mut self, turn: usize, within: Option<&[u32]>, view: &RouterView) -> Decision {
+        let uniform = self.uniform;
+        let serves = |i: usize| uniform || view.serves(i);
+        let turn = &mut self.desks[view.router()].turns[turn];
+        let next = match within {
+            None => next_in_turn(*turn, view.len(), serves),
+            Some(roles) => {
+                self.able.clear();
+                view.members(Some(roles), &mut self.able);
+                next_of(&self.able, *turn, view.len(), serves)
+            }
+        };
+        Decision::of(next.map(|(picked, after)| {
+            *turn = after;
+            picked
+        }))
+    }
+
+    /// The instance to which the hash of a key of the request leads.
+    #[inline(never)]
+    fn by_hash(&mut self, key: AffinityKey, within: Option<&[u32]>, view: &RouterView) -> Decision {
+        let hash = affinity::hash_of(key, view.row(), view.cluster().trace());
+        pick::list_able(within, view, self.uniform, &mut self.able);
+        let able = self.able.iter().copied();
+        Decision::of(hash.and_then(|hash| affinity::instance_for(hash, able)))
+    }
+
+    /// The owner of the request's prompt, if it could serve the request.
+    #[inline(never)]
+    fn owner(&self, above: f64, within: Option<&[u32]>, view: &RouterView) -> Decision {
+        let owner = view.prompt_owner(above, within);
+        Decision::of(owner.filter(|&owner| self.uniform || view.serves(owner)))
+    }
+
+    /// The instance with the fewest outstanding requests or tokens, as of now or by the latest report.
+    #[inline(never)]
+    fn fewest_known(&mut self, rule: &Rule, view: &mut RouterView) -> Option<usize> {
+        if view.is_reported() {
+            return self.fewest_reported(rule, view);
+        }
+        self.fewest(rule, view.lengths(), view.cluster(), view.now())
     }
 
     /// The instance with the fewest outstanding requests or tokens, by a rule that compares these.
@@ -500,6 +501,23 @@ impl Decision {
     fn of(picked: Option<usize>) -> Self {
         picked.map_or(Self::None, Self::Send)
     }
+}
+
+/// Where the request stays, if the condition for that holds of its instance.
+#[inline(never)]
+fn stay(when: Option<&Expr>, view: &mut RouterView) -> Decision {
+    let here = view.here();
+    view.set_candidate(here.unwrap_or(0));
+    let stays = when.is_none_or(|when| view.holds(when));
+    Decision::of(here.filter(|_| stays))
+}
+
+/// To reject the request, if the condition for that holds.
+#[inline(never)]
+fn reject(when: Option<&Expr>, view: &mut RouterView) -> Decision {
+    view.set_candidate(0);
+    let rejects = when.is_none_or(|when| view.holds(when));
+    if rejects { Decision::Reject } else { Decision::None }
 }
 
 /// The first of `n` instances from `next` on, around, that serves a request; and the one after it.
