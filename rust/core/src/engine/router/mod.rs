@@ -17,6 +17,7 @@ mod random;
 mod relay;
 mod reports;
 mod softmax;
+mod turns;
 mod view;
 
 pub use callback::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
@@ -30,6 +31,7 @@ use equals::Memory;
 use least_loaded::least_loaded;
 use pick::LowerBound;
 use random::WyRand;
+use turns::{next_in_turn, next_of};
 
 use super::cluster::Cluster;
 use crate::config::Routers;
@@ -520,40 +522,10 @@ fn reject(when: Option<&Expr>, view: &mut RouterView) -> Decision {
     if rejects { Decision::Reject } else { Decision::None }
 }
 
-/// The first of `n` instances from `next` on, around, that serves a request; and the one after it.
-fn next_in_turn(next: usize, n: usize, serves: impl Fn(usize) -> bool) -> Option<(usize, usize)> {
-    let picked = (next..n).chain(0..next).find(|&i| serves(i))?;
-    Some((picked, if picked + 1 == n { 0 } else { picked + 1 }))
-}
-
-/// The first of the members, of `n` instances, from `next` on, around, that serves a request; and the instance after it.
-fn next_of(
-    members: &[usize],
-    next: usize,
-    n: usize,
-    serves: impl Fn(usize) -> bool,
-) -> Option<(usize, usize)> {
-    let at = members.partition_point(|&member| member < next);
-    let picked = members[at..].iter().chain(&members[..at]).copied().find(|&i| serves(i))?;
-    Some((picked, if picked + 1 == n { 0 } else { picked + 1 }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::engine::fixtures::{cluster, router, row};
-
-    #[test]
-    fn turns_go_around_and_pass_over_instances_that_do_not_serve() {
-        assert_eq!(next_in_turn(1, 3, |_| true), Some((1, 2)));
-        assert_eq!(next_of(&[0, 2, 3], 1, 5, |_| true), Some((2, 3)));
-        assert_eq!(next_of(&[0, 2, 4], 3, 5, |_| true), Some((4, 0)));
-        assert_eq!(next_of(&[0, 2, 4], 3, 5, |i| i != 4), Some((0, 1)));
-        assert_eq!(next_of(&[], 3, 5, |_| true), None);
-        assert_eq!(next_in_turn(2, 3, |_| true), Some((2, 0)));
-        assert_eq!(next_in_turn(2, 3, |i| i == 1), Some((1, 2)));
-        assert_eq!(next_in_turn(0, 3, |_| false), None);
-    }
 
     #[test]
     fn a_request_is_refused_only_if_every_instance_refuses_it() {
