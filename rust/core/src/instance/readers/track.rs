@@ -148,6 +148,11 @@ mod tests {
 
     #[test]
     fn nothing_is_due_before_reasoning_ends() {
-        assert_eq!(Track::new(0).deadline(10), None);
+        let mut track = Track::new(0);
+        assert_eq!(track.deadline(10), None);
+        assert!(track.await_first(25) && !track.await_first(40), "it is noted once");
+        assert_eq!(track.deadline(10), Some(25));
+        track.count(20, 10);
+        assert!(!Track { due: NOT_DUE, ..track }.await_first(40), "the first token has come");
     }
 }

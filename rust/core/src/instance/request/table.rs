@@ -199,11 +199,12 @@ mod tests {
         let mut table = RequestTable::default();
         let (first, second) = (table.insert(7, 10, 5), table.insert(8, 11, 6));
         table[first].generated = 3;
+        table[first].blocks.set_count(2);
         table.release(first);
         assert_eq!(table.iter().map(|state| state.request).collect::<Vec<_>>(), [8]);
         let third = table.insert(9, 12, 7);
         assert_eq!(third, first);
-        assert_eq!((table[third].request, table[third].generated), (9, 0));
+        assert_eq!((table[third].request, table[third].generated, table[third].blocks.count()), (9, 0, 0));
         assert_eq!(table[second].target(), 11);
     }
 

@@ -98,7 +98,7 @@ impl RequestView {
             ReqField::AgeS => clock(seconds(self.now - trace.arrival[row]), PER_TICK),
             ReqField::WaitingS | ReqField::IdleSteps if self.running => Linear::fixed(0.0),
             ReqField::WaitingS => clock(seconds(self.now - self.since), PER_TICK),
-            ReqField::IdleSteps => Linear { value: self.idle_steps as f64, per_step: 1.0, per_tick: 0.0 },
+            ReqField::IdleSteps => Linear { value: whole(self.idle_steps), per_step: 1.0, per_tick: 0.0 },
             ReqField::AttainedS if self.running => {
                 clock(seconds(self.attained + (self.now - self.since)), PER_TICK)
             }
@@ -112,7 +112,7 @@ impl RequestView {
                 if self.decoding {
                     validity.within_steps(1);
                 }
-                Linear::fixed(self.blocks as f64)
+                Linear::fixed(whole(self.blocks))
             }
             ReqField::Phase => {
                 if let Some(left) = self.steps_to_answer(trace) {
