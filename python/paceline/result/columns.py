@@ -345,8 +345,10 @@ class RequestColumns:
             return pl.Series(name, self._given[name]).cat.to(STATUS).alias(name)
         if not self._given["reason"].any():
             return pl.Series("reason", [None], dtype=REASON).new_from_index(0, len(self))
-        codes = pl.Series(self._given["reason"])
-        return pl.select(pl.when(codes > 0).then(codes - 1).cat.to(REASON).alias("reason")).to_series()
+        # A row without a reason keeps the code 0 under its null: some readers refuse codes past the last category.
+        given = np.asarray(self._given["reason"])
+        codes = pl.Series(np.maximum(given, 1) - 1).cat.to(REASON)
+        return pl.select(pl.when(pl.Series(given > 0)).then(codes).alias(name)).to_series()
 
     def _timed(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return the seconds of a moment, a span between two or TPOT, and where it exists."""

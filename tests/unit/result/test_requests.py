@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import paceline
 from paceline.result import Result
 from paceline.result.columns import COLUMNS, SCHEMA, RequestColumns
 from unit.result.fakes import (
@@ -173,3 +177,14 @@ def test_nothing_is_computed_before_it_is_asked_for() -> None:
     result = Result.from_outcome(trace=trace, cluster=None, policy=None, outcome=outcome, settings={})
     assert result.requests["ttft"].to_list() == [1.0]
     assert result.requests is result.requests
+
+
+def test_a_rejected_request_beside_a_finished_one_survives_pickle_and_arrow() -> None:
+    trace = paceline.Trace.from_columns(arrival=[0.0, 0.5], prompt_tokens=[10, 3000], output_tokens=[3, 4])
+    cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.01), num_blocks=101)])
+    result = paceline.replay(trace, cluster)
+    assert result.requests["reason"].is_null().to_list() == [True, False]
+    assert pickle.loads(pickle.dumps(result)).requests.equals(result.requests)
+    file = io.BytesIO()
+    result.requests.write_ipc(file)
+    assert pl.read_ipc(io.BytesIO(file.getvalue())).equals(result.requests)
