@@ -44,9 +44,18 @@ pub(super) struct Cluster {
     /// Requests that finished, were rejected or gave up.
     settled: u64,
     /// Events so far.
-    events: u64,
+    events: Events,
     /// What routers know of the instances.
     known: Known,
+}
+
+/// How many events there were.
+#[derive(Debug, Clone, Copy, Default)]
+struct Events {
+    /// Of all kinds.
+    all: u64,
+    /// Runs of monitors.
+    looks: u64,
 }
 
 /// What the instances of a replay did.
@@ -85,7 +94,7 @@ impl Cluster {
             with_last_steps: Vec::new(),
             outstanding: vec![0; n],
             settled: 0,
-            events: 0,
+            events: Events::default(),
             known,
         }
     }
@@ -163,13 +172,24 @@ impl Cluster {
     /// Events so far: ends of steps, arrivals, deliveries and runs of monitors.
     #[inline]
     pub(super) fn events(&self) -> u64 {
-        self.events
+        self.events.all
+    }
+
+    /// Events so far that may have changed what instances report: all but the runs of monitors that changed no role.
+    pub(super) fn happenings(&self) -> u64 {
+        self.events.all - self.events.looks + self.roles.changes()
     }
 
     /// Counts an event that is not the end of a step.
     #[inline]
     pub(super) fn count_event(&mut self) {
-        self.events += 1;
+        self.events.all += 1;
+    }
+
+    /// Counts a run of a monitor.
+    pub(super) fn count_look(&mut self) {
+        self.events.all += 1;
+        self.events.looks += 1;
     }
 }
 
@@ -191,7 +211,7 @@ impl Cluster {
     /// Ends the step or run of an instance.
     #[inline]
     pub(super) fn end_step(&mut self, index: usize, now: Ticks) {
-        self.events += 1;
+        self.events.all += 1;
         let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
         self.outstanding[index] -= finished;
         self.settled += finished;
@@ -209,7 +229,7 @@ impl Cluster {
         }
         while let Some(index) = self.roles.end_delay(now) {
             rare();
-            self.events += 1;
+            self.events.all += 1;
             self.settle_role(index);
         }
     }

@@ -186,7 +186,7 @@ impl Simulation {
         if self.arrivals.held() == 0 {
             return NEVER;
         }
-        self.cluster.known().next_news(self.cluster.events()).min(self.cluster.next_role())
+        self.cluster.known().next_news(self.cluster.happenings()).min(self.cluster.next_role())
     }
 
     /// Handles everything that happens at one moment.

@@ -230,11 +230,15 @@ mod tests {
 
     #[test]
     fn a_request_that_nothing_can_let_go_is_an_error() {
-        for every in [None, Some(70)] {
+        // A monitor that finds nothing to do is no news for a report.
+        let looks = r#"[{"period": 10, "actions": [{"action": "migrate", "source": {"min": []}, "target": {"min": []},
+            "choose": {"min": []}}]}]"#;
+        for (every, monitors) in [(None, "[]"), (Some(70), "[]"), (None, looks), (Some(70), looks)] {
             let never = |config: &mut crate::Config| {
                 let text = ONE_EACH.replace(r#""const": 1"#, r#""const": 0"#);
                 config.routing = serde_json::from_str(&text).unwrap();
                 config.routers.report_every = every;
+                config.routing.every = serde_json::from_str(monitors).unwrap();
             };
             let error = replay(&[row(5, 20, 2)], never).unwrap_err();
             assert!(error.to_string().contains("the router holds 1 requests"), "{error}");

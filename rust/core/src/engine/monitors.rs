@@ -60,7 +60,7 @@ impl Monitors {
     ) -> Result<(), Error> {
         migrations.forget_finished(cluster);
         for timer in self.timers.iter_mut().filter(|timer| timer.next <= now) {
-            cluster.count_event();
+            cluster.count_look();
             timer.next = timer.next.saturating_add(timer.monitor.period);
             for action in &timer.monitor.actions {
                 match action {

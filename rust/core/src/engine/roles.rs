@@ -207,6 +207,11 @@ impl Roles {
         self.history.push(FlipRecord { time: now, instance: index as u32, from, to: role, cause });
     }
 
+    /// How many changes there were.
+    pub(super) fn changes(&self) -> u64 {
+        self.history.len() as u64
+    }
+
     /// All changes, in order.
     pub(super) fn into_history(self) -> Vec<FlipRecord> {
         self.history

@@ -30,14 +30,15 @@ impl Cluster {
 
     /// Has the instances report their fields to the routers.
     pub(in crate::engine) fn report(&mut self, now: Ticks) {
-        let Self { instances, known, trace, recorder, events, .. } = self;
-        if trace.is_empty() {
+        if self.trace.is_empty() {
             return;
         }
-        *events += 1;
+        self.count_event();
+        let happenings = self.happenings();
+        let Self { instances, known, trace, recorder, .. } = self;
         let view = RequestView::arriving(0, now, trace);
         let no_request = Asking { view: &view, place: None };
-        known.report((now, *events), instances.len(), |index, (field, class)| {
+        known.report((now, happenings), instances.len(), |index, (field, class)| {
             instances[index].field((field, class), now, &no_request, trace, recorder)
         });
     }

@@ -122,10 +122,10 @@ impl Known {
         }
     }
 
-    /// When the instances report next, if something has happened since they last did, after `events` events.
-    pub(in crate::engine) fn next_news(&self, events: u64) -> Ticks {
+    /// When the instances report next, if something has happened since they last did, after so many `happenings`.
+    pub(in crate::engine) fn next_news(&self, happenings: u64) -> Ticks {
         let news = |reports: &&Reports| {
-            !reports.is_fresh(events) || self.relay.as_ref().is_some_and(|relay| relay.has_news())
+            !reports.is_fresh(happenings) || self.relay.as_ref().is_some_and(|relay| relay.has_news())
         };
         self.reports.as_ref().filter(news).map_or(NEVER, |_| self.next_report())
     }
@@ -161,7 +161,7 @@ impl Known {
     /// Takes a report; `value` gives a field of an instance.
     pub(in crate::engine) fn report(
         &mut self,
-        (now, events): (Ticks, u64),
+        (now, happenings): (Ticks, u64),
         instances: usize,
         mut value: impl FnMut(usize, (InstField, u32)) -> f64,
     ) {
@@ -170,9 +170,9 @@ impl Known {
                 for instance in (0..instances).filter(|_| relay.is_new()).collect::<Vec<_>>() {
                     relay.begin_with(reports.fields().iter().map(|&field| value(instance, field)));
                 }
-                relay.publish(now, reports.replace(events));
+                relay.publish(now, reports.replace(happenings));
             }
-            (Some(reports), None) => reports.take(events, value),
+            (Some(reports), None) => reports.take(happenings, value),
             (None, _) => {}
         }
         if let Some(kept) = &mut self.kept {

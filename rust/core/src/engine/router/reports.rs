@@ -17,15 +17,15 @@ pub(super) struct Reports {
     fields: Vec<(InstField, u32)>,
     /// The values of the latest report: by instance, and then by field.
     values: Vec<f64>,
-    /// Events of the replay when it was taken.
-    events: u64,
+    /// Happenings of the replay as it was taken.
+    happenings: u64,
 }
 
 impl Reports {
     /// Reports of these fields; the first is taken at the start.
     pub(super) fn new(every: Ticks, fields: Vec<(InstField, u32)>, instances: usize) -> Self {
         let values = vec![0.0; fields.len() * instances];
-        Self { every, next: 0, fields, values, events: 0 }
+        Self { every, next: 0, fields, values, happenings: 0 }
     }
 
     /// When the next report is taken.
@@ -34,14 +34,14 @@ impl Reports {
         self.next
     }
 
-    /// Whether nothing has happened since the latest report, after `events` events.
-    pub(super) fn is_fresh(&self, events: u64) -> bool {
-        self.events == events
+    /// Whether nothing has happened since the latest report, after so many `happenings`.
+    pub(super) fn is_fresh(&self, happenings: u64) -> bool {
+        self.happenings == happenings
     }
 
     /// Takes a report; `value` gives a field of an instance.
-    pub(super) fn take(&mut self, events: u64, mut value: impl FnMut(usize, (InstField, u32)) -> f64) {
-        self.events = events;
+    pub(super) fn take(&mut self, happenings: u64, mut value: impl FnMut(usize, (InstField, u32)) -> f64) {
+        self.happenings = happenings;
         self.next = self.next.saturating_add(self.every);
         if self.fields.is_empty() {
             return;
@@ -59,8 +59,8 @@ impl Reports {
     }
 
     /// The values of the latest report, which are to be replaced.
-    pub(super) fn replace(&mut self, events: u64) -> &mut Vec<f64> {
-        self.events = events;
+    pub(super) fn replace(&mut self, happenings: u64) -> &mut Vec<f64> {
+        self.happenings = happenings;
         &mut self.values
     }
 
