@@ -345,7 +345,7 @@ class RequestColumns:
             return pl.Series(name, self._given[name]).cat.to(STATUS).alias(name)
         if not self._given["reason"].any():
             return pl.Series("reason", [None], dtype=REASON).new_from_index(0, len(self))
-        # A row without a reason keeps the code 0 under its null: some readers refuse codes past the last category.
+        # A row without a reason keeps code 0 under its null: some readers refuse codes past the last one.
         given = np.asarray(self._given["reason"])
         codes = pl.Series(np.maximum(given, 1) - 1).cat.to(REASON)
         return pl.select(pl.when(pl.Series(given > 0)).then(codes).alias(name)).to_series()

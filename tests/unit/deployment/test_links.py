@@ -13,7 +13,7 @@ from paceline.deployment import Links, Medium, Pair, Port, link_names
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.kernels import Curve
-from paceline.policy import first_of, pick
+from paceline.policy import Handover, PrefixCache, Scheduler, first_of, pick
 from paceline.result import Result
 
 # A step takes a second, and a token of KV a gigabyte, which 8 Gb/s carry in a second.
@@ -217,3 +217,62 @@ def test_toml_of_links_that_makes_no_sense_is_refused(text: str, rule: str) -> N
         Cluster.from_toml(
             f"[links]\n{text}\n[[instances]]\nnum_blocks = 9\ncost = {{kind = 'affine', step_s = 1}}"
         )
+
+
+def test_a_link_slower_than_a_byte_a_second_takes_the_time_that_it_says() -> None:
+    # A billionth of a gigabit a second is an eighth of a byte: ten bytes take 80 s.
+    links = Links(gbps=1e-9)
+    one = Instance(cost=Affine(step_s=0.01), num_blocks=101, kv_bytes=1)
+    policy = Policy(name="x", on_arrival=pick(min=inst.index), on_prefilled=pick(max=inst.index))
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[10], output_tokens=[3])
+    result = replay(trace, Cluster([one, one], links=links), policy)
+    assert result.requests["transfer"][0] == 80.0
+    assert links.seconds(0, 1, kv_bytes=10) == 80.0
+
+
+@pytest.mark.parametrize(
+    ("figures", "message"),
+    [
+        ({"gbps": 1e300}, r"gbps of Links must be 1e-09 to 1e\+09 gigabits a second, was 1e\+300"),
+        ({"gbps": 1e-10}, r"gbps of Links must be 1e-09 to 1e\+09 gigabits a second, was 1e-10"),
+        ({"gbps": 1.0, "latency_s": 2e7}, r"latency_s of Links must be at most 1000000 s, was 20000000\.0"),
+    ],
+)
+def test_a_speed_that_the_engine_cannot_compute_with_is_refused(
+    figures: dict[str, float], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Links(**figures)
+
+
+def test_the_peak_of_blocks_counts_those_of_accepted_hand_overs() -> None:
+    # The second instance reserves 11 blocks for 40 + 1 tokens, 4 a block, and runs no step.
+    policy = Policy(
+        name="x",
+        on_arrival=pick(min=inst.index),
+        decode_on_arrival=pick(max=inst.index),
+        handover=Handover(overlap="layers"),
+    )
+    one = Instance(cost=Affine(step_s=0.01), num_blocks=30, block_tokens=4, kv_bytes=1000)
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[40], output_tokens=[1])
+    result = replay(trace, Cluster([one, one], links=Links(gbps=1e-4)), policy, sample=0.001)
+    seen = result.timeline.group_by("instance", maintain_order=True).agg(pl.col("kv_used_blocks").max())
+    assert seen["kv_used_blocks"].to_list() == [10, 11]
+    assert [each.peak_blocks for each in result.stats.instances] == [10, 11]
+
+
+def test_blocks_that_requests_share_are_sent_once() -> None:
+    # Both prompts are the same 40 tokens, 10 blocks: the second request finds 9 of them in the cache.
+    policy = Policy(
+        name="x",
+        scheduler=Scheduler(prefix_cache=PrefixCache(), max_num_batched_tokens=40),
+        on_arrival=pick(min=inst.index),
+        on_prefilled=pick(max=inst.index),
+    )
+    shared = {"prefix": [[1] * 10] * 2, "prefix_block_tokens": 4}
+    trace = Trace.from_columns(arrival=[0.0] * 2, prompt_tokens=[40] * 2, output_tokens=[5] * 2, **shared)
+    one = Instance(cost=Affine(step_s=0.01), num_blocks=101, block_tokens=4, kv_bytes=1000)
+    result = replay(trace, Cluster([one, one], links=Links(gbps=1e-4)), policy, sample=0.01, until=0.1)
+    source = result.timeline.filter(pl.col("instance") == 0)
+    assert source["kv_sending_blocks"].max() == 11
+    assert bool((source["kv_sending_blocks"] <= source["kv_used_blocks"]).all())

@@ -189,6 +189,18 @@ impl Memory {
         (0..(tokens - 1) / self.block_tokens).take_while(found).count() as u32
     }
 
+    /// Number of different blocks in these tables.
+    pub(crate) fn distinct<'a>(tables: impl Iterator<Item = &'a BlockTable>) -> u64 {
+        let (mut listed, mut unlisted) = (Vec::new(), 0);
+        for table in tables {
+            unlisted += table.count - table.blocks().len() as u64;
+            listed.extend_from_slice(table.blocks());
+        }
+        listed.sort_unstable();
+        listed.dedup();
+        listed.len() as u64 + unlisted
+    }
+
     /// How many of these blocks no request holds.
     pub(crate) fn unheld(&self, hits: &[Block]) -> u64 {
         let Some(cache) = &self.cache else { return 0 };

@@ -11,7 +11,7 @@ mod swap_space;
 pub(crate) use block_size::BlockSize;
 pub(crate) use cache::Block;
 pub use cache::PrefixCache;
-pub(crate) use memory::{BlockTable, ContentOwner, Released};
+pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;
 pub(crate) use store::KvStore;

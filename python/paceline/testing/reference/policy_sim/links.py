@@ -188,4 +188,4 @@ def ticks(speed: Speed, kv_bytes: int) -> int:
         if kv_bytes <= next_size:
             return int(time + math.ceil(Fraction((next_time - time) * (kv_bytes - size), next_size - size)))
     size, time = points[-1]
-    return int(time + math.ceil(Fraction((kv_bytes - size) * TICKS_PER_SECOND, round(speed["bytes_per_s"]))))
+    return int(time + math.ceil((kv_bytes - size) * TICKS_PER_SECOND / Fraction(speed["bytes_per_s"])))

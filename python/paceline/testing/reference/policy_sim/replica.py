@@ -241,7 +241,10 @@ class Replica:
         self.dropped += len(dropped)
         for request in dropped:
             self._forget(request)
-        if step is not None:
+        if step is None:
+            # Offers may have been accepted, though no step forms.
+            usage.peak_blocks = max(usage.peak_blocks, scheduler.memory.pool.held)
+        else:
             if now != self._last_end:
                 self._last_decode = None
             self.steps.append(step.row(scheduler.running))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,6 +82,11 @@ class Timeline:
         return every, [now for now, _ in kept], out
 
 
+def _distinct(blocks: Iterable[Iterable[int]]) -> int:
+    """Count the blocks of several requests; one that they share counts once."""
+    return len({block for several in blocks for block in several})
+
+
 def _row(at: Replica, traffic: Traffic, now: int) -> Row:
     memory, state, step = at.scheduler.memory, at.scheduler.state, at.step
     swapped = sum(one.place == "queued" and one.memory == "cpu" for one in at.requests)
@@ -98,8 +103,8 @@ def _row(at: Replica, traffic: Traffic, now: int) -> Row:
         "incoming": len(state.incoming.on_the_way),
         "kv_used_blocks": memory.pool.held,
         "kv_cached_blocks": memory.pool.known_free,
-        "kv_sending_blocks": sum(map(len, sending)),
-        "kv_receiving_blocks": sum(len(one.blocks) for one in state.incoming.receiving),
+        "kv_sending_blocks": _distinct(sending),
+        "kv_receiving_blocks": _distinct(one.blocks for one in state.incoming.receiving),
         "kv_tokens": of_instance("gpu_kv_tokens"),
         "batch_requests": len(step.tokens) if step else 0,
         "batch_tokens": sum(step.tokens.values()) if step else 0,

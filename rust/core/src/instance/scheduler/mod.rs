@@ -92,6 +92,8 @@ impl Instance {
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
             if !(draft.has_preempted() || ahead && self.release_all(trace)) {
+                // Offers may have been accepted, though no step forms.
+                self.kv.note_peak();
                 self.load.rest(now);
                 if self.batch.running() > 0 {
                     self.run.stand_still(now);

@@ -3,6 +3,7 @@
 use crate::instance::request::Phase;
 use crate::instance::run::Run;
 use crate::instance::{Instance, Recorder};
+use crate::kv::Memory;
 use crate::metrics::InstanceStats;
 use crate::time::Ticks;
 use crate::timeline::{Reading, State, Sums};
@@ -39,7 +40,7 @@ impl Instance {
             kv_used_blocks: self.settings.blocks - self.kv.free(),
             kv_cached_blocks: self.kv.gpu().cached_free(),
             kv_sending_blocks: self.sending_blocks(),
-            kv_receiving_blocks: self.transfers.receiving_blocks(),
+            kv_receiving_blocks: self.receiving_blocks(),
             kv_tokens: self.gpu_kv_tokens(),
             batch_requests,
             batch_tokens,
@@ -48,13 +49,23 @@ impl Instance {
         }
     }
 
-    /// Blocks of requests that have left and whose KV has not been read.
+    /// Blocks of requests that have left and whose KV has not been read; a block that several share counts once.
     fn sending_blocks(&self) -> u64 {
-        if self.stats.sent == 0 {
+        if self.stats.sent == 0 { 0 } else { self.blocks_of(|phase| phase == Phase::MigratingOut) }
+    }
+
+    /// Blocks of requests that were accepted and whose KV is not here yet; likewise.
+    fn receiving_blocks(&self) -> u64 {
+        if self.transfers.receiving_blocks() == 0 {
             return 0;
         }
-        let sending = self.requests.iter().filter(|state| state.phase == Phase::MigratingOut);
-        sending.map(|state| state.blocks.count()).sum()
+        self.blocks_of(|phase| matches!(phase, Phase::Reserved | Phase::Receiving))
+    }
+
+    /// Number of different blocks of the requests in some phases.
+    fn blocks_of(&self, holds: impl Fn(Phase) -> bool) -> u64 {
+        let in_phase = self.requests.iter().filter(|state| holds(state.phase));
+        Memory::distinct(in_phase.map(|state| &state.blocks))
     }
 
     /// The sums up to `now`, the time of the step in progress included.
