@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline.deployment.medium import Medium, loaded, medium_of
+from paceline.deployment.medium import Medium, check_speed, loaded, medium_of
 from paceline.deployment.ports import MOST_INSTANCES, Pair, Port
 from paceline.errors import ConfigError
 
@@ -84,12 +84,11 @@ class Links:
                 f"Links must have one of gbps and port, was gbps={self.gbps!r}, port={_check.said(self.port)}"
             )
         if self.gbps is not None:
-            _check.positive("gbps of Links", self.gbps)
+            check_speed("Links", self.gbps, self.latency_s)
         elif self.latency_s:
             raise ConfigError(
                 f"latency_s of Links must be that of the port, where one is given, was {self.latency_s}"
             )
-        _check.seconds("latency_s of Links", self.latency_s)
         for name in ("port", "inner", "uplink", "fabric"):
             medium_of(getattr(self, name), f"{name} of Links")
         for name, kind in (("ports", Port), ("pairs", Pair)):

@@ -8,15 +8,19 @@ from typing import Any
 
 from paceline import _check, catalog
 from paceline._arguments import typed, typed_fields
-from paceline._clock import TICKS_PER_SECOND
+from paceline._clock import TICKS_PER_SECOND, ticks
 from paceline._toml import build, table
 from paceline.errors import ConfigError
 from paceline.kernels.curve import Curve
 
-__all__ = ["Medium", "link_names", "loaded", "medium_from", "medium_of", "medium_table"]
+__all__ = ["Medium", "check_speed", "link_names", "loaded", "medium_from", "medium_of", "medium_table"]
 
 _MOST_BESIDE = 2**20
 _MOST_BYTES = 2**64 - 1
+
+# Slower or faster than any link by a factor of a million. The engine's own range is wider.
+_SLOWEST_GBPS = 1e-9
+_FASTEST_GBPS = 1e9
 
 
 def link_names() -> tuple[str, ...]:
@@ -68,8 +72,7 @@ class Medium:
     curve: Curve | None = None
 
     def __post_init__(self) -> None:
-        _check.positive("gbps of a Medium", self.gbps)
-        _check.seconds("latency_s of a Medium", self.latency_s)
+        check_speed("a Medium", self.gbps, self.latency_s)
         if self.curve is None:
             return
         if self.curve.at[0] < 0:
@@ -126,12 +129,22 @@ class Medium:
         """Return the medium as the engine reads it."""
         wire: dict[str, Any] = {
             "bytes_per_s": self.gbps * 1e9 / 8,
-            "latency": round(self.latency_s * TICKS_PER_SECOND),
+            "latency": ticks(self.latency_s),
         }
         if self.curve is not None:
             times = [round(seconds * TICKS_PER_SECOND) for seconds in self.curve.seconds]
             wire["curve"] = [list(point) for point in zip(self.curve.at, times, strict=True)]
         return wire
+
+
+def check_speed(what: str, gbps: float, latency_s: float) -> None:
+    """Refuse a rate or a latency with which the engine cannot compute exactly."""
+    _check.positive(f"gbps of {what}", gbps)
+    if not _SLOWEST_GBPS <= gbps <= _FASTEST_GBPS:
+        raise ConfigError(
+            f"gbps of {what} must be {_SLOWEST_GBPS:g} to {_FASTEST_GBPS:g} gigabits a second, was {gbps!r}"
+        )
+    ticks(latency_s, f"latency_s of {what}")
 
 
 def medium_of(given: object, what: str) -> Medium | None:

@@ -6,6 +6,12 @@ use super::limits::on_clock;
 use crate::error::Error;
 use crate::time::Ticks;
 
+/// The lowest rate of a medium, in bytes a second: 2⁻²⁰. The time of a message is computed in 128 bits.
+pub const LEAST_RATE: f64 = 1.0 / (1 << 20) as f64;
+
+/// The highest rate of a medium: 2¹⁰⁰ bytes a second.
+pub const MOST_RATE: f64 = (1_u128 << 100) as f64;
+
 /// How long a medium takes for a message.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -164,8 +170,8 @@ fn check_instance(field: &str, index: u32, instances: usize) -> Result<(), Error
 
 /// Checks the numbers of a medium.
 fn check_speed(field: &str, bytes_per_s: f64, latency: Ticks, curve: &[(u64, Ticks)]) -> Result<(), Error> {
-    if !(bytes_per_s > 0.0 && bytes_per_s.is_finite()) {
-        let rule = format!("must be above 0, was {bytes_per_s}");
+    if !(LEAST_RATE..=MOST_RATE).contains(&bytes_per_s) {
+        let rule = format!("must be {LEAST_RATE:e} to {MOST_RATE:e}, was {bytes_per_s}");
         return Err(Error::config(format!("{field}.bytes_per_s"), rule));
     }
     on_clock(|| format!("{field}.latency"), latency)?;

@@ -22,6 +22,8 @@ pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use handover::{Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
+#[cfg(test)]
+pub(crate) use links::{LEAST_RATE, MOST_RATE};
 pub use links::{Links, Pair, Port, Speed};
 pub use pools::Leaving;
 pub(crate) use ranking::LAST_LEVEL;

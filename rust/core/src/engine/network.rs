@@ -10,6 +10,7 @@
 mod free_time;
 mod layers;
 mod medium;
+mod rate;
 mod topology;
 
 use std::cmp::Reverse;

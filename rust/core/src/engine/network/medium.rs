@@ -1,17 +1,18 @@
 //! A medium: one direction of a port, an uplink, a fabric, or the way between two instances.
 
 use super::free_time::FreeTime;
+use super::rate::Rate;
 use crate::config::Speed;
 use crate::metrics::MediumStats;
-use crate::time::{TICKS_PER_SECOND, Ticks};
+use crate::time::Ticks;
 
 /// A medium, which carries one transfer at a time.
 #[derive(Debug)]
 pub(super) struct Medium {
     /// Its name in results.
     name: String,
-    /// Whole bytes a second.
-    rate: u64,
+    /// Bytes a second.
+    rate: Rate,
     /// Measured times: bytes and ticks.
     curve: Vec<(u64, Ticks)>,
     /// Ticks from the last byte sent to the last byte received.
@@ -31,7 +32,7 @@ impl Medium {
     pub(super) fn new(name: String, speed: &Speed) -> Self {
         Self {
             name,
-            rate: (speed.bytes_per_s.round() as u64).max(1),
+            rate: Rate::new(speed.bytes_per_s),
             curve: speed.curve.clone(),
             latency: speed.latency,
             free: FreeTime::new(),
@@ -43,16 +44,12 @@ impl Medium {
 
     /// The ticks that a message occupies the medium, rounded up; none without bytes.
     pub(super) fn time(&self, bytes: u64) -> Ticks {
-        let at_rate = |bytes: u64| {
-            let ticks = (u128::from(bytes) * u128::from(TICKS_PER_SECOND)).div_ceil(u128::from(self.rate));
-            Ticks::try_from(ticks).unwrap_or(Ticks::MAX)
-        };
         let right = self.curve.partition_point(|&(size, _)| size < bytes);
         match (right.checked_sub(1).map(|left| self.curve[left]), self.curve.get(right)) {
             _ if bytes == 0 => 0,
-            (None, None) => at_rate(bytes),
+            (None, None) => self.rate.ticks(bytes),
             (None, Some(&(_, ticks))) => ticks,
-            (Some((size, ticks)), None) => ticks.saturating_add(at_rate(bytes - size)),
+            (Some((size, ticks)), None) => ticks.saturating_add(self.rate.ticks(bytes - size)),
             (Some((size, ticks)), Some(&(next_size, next_ticks))) => {
                 let rise = u128::from(next_ticks - ticks) * u128::from(bytes - size);
                 // At most the difference of the two times, which fits.
@@ -85,6 +82,7 @@ impl Medium {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::TICKS_PER_SECOND;
 
     fn time(curve: &[(u64, Ticks)], bytes: u64) -> Ticks {
         let bytes_per_s = 2.0 * TICKS_PER_SECOND as f64;
