@@ -44,6 +44,8 @@ class InstanceStats:
         Blocks copied to the CPU's memory and back.
     swap_overflows
         Preemptions by recompute because the CPU's memory had no room.
+    expired_offers
+        Requests whose KV was given up, since they were not accepted within the lease of their hand-over.
     prefix_queries, prefix_hits
         Tokens looked up in the prefix cache, once for each admission, and those
         of them that were found.
@@ -80,6 +82,7 @@ class InstanceStats:
     running_ticks: int
     waiting_ticks: int
     kv_token_ticks: int
+    expired_offers: int = 0
     traffic: TrafficStats | None = None
 
     @classmethod
@@ -92,8 +95,8 @@ class InstanceStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("traffic",))
-        names = [name for name in cls.__dataclass_fields__ if name != "traffic"]
+        _check_all(cls, fields, but=("traffic", "expired_offers"))
+        names = [name for name in cls.__dataclass_fields__ if name != "traffic" and name in fields]
         moved = fields.get("traffic")
         traffic = None if moved is None else TrafficStats.from_dict(moved)
         return cls(**{name: fields[name] for name in names}, traffic=traffic)
@@ -206,6 +209,7 @@ class ReplayStats:
             "swapped_out_blocks": of.swapped_out_blocks,
             "swapped_in_blocks": of.swapped_in_blocks,
             "swap_overflows": of.swap_overflows,
+            "expired_offers": of.expired_offers,
             "prefix_queries": of.prefix_queries,
             "prefix_hits": of.prefix_hits,
             "evictions": of.evictions,
@@ -251,6 +255,7 @@ _SCHEMA: dict[str, pl.DataType] = {
     "swapped_out_blocks": pl.UInt64(),
     "swapped_in_blocks": pl.UInt64(),
     "swap_overflows": pl.UInt64(),
+    "expired_offers": pl.UInt64(),
     "prefix_queries": pl.UInt64(),
     "prefix_hits": pl.UInt64(),
     "evictions": pl.UInt64(),

@@ -41,9 +41,9 @@ class Rows:
         return cls(result, result.requests, result.stats)
 
     @property
-    def before_router_s(self) -> Floats:
-        """Seconds from each arrival to the router: the front end, and the prediction of the length."""
-        return self.seconds("prediction") + float(self.setting("frontend_s") or 0.0)
+    def before_instance_s(self) -> Floats:
+        """Seconds from each arrival to its instance: the front end, the prediction, and the router's hold."""
+        return self.seconds("prediction") + self.seconds("held") + float(self.setting("frontend_s") or 0.0)
 
     def seconds(self, name: str) -> Floats:
         """Return a column of times."""

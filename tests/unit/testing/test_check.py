@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import paceline
 from paceline.deployment import Cluster
 from paceline.errors import InvariantViolation
-from paceline.policy import Policy
+from paceline.policy import Handover, Policy, Scheduler, first_of, hold, inst, pick
 from paceline.result import Result
 from paceline.result.columns import RequestColumns
 from paceline.testing import BrokenInvariant, check
@@ -147,3 +147,30 @@ def test_of_several_the_lowest_number_and_the_earliest_request_are_reported(resu
     with pytest.raises(BrokenInvariant) as caught:
         check(twice)
     assert caught.value.request == (3 if result.requests["finish"][3] < late else 1)
+
+
+def test_a_policy_that_holds_passes() -> None:
+    """The second request is at the router for the 30 ms of the first, and then with the instance."""
+    one = pick(min=inst.index, where=inst.requests == 0)
+    policy = Policy(name="one at a time", on_arrival=first_of(one, hold()))
+    trace = Trace.from_columns(arrival=[0.0] * 2, prompt_tokens=[4] * 2, output_tokens=[3] * 2)
+    cluster = Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.010), num_blocks=101)])
+    result = paceline.replay(trace, cluster, policy)
+    assert result.requests["held"].to_list() == [0.0, 0.03]
+    check(result)
+
+
+def test_a_lease_that_expires_passes_and_is_counted() -> None:
+    """The second prompt is computed on both: its KV is given up before the first request ends."""
+    policy = Policy(
+        name="short lease",
+        scheduler=Scheduler(max_num_seqs=1),
+        on_arrival=pick(min=inst.index),
+        on_prefilled=pick(max=inst.index),
+        handover=Handover(lease=0.001),
+    )
+    trace = Trace.from_columns(arrival=[0.0] * 2, prompt_tokens=[4] * 2, output_tokens=[3, 30])
+    one = paceline.Instance(cost=paceline.Affine(step_s=0.010), num_blocks=101)
+    result = paceline.replay(trace, Cluster([one, one]), policy)
+    assert result.instances["expired_offers"].to_list() == [0, 1]
+    check(result)
