@@ -29,6 +29,8 @@ class Limits:
     ----------
     file_bytes
         Bytes of a file's content after decompression, all of which is held in memory.
+    document_bytes
+        Bytes of a document: a policy, a cluster, a run, or the JSON that a command printed.
     values
         Fields of all rows together. One takes up to 32 bytes of memory while CSV is read.
     columns
@@ -50,6 +52,7 @@ class Limits:
     """
 
     file_bytes: int = 2**32
+    document_bytes: int = 2**26
     values: int = 2**28
     columns: int = 1_000
     line_bytes: int = 2**24

@@ -161,6 +161,7 @@ class InstanceOptions:
         ConfigError
             If an option that describes an instance is given beside the file, or the file cannot be used.
         """
+        from paceline._documents import read_document
         from paceline.deployment import Cluster
         from paceline.errors import ConfigError
 
@@ -170,10 +171,9 @@ class InstanceOptions:
             if each.name != "file" and getattr(self, each.name) != each.default:
                 option = f"--{each.name.replace('_', '-')}"
                 raise ConfigError(f"{self.file} says all about the cluster; write there what {option} says")
+        text = read_document(self.file)
         try:
-            return Cluster.from_toml(self.file.read_text(encoding="utf-8"))
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{self.file}: must be UTF-8: {error}") from error
+            return Cluster.from_toml(text)
         except ConfigError as error:
             raise ConfigError(f"{self.file}: {error}") from error
 

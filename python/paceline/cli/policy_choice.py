@@ -111,13 +111,11 @@ def counts_of(policy: str, split: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _read(path: Path, given: Mapping[str, object], settings: Sequence[str]) -> Policy:
+    from paceline._documents import read_document
     from paceline.errors import PolicyError
     from paceline.policy import Policy
 
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise PolicyError(f"{path}: must be UTF-8: {error}") from error
+    text = read_document(path, PolicyError)
     options = [f"--{word(name)}" for name in given] + ["--set"] * bool(settings)
     if options:
         raise PolicyError(f"{path} says all there is about the policy; write there what {options[0]} says")

@@ -89,10 +89,12 @@ def _called(directories: Sequence[Path], names: Sequence[str] | None) -> list[st
 def _document(path: Path, command: str) -> Any:  # noqa: ANN401 - a JSON document
     import json
 
+    from paceline._documents import read_document
     from paceline.errors import ConfigError
 
+    text = read_document(path)
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path}: not readable as JSON ({error}); it must be what `paceline {command} --json` prints"

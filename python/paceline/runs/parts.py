@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from paceline import _check, _toml, policies
+from paceline._documents import read_document
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError, PacelineError, PolicyError
 from paceline.policy import Policy
@@ -30,12 +31,11 @@ def included(content: object, what: str, folder: Path) -> dict[str, Any]:
     if len(content) > 1:
         others = ", ".join(name for name in content if name != "file")
         raise ConfigError(f"{what} must have file and nothing else, was file with {others}")
-    path = folder / str(content["file"])
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: must be UTF-8: {error}") from error
-    return _toml.parse(text, str(path))
+    name = content["file"]
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"file of {what} must be the name of a FILE.toml, was {_check.said(name)}")
+    path = folder / name
+    return _toml.parse(read_document(path), str(path))
 
 
 def cluster_from(content: Mapping[str, Any]) -> Cluster:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paceline import _check, _toml
 from paceline._arguments import typed, typed_fields
+from paceline._documents import read_document
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.limits import Limits
@@ -212,8 +213,4 @@ def read_run(path: str | Path) -> Run:
         If the file cannot be read.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: must be UTF-8: {error}") from error
-    return Run.from_toml(text, path.parent, str(path))
+    return Run.from_toml(read_document(path), path.parent, str(path))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from paceline import _toml
 from paceline._arguments import typed
 from paceline._check import said
+from paceline._documents import read_document
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.runs import Settings
@@ -37,11 +38,7 @@ def read_grid(path: str | Path) -> Grid:
         If the file cannot be read.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: must be UTF-8: {error}") from error
-    content = _toml.parse(text, str(path))
+    content = _toml.parse(read_document(path), str(path))
     for name in content:
         if name not in _TABLES:
             raise ConfigError(f"{path} has no table {name!r}{_toml.close_matches(name, _TABLES)}")
