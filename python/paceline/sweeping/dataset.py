@@ -107,7 +107,12 @@ def _rows(folder: Path) -> pl.DataFrame | None:
     files = sorted(folder.glob("*.parquet"), key=lambda file: (file.stat().st_mtime_ns, file.name))
     if not files:
         return None
-    rows = pl.concat([_read(file) for file in files], how="diagonal_relaxed")
+    try:
+        rows = pl.concat([_read(file) for file in files], how="diagonal_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise ResultError(
+            f"{folder}: its files have columns of different types: {error}; remove those of another sweep"
+        ) from error
     # Of two that failed the later one counts.
     order = pl.col("status") == "done"
     return rows.sort("id", order, maintain_order=True).unique("id", keep="last", maintain_order=True)
@@ -122,4 +127,9 @@ def _read(path: Path) -> pl.DataFrame:
         ) from error
     if not {"id", "status"} <= set(rows.columns):
         raise ResultError(f"{path}: must hold rows of points, did not; remove it to replay its points")
+    for name in ("id", "status"):
+        if rows.schema[name] != pl.String():
+            raise ResultError(
+                f"{path}: {name} must be text, was {rows.schema[name]}; remove the file to replay its points"
+            )
     return rows

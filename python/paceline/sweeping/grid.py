@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from paceline.policy import Policy
 from paceline.runs import Recipe, Settings
 from paceline.runs.parts import included
 from paceline.sweeping.point import Point
+from paceline.sweeping.points import Points
 from paceline.trace import Trace
 
 __all__ = ["Grid"]
@@ -106,14 +106,25 @@ class Grid:
         """The traces that were given as such, by their digest."""
         return self._traces
 
-    def points(self) -> list[Point]:
-        """Return the points, the last axis fastest."""
+    def points(self) -> Sequence[Point]:
+        """Return the points, the last axis fastest. Each is made when it is asked for."""
         types = {axis: _type_of(choices) for axis, choices in self._axes.items()}
         bounds = {} if self.slo is None else self.slo.bounds()
-        return [
-            self._point(dict(zip(self._axes, labels, strict=True)), types, bounds)
-            for labels in product(*self._axes.values())
-        ]
+        return Points(
+            [list(values) for values in self._axes.values()],
+            lambda labels: self._point(dict(zip(self._axes, labels, strict=True)), types, bounds),
+        )
+
+    def uses(self) -> tuple[int, int]:
+        """Return how many points have the same trace, before `rate` and `scale`, and after."""
+        of_base, of_trace = 1, 1
+        for axis, values in self._axes.items():
+            path = _SHORT.get(axis, axis)
+            if path.split(".")[0] != "trace":
+                of_base, of_trace = of_base * len(values), of_trace * len(values)
+            elif path in ("trace.rate", "trace.scale"):
+                of_base *= len(values)
+        return of_base, of_trace
 
     def __len__(self) -> int:
         """Return the number of points."""
@@ -156,12 +167,14 @@ class Grid:
             return {str(name): self._value(axis, value) for name, value in values.items()}
         plain = all(value is None or isinstance(value, bool | int | float | str) for value in values)
         labels = list(values) if plain else [_name(axis, value) for value in values]
-        for at, label in enumerate(labels):
-            if label in labels[:at]:
+        seen: set[Any] = set()
+        for label in labels:
+            if label in seen:
                 raise ConfigError(
                     f"{axis} of a Grid must have each value once, had {label!r} twice; give names to values: "
                     "{name: value}"
                 )
+            seen.add(label)
         if not plain or axis in _PARTS:
             return {str(label): self._value(axis, value) for label, value in zip(labels, values, strict=True)}
         return labels

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ Files = dict[str, bytes]
 
 
 def on_ray(
-    points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
+    points: Sequence[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
 ) -> Generator[Finished | None, None, None]:
     """Yield the rows of points as they are finished; see `paceline.sweep`.
 
@@ -58,7 +58,7 @@ def on_ray(
 
 
 def _run(
-    points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
+    points: Sequence[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int | None
 ) -> Generator[Finished | None, None, None]:
     ray: Any = import_module("ray")
     if not ray.is_initialized():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from paceline.errors import ConfigError
 from paceline.limits import Limits
@@ -19,27 +19,20 @@ class Rows:
 
     Parameters
     ----------
-    points
-        The points to come: a trace is kept until its last point is done.
+    uses
+        How many points have the same trace before `rate` and `scale`, and how many after them:
+        a trace is kept until its last point is done.
     given
         The traces that the grid has, by digest.
     limits
         As of `paceline.read_trace`.
     """
 
-    def __init__(self, points: Iterable[Point], given: Mapping[str, Trace], limits: Limits | None) -> None:
+    def __init__(self, uses: tuple[int, int], given: Mapping[str, Trace], limits: Limits | None) -> None:
         self._given = given
         self._limits = limits
-        self._rows: Shared[Recipe, Trace] = Shared()
-        self._paced: Shared[str, Trace] = Shared()
-        for point in points:
-            try:
-                recipe = point.recipe()
-            except Exception:  # the point fails when its turn comes, with this error in its row
-                continue
-            if recipe is not None:
-                self._rows.expect(recipe.base)
-            self._paced.expect(point.text("trace"))
+        self._rows: Shared[Recipe, Trace] = Shared(uses[0])
+        self._paced: Shared[str, Trace] = Shared(uses[1])
 
     def base(self, point: Point) -> Trace:
         """Return the rows of a point's trace before `rate` and `scale` change the arrivals."""
@@ -59,7 +52,7 @@ class Rows:
         """Say that a point is done."""
         try:
             recipe = point.recipe()
-        except Exception:  # as above
+        except Exception:  # the point has failed with this error in its row
             return
         if recipe is not None:
             self._rows.release(recipe.base)

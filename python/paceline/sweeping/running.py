@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,8 @@ from paceline._fork import use
 from paceline.errors import ConfigError
 from paceline.limits import Limits
 from paceline.sweeping.dataset import Dataset
-from paceline.sweeping.evaluate import Finished, Row, evaluate, run_text
+from paceline.sweeping.evaluate import Finished, evaluate, run_text
+from paceline.sweeping.found import Found
 from paceline.sweeping.grid import Grid
 from paceline.sweeping.measure import failed_row, frame_of, kept_row
 from paceline.sweeping.point import Point
@@ -137,23 +138,23 @@ def sweep(
     dataset = None if out is None else Dataset(Path(out))
     points = grid.points()
     types = points[0].types
-    rows = Rows(points, grid.traces, limits)
+    rows = Rows(grid.uses(), grid.traces, limits)
     if executor == "ray":
         from paceline.sweeping.on_ray import on_ray
 
         finished = on_ray(points, rows, dataset, results=results, workers=workers)
     else:
         finished = _on_threads(points, rows, dataset, results=results, workers=threads(workers))
-    found: dict[int, Row] = {}
+    found = Found(types)
     watch, kept = Watch(len(points)), 0
     with contextlib.closing(finished):
         for each in _written(finished, types, dataset):
-            found[each.place] = each.row
+            found.add(each.place, each.row)
             kept += each.kept
             at = watch.count(kept=each.kept, failed=each.row["status"] == "failed")
             if progress is not None:
                 progress(at)
-    return Sweep(frame_of(types, [found[place] for place in range(len(points))]), kept)
+    return Sweep(found.frame(), kept)
 
 
 def _written(
@@ -185,7 +186,7 @@ class _Stopped(Exception):
 
 
 def _on_threads(
-    points: list[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int
+    points: Sequence[Point], rows: Rows, dataset: Dataset | None, *, results: bool, workers: int
 ) -> Generator[Finished | None, None, None]:
     stop = threading.Event()
 
@@ -215,14 +216,16 @@ def _on_threads(
             rows.release(point)
         return Finished(place, row)
 
-    coming: SimpleQueue[tuple[int, Point]] = SimpleQueue()
-    for each in enumerate(points):
-        coming.put(each)
+    coming, taking = iter(range(len(points))), threading.Lock()
     done: SimpleQueue[Finished] = SimpleQueue()
 
     def work() -> None:
-        for place, point in _held(coming):
-            done.put(one(place, point))
+        while True:
+            with taking:
+                place = next(coming, None)
+            if place is None:
+                return
+            done.put(one(place, points[place]))
 
     threads = max(1, min(workers, len(points)))
     pool = ThreadPoolExecutor(threads)

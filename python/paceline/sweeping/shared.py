@@ -16,25 +16,25 @@ V = TypeVar("V")
 class Shared(Generic[K, V]):
     """Values by key. Threads that ask for a value while it is made wait for it.
 
+    Parameters
+    ----------
+    uses
+        How often each value is used. One that is used again after so many uses is made again.
+
     Examples
     --------
-    >>> shared = Shared()
-    >>> for _ in range(2):
-    ...     shared.expect("key")
+    >>> shared = Shared(uses=2)
     >>> shared.take("key", lambda: "made once"), shared.take("key", lambda: "not made again")
     ('made once', 'made once')
     >>> shared.release("key"), shared.release("key"), len(shared)
     (None, None, 0)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, uses: int) -> None:
+        self._each = uses
         self._lock = threading.Lock()
         self._values: dict[K, Future[V]] = {}
         self._uses: dict[K, int] = {}
-
-    def expect(self, key: K) -> None:
-        """Announce one use of a value."""
-        self._uses[key] = self._uses.get(key, 0) + 1
 
     def take(self, key: K, make: Callable[[], V]) -> V:
         """Return a value, made now if it was not before; an error in making it is raised for each use."""
@@ -53,10 +53,11 @@ class Shared(Generic[K, V]):
     def release(self, key: K) -> None:
         """End one use; after the last one the value is forgotten."""
         with self._lock:
-            self._uses[key] -= 1
-            if self._uses[key] == 0:
+            left = self._uses.pop(key, self._each) - 1
+            if left > 0:
+                self._uses[key] = left
+            else:
                 self._values.pop(key, None)
-                del self._uses[key]
 
     def __len__(self) -> int:
         """Return how many values are kept."""
