@@ -76,7 +76,21 @@ def _spec(chart: Any, description: str) -> dict[str, Any]:  # noqa: ANN401 - Alt
         spec.pop(name, None)
     spec["description"] = description
     _themed(spec)
-    return spec
+    safe: dict[str, Any] = _one_line(spec)
+    return safe
+
+
+# Vega writes names into expressions as string literals, in which its parser takes no line separator.
+_SEPARATORS = str.maketrans({"\u2028": "↵", "\u2029": "↵"})
+
+
+def _one_line(node: Any) -> Any:  # noqa: ANN401 - a part of a specification
+    """Return a part of a specification with a sign in place of each line separator of Unicode."""
+    if isinstance(node, str):
+        return node.translate(_SEPARATORS)
+    if isinstance(node, dict):
+        return {_one_line(name): _one_line(value) for name, value in node.items()}
+    return [_one_line(each) for each in node] if isinstance(node, list) else node
 
 
 _VARIABLES = {colour: f"var(--c{place})" for place, colour in enumerate(COLOURS, 1)}

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from paceline.errors import ConfigError
 from paceline.report.charts.kit import Axis, lines
+from paceline.report.documents import CapacityDocument, checked
 from paceline.report.figure import Figure, Section, Table, cell, table_of
 
 __all__ = ["capacities", "document_of"]
@@ -22,18 +22,8 @@ def document_of(name: str, found: Any) -> dict[str, Any]:  # noqa: ANN401 - a Ca
     ConfigError
         If it is neither a capacity nor such a document.
     """
-    document = found if isinstance(found, Mapping) else getattr(found, "to_dict", dict)()
-    rows = document.get("curve")
-    needed = ("rate", "gpu_rate", "attainment", "passes")
-    good = isinstance(rows, list) and all(
-        isinstance(row, Mapping) and set(needed) <= row.keys() for row in rows
-    )
-    if not good or not rows:
-        raise ConfigError(
-            f"capacity {name!r} must be what paceline.capacity() returns, or the JSON of "
-            f"`paceline capacity --json`, with a curve of {', '.join(needed)}; it was {type(found).__name__}"
-        )
-    return dict(document)
+    right = "what paceline.capacity() returns, or the JSON of `paceline capacity --json`"
+    return checked(found, CapacityDocument, f"capacity {name!r}", right, "curve")
 
 
 def capacities(found: Mapping[str, Mapping[str, Any]]) -> Section | None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from paceline.errors import ConfigError
 from paceline.report.charts.kit import Axis, intervals
+from paceline.report.documents import ComparisonDocument, checked
 from paceline.report.figure import Figure, Section, Table, cell, table_of
 
 __all__ = ["comparison_document", "comparison_section"]
@@ -23,9 +23,6 @@ TITLES: Final = {
     "finished": "finished",
 }
 
-_OF_TABLE: Final = ("policy", "metric", "figure", "value", "low", "high")
-_NEEDED: Final = ("baseline", "method", "confidence", "warmup_s", "warmup_requests", "requests", "table")
-
 
 def comparison_document(found: Any) -> dict[str, Any]:  # noqa: ANN401 - a Comparison, or its document
     """Return a comparison as `paceline.compare(...).to_dict()` gives it.
@@ -35,17 +32,8 @@ def comparison_document(found: Any) -> dict[str, Any]:  # noqa: ANN401 - a Compa
     ConfigError
         If it is neither a comparison nor such a document.
     """
-    document = found if isinstance(found, Mapping) else getattr(found, "to_dict", dict)()
-    rows = document.get("table")
-    good = isinstance(rows, list) and all(
-        isinstance(row, Mapping) and set(_OF_TABLE) <= row.keys() for row in rows
-    )
-    if not good or not rows or not set(_NEEDED) <= document.keys():
-        raise ConfigError(
-            "comparison must be what paceline.compare() returns, or the JSON of `paceline compare --json`, "
-            f"with {', '.join(_NEEDED)}; it was {type(found).__name__}"
-        )
-    return dict(document)
+    right = "what paceline.compare() returns, or the JSON of `paceline compare --json`"
+    return checked(found, ComparisonDocument, "comparison", right, "table")
 
 
 def comparison_section(found: Mapping[str, Any] | None) -> Section | None:
