@@ -127,7 +127,7 @@ def _load(source: Path, *, lazily: bool) -> Result:
         timelines=_timelines(source, body),
         recorded=_recorded(source, body),
         summary=_read_frame(source / SUMMARY, SUMMARY_SCHEMA) if lazily and SUMMARY in body.files else None,
-        totals=_totals(body) if lazily else None,
+        totals=_totals(source, body) if lazily else None,
     )
 
 
@@ -136,12 +136,15 @@ def _check(source: Path, name: str, body: _Body) -> None:
     check_file(source, name, {"bytes": entry.bytes, "sha256": entry.sha256})
 
 
-def _totals(body: _Body) -> Totals | None:
+def _totals(source: Path, body: _Body) -> Totals | None:
     """Return the totals that were saved; None if this version has others."""
     names = {each.name for each in dataclasses.fields(Totals)}
     if body.totals is None or set(body.totals) != names:
         return None
-    return msgspec.convert(body.totals, Totals)
+    try:
+        return msgspec.convert(body.totals, Totals)
+    except msgspec.ValidationError as error:
+        raise ResultError(f"{source / MANIFEST}: totals: {error}; save the result again") from error
 
 
 def _timelines(source: Path, body: _Body) -> Timelines | None:

@@ -25,6 +25,13 @@ from paceline.result.traffic import BYTES, TrafficStats, energy_j
 __all__ = ["InstanceStats", "ReplayStats"]
 
 
+_SHORT = frozenset({"block_tokens", "peak_running", "peak_waiting"})
+"""Counters of 32 bits."""
+
+_LONG = frozenset({"running_ticks", "waiting_ticks", "kv_token_ticks"})
+"""Integrals over time, of 128 bits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 @typed_fields(ResultError)
 class InstanceStats:
@@ -84,6 +91,15 @@ class InstanceStats:
     kv_token_ticks: int
     expired_offers: int = 0
     traffic: TrafficStats | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            bits = 32 if name in _SHORT else 128 if name in _LONG else 64
+            if isinstance(value, int) and not 0 <= value < 2**bits:
+                raise ResultError(
+                    f"{name} of the counters of an instance must be 0 to 2**{bits} - 1, was {said(value)}"
+                )
 
     @classmethod
     @typed(ResultError)

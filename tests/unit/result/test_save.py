@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -236,3 +237,15 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
         load_result(tmp_path)
     with pytest.raises(ResultError, match="not a directory"):
         load_result(tmp_path / "absent")
+
+
+@pytest.mark.parametrize(
+    ("change", "most"),
+    [({"finished": -(2**63) - 1}, 64), ({"peak_running": 2**32}, 32), ({"running_ticks": 2**128}, 128)],
+)
+def test_counters_that_no_engine_counts_are_refused(change: dict[str, int], most: int) -> None:
+    stats = result_of([served(0.0, 0.0, 1.0, 2.0, output=2)]).stats.instances[0]
+    (name,) = change
+    message = rf"{name} of the counters of an instance must be 0 to 2\*\*{most} - 1, was "
+    with pytest.raises(ResultError, match=message):
+        dataclasses.replace(stats, **change)
