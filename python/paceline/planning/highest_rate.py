@@ -146,7 +146,7 @@ def capacity(
         case, rate = key
         outcomes = []
         for done, index in enumerate(case):
-            load = loads[index].scaled(own / rate)
+            load = loads[index].stretched(own / rate)
             heard = _share_of(heed, done, len(case))
             outcomes.append(criterion.sample(replayed(load, cluster, policy, settings, heard)))
         return criterion.judge(outcomes)

@@ -202,13 +202,36 @@ class Trace:
         return _rebuilt, parts
 
     @typed(TraceError)
-    def scaled(self, factor: float) -> Trace:
-        """Multiply every arrival by `factor`, as Arrow's experiments do; 0.25 is four times the load.
+    def scaled(self, scale: float) -> Trace:
+        """Multiply the rate of arrivals, as ``at_rate(scale=…)`` and ``--scale`` do: 2 is twice the load.
+
+        Raises
+        ------
+        TraceError
+            `scale` is not a positive finite number, or an arrival leaves the clock's range.
+
+        Examples
+        --------
+        >>> trace = Trace.from_columns(arrival=[0, 1, 2], prompt_tokens=[1, 1, 1], output_tokens=[1, 1, 1])
+        >>> trace.scaled(2.0).frame["arrival"].to_list()
+        [0.0, 0.5, 1.0]
+        """
+        return self.at_rate(scale=scale)
+
+    @typed(TraceError)
+    def stretched(self, factor: float) -> Trace:
+        """Multiply every arrival by `factor`, as Arrow's experiments do: 2 is half the load.
 
         Raises
         ------
         TraceError
             `factor` is not a positive finite number, or an arrival leaves the clock's range.
+
+        Examples
+        --------
+        >>> trace = Trace.from_columns(arrival=[0, 1, 2], prompt_tokens=[1, 1, 1], output_tokens=[1, 1, 1])
+        >>> trace.stretched(2.0).frame["arrival"].to_list()
+        [0.0, 2.0, 4.0]
         """
         if not (is_number(factor) and factor > 0):
             raise TraceError(f"factor must be a positive finite number, was {said(factor)}")
@@ -248,7 +271,7 @@ class Trace:
             return self._at(pl.col("arrival") / float(given))
         if self.span_s == 0:
             raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
-        return self.scaled(self.rate_per_s / given)
+        return self.stretched(self.rate_per_s / given)
 
     @typed(TraceError)
     def window(self, start_s: float, end_s: float) -> Trace:

@@ -150,7 +150,8 @@ def test_several_traces_are_judged_together_and_each_by_itself() -> None:
     assert found.own_rate == own
     for row in found.curve.rows(named=True)[::5]:
         met = sum(
-            int(paceline.replay(trace.scaled(own / row["rate"]), cluster).met(slo).sum()) for trace in traces
+            int(paceline.replay(trace.stretched(own / row["rate"]), cluster).met(slo).sum())
+            for trace in traces
         )
         assert row["attainment"] == met / 240
     assert found.samples is not None

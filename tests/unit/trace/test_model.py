@@ -71,7 +71,7 @@ def test_changing_the_frame_does_not_change_the_trace() -> None:
 def test_four_times_the_rate_is_a_quarter_of_the_stamps() -> None:
     trace = trace_of(0.5, 1.0, 4.0)
     assert trace.at_rate(scale=4).frame["arrival"].to_list() == [0.125, 0.25, 1.0]
-    assert trace.at_rate(scale=4) == trace.scaled(0.25)
+    assert trace.at_rate(scale=4) == trace.scaled(4) == trace.stretched(0.25)
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30), st.floats(1e-3, 1e3))
@@ -105,7 +105,7 @@ def test_a_rate_cannot_be_set_when_all_arrive_at_once() -> None:
 
 def test_a_stretched_trace_must_still_fit_the_clock() -> None:
     with pytest.raises(TraceError, match="arrival must be below"):
-        trace_of(0.0, 1e6).scaled(20)
+        trace_of(0.0, 1e6).stretched(20)
 
 
 def test_a_window_holds_its_start_and_not_its_end_and_counts_from_its_start() -> None:
