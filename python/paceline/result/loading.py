@@ -190,7 +190,7 @@ def _read_frame(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
         raise ResultError(f"{path}: not readable as Parquet: {error}") from error
     if dict(frame.schema) != schema:
         raise ResultError(f"{path}: columns must be {', '.join(schema)}, were {', '.join(frame.columns)}")
-    return frame
+    return frame.select(list(schema))
 
 
 def _read_requests(path: Path, rows: int) -> pl.DataFrame:

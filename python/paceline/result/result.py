@@ -261,9 +261,10 @@ class Result(OverTime, Shown):
         -------
         polars.DataFrame
             Columns `metric` (ttft, tpot, itl, e2e, normalized_latency,
-            queueing), `mean`, `std`, `min`, `p50`, `p90`, `p95`, `p99` and
+            queueing), `p50`, `p90`, `p99`, `p95`, `std`, `mean`, `min` and
             `max` in seconds, and `count`, of the requests that have the metric;
-            for `itl`, of the gaps. Null where the count is zero.
+            for `itl`, of the gaps. Null where the count is zero. Printed, the
+            frame shows all but `p95` and `std`.
 
         Notes
         -----

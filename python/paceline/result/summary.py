@@ -23,7 +23,8 @@ __all__ = ["METRICS", "QUANTILES", "SUMMARY_SCHEMA", "summarize"]
 METRICS: Final = ("ttft", "tpot", "itl", "e2e", "normalized_latency", "queueing")
 QUANTILES: Final = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
-_FIGURES: Final = ("mean", "std", "min", *QUANTILES, "max")
+# A frame of more than eight columns is printed with its first four and its last four.
+_FIGURES: Final = ("p50", "p90", "p99", "p95", "std", "mean", "min", "max")
 
 SUMMARY_SCHEMA: Final[dict[str, pl.DataType]] = {
     "metric": pl.String(),

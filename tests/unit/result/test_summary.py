@@ -16,7 +16,12 @@ def row(result: Result, metric: str) -> dict[str, float]:
 def test_a_row_for_each_metric_in_order() -> None:
     summary = result_of([served(0, 0, 1, 2, output=2)], gaps=[1.0]).summary()
     assert summary["metric"].to_list() == ["ttft", "tpot", "itl", "e2e", "normalized_latency", "queueing"]
-    assert summary.columns == ["metric", "mean", "std", "min", "p50", "p90", "p95", "p99", "max", "count"]
+    assert summary.columns == ["metric", "p50", "p90", "p99", "p95", "std", "mean", "min", "max", "count"]
+    # A frame of more than eight columns is printed without those in the middle.
+    head = str(summary).splitlines()[2]
+    assert [each.strip() for each in head.strip("│").split("┆")] == [
+        *("metric", "p50", "p90", "p99", "…", "mean", "min", "max", "count")
+    ]
 
 
 def test_percentiles_interpolate_linearly() -> None:
