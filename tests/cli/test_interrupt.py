@@ -10,7 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from cli.running import ON_ONE_H100, command
+from paceline import cli
 from paceline.trace.model import Trace
 
 
@@ -86,3 +89,14 @@ def test_a_half_written_result_is_removed(tmp_path: Path) -> None:
     output, said = process.communicate(timeout=60)
     assert (process.returncode, output, said) == (130, "", "paceline: interrupted\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_inside_the_wait_for_a_lock_is_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(arguments: object) -> int:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise RuntimeError("release unlocked lock")  # noqa: B904 - as threading does
+
+    monkeypatch.setattr("paceline.cli.app.run", interrupted)
+    assert cli.main([]) == 130

@@ -31,3 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(arguments)
     except KeyboardInterrupt as interrupt:
         return stop(interrupt)
+    except RuntimeError as error:
+        # An interrupt between the steps of a lock's wait: Python raises that the lock is not held in its place.
+        if isinstance(error.__context__, KeyboardInterrupt):
+            return stop(error.__context__)
+        raise
