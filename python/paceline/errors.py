@@ -17,15 +17,25 @@ __all__ = [
     "InvariantViolation",
     "NoProgressError",
     "PacelineError",
+    "PacelineWarning",
     "PolicyError",
     "RankError",
     "ResultError",
     "TraceError",
+    "TraceWarning",
 ]
 
 
 class PacelineError(Exception):
     """The base of every error that Paceline raises on purpose."""
+
+
+class PacelineWarning(UserWarning):
+    """The base of the warnings about inputs that may not mean what they say."""
+
+
+class TraceWarning(PacelineWarning):
+    """A trace is read as it stands, and may be meant otherwise."""
 
 
 class TraceError(PacelineError, ValueError):

@@ -20,6 +20,7 @@ from paceline.trace.schema import TOKENS_LIMIT
 
 __all__ = [
     "Values",
+    "are_stamps",
     "blocks",
     "complaint",
     "milliseconds",
@@ -84,6 +85,12 @@ def stamps(text: pl.Series, rows: Rows) -> pl.Series:
         raise _refusal(text, bad, rows, "must be a date and time like 2023-11-16 18:17:03.9799600")
     nanoseconds = read.to_physical().to_numpy()
     return pl.Series(text.name, _divided(nanoseconds - nanoseconds.min(), 10**9))
+
+
+def are_stamps(text: pl.Series) -> bool:
+    """Whether a column of text starts with a date and time."""
+    first = text.first()
+    return isinstance(first, str) and bool(pl.Series([first]).str.contains(_STAMP)[0])
 
 
 def milliseconds(name: str, values: Sequence[Any]) -> pl.Series:

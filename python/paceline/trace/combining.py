@@ -38,6 +38,9 @@ def concatenated(parts: Sequence[Part], *, gap_s: float) -> tuple[pl.DataFrame, 
     sizes = {size for _, _, size, _ in parts if size is not None}
     if len(sizes) > 1:
         raise TraceError(f"traces with prefixes must share one block size, were {sorted(sizes)} tokens")
+    further = list(
+        dict.fromkeys(name for _, frame, _, _ in parts for name in frame.columns if name not in COLUMNS)
+    )
     dropped: Counter[str] = Counter()
     shifted = []
     start = 0.0
@@ -51,8 +54,13 @@ def concatenated(parts: Sequence[Part], *, gap_s: float) -> tuple[pl.DataFrame, 
             for column, dtype in COLUMNS.items()
             if column in present and column not in frame.columns
         ]
+        filled += [pl.lit(None).alias(column) for column in further if column not in frame.columns]
         whole = frame.with_columns(pl.col("arrival") + start, *filled)
-        shifted.append(whole.select(column for column in COLUMNS if column in present))
+        shifted.append(whole.select(*(column for column in COLUMNS if column in present), *further))
         start = whole.get_column("arrival")[-1] + gap_s
         dropped.update(lost)
-    return pl.concat(shifted), next(iter(sizes), None), dict(dropped)
+    try:
+        whole = pl.concat(shifted, how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:
+        raise TraceError(f"a column that several traces have must have one type in all: {error}") from error
+    return whole, next(iter(sizes), None), dict(dropped)

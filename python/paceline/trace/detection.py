@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from paceline.errors import TraceError
 from paceline.limits import Limits
+from paceline.trace.frames import names_of
 from paceline.trace.schema import REQUIRED, missing_columns
 
 __all__ = ["Format", "Recognised", "header", "recognise"]
@@ -39,16 +41,26 @@ _CONTAINERS: Final[dict[Format, tuple[Container, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """What a content turned out to be; `text` is without a byte-order mark and without trailing newlines."""
+    """What a content turned out to be; `text` is without a byte-order mark and without trailing newlines.
+
+    `columns` are the names of the schema where `named` says which of the file's they are.
+    """
 
     format: Format
     container: Container
     columns: tuple[str, ...]
     text: bytes
     limits: Limits
+    named: Mapping[str, str] = field(default_factory=dict)
 
 
-def recognise(data: bytes, name: str, wanted: str | None, limits: Limits | None = None) -> Recognised:
+def recognise(
+    data: bytes,
+    name: str,
+    wanted: str | None,
+    limits: Limits | None = None,
+    named: Mapping[str, str] | None = None,
+) -> Recognised:
     """Detect the format of decompressed content, or check that it is the `wanted` one.
 
     Raises
@@ -58,16 +70,24 @@ def recognise(data: bytes, name: str, wanted: str | None, limits: Limits | None 
         (of the `wanted` one).
     """
     limits = Limits.current() if limits is None else limits
+    named = named or {}
+    if named:
+        if wanted not in (None, "paceline"):
+            raise TraceError(f"columns are of format 'paceline', which names its own, was format {wanted!r}")
+        wanted = "paceline"
     if wanted is not None and wanted not in get_args(Format):
         raise TraceError(f"format must be one of {', '.join(get_args(Format))}, was {wanted!r}")
     if data.startswith(b"PAR1"):
         if wanted not in (None, "paceline"):
             raise TraceError(f"{name}: is Parquet, which format {wanted!r} never is")
-        return Recognised("paceline", "parquet", (), data, limits)
+        return Recognised("paceline", "parquet", (), data, limits, named)
     text, first = _opened(data, name, limits)
     container, columns = _first_line(first, name, limits)
+    if named:
+        ours = names_of(named, columns, name)
+        columns = tuple(ours.get(column, column) for column in columns)
     format_ = _matching(columns, container, name, wanted)
-    return Recognised(format_, container, columns, text, limits)
+    return Recognised(format_, container, columns, text, limits, named)
 
 
 def header(data: bytes, name: str, limits: Limits) -> tuple[bytes, tuple[str, ...]]:

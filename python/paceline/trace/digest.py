@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import numpy as np
 import polars as pl
+
+from paceline.trace.schema import COLUMNS
 
 __all__ = ["frame_sha256"]
 
@@ -15,10 +18,14 @@ def frame_sha256(frame: pl.DataFrame, prefix_block_tokens: int | None) -> str:
 
     SHA-256 over, for each column in the schema's order: its name, its type, its length, and its values
     as little-endian bytes. Text and lists go in as one column of lengths (-1 for null) and one of their
-    joined contents. Names and sources of traces are not part of it.
+    joined contents. A further column goes in with a mask of its nulls; one of another type as JSON.
+    Names and sources of traces are not part of it.
     """
     digest = hashlib.sha256(f"paceline trace 1;{prefix_block_tokens}".encode())
     for column in frame.get_columns():
+        if column.name not in COLUMNS:
+            _add_further(digest, column)
+            continue
         digest.update(f";{column.name}:{column.dtype}:{len(column)};".encode())
         if column.dtype == pl.String:
             lengths = column.str.len_bytes().cast(pl.Int64).fill_null(-1)
@@ -31,6 +38,15 @@ def frame_sha256(frame: pl.DataFrame, prefix_block_tokens: int | None) -> str:
         else:
             _add(digest, column)
     return digest.hexdigest()
+
+
+def _add_further(digest: hashlib._Hash, column: pl.Series) -> None:
+    digest.update(f";{column.name}:{column.dtype}:{len(column)};".encode())
+    if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+        _add(digest, column.is_null())
+        _add(digest, column.fill_null(0 if column.dtype.is_numeric() else False))
+    else:
+        digest.update(json.dumps(column.to_list(), default=str, sort_keys=True).encode())
 
 
 def _add(digest: hashlib._Hash, column: pl.Series) -> None:

@@ -7,6 +7,7 @@ has neither their text nor the latencies that they had in that system.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +24,7 @@ from paceline.errors import TraceError
 from paceline.trace.columns import Values, numbers
 from paceline.trace.combining import concatenated
 from paceline.trace.digest import frame_sha256
+from paceline.trace.frames import as_polars, renamed
 from paceline.trace.rows import Rows, frame_rows
 from paceline.trace.schema import COLUMNS, checked, checked_arrival
 from paceline.trace.source import Source
@@ -40,8 +42,9 @@ class Trace:
     frame
         One row a request, in the columns of `traces/schema.md`: ``arrival`` (seconds from the trace's
         start), ``prompt_tokens``, ``output_tokens``, and optionally ``reasoning_tokens`` (part of
-        output_tokens), ``priority``, ``score``, ``tenant``, ``session`` and ``prefix``. Rows may be in any
-        order; they are sorted by arrival, equal arrivals keeping their order.
+        output_tokens), ``priority``, ``score``, ``tenant``, ``session`` and ``prefix``. Other columns are
+        kept for the result to be grouped by. Arrivals may be dates, which count from the first. Rows may
+        be in any order; they are sorted by arrival, equal arrivals keeping their order.
     name
         Its name in messages and tables.
     source
@@ -113,7 +116,7 @@ class Trace:
         prefix_block_tokens
             Prompt tokens of one id in ``prefix``.
         **optional
-            Any of the other columns of the schema.
+            Any of the other columns of the schema, and further ones, which are kept.
 
         Raises
         ------
@@ -134,6 +137,49 @@ class Trace:
         except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{name}: {error}") from error
         return cls(frame, name=name, prefix_block_tokens=prefix_block_tokens)
+
+    @classmethod
+    @typed(TraceError)
+    def from_frame(
+        cls,
+        frame: Any,  # noqa: ANN401 - of any library
+        *,
+        columns: Mapping[str, str] | None = None,
+        name: str = "trace",
+        prefix_block_tokens: int | None = None,
+    ) -> Trace:
+        """Build a trace from a table of polars, pandas or Arrow.
+
+        Parameters
+        ----------
+        frame
+            A table with a row a request; anything that exports Arrow streams (``__arrow_c_stream__``), or a
+            pandas frame.
+        columns
+            The table's name of each column that it has by another name than the schema's:
+            ``{"arrival": "sent_at"}``.
+        name
+            Its name in messages and tables.
+        prefix_block_tokens
+            Prompt tokens of one id in ``prefix``.
+
+        Raises
+        ------
+        TraceError
+            If it is no such table, or a rule of the schema is broken.
+
+        Examples
+        --------
+        >>> import datetime, polars as pl
+        >>> sent = [datetime.datetime(2026, 1, 1, 12, 0, second) for second in (0, 3)]
+        >>> table = pl.DataFrame({"sent": sent, "prompt": [9, 8], "answer": [2, 3], "region": ["eu", "us"]})
+        >>> names = {"arrival": "sent", "prompt_tokens": "prompt", "output_tokens": "answer"}
+        >>> Trace.from_frame(table, columns=names).frame.rows()
+        [(0.0, 9, 2, 'eu'), (3.0, 8, 3, 'us')]
+        """
+        use()
+        table = renamed(as_polars(frame, name), columns or {}, name)
+        return cls(table, name=name, prefix_block_tokens=prefix_block_tokens)
 
     @property
     def _frame(self) -> pl.DataFrame:
@@ -422,10 +468,19 @@ def _series(column: str, values: Values) -> pl.Series:
     if isinstance(values, np.ndarray):
         # polars may share an array's memory, and the caller may write to it later.
         return pl.Series(column, values.copy())
-    dtype = COLUMNS.get(column, pl.Int64())
+    dtype = COLUMNS.get(column)
+    if dtype is None or (column == "arrival" and _are_dates(values)):
+        return pl.Series(column, values)
+    if dtype == pl.String() and any(isinstance(value, int) for value in values):
+        return pl.Series(column, values, dtype=pl.Int64())
     return (
         numbers(column, values, pl.Int64()) if dtype.is_integer() else pl.Series(column, values, dtype=dtype)
     )
+
+
+def _are_dates(values: Values) -> bool:
+    first = next(iter(values), None)
+    return isinstance(first, date | timedelta)
 
 
 def _rebuilt(

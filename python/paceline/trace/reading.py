@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -42,6 +42,7 @@ def read_trace(
     format: Format | None = None,
     on_empty_output: Literal["drop", "error"] = "drop",
     limits: Limits | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Trace:
     """Read a trace in any known format, which is recognised from its content.
 
@@ -59,6 +60,10 @@ def read_trace(
     limits
         Bounds on what reading may take: bytes after decompression, values, columns, bytes of a line. None:
         :meth:`Limits.current <paceline.limits.Limits.current>`, which admits ten million requests.
+
+    columns
+        The file's name of each column that it has by another name than the schema's:
+        ``{"arrival": "arrival_s"}``. The others are kept by their own names.
 
     Returns
     -------
@@ -90,7 +95,7 @@ def read_trace(
     if on_empty_output not in ("drop", "error"):
         raise TraceError(f"on_empty_output must be 'drop' or 'error', was {on_empty_output!r}")
     limits = Limits.current() if limits is None else limits
-    found = recognise(content(path, limits=limits), name, format, limits)
+    found = recognise(content(path, limits=limits), name, format, limits, columns)
     parsed = _READERS[found.format](found, name)
     frame, rows, dropped = _without_empty(parsed, refuse=on_empty_output == "error")
     try:

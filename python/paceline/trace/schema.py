@@ -6,12 +6,16 @@ them. `traces/schema.md` describes them.
 
 from __future__ import annotations
 
+import warnings
+from difflib import get_close_matches
 from typing import Final
 
 import polars as pl
 
 from paceline._check import said
-from paceline.errors import TraceError
+from paceline.errors import TraceError, TraceWarning
+from paceline.trace.further import further_column
+from paceline.trace.moments import seconds_of
 from paceline.trace.rows import Rows
 
 __all__ = [
@@ -38,9 +42,31 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "prefix": pl.List(pl.UInt64()),
 }
 
+_TAKEN: Final = frozenset(
+    {
+        *(
+            "scheduled",
+            "first_token",
+            "reasoning_end",
+            "answer_started",
+            "first_answer",
+            "finish",
+            "queueing",
+        ),
+        *("ttft", "ttfat", "tpot", "e2e", "normalized_latency", "max_itl", "executed", "blocked", "blocking"),
+        *("preempted", "preempted_answering", "transfer", "handover_wait", "received_wait", "first_decode"),
+        *("held", "prediction", "qoe", "qoe_answering", "generated_tokens", "cached_tokens", "preemptions"),
+        *("migrations", "instance", "last_instance", "status", "reason", "prefix_block_tokens", "metric"),
+    }
+)
+"""Names of columns that results have of their own; `tests/unit/result` compares them."""
+
 # The engine's clock counts picoseconds in 64 bits and may run to 7/8 of that (HORIZON in
 # rust/core/src/time.rs), 16,140,901.06 s or 186.8 days; an arrival must leave room to be served.
 ARRIVAL_LIMIT_S: Final = 16_140_901.0
+
+# 1990, in seconds since 1970; stamps in smaller units are larger.
+_EPOCH_S: Final = 631_152_000.0
 
 # The engine adds up the lengths of a request in 32 bits (LIMIT in rust/core/src/trace.rs).
 TOKENS_LIMIT: Final = 2**30
@@ -69,20 +95,20 @@ def checked(frame: pl.DataFrame, *, rows: Rows, prefix_block_tokens: int | None)
     TraceError
         The first row that breaks a rule, by column.
     """
-    unknown = [name for name in frame.columns if name not in COLUMNS]
-    if unknown:
-        msg = (
-            f"{rows.name}: unknown column {unknown[0]!r}; the columns of a trace are {', '.join(COLUMNS)} "
-            "(drop or rename it)"
-        )
-        raise TraceError(msg)
     missing = missing_columns(frame.columns, REQUIRED)
     if missing:
-        raise TraceError(f"{rows.name}: missing {missing}; a trace needs {', '.join(REQUIRED)}")
+        raise TraceError(
+            f"{rows.name}: missing {missing}; a trace needs {', '.join(REQUIRED)}, "
+            f"had {said(frame.columns)}; name others with columns={{'arrival': 'arrival_s'}}"
+        )
     if frame.height == 0:
         raise TraceError(f"{rows.name}: a trace must have at least one request, was empty")
     given = [(frame.get_column(name), dtype) for name, dtype in COLUMNS.items() if name in frame.columns]
-    frame = pl.DataFrame([_typed(column, dtype, rows) for column, dtype in given])
+    further = [frame.get_column(name) for name in frame.columns if name not in COLUMNS]
+    if further:
+        _warn_of_near_names([column.name for column in further], rows)
+    kept = [further_column(column, rows, _TAKEN) for column in further]
+    frame = pl.DataFrame([*(_typed(column, dtype, rows) for column, dtype in given), *kept])
     frame = frame.with_columns(_in_range(frame.get_column("arrival"), rows))
     for name in ("prompt_tokens", "output_tokens"):
         column = frame.get_column(name)
@@ -113,14 +139,19 @@ def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
         rule = "must be a whole number from -2**31 to 2**31 - 1"
         return _whole(column, pl.Int32(), 2**31 - 1, rule, rows)
     if dtype == pl.Float64():
+        if column.name == "arrival":
+            column = _arrivals(column, rows)
         if not column.dtype.is_numeric():
             raise TraceError(f"{rows.name}: {column.name} must hold numbers, was {column.dtype}")
         numbers = column.cast(pl.Float64, strict=False)
         _refuse(column, ~numbers.is_finite().fill_null(value=False), "must be a finite number", rows)
         return numbers
     if dtype == pl.String():
-        if column.dtype != pl.String and column.dtype != pl.Null:
-            raise TraceError(f"{rows.name}: {column.name} must hold text, was {column.dtype}")
+        named = (pl.String, pl.Null, pl.Categorical, pl.Enum)
+        if column.dtype not in named and not column.dtype.is_integer():
+            raise TraceError(
+                f"{rows.name}: {column.name} must hold text or whole numbers, was {column.dtype}"
+            )
         return column.cast(pl.String)
     if not isinstance(column.dtype, pl.List):
         raise TraceError(f"{rows.name}: {column.name} must hold lists of block ids, was {column.dtype}")
@@ -141,9 +172,36 @@ def _whole(column: pl.Series, dtype: pl.DataType, most: int, rule: str, rows: Ro
     return numbers
 
 
+def _arrivals(column: pl.Series, rows: Rows) -> pl.Series:
+    """Return arrivals as numbers: dates as seconds since the first."""
+    if column.dtype == pl.String:
+        raise TraceError(
+            f"{rows.name}: arrival must hold seconds, or dates, was text such as {said(column.first())}; "
+            "give dates as a column of dates: frame.with_columns(pl.col('arrival').str.to_datetime())"
+        )
+    seconds = seconds_of(column)
+    return column if seconds is None else seconds.alias(column.name)
+
+
+def _warn_of_near_names(further: list[str], rows: Rows) -> None:
+    """Warn of a column that is kept, and whose name is nearly one of the schema's."""
+    for name in further:
+        near = get_close_matches(name, COLUMNS, n=1, cutoff=0.8)
+        if near:
+            warnings.warn(
+                f"{rows.name}: column {name!r} is kept as it is, and not taken for {near[0]!r}; "
+                "rename it if it is meant so",
+                TraceWarning,
+                stacklevel=4,
+            )
+
+
 def _in_range(arrival: pl.Series, rows: Rows) -> pl.Series:
     _refuse(arrival, arrival < 0, "must not be negative", rows)
     rule = f"must be below {ARRIVAL_LIMIT_S:,.0f} s (186 days, what the clock holds)"
+    least = arrival.min()
+    if isinstance(least, float) and least >= _EPOCH_S:
+        rule += "; these look like times since 1970: subtract the first, and convert to seconds"
     _refuse(arrival, arrival >= ARRIVAL_LIMIT_S, rule, rows)
     return arrival.abs()  # -0.0 equals 0.0, and must hash as it
 

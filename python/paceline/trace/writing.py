@@ -26,6 +26,9 @@ def write_frame(frame: pl.DataFrame, path: Path, *, prefix_block_tokens: int | N
     if name.endswith(".csv"):
         if "prefix" in frame.columns:
             frame = frame.with_columns(pl.col("prefix").cast(pl.List(pl.String)).list.join(" "))
+        nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
+        if nested:
+            raise TraceError(f"{path}: CSV cannot hold the lists of column {nested[0]!r}; write .parquet")
         frame.write_csv(buffer)
     elif name.endswith(".jsonl"):
         frame.write_ndjson(buffer)

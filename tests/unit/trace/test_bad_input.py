@@ -38,7 +38,7 @@ GOOD_STAMP = "2023-11-16 18:17:03.9799600"
         (f"{OWN}\n16140901,5,6", "line 2: arrival must be below 16,140,901 s"),
         (f"{OWN},reasoning_tokens\n0,5,6,7", "line 2: reasoning_tokens must not exceed output_tokens, was 7"),
         (f"{OWN},priority\n0,5,6,2147483648", "line 2: priority must be a whole number from -2**31"),
-        (f"{OWN},priorty\n0,5,6,7", "unknown column 'priorty'"),
+        (f"{OWN},ttft\n0,5,6,7", "column 'ttft' must have another name"),
         (f"{OWN},prefix\n0,5,6,7", "prefix_block_tokens must be the prompt tokens of one id"),
         (f"{OWN},prefix,prefix_block_tokens\n0,5,6,7,0", "at least 1, was 0"),
         (f"{OWN},prefix,prefix_block_tokens\n0,5,6,7 8,5", "line 2: prefix must not have more ids than"),
@@ -100,9 +100,10 @@ def test_json_lines(written: Written, text: str, message: str) -> None:
         read_trace(written(MOONCAKE + text, "t.jsonl"))
 
 
-def test_an_unknown_field_of_our_own_json_is_refused(written: Written) -> None:
-    text = '{"arrival": 0, "prompt_tokens": 5, "output_tokens": 6, "priorty": 1}'
-    with pytest.raises(TraceError, match=r"line 1: Object contains unknown field `priorty`"):
+def test_a_field_of_our_own_json_that_the_first_line_lacks_is_refused(written: Written) -> None:
+    text = '{"arrival": 0, "prompt_tokens": 5, "output_tokens": 6, "region": 1}\n'
+    text += '{"arrival": 0, "prompt_tokens": 5, "output_tokens": 6, "zone": 1}'
+    with pytest.raises(TraceError, match=r"line 2: Object contains unknown field `zone`"):
         read_trace(written(text, "t.jsonl"))
 
 

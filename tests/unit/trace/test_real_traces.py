@@ -67,7 +67,7 @@ def test_burstgpt_with_failures_is_refused_on_request(real: Path) -> None:
         ("vidur_arxiv_lengths.csv.zst", "missing arrived_at"),
         ("servegen_deepseek-r1.tar.zst", "no trace that Paceline knows"),
         ("alpaca_5000.json.zst", "JSON array"),
-        ("alpacaeval_prompts.parquet", "unknown column 'prompt_id'"),
+        ("alpacaeval_prompts.parquet", "missing arrival, output_tokens"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused_with_what_it_lacks(real: Path, file: str, missing: str) -> None:

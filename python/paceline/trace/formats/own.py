@@ -1,12 +1,14 @@
 """Paceline's own schema, as CSV, JSON Lines or Parquet; see `traces/schema.md`.
 
-Columns are those of the schema and no others, so that a misspelt one is not
-passed over. ``prefix_block_tokens`` is a column here, the same in every row:
-plain files have no other place for it.
+Columns that are not of the schema are kept: in CSV as numbers if all values are
+numbers, in JSON Lines as they are; there the first line must have them all.
+``prefix_block_tokens`` is a column here, the same in every row: plain files have
+no other place for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,9 +17,11 @@ import polars as pl
 from paceline._parquet import check_foreign, parse
 from paceline.errors import TraceError
 from paceline.trace.blocks import BlockLists
-from paceline.trace.columns import blocks, numbers, scores, seconds, tokens, whole
+from paceline.trace.columns import are_stamps, blocks, numbers, scores, seconds, stamps, tokens, whole
 from paceline.trace.delimited import read_delimited
 from paceline.trace.detection import Recognised
+from paceline.trace.frames import renamed
+from paceline.trace.further import inferred
 from paceline.trace.jsonlines import Number, read_json_lines
 from paceline.trace.parsed import Parsed
 from paceline.trace.rows import Rows, frame_rows
@@ -67,7 +71,7 @@ def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
     columns = []
     for column in table.get_columns():
         if column.name == "arrival":
-            columns.append(seconds(column, rows))
+            columns.append(stamps(column, rows) if are_stamps(column) else seconds(column, rows))
         elif column.name in ("prompt_tokens", "output_tokens", "reasoning_tokens", _BLOCK_TOKENS):
             columns.append(tokens(column, rows))
         elif column.name == "priority":
@@ -77,18 +81,23 @@ def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
         elif column.name == "prefix":
             columns.append(blocks(column, rows))
         else:
-            columns.append(column)
+            columns.append(column if column.name in COLUMNS else inferred(column))
     return pl.DataFrame(columns), rows
 
 
 def _from_json_lines(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
-    parts, rows = read_json_lines(found.text, name, _Row, found.limits)
+    further = [column for column in found.columns if column not in (*COLUMNS, _BLOCK_TOKENS)]
+    parts, rows = read_json_lines(found.text, name, _row(further, found.named), found.limits)
     names = [*(column for column in COLUMNS if column != "prefix"), _BLOCK_TOKENS]
+    fields = dict(zip(names, names, strict=True)) | {
+        column: f"further_{at}" for at, column in enumerate(further)
+    }
+    names += further
     values: dict[str, list[Any]] = {column: [] for column in names}
     prefix, bare = BlockLists("prefix", rows), True
     for part in parts:
         for column in names:
-            values[column].extend(getattr(row, column) for row in part)
+            values[column].extend(getattr(row, fields[column]) for row in part)
         ids = [None if row.prefix is msgspec.UNSET else row.prefix for row in part]
         bare = bare and all(row.prefix is msgspec.UNSET for row in part)
         prefix.add(ids)
@@ -97,11 +106,29 @@ def _from_json_lines(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
         if all(cell is msgspec.UNSET for cell in cells):
             continue
         cells = [None if cell is msgspec.UNSET else cell for cell in cells]
-        columns.append(_column(column, cells))
+        columns.append(_column(column, cells, rows))
     return pl.DataFrame(columns), rows
 
 
-def _column(name: str, cells: list[Any]) -> pl.Series:
+def _row(further: list[str], named: Mapping[str, str]) -> type[_Row]:
+    """Return the type of a line with further fields, and with the file's names of those that have others."""
+    if not further and not named:
+        return _Row
+    rename = dict(named) | {f"further_{at}": column for at, column in enumerate(further)}
+    own = [
+        (field.name, field.type) if field.required else (field.name, field.type, field.default)
+        for field in msgspec.structs.fields(_Row)
+    ]
+    more = [(f"further_{at}", Any, msgspec.UNSET) for at in range(len(further))]
+    return msgspec.defstruct("_Row", [*own, *more], rename=rename, forbid_unknown_fields=True)  # type: ignore[return-value]
+
+
+def _column(name: str, cells: list[Any], rows: Rows) -> pl.Series:
+    if name not in (*COLUMNS, _BLOCK_TOKENS):
+        try:
+            return pl.Series(name, cells)
+        except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
+            raise TraceError(f"{rows.name}: column {name!r} must have values of one kind: {error}") from error
     if name in ("tenant", "session"):
         return pl.Series(name, cells, dtype=pl.String)
     return numbers(name, cells, pl.Float64() if name in ("arrival", "score") else pl.Int64())
@@ -111,4 +138,5 @@ def _from_parquet(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
     whole = check_seal(found.text, name)
     if not whole:
         check_foreign(found.text, name, error=TraceError, limits=found.limits)
-    return parse(found.text, name, error=TraceError), frame_rows(name)
+    frame = parse(found.text, name, error=TraceError)
+    return renamed(frame, found.named, name), frame_rows(name)
