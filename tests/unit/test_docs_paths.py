@@ -67,6 +67,8 @@ BESIDE = {
         "fuzz/fuzz_targets/configuration.rs",
         # The router's timeline is kept by tenant.
         "python/paceline/result/router_timeline.py",
+        # An example groups by it.
+        "python/paceline/result/result.py",
         "python/paceline/result/timeline.py",
         "python/paceline/result/over_time.py",
         "python/paceline/result/save.py",

@@ -12,6 +12,9 @@ from typing import Final
 
 import polars as pl
 
+from paceline._check import said
+from paceline._toml import close_matches
+from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.result.columns import RequestColumns
 
@@ -25,17 +28,50 @@ def latency_bounds(bounds: Mapping[str, float]) -> dict[str, float]:
     return {_COLUMN_OF[name]: bound for name, bound in bounds.items()}
 
 
-def met(columns: RequestColumns, slo: SLO) -> pl.Series:
-    """Return, for each request, whether it finished within every bound."""
+def met(columns: RequestColumns, slo: SLO | None, deadlines: Mapping[str, str] | None = None) -> pl.Series:
+    """Return, for each request, whether it finished within every bound.
+
+    Parameters
+    ----------
+    columns
+        Of the requests.
+    slo
+        Bounds of all requests; None: there are none.
+    deadlines
+        Columns with a bound of each request, in seconds, by the latency that they bound. A request without a
+        number in it has no such bound.
+
+    Raises
+    ------
+    ResultError
+        If there is no bound at all, no such latency, or a column holds no numbers.
+    """
+    if slo is None and not deadlines:
+        raise ResultError("met() needs bounds: an SLO, deadlines={'ttft': 'column'}, or both, was neither")
     finished: pl.Series = columns["status"] == "finished"
-    for name, bound in latency_bounds(slo.bounds()).items():
+    for name, bound in latency_bounds({} if slo is None else slo.bounds()).items():
         within: pl.Series = columns[name] <= bound
         # Null for a finished request means a single token: no gap, so nothing to exceed.
         finished = finished & within.fill_null(True)
+    for latency, column in (deadlines or {}).items():
+        kept: pl.Series = columns[_checked(columns, latency, column)] <= columns[column]
+        finished = finished & kept.fill_null(True)
     return finished.alias("met")
 
 
-def attainment(columns: RequestColumns, slo: SLO) -> float:
-    """Return the share of arrived requests that met `slo`; nan where none arrived."""
+def _checked(columns: RequestColumns, latency: str, column: str) -> str:
+    """Return the column of a latency that another column bounds."""
+    if latency not in _COLUMN_OF:
+        raise ResultError(f"deadlines must bound {', '.join(_COLUMN_OF)}, was {said(latency)}")
+    if column not in columns.names:
+        near = close_matches(column, columns.names)
+        raise ResultError(f"deadlines must name columns of requests, was {said(column)}{near}")
+    if not columns[column].dtype.is_numeric():
+        raise ResultError(f"deadlines: column {column!r} must hold seconds, was {columns[column].dtype}")
+    return _COLUMN_OF[latency]
+
+
+def attainment(columns: RequestColumns, within: pl.Series) -> float:
+    """Return the share of arrived requests that met their bounds; nan where none arrived."""
     arrived = int((columns["status"] != "not_arrived").sum())
-    return int(met(columns, slo).sum()) / arrived if arrived else float("nan")
+    return int(within.sum()) / arrived if arrived else float("nan")

@@ -68,6 +68,9 @@ SCHEMA: Final[dict[str, pl.DataType]] = {
 
 COLUMNS: Final = tuple(SCHEMA)
 
+_NOT_CARRIED: Final = frozenset({"arrival", "prompt_tokens", "output_tokens", "prefix"})
+"""Columns of a trace that a result has of its own, and the ids of prompts, which take the most room."""
+
 _MOMENTS: Final = (
     "arrival",
     "scheduled",
@@ -151,24 +154,29 @@ class RequestColumns:
         An empty array stands for moments that do not apply to the trace.
     given
         The engine's other arrays by name, of which columns are made likewise.
+    carried
+        Columns of the trace that results show as they are.
     """
 
-    __slots__ = ("_given", "_made", "_ticks")
+    __slots__ = ("_carried", "_given", "_made", "_ticks")
 
     def __init__(
         self,
         made: Mapping[str, pl.Series],
         ticks: Mapping[str, NDArray[np.uint64]],
         given: Mapping[str, NDArray[Any]] | None = None,
+        carried: Sequence[pl.Series] = (),
     ) -> None:
-        self._made = dict(made)
+        self._made = {**made, **{column.name: column for column in carried}}
+        self._carried = tuple(column.name for column in carried)
         self._ticks = dict(ticks)
         self._given = dict(given or {})
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame) -> RequestColumns:
-        """Return the columns of a frame that has all of `COLUMNS`."""
-        return cls({name: frame.get_column(name) for name in COLUMNS}, {})
+        """Return the columns of a frame that has all of `COLUMNS`; any others are those of its trace."""
+        carried = [frame.get_column(name) for name in frame.columns if name not in SCHEMA]
+        return cls({name: frame.get_column(name) for name in COLUMNS}, {}, carried=carried)
 
     @classmethod
     def from_outcome(
@@ -214,7 +222,8 @@ class RequestColumns:
             "finish": outcome.finish_ticks,
             "max_itl": outcome.max_itl_ticks,
         }
-        return cls(made, ticks if arrivals is None else {**ticks, "arrival": arrivals}, given)
+        carried = [column for column in trace.get_columns() if column.name not in _NOT_CARRIED]
+        return cls(made, ticks if arrivals is None else {**ticks, "arrival": arrivals}, given, carried)
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -222,11 +231,16 @@ class RequestColumns:
         return len(self._made["prompt_tokens"])
 
     def __getitem__(self, name: str) -> pl.Series:
-        """Return one column of `COLUMNS`."""
+        """Return one column of `names`."""
         use()
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns: `COLUMNS`, and those that are carried over from the trace."""
+        return (*COLUMNS, *self._carried)
 
     @property
     def reasons(self) -> bool:
@@ -319,7 +333,7 @@ class RequestColumns:
 
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""
-        return pl.DataFrame([self[name] for name in COLUMNS])
+        return pl.DataFrame([self[name] for name in self.names])
 
     def _make(self, name: str) -> pl.Series:
         if name in _SPANS or name in _MOMENTS:

@@ -51,6 +51,7 @@ class _Body(msgspec.Struct):
     stats: dict[str, Any]
     files: dict[str, _Entry]
     totals: dict[str, Any] | None = None
+    carried: list[str] = []
 
 
 @typed(ResultError)
@@ -116,7 +117,9 @@ def _load(source: Path, *, lazily: bool) -> Result:
     itl = read_sketch(sketch, str(source / SKETCH))
     columns: RequestColumns
     if lazily:
-        columns = SavedColumns(source / REQUESTS, body.requests, lambda: _check(source, REQUESTS, body))
+        columns = SavedColumns(
+            source / REQUESTS, body.requests, lambda: _check(source, REQUESTS, body), tuple(body.carried)
+        )
     else:
         columns = RequestColumns.from_frame(_read_requests(source / REQUESTS, body.requests))
     return Result(
@@ -183,18 +186,19 @@ def _reader(
     return read
 
 
-def _read_frame(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+def _read_frame(path: Path, schema: dict[str, pl.DataType], *, more: bool = False) -> pl.DataFrame:
     try:
         frame = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise ResultError(f"{path}: not readable as Parquet: {error}") from error
-    if dict(frame.schema) != schema:
+    others = [name for name in frame.columns if name not in schema]
+    if any(frame.schema.get(name) != dtype for name, dtype in schema.items()) or (others and not more):
         raise ResultError(f"{path}: columns must be {', '.join(schema)}, were {', '.join(frame.columns)}")
-    return frame.select(list(schema))
+    return frame.select(*schema, *others)
 
 
 def _read_requests(path: Path, rows: int) -> pl.DataFrame:
-    frame = _read_frame(path, SCHEMA)
+    frame = _read_frame(path, SCHEMA, more=True)
     if frame.height != rows:
         raise ResultError(f"{path}: must have {rows} rows, had {frame.height}")
     return frame

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,8 @@ from paceline.objectives import SLO
 from paceline.policy.pools import Pools
 from paceline.report.shown import Shown
 from paceline.result.attainment import attainment, met
-from paceline.result.columns import COLUMNS, RequestColumns
+from paceline.result.columns import RequestColumns
+from paceline.result.groups import attained_by, met_by_group, summarized_by
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.over_time import OverTime, frames_as_recorded, frames_as_timelines
 from paceline.result.perfetto import PerfettoTrace, write_perfetto
@@ -164,6 +165,8 @@ class Result(OverTime, Shown):
         last_instance         index of its last instance; likewise
         status                finished, running, waiting, not_arrived, rejected, held or gave_up
         reason                why it was rejected; null otherwise
+        others                the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``,
+                              ``session`` and all further columns, if it has them; not ``prefix``
         ===================== ========================================================================
 
         Notes
@@ -183,8 +186,9 @@ class Result(OverTime, Shown):
         ResultError
             If there is no such column.
         """
-        if name not in COLUMNS:
-            raise ResultError(f"a column of requests must be one of {', '.join(COLUMNS)}, was {name!r}")
+        if name not in self._columns.names:
+            known = ", ".join(self._columns.names)
+            raise ResultError(f"a column of requests must be one of {known}, was {name!r}")
         return self._columns[name]
 
     @cached_property
@@ -254,8 +258,15 @@ class Result(OverTime, Shown):
     def _summary(self) -> pl.DataFrame:
         return summarize(self._columns, self.itl) if self._saved_summary is None else self._saved_summary
 
-    def summary(self) -> pl.DataFrame:
+    @typed(ResultError)
+    def summary(self, *, by: str | Sequence[str] | None = None) -> pl.DataFrame:
         """Summarize each latency in a row.
+
+        Parameters
+        ----------
+        by
+            Columns of `requests` to group by, such as ``"tenant"``: a row for each group and latency, sorted
+            by the groups, without ``itl``, whose gaps are kept for all requests together.
 
         Returns
         -------
@@ -274,7 +285,7 @@ class Result(OverTime, Shown):
         ``itl`` come from a sketch and are off by at most its relative error
         (`Result.itl.relative_error`); everything else is exact.
         """
-        return self._summary
+        return self._summary if by is None else summarized_by(self._columns, by)
 
     @cached_property
     def _totals(self) -> Totals:
@@ -286,29 +297,97 @@ class Result(OverTime, Shown):
         return self._totals
 
     @typed(ResultError)
-    def met(self, slo: SLO) -> pl.Series:
-        """Return for each request, in the trace's order, whether it finished within every bound."""
-        return met(self._columns, slo)
+    def met(self, slo: SLO | None = None, *, deadlines: Mapping[str, str] | None = None) -> pl.Series:
+        """Return for each request, in the trace's order, whether it finished within every bound.
+
+        Parameters
+        ----------
+        slo
+            Bounds of all requests.
+        deadlines
+            Columns of the trace with bounds of each request, in seconds, by the latency that they bound:
+            ``{"ttft": "patience_s"}``. Where it is null, the request has no such bound.
+
+        Raises
+        ------
+        ResultError
+            If neither is given, or a column is missing or holds no numbers.
+        """
+        return met(self._columns, slo, deadlines)
+
+    @overload
+    def attainment(
+        self, slo: SLO | None = None, *, deadlines: Mapping[str, str] | None = None, by: None = None
+    ) -> float: ...
+
+    @overload
+    def attainment(
+        self,
+        slo: SLO | Mapping[str | int | None, SLO] | None = None,
+        *,
+        deadlines: Mapping[str, str] | None = None,
+        by: str | Sequence[str],
+    ) -> pl.DataFrame: ...
 
     @typed(ResultError)
-    def attainment(self, slo: SLO) -> float:
+    def attainment(
+        self,
+        slo: SLO | Mapping[str | int | None, SLO] | None = None,
+        *,
+        deadlines: Mapping[str, str] | None = None,
+        by: str | Sequence[str] | None = None,
+    ) -> float | pl.DataFrame:
         """Return the share of requests that met `slo`.
 
         Of all requests that arrived, those that finished within every bound;
         rejected and unfinished ones count as missed. nan if none arrived.
+
+        Parameters
+        ----------
+        slo
+            Bounds of all requests; with `by`, also a dictionary of the bounds of each group.
+        deadlines
+            As of `met`.
+        by
+            Columns of `requests` to group by.
+
+        Returns
+        -------
+        float or polars.DataFrame
+            With `by`, a row for each group, sorted: its values, ``requests`` that arrived, those ``met``, and
+            the share ``attainment``, null if none arrived.
+
+        Examples
+        --------
+        >>> import paceline
+        >>> trace = paceline.Trace.from_columns(
+        ...     arrival=[0, 0, 0], prompt_tokens=[8, 8, 8], output_tokens=[2, 4, 4], tenant=["a", "a", "b"]
+        ... )
+        >>> cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=9)])
+        >>> result = paceline.replay(trace, cluster)
+        >>> result.attainment(paceline.SLO(e2e=1.5), by="tenant").rows()
+        [('a', 2, 1, 0.5), ('b', 1, 0, 0.0)]
+        >>> strict, lax = paceline.SLO(e2e=1.5), paceline.SLO(e2e=2.0)
+        >>> result.attainment({"a": strict, "b": lax}, by="tenant")["attainment"].to_list()
+        [0.5, 1.0]
         """
-        return attainment(self._columns, slo)
+        if isinstance(slo, Mapping):
+            if by is None or deadlines:
+                raise ResultError("slo by group needs by, the column of the groups, and takes no deadlines")
+            return attained_by(self._columns, by, met_by_group(self._columns, slo, by))
+        within = met(self._columns, slo, deadlines)
+        return attainment(self._columns, within) if by is None else attained_by(self._columns, by, within)
 
     @typed(ResultError)
-    def goodput(self, slo: SLO) -> float:
-        """Return the requests per second that met `slo`.
+    def goodput(self, slo: SLO | None = None, *, deadlines: Mapping[str, str] | None = None) -> float:
+        """Return the requests per second that met `slo`, and the `deadlines` as of `met`.
 
         As vLLM's ``bench serve``: requests within every bound over the whole
         duration, draining included (`Totals.makespan_s`). DistServe means
         another thing by the word: the highest rate at a target attainment.
         """
         window = makespan_s(self._columns, self.stats)
-        return rate(int(self.met(slo).sum()), window)
+        return rate(int(self.met(slo, deadlines=deadlines).sum()), window)
 
     @typed(ResultError)
     def save(

@@ -21,6 +21,7 @@ import polars as pl
 
 from paceline._atomic import new_directory
 from paceline.errors import ResultError
+from paceline.result.columns import SCHEMA
 from paceline.result.manifest import MANIFEST, file_entry, read_manifest, write_manifest
 from paceline.result.outcome import Sketch
 from paceline.result.provenance import Provenance
@@ -87,6 +88,7 @@ def save_parts(
             body = {
                 "provenance": provenance.to_dict(),
                 "requests": requests.height,
+                "carried": [name for name in requests.columns if name not in SCHEMA],
                 "stats": asdict(stats),
                 "totals": totals.to_dict(),
                 "files": {name: file_entry(draft / name) for name in names},

@@ -9,7 +9,7 @@ import polars as pl
 
 from paceline._fork import use
 from paceline.errors import ResultError
-from paceline.result.columns import COLUMNS, SCHEMA, RequestColumns
+from paceline.result.columns import SCHEMA, RequestColumns
 
 __all__ = ["SavedColumns"]
 
@@ -23,14 +23,19 @@ class SavedColumns(RequestColumns):
         The file.
     rows
         The number of requests in it.
+    carried
+        Its columns of the trace.
     check
         Raises an error if the file is not as it was saved; called before it is first read.
     """
 
     __slots__ = ("_check", "_path", "_rows")
 
-    def __init__(self, path: Path, rows: int, check: Callable[[], None]) -> None:
+    def __init__(
+        self, path: Path, rows: int, check: Callable[[], None], carried: tuple[str, ...] = ()
+    ) -> None:
         super().__init__({}, {})
+        self._carried = carried
         self._path, self._rows = path, rows
         self._check: Callable[[], None] | None = check
 
@@ -39,7 +44,7 @@ class SavedColumns(RequestColumns):
         return self._rows
 
     def __getitem__(self, name: str) -> pl.Series:
-        """Return one column of `COLUMNS`."""
+        """Return one column of `names`."""
         if name not in self._made:
             self._read([name])
         return self._made[name]
@@ -51,7 +56,7 @@ class SavedColumns(RequestColumns):
 
     def frame(self) -> pl.DataFrame:
         """Return all columns as one frame."""
-        self._read([name for name in COLUMNS if name not in self._made])
+        self._read([name for name in self.names if name not in self._made])
         return super().frame()
 
     def _read(self, names: list[str]) -> None:
@@ -64,7 +69,7 @@ class SavedColumns(RequestColumns):
         try:
             lazy = pl.scan_parquet(self._path)
             schema = dict(lazy.collect_schema())
-            if schema != SCHEMA:
+            if any(schema.get(name) != dtype for name, dtype in SCHEMA.items()):
                 raise ResultError(
                     f"{self._path}: columns must be {', '.join(SCHEMA)}, were {', '.join(schema)}"
                 )
