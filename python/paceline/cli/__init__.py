@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         return stop(interrupt)
     except RuntimeError as error:
-        # An interrupt between the steps of a lock's wait: Python raises that the lock is not held in its place.
+        # Python raises that a lock is not held if the interrupt comes between the steps of a wait.
         if isinstance(error.__context__, KeyboardInterrupt):
             return stop(error.__context__)
         raise
