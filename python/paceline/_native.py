@@ -42,6 +42,7 @@ def run(
     leap: bool = True,
     record_decisions: bool = False,
     record_between: Mapping[str, int] | None = None,
+    record_most: int | None = None,
     sample: Mapping[str, int] | None = None,
     progress: Callable[[_core.Progress], object] | None = None,
 ) -> _core.Outcome:
@@ -76,6 +77,8 @@ def run(
         The engine's other settings; ticks are picoseconds.
     record_between
         When steps must start and transfers must be sent to be recorded: ``from`` and before ``to``.
+    record_most
+        The most entries of recorded steps: one for each step, and one for each request in it.
     sample
         Ticks between samples, ``every``, and the ``most`` samples; None: no timeline is kept.
     progress
@@ -108,6 +111,7 @@ def run(
         "leap": leap,
         "record_decisions": record_decisions,
         **({} if record_between is None else {"record_between": dict(record_between)}),
+        **({} if record_most is None else {"record_most": record_most}),
         **({} if sample is None else {"sample": dict(sample)}),
     }
     text = msgspec.json.encode(config)

@@ -37,6 +37,9 @@ class Limits:
         Columns of a table.
     line_bytes
         Bytes of one line of text.
+    recorded
+        Entries of the steps that `paceline.replay(record=…)` records: one for each step, and one for each
+        request in it, of some 20 bytes each.
     grid_points
         Combinations of the four axes of measured attention, to which a kernel profile is completed.
 
@@ -56,6 +59,7 @@ class Limits:
     values: int = 2**28
     columns: int = 1_000
     line_bytes: int = 2**24
+    recorded: int = 2**26
     grid_points: int = 2**22
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv
 from paceline.errors import ConfigError, InternalError, PolicyError
 from paceline.kernels.table import Table
+from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
@@ -91,7 +92,8 @@ def replay(
     record
         The window in seconds in which each step and each transfer of KV is recorded, for `Result.steps`,
         `Result.transfers` and `Result.perfetto`: those that start from the first moment on and before the
-        second. None: none is. Steps take memory in proportion to the requests that they run.
+        second. None: none is. Steps take some 20 bytes for each request that they run; a window whose steps
+        exceed the limit ``recorded`` (:class:`~paceline.limits.Limits`, 1.3 GB) is refused when they do.
     progress
         Called at most ten times a second with the finished requests, their total,
         and the simulated time.
@@ -183,6 +185,7 @@ def replay(
             leap=leap,
             record_decisions=window is not None,
             record_between=window,
+            record_most=None if window is None else Limits.current().recorded,
             sample=samples,
             progress=progress,
         )

@@ -223,10 +223,10 @@ class Outcome(Protocol):
         """The changes of pools as JSON: ticks, instance, pools before and after, cause, request."""
         ...
 
-    def decisions(self, instance: int, /) -> bytes:
-        """Return the recorded steps of an instance, as JSON."""
+    def steps(self, instance: int, /) -> Mapping[str, Any]:
+        """Return the recorded steps of an instance, as arrays: lists as their values and where each ends."""
         ...
 
-    def transfers(self) -> bytes:
-        """Return the recorded transfers between instances, as JSON."""
+    def transfer_columns(self) -> Mapping[str, Any]:
+        """Return the recorded transfers between instances, as arrays."""
         ...

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-import msgspec
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from paceline._clock import TICKS_PER_SECOND
 from paceline.result.outcome import Outcome
@@ -40,8 +41,6 @@ TRANSFERS_SCHEMA: Final[dict[str, pl.DataType]] = {
 }
 """Names and types of the columns of `Result.transfers`, in order."""
 
-_DECODES: Final = ("decode", "swapped_in_decode", "landed")
-
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -51,60 +50,54 @@ class Recorded:
     transfers: Callable[[], pl.DataFrame]
 
 
-class _Step(msgspec.Struct):
-    start: int
-    ticks: int
-    scheduled: list[tuple[int, int, int, str]]
-    preempted: list[int]
-    copied: tuple[int, int]
-    free_blocks: int
-
-
-class _Transfer(msgspec.Struct):
-    request: int
-    source: int
-    target: int
-    kind: str
-    sent: int
-    first_byte: int
-    delivered: int
-    bytes: int
-
-
 def recorded_of(outcome: Outcome, instances: Callable[[], int]) -> Recorded:
     """Return what an outcome has recorded. ``instances``: how many there are."""
     return Recorded(lambda: _steps(outcome, instances()), lambda: _transfers(outcome))
 
 
 def _steps(outcome: Outcome, instances: int) -> pl.DataFrame:
-    rows = [
-        (
-            index,
-            step.start / TICKS_PER_SECOND,
-            step.ticks / TICKS_PER_SECOND,
-            [row for row, *_ in step.scheduled],
-            [tokens for _, tokens, *_ in step.scheduled],
-            sum(part in _DECODES for *_, part in step.scheduled),
-            step.preempted,
-            *step.copied,
-            step.free_blocks,
-        )
-        for index in range(instances)
-        for step in msgspec.json.decode(outcome.decisions(index), type=list[_Step])
-    ]
-    return pl.DataFrame(rows, schema=STEPS_SCHEMA, orient="row")
+    frames = [_of_instance(index, outcome.steps(index)) for index in range(instances)]
+    return pl.concat(frames, rechunk=False) if frames else pl.DataFrame(schema=STEPS_SCHEMA)
+
+
+def _of_instance(index: int, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the steps of one instance."""
+    ends = columns["scheduled_ends"]
+    counted = np.concatenate(([0], np.cumsum(columns["decodes"], dtype=np.uint32)))
+    starts = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+    frame = pl.DataFrame(
+        {
+            "start_s": columns["start"] / TICKS_PER_SECOND,
+            "step_s": columns["ticks"] / TICKS_PER_SECOND,
+            "decodes": counted[ends.astype(np.int64)] - counted[starts.astype(np.int64)],
+            "swapped_out_blocks": columns["copied_out"],
+            "swapped_in_blocks": columns["copied_in"],
+            "kv_free_blocks": columns["free_blocks"],
+        }
+    )
+    lists = _lists(ends, requests=columns["requests"], tokens=columns["tokens"])
+    preempted = _lists(columns["preempted_ends"], preempted=columns["preempted"])
+    whole = pl.concat([frame, lists, preempted], how="horizontal")
+    whole = whole.with_columns(pl.lit(index, dtype=pl.UInt32).alias("instance"))
+    return whole.select(pl.col(name).cast(dtype) for name, dtype in STEPS_SCHEMA.items())
+
+
+def _lists(ends: NDArray[np.uint64], **values: NDArray[np.uint32]) -> pl.DataFrame:
+    """Return columns of lists, each of them the values up to where it ends."""
+    lengths = np.diff(ends, prepend=np.uint64(0)).astype(np.int64)
+    step = pl.Series("step", np.repeat(np.arange(len(ends), dtype=np.uint32), lengths)).set_sorted()
+    found = pl.DataFrame({"step": step, **values}).group_by("step", maintain_order=True).agg(pl.all())
+    if found.height < len(ends):
+        # A step without values has no group.
+        every = pl.DataFrame({"step": pl.Series(range(len(ends)), dtype=pl.UInt32)})
+        found = every.join(found, on="step", how="left", maintain_order="left")
+        empty = pl.Series([[]], dtype=pl.List(pl.UInt32))
+        found = found.with_columns(pl.col(name).fill_null(empty) for name in values)
+    return found.drop("step")
 
 
 def _transfers(outcome: Outcome) -> pl.DataFrame:
-    rows = [
-        (
-            one.request,
-            one.source,
-            one.target,
-            one.kind,
-            *(ticks / TICKS_PER_SECOND for ticks in (one.sent, one.first_byte, one.delivered)),
-            one.bytes,
-        )
-        for one in msgspec.json.decode(outcome.transfers(), type=list[_Transfer])
-    ]
-    return pl.DataFrame(rows, schema=TRANSFERS_SCHEMA, orient="row")
+    columns = outcome.transfer_columns()
+    moments = {f"{name}_s": columns[name] / TICKS_PER_SECOND for name in ("sent", "first_byte", "delivered")}
+    whole = pl.DataFrame({**columns, **moments}, schema_overrides={"kind": pl.String()})
+    return whole.select(pl.col(name).cast(dtype) for name, dtype in TRANSFERS_SCHEMA.items())

@@ -32,6 +32,17 @@ pub enum Error {
         /// The instance of that step.
         instance: usize,
     },
+    /// More steps are to be recorded than there is room for.
+    #[error(
+        "the steps take more than {most} entries, one for each step and each request in it, at {} s",
+        *.at as f64 / TICKS_PER_SECOND as f64
+    )]
+    RecordFull {
+        /// The most entries.
+        most: u64,
+        /// When the first step starts that there is no room for.
+        at: Ticks,
+    },
     /// Requests are left that will never generate another token.
     #[error("instances[{instance}] makes no progress at {} s: {rule}", *.at as f64 / TICKS_PER_SECOND as f64)]
     NoProgress {

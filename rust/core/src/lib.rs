@@ -66,7 +66,7 @@ pub use engine::{
     Progress, Simulation, TransferKind, TransferRecord,
 };
 pub use error::Error;
-pub use instance::{Part, StepRecord};
+pub use instance::{Part, StepColumns, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{
     Columns, InstanceStats, Measured, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Spans, Spread,

@@ -6,6 +6,7 @@ mod enter;
 mod error;
 mod guard;
 mod outcome;
+mod recorded;
 mod sketch;
 mod spread;
 mod timeline;

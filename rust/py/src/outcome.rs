@@ -69,7 +69,7 @@ pub(crate) struct Outcome {
     /// The changes of roles, as JSON: rows of ticks, instance, role before, role after, cause and request.
     #[pyo3(get)]
     flips: Py<PyBytes>,
-    decisions: Vec<Vec<paceline_core::StepRecord>>,
+    decisions: Vec<paceline_core::StepColumns>,
     transfers: Vec<paceline_core::TransferRecord>,
     #[pyo3(get)]
     watched: Py<PyArray1<f64>>,
@@ -145,6 +145,14 @@ impl Outcome {
             timeline,
         })
     }
+
+    /// The recorded steps of an instance.
+    fn steps_of(&self, instance: usize) -> PyResult<&paceline_core::StepColumns> {
+        self.decisions.get(instance).ok_or_else(|| {
+            let held = self.decisions.len();
+            PyValueError::new_err(format!("instance must be one of {held}, counted from 0, was {instance}"))
+        })
+    }
 }
 
 #[pymethods]
@@ -152,15 +160,22 @@ impl Outcome {
     /// The steps of one instance, as JSON.
     fn decisions<'py>(&self, py: Python<'py>, instance: usize) -> PyResult<Bound<'py, PyBytes>> {
         guarded(|| {
-            let Some(steps) = self.decisions.get(instance) else {
-                let held = self.decisions.len();
-                let text = format!("instance must be one of {held}, counted from 0, was {instance}");
-                return Err(PyValueError::new_err(text));
-            };
-            let text = serde_json::to_vec(steps).map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let text = serde_json::to_vec(self.steps_of(instance)?)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
             Ok(PyBytes::new(py, &text))
         })
     }
+
+    /// The steps of one instance, as arrays by name.
+    fn steps<'py>(&self, py: Python<'py>, instance: usize) -> PyResult<Bound<'py, PyDict>> {
+        guarded(|| crate::recorded::steps(py, self.steps_of(instance)?))
+    }
+
+    /// The recorded transfers of KV between instances, as arrays by name.
+    fn transfer_columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        guarded(|| crate::recorded::transfers(py, &self.transfers))
+    }
+
     /// The recorded transfers of KV between instances, as JSON.
     fn transfers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         guarded(|| {

@@ -78,6 +78,9 @@ pub struct Config {
     /// When steps must start, and transfers must be sent, to be recorded; `None`: all are, if any.
     #[serde(default)]
     pub record_between: Option<Window>,
+    /// The most entries of recorded steps: one for each step, and one for each request in it. `None`: any number.
+    #[serde(default)]
+    pub record_most: Option<u64>,
     /// When the instances are sampled; `None` if they are not.
     #[serde(default)]
     pub sample: Option<Sample>,

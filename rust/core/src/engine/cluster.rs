@@ -13,7 +13,7 @@ use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use super::router::Known;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepRecord};
+use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepColumns};
 use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
 use crate::policy::InstField;
 use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
@@ -67,7 +67,7 @@ pub(super) struct Recorded {
     /// Counters by instance.
     pub(super) stats: Vec<InstanceStats>,
     /// Steps by instance, if decisions were recorded.
-    pub(super) decisions: Vec<Vec<StepRecord>>,
+    pub(super) decisions: Vec<StepColumns>,
     /// The changes of roles, in order.
     pub(super) flips: Vec<FlipRecord>,
 }
@@ -151,6 +151,12 @@ impl Cluster {
     #[inline]
     pub(super) fn changes(&self) -> u64 {
         self.recorder.changes
+    }
+
+    /// The error of more recorded steps than there was room for, if there were.
+    pub(super) fn record_full(&self) -> Option<Error> {
+        let room = self.recorder.room;
+        room.ended().map(|at| Error::RecordFull { most: room.most(), at })
     }
 
     /// Requests that finished, were rejected or gave up.

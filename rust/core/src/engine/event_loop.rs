@@ -26,7 +26,7 @@ use super::sampling::Sampling;
 use super::transfer_log::TransferRecord;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::StepRecord;
+use crate::instance::StepColumns;
 use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 use crate::timeline::Rows;
@@ -100,7 +100,7 @@ pub struct Outcome {
     /// Events that were simulated: the work of the replay.
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
-    pub decisions: Vec<Vec<StepRecord>>,
+    pub decisions: Vec<StepColumns>,
     /// What was watched of each instance as requests arrived, one request after another.
     pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
@@ -116,7 +116,8 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If the clock would pass its range, if a rule cannot pick, or if requests are left that can never finish.
+    /// If the clock would pass its range, if a rule cannot pick, if requests are left that can never finish, or if more
+    /// steps are to be recorded than there is room for.
     pub fn advance(&mut self, budget: u64) -> Result<bool, Error> {
         let stop = self.cluster.events().saturating_add(budget);
         while !self.done && self.cluster.events() < stop {
@@ -154,7 +155,7 @@ impl Simulation {
                 self.run_moment(now)?;
             }
         }
-        Ok(self.done)
+        self.cluster.record_full().map_or(Ok(self.done), Err)
     }
 
     /// When something happens next that is not the end of a step.

@@ -18,7 +18,7 @@ use crate::config::{Admission, Config, Window};
 use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::Prefixes;
-use crate::metrics::{OptionalColumns, Recorder};
+use crate::metrics::{OptionalColumns, RecordRoom, Recorder};
 use crate::policy::{Constants, InstField, ReqField};
 use crate::time::NEVER;
 use crate::trace::Trace;
@@ -57,6 +57,7 @@ impl Simulation {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
         }
         let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
         let only_arrivals = routing.only_sends() && config.lockstep.is_none() && !known.is_reported();

@@ -5,7 +5,9 @@ use serde::Serialize;
 use super::batch::Batch;
 use super::request::{Phase, RequestTable};
 use super::run::Run;
+use super::step_columns::StepColumns;
 use crate::config::Window;
+use crate::metrics::RecordRoom;
 use crate::time::Ticks;
 
 /// Why a request runs in a step.
@@ -81,7 +83,7 @@ impl StepRecord {
 /// The records of an instance, where decisions are kept.
 #[derive(Debug)]
 pub(crate) struct DecisionLog {
-    steps: Option<Vec<StepRecord>>,
+    steps: Option<StepColumns>,
     /// When a step must start to be kept.
     window: Window,
     /// The first step in progress.
@@ -91,7 +93,7 @@ pub(crate) struct DecisionLog {
 impl DecisionLog {
     /// A log of the steps that start in `window`; it keeps none if `window` is `None`.
     pub(crate) fn new(window: Option<Window>) -> Self {
-        let steps = window.map(|_| Vec::new());
+        let steps = window.map(|_| StepColumns::default());
         Self { steps, window: window.unwrap_or(Window::ALL), current: None }
     }
 
@@ -123,28 +125,26 @@ impl DecisionLog {
         }
     }
 
-    /// Writes the first `steps` steps of a run. `taken`: blocks that the run has
-    /// taken once so many steps have ended.
+    /// Writes the first `steps` steps of a run, while there is `room` for them. `taken`: blocks that the run has taken
+    /// once so many steps have ended.
     #[inline(never)]
-    pub(crate) fn write(&mut self, run: &Run, steps: u64, taken: impl Fn(u64) -> u64) {
+    pub(crate) fn write(&mut self, run: &Run, steps: u64, room: &mut RecordRoom, taken: impl Fn(u64) -> u64) {
         let (Some(written), Some(first)) = (self.steps.as_mut(), self.current.as_deref()) else { return };
         for i in 0..steps {
             let start = run.after(i);
             if !self.window.contains(start) {
                 continue;
             }
-            let mut record = first.clone();
-            (record.start, record.ticks) = (start, run.after(i + 1) - start);
-            if i > 0 {
-                record.advance(i);
-                record.free_blocks = first.free_blocks - taken(i);
+            if !room.take(1 + first.scheduled.len() as u64, start) {
+                return;
             }
-            written.push(record);
+            let free_blocks = if i > 0 { first.free_blocks - taken(i) } else { first.free_blocks };
+            written.push(first, i, (start, run.after(i + 1) - start), free_blocks);
         }
     }
 
-    /// All records, and forgets them.
-    pub(crate) fn take(&mut self) -> Vec<StepRecord> {
+    /// All steps, and forgets them.
+    pub(crate) fn take(&mut self) -> StepColumns {
         self.steps.take().unwrap_or_default()
     }
 }
@@ -154,6 +154,10 @@ mod tests {
     use super::*;
     use crate::cost::Extrapolation;
     use crate::series::Series;
+
+    fn records(steps: &StepColumns) -> Vec<StepRecord> {
+        (0..steps.len()).map(|at| steps.record(at)).collect()
+    }
 
     #[test]
     fn the_steps_of_a_run_are_written_one_by_one() {
@@ -171,14 +175,29 @@ mod tests {
         let series = Series { first: 10, slope: 1 };
         let extrapolation = Extrapolation::default();
         let run = Run { start: 100, copying: 5, series, steps: 3, begun: true, extrapolation, decodes: true };
-        log.write(&run, 3, |ended| ended / 2);
-        let written = log.take();
+        log.write(&run, 3, &mut RecordRoom::default(), |ended| ended / 2);
+        let written: Vec<StepRecord> = records(&log.take());
         assert_eq!(written[0], first);
         let times = written.iter().map(|step| (step.start, step.ticks));
         assert_eq!(times.collect::<Vec<_>>(), [(100, 15), (115, 11), (126, 12)]);
         assert_eq!(written[2].scheduled, [(7, 1, 22, Part::Decode)]);
         assert_eq!((written[2].preempted.len(), written[2].copied, written[2].free_blocks), (0, (0, 0), 8));
     }
+
+    #[test]
+    fn steps_are_written_while_there_is_room() {
+        let mut log = DecisionLog::new(Some(Window::ALL));
+        let scheduled = vec![(7, 1, 20, Part::Decode), (8, 1, 30, Part::Decode)];
+        log.begin(StepRecord { start: 100, scheduled, free_blocks: 9, ..StepRecord::default() });
+        let series = Series { first: 10, slope: 0 };
+        let extrapolation = Extrapolation::default();
+        let run = Run { start: 100, copying: 0, series, steps: 3, begun: true, extrapolation, decodes: true };
+        // A step of two requests takes three entries.
+        let mut room = RecordRoom::new(8);
+        log.write(&run, 3, &mut room, |_| 0);
+        assert_eq!((log.take().len(), room.ended()), (2, Some(120)));
+    }
+
     #[test]
     fn steps_outside_of_the_window_are_left_out() {
         let mut log = DecisionLog::new(Some(Window { from: 115, to: 126 }));
@@ -187,8 +206,8 @@ mod tests {
         let extrapolation = Extrapolation::default();
         let run = Run { start: 100, copying: 5, series, steps: 3, begun: true, extrapolation, decodes: true };
         log.begin(StepRecord { start: 100, free_blocks: 9, ..StepRecord::default() });
-        log.write(&run, 3, |ended| ended);
-        let written = log.take();
+        log.write(&run, 3, &mut RecordRoom::default(), |ended| ended);
+        let written = records(&log.take());
         let kept = written.iter().map(|step| (step.start, step.ticks, step.free_blocks));
         assert_eq!(kept.collect::<Vec<_>>(), [(115, 11, 8)]);
         assert!(!DecisionLog::new(None).reaches(0, 1));

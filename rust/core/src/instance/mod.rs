@@ -25,12 +25,14 @@ mod request;
 mod run;
 mod scheduler;
 mod settings;
+mod step_columns;
 mod view;
 
 pub use decision_log::{Part, StepRecord};
 pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use migration::MigratingRequest;
 pub(crate) use outbox::PhaseChange;
+pub use step_columns::StepColumns;
 pub(crate) use view::{Asking, RequestView, seconds};
 
 use std::sync::Arc;
@@ -337,7 +339,7 @@ impl Instance {
     }
 
     /// The decisions of all steps, where they are kept.
-    pub(crate) fn take_log(&mut self) -> Vec<StepRecord> {
+    pub(crate) fn take_log(&mut self) -> StepColumns {
         self.log.take()
     }
 }

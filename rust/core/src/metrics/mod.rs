@@ -3,6 +3,7 @@
 mod columns;
 mod instance_stats;
 mod network_stats;
+mod record_room;
 mod recorder;
 mod sketch;
 mod spread;
@@ -12,6 +13,7 @@ pub(crate) use columns::OptionalColumns;
 pub use columns::{Columns, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};
+pub(crate) use record_room::RecordRoom;
 pub(crate) use recorder::{Notice, Recorder, RequestTotals};
 pub use sketch::Sketch;
 pub use spread::{Measured, Spans, Spread};

@@ -1,5 +1,6 @@
 //! What the instances of a replay write: columns by request, and the gaps.
 
+use super::RecordRoom;
 use super::{Columns, OptionalColumns, Reason, Sketch, Status};
 use crate::time::Ticks;
 
@@ -14,6 +15,8 @@ pub(crate) struct Recorder {
     pub(crate) changes: u64,
     /// Requests that left their instance for good since the list was last emptied, by row; `None`: not listed.
     pub(crate) closed: Option<Vec<u32>>,
+    /// How many entries of recorded steps there is room for.
+    pub(crate) room: RecordRoom,
     /// What happened to requests since it was last taken; `None` if nothing reads it.
     pub(crate) notices: Option<Vec<Notice>>,
 }
@@ -51,7 +54,14 @@ impl Recorder {
     /// A recorder for `n` requests that have not arrived.
     pub(crate) fn new(n: usize, optional: OptionalColumns) -> Self {
         let columns = Columns::new(n, optional);
-        Self { columns, gaps: Sketch::default(), changes: 0, closed: None, notices: None }
+        Self {
+            columns,
+            gaps: Sketch::default(),
+            changes: 0,
+            closed: None,
+            room: RecordRoom::default(),
+            notices: None,
+        }
     }
 
     /// Writes that a request yielded its first token.

@@ -81,7 +81,9 @@ impl Instance {
         let set = self.batch.decode_set();
         if self.log.is_kept() {
             rare();
-            self.log.write(run, steps, |ended| set.blocks_for(ended + 1) - set.blocks_for_next());
+            self.log.write(run, steps, &mut recorder.room, |ended| {
+                set.blocks_for(ended + 1) - set.blocks_for_next()
+            });
         }
         if run.decodes && set.len() > 0 && (steps > 1 || !run.begun) {
             let held = if run.begun { set.blocks_for_next() } else { 0 };
