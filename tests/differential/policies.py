@@ -100,6 +100,8 @@ def instances(draw: st.DrawFn) -> Wire:
         block_tokens=block_tokens,
         max_model_len=draw(st.sampled_from([None, None, None, 60])),
         kv_bytes=draw(st.sampled_from([1, 1, 3])),
+        state_blocks=draw(st.sampled_from([0, 0, 0, 1, 3])),
+        state_bytes=draw(st.sampled_from([0, 0, 40])),
         step=draw(st.integers(1, 20)),
         token=draw(st.integers(0, 3)),
         kv_token=draw(st.sampled_from([0, 0, 1, 2])),

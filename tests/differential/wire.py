@@ -57,6 +57,8 @@ def instance(
     max_model_len: int | None = None,
     kv_bytes: int = 1,
     kv_layers: int = 1,
+    state_blocks: int = 0,
+    state_bytes: int = 0,
     step: int = 1,
     token: int = 0,
     kv_token: int = 0,
@@ -84,6 +86,8 @@ def instance(
         "max_model_len": max_model_len,
         "kv_bytes_per_token": kv_bytes,
         "kv_layers": kv_layers,
+        "state_blocks": state_blocks,
+        "state_bytes": state_bytes,
         "cost": {"kind": "affine", "step": step, "token": token, "kv_token": kv_token},
         "scheduler": {
             "max_num_batched_tokens": budget,

@@ -55,6 +55,8 @@ SIMPLE: dict[str, Any] = {
     "lease": None,
     "overlap": "none",
     "kv_layers": 1,
+    "state_blocks": 0,
+    "state_bytes": 0,
     "links": None,
     "pace": None,
     "lockstep": None,

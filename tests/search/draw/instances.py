@@ -22,10 +22,18 @@ def instance(source: Source, *, ranked: bool, block_tokens: int | None) -> Wire:
         "max_model_len": source.pick((None, None, None, None, 60, 40)),
         "kv_bytes_per_token": source.pick((0, 1, 1, 3)),
         "kv_layers": source.pick((1, 2, 3, 8)),
+        **_states(source, caches=scheduler["prefix_cache"] is not None),
         "cost": costs.cost(source),
         "traffic": source.maybe(0.2, lambda: costs.traffic(source)),
         "scheduler": scheduler,
     }
+
+
+def _states(source: Source, *, caches: bool) -> Wire:
+    """Draw what a request keeps beside its tokens; nothing where prefixes are cached, which is refused."""
+    if caches or not source.chance(0.15):
+        return {}
+    return {"state_blocks": source.pick((0, 1, 2, 3)), "state_bytes": source.pick((0, 1, 40))}
 
 
 def limits(source: Source, *, chunked: bool) -> Wire:

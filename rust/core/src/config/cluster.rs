@@ -31,7 +31,14 @@ pub struct InstanceConfig {
     /// Bytes of one token's KV over all of the instance's GPUs; 0 if unknown.
     #[serde(default)]
     pub kv_bytes_per_token: u64,
-    /// Layers that have equal shares of these bytes, one message each where transfers overlap with prefills.
+    /// Blocks that a request holds beside those of its tokens, as soon as it holds any: the states of layers whose
+    /// memory does not grow with the context.
+    #[serde(default)]
+    pub state_blocks: u32,
+    /// Bytes of those states over all of the instance's GPUs, which a transfer of the request moves once.
+    #[serde(default)]
+    pub state_bytes: u64,
+    /// Layers that have equal shares of what a transfer moves, one message each where transfers overlap with prefills.
     #[serde(default = "one")]
     pub kv_layers: u32,
     /// How long a step takes.

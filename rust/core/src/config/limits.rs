@@ -46,6 +46,16 @@ impl Config {
             within(at("block_tokens"), 1, most, u64::from(instance.block_tokens))?;
             // The product with a request's tokens, 32 bits, is computed in 64 bits.
             within(at("kv_bytes_per_token"), 0, u64::from(u32::MAX), instance.kv_bytes_per_token)?;
+            within(at("state_blocks"), 0, most, u64::from(instance.state_blocks))?;
+            // The sum with the bytes of a request's tokens is computed in 64 bits.
+            within(at("state_bytes"), 0, u64::from(u32::MAX), instance.state_bytes)?;
+            if instance.state_blocks > 0 && instance.scheduler.prefix_cache.is_some() {
+                let rule = format!(
+                    "must be 0 where prefixes are cached, was {}: a cached prefix has no state to continue from",
+                    instance.state_blocks
+                );
+                return Err(Error::config(at("state_blocks")(), rule));
+            }
             // A transfer that overlaps with a prefill takes time in proportion; the deepest models have some 130.
             within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
             instance.scheduler.check_limits(i)?;

@@ -11,6 +11,8 @@
 //!   (POD-Attention, Kamath et al., ASPLOS 2025, is about that gap);
 //! - attention over *sliding windows*, of the layers that have one
 //!   ([`WindowedAttention`]);
+//! - layers with *states* in place of a cache, which a request reads and writes
+//!   once a step whatever its context ([`Recurrent`]);
 //! - the *routed experts*, of which those are read that a token of the batch is
 //!   routed to ([`Experts`]);
 //! - the *LM head* over the rows that are sampled;
@@ -45,6 +47,7 @@ mod experts;
 mod linears;
 #[cfg(test)]
 mod property_tests;
+mod recurrent;
 #[cfg(test)]
 mod tests;
 
@@ -52,6 +55,7 @@ use serde::Deserialize;
 
 pub use attention::{DecodeAttention, PrefillAttention, WindowedAttention};
 pub use experts::Experts;
+pub use recurrent::Recurrent;
 
 use super::affine::series;
 use super::{Run, StepShape};
@@ -83,6 +87,9 @@ pub struct Roofline {
     /// Attention in layers that see a window.
     #[serde(default)]
     pub windowed: Option<Box<WindowedAttention>>,
+    /// Layers with states in place of a cache.
+    #[serde(default)]
+    pub recurrent: Option<Box<Recurrent>>,
     /// The experts that tokens are routed to.
     #[serde(default)]
     pub experts: Option<Experts>,
@@ -167,6 +174,11 @@ impl Roofline {
             if shape.prefill_tokens != 0 {
                 prefill = prefill.saturating_add(windowed.prefill(shape));
             }
+        }
+        if let Some(recurrent) = &self.recurrent {
+            rare();
+            decode = decode.saturating_add(recurrent.decode(shape));
+            prefill = prefill.saturating_add(recurrent.prefill(shape));
         }
         self.rest(shape).saturating_add(decode).saturating_add(shape.prefill_share(prefill)).min(HORIZON)
     }

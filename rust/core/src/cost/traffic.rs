@@ -39,6 +39,9 @@ pub struct Traffic {
     pub row: PerRow,
     /// Attention in layers that see a window.
     pub windows: Option<Windows>,
+    /// Bytes of the states of a request, which each of its steps reads and writes; 0 without such layers.
+    #[serde(default)]
+    pub state: u64,
     /// The energy of all that, if it is known.
     pub power: Option<Power>,
 }
@@ -130,9 +133,9 @@ pub struct Moved {
     pub weight_bytes: u128,
     /// Bytes of routed experts read.
     pub expert_bytes: u128,
-    /// Bytes of keys and values read.
+    /// Bytes of keys, values and states read.
     pub kv_read_bytes: u128,
-    /// Bytes of keys and values written.
+    /// Bytes of keys, values and states written.
     pub kv_written_bytes: u128,
     /// Bytes of activations read and written.
     pub activation_bytes: u128,
@@ -178,6 +181,8 @@ impl Traffic {
             decode: Attended::default(),
             prefill: Attended::default(),
         });
+        let states = times(u128::from(work.decode_tokens), self.state)
+            .saturating_add(share(times(work.prefill.requests, self.state)));
         let moved = Moved {
             weight_bytes: share(times(u128::from(work.layer_steps), self.weights))
                 .saturating_add(times(u128::from(work.head_steps), self.head)),
@@ -185,8 +190,9 @@ impl Traffic {
             kv_read_bytes: times(work.decode_context, decode.attention.context)
                 .saturating_add(times(work.decode_seen, windows.decode.context))
                 .saturating_add(share(times(work.prefill.context, prefill.attention.context)))
-                .saturating_add(share(times(work.prefill.seen_context, windows.prefill.context))),
-            kv_written_bytes: tokens(decode.kv_written, prefill.kv_written),
+                .saturating_add(share(times(work.prefill.seen_context, windows.prefill.context)))
+                .saturating_add(states),
+            kv_written_bytes: tokens(decode.kv_written, prefill.kv_written).saturating_add(states),
             activation_bytes: tokens(decode.activations, prefill.activations)
                 .saturating_add(times(u128::from(work.rows), self.row.activations)),
             swap_bytes: times(u128::from(swapped), prefill.kv_written),

@@ -272,14 +272,15 @@ impl Migrations {
             let source = pull.origin.instance;
             let request = cluster.instance(target).request_in(pull.slot);
             self.forget_lease(target, request);
-            let bytes = cluster.instance(source).kv_bytes(pull.tokens);
+            let bytes = cluster.instance(source).moved_bytes(pull.tokens);
+            let nothing = pull.tokens == 0 && !cluster.instance(target).has_states();
             let kind = TransferKind::Accepted;
             let overlaps = self.handover.is_some_and(|rules| rules.overlap == Overlap::Layers);
-            if pull.origin.left > now || overlaps && pull.tokens > 0 && !self.network.is_instant() {
+            if pull.origin.left > now || overlaps && !nothing && !self.network.is_instant() {
                 self.send_by_layer(Delivery { pull, target, request }, cluster, now);
                 continue;
             }
-            if self.network.is_instant() || pull.tokens == 0 {
+            if self.network.is_instant() || nothing {
                 if self.network.is_instant() {
                     self.network.count(bytes);
                     let sent = Sent { first_byte: now, delivered: now };
@@ -308,7 +309,7 @@ impl Migrations {
             self.under_way.retain(|other| other.request != request);
             return;
         }
-        let left = cluster.instance(source).blocks_for(view.computed - copied);
+        let left = cluster.instance(source).token_blocks(view.computed - copied);
         if stage.number >= stage.live.stages || left <= stage.live.last_blocks {
             self.under_way.retain(|other| other.request != request);
             self.leave_after_step(stage.migration, cluster, now);
@@ -356,7 +357,8 @@ impl Migrations {
             }
             return;
         }
-        let bytes = cluster.instance(source).kv_bytes(migrating.kv_tokens.saturating_sub(copied));
+        // States change with every token, so that earlier stages copy none of them.
+        let bytes = cluster.instance(source).moved_bytes(migrating.kv_tokens.saturating_sub(copied));
         let payload = Payload::Request { slot, migrating };
         let sent = self.network.send(Transfer { source, target, payload }, bytes, now);
         self.log.add(migration.request, (source, target), TransferKind::Request, bytes, sent, now);

@@ -141,7 +141,10 @@ impl Instance {
             settings: Settings::new(index, config, &observed),
             requests: RequestTable::default(),
             kv: KvStore::new(config, prefixes),
-            batch: Batch::new(BlockSize::new(config.block_tokens), matches!(config.cost, Cost::Table(_))),
+            batch: Batch::new(
+                BlockSize::new(config.block_tokens, config.state_blocks),
+                matches!(config.cost, Cost::Table(_)),
+            ),
             queues: Queues::new(&scheduler.order),
             ranking: rules
                 .map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap, observed.classes))),
@@ -279,14 +282,24 @@ impl Instance {
         self.batch.running() + self.queues.ahead().seats()
     }
 
-    /// Blocks for so many tokens.
-    pub(crate) fn blocks_for(&self, tokens: u32) -> u64 {
-        self.settings.blocks_for(tokens)
+    /// Blocks that so many tokens fill.
+    pub(crate) fn token_blocks(&self, tokens: u32) -> u64 {
+        self.settings.token_blocks(tokens)
     }
 
     /// Bytes of the KV of so many tokens.
     pub(crate) fn kv_bytes(&self, tokens: u32) -> u64 {
         self.settings.kv_bytes(tokens)
+    }
+
+    /// Bytes with which a request of `tokens` tokens of KV continues elsewhere: that KV, and its states.
+    pub(crate) fn moved_bytes(&self, tokens: u32) -> u64 {
+        self.settings.moved_bytes(tokens)
+    }
+
+    /// Whether requests have states, which are transferred though no KV is lacking.
+    pub(crate) fn has_states(&self) -> bool {
+        self.settings.has_states()
     }
 
     /// Layers in which a token's KV is.

@@ -24,7 +24,9 @@ pub(crate) struct Settings {
     pub(crate) block: BlockSize,
     pub(crate) blocks: u64,
     pub(crate) kv_bytes_per_token: u64,
-    /// Layers that share these bytes.
+    /// Bytes of a request's states.
+    state_bytes: u64,
+    /// Layers that share the bytes of a transfer.
     pub(crate) kv_layers: u32,
     pub(crate) scheduler: SchedulerConfig,
     pub(crate) cost: Cost,
@@ -90,9 +92,10 @@ impl Settings {
         let selects = scheduler.selects();
         Self {
             index: index as u32,
-            block: BlockSize::new(config.block_tokens),
+            block: BlockSize::new(config.block_tokens, config.state_blocks),
             blocks: config.blocks,
             kv_bytes_per_token: config.kv_bytes_per_token,
+            state_bytes: config.state_bytes,
             kv_layers: config.kv_layers,
             lone: LoneLimits::new(config),
             scheduler,
@@ -117,7 +120,7 @@ impl Settings {
         if sequence > self.lone.context {
             return Reason::ExceedsContext;
         }
-        if self.block.needed_for(sequence - 1) + self.lone.reserved > self.blocks {
+        if self.block.held_with(sequence - 1) + self.lone.reserved > self.blocks {
             return Reason::ExceedsMemory;
         }
         if u64::from(prompt) > self.lone.budget {
@@ -132,9 +135,16 @@ impl Settings {
         limits(self) == limits(other)
     }
 
-    /// Blocks for so many tokens.
+    /// Blocks of a request with so many tokens: those that the tokens fill, and those of its states. Without a token it
+    /// has neither.
     #[inline]
     pub(crate) fn blocks_for(&self, tokens: u32) -> u64 {
+        self.block.held_with(u64::from(tokens))
+    }
+
+    /// Blocks that so many tokens fill.
+    #[inline]
+    pub(crate) fn token_blocks(&self, tokens: u32) -> u64 {
         self.block.needed_for(u64::from(tokens))
     }
 
@@ -155,6 +165,17 @@ impl Settings {
     /// Bytes of the KV of so many tokens.
     pub(crate) fn kv_bytes(&self, tokens: u32) -> u64 {
         u64::from(tokens) * self.kv_bytes_per_token
+    }
+
+    /// Bytes with which a request continues elsewhere: the KV of `tokens` tokens, and its states.
+    pub(crate) fn moved_bytes(&self, tokens: u32) -> u64 {
+        self.kv_bytes(tokens) + self.state_bytes
+    }
+
+    /// Whether requests have states, which are transferred though no KV is lacking.
+    #[inline]
+    pub(crate) fn has_states(&self) -> bool {
+        self.state_bytes > 0
     }
 
     /// Blocks that admissions leave free while `admitted` requests are admitted.

@@ -1,4 +1,4 @@
-//! How many tokens a block has, and division by that.
+//! How many tokens a block has, division by that, and the blocks of a request.
 
 /// The tokens of a block. In most configurations they are a power of two, by which a shift divides: a division takes ten
 /// times as long.
@@ -7,12 +7,14 @@ pub(crate) struct BlockSize {
     tokens: u32,
     /// The logarithm of `tokens`, if it is a power of two.
     shift: Option<u32>,
+    /// Blocks of a request beside those of its tokens.
+    states: u32,
 }
 
 impl BlockSize {
-    /// Blocks of `tokens` tokens, at least one.
-    pub(crate) fn new(tokens: u32) -> Self {
-        Self { tokens, shift: tokens.is_power_of_two().then(|| tokens.ilog2()) }
+    /// Blocks of `tokens` tokens, at least one; a request holds `states` blocks besides.
+    pub(crate) fn new(tokens: u32, states: u32) -> Self {
+        Self { tokens, shift: tokens.is_power_of_two().then(|| tokens.ilog2()), states }
     }
 
     /// The tokens of a block.
@@ -45,6 +47,12 @@ impl BlockSize {
         filled + u64::from(filled * u64::from(self.tokens) < tokens)
     }
 
+    /// How many blocks a request with `tokens` tokens holds. Without a token it has no states either.
+    #[inline]
+    pub(crate) fn held_with(self, tokens: u64) -> u64 {
+        self.needed_for(tokens) + u64::from(tokens > 0) * u64::from(self.states)
+    }
+
     /// How many of `tokens` tokens are in a block that they do not fill.
     #[inline]
     pub(crate) fn rest_of(self, tokens: u64) -> u32 {
@@ -66,9 +74,11 @@ mod tests {
             size in prop_oneof![1u32..70, (0u32..32).prop_map(|shift| 1 << shift)],
             tokens in prop_oneof![0u64..200, 0u64..1 << 40],
         ) {
-            let (block, size) = (BlockSize::new(size), u64::from(size));
+            let (block, size) = (BlockSize::new(size, 3), u64::from(size));
             prop_assert_eq!(block.filled_by(tokens), tokens / size);
             prop_assert_eq!(block.needed_for(tokens), tokens.div_ceil(size));
+            // Three blocks of states are as much as three blocks full of tokens.
+            prop_assert_eq!(block.held_with(tokens), if tokens == 0 { 0 } else { (tokens + 3 * size).div_ceil(size) });
             prop_assert_eq!(u64::from(block.rest_of(tokens)), tokens % size);
             prop_assert_eq!(u64::from(block.tokens()), size);
         }

@@ -34,7 +34,9 @@ def accept_offers(state: State, step: Step, *, count_decodes: bool) -> None:
         handover.lacking = max(request.computed - present, 0)
         incoming.accepted.append(handover)
         incoming.receiving.append(request)
-        if not handover.early and (incoming.at_once or handover.lacking == 0):
+        if not handover.early and (
+            incoming.at_once or (handover.lacking == 0 and not state.settings.state_bytes)
+        ):
             receive(state, request, step.start)
 
 

@@ -28,6 +28,7 @@ class Memory:
         self.queried_tokens, self.hit_tokens = 0, 0  # of the prefix cache, once an admission
         self._swaps = settings.swap is not None
         self._block_tokens = settings.block_tokens
+        self._state_blocks = settings.state_blocks
         self._contents = contents
 
     @property
@@ -36,8 +37,8 @@ class Memory:
         return self.pool.free
 
     def blocks_for(self, tokens: int) -> int:
-        """Blocks that ``tokens`` tokens fill, the last one perhaps in part."""
-        return blocks_for(tokens, self._block_tokens)
+        """Blocks of a request with ``tokens`` tokens: those that they fill, and those of its states."""
+        return blocks_for(tokens, self._block_tokens) + (self._state_blocks if tokens else 0)
 
     def lacking(self, request: Request, tokens: int) -> int:
         """Blocks that a request lacks for ``tokens`` tokens in all."""

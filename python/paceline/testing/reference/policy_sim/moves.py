@@ -105,7 +105,8 @@ class Traffic:
             return
         blocks = self.replicas[source].leave(request, now)
         self.changed(now)
-        _, ends = self._send(source, target, request.computed - already, now)
+        states = self.replicas[source].state_bytes  # they change with every token: no stage copied them
+        _, ends = self._send(source, target, request.computed - already, now, states)
         self.moves.append(Move(request, source, target, blocks, ends))
         request.transfers.append(Transfer(now, ends))
 
@@ -186,30 +187,28 @@ class Traffic:
             accepted, incoming.accepted = incoming.accepted, []
             for handover in accepted:
                 self.offered.remove(handover)
-                if handover.early and (incoming.at_once or handover.lacking == 0):
+                nothing = handover.lacking == 0 and not target.state_bytes
+                source = self.replicas[handover.source]
+                kv = handover.lacking * source.kv_bytes + source.state_bytes
+                if handover.early and (incoming.at_once or nothing):
                     if incoming.at_once:
-                        self.links.sent.append(handover.lacking * self.replicas[handover.source].kv_bytes)
+                        self.links.sent.append(kv)
                     handover.sent = handover.ends = handover.left
                     self.reads.append(handover)
-                elif incoming.at_once or handover.lacking == 0:
+                elif incoming.at_once or nothing:
                     if incoming.at_once:
-                        source = self.replicas[handover.source]
-                        self.links.sent.append(handover.lacking * source.kv_bytes)
+                        self.links.sent.append(kv)
                     handover.sent = handover.ends = now
                     self._end_read(handover, now)
                     read = True
                 elif self.overlaps:
-                    source = self.replicas[handover.source]
-                    kv, step = handover.lacking * source.kv_bytes, (handover.since, handover.left)
-                    layers = ready_layers(kv, source.kv_layers, step)
+                    layers = ready_layers(kv, source.kv_layers, (handover.since, handover.left))
                     handover.sent, handover.ends = self.links.book_layers(
                         source.index, target.index, layers, now
                     )
                     self.reads.append(handover)
                 else:
-                    handover.sent, handover.ends = self._send(
-                        handover.source, target.index, handover.lacking, now
-                    )
+                    handover.sent, handover.ends = self.links.book(handover.source, target.index, kv, now)
                     self.reads.append(handover)
         return read
 
@@ -254,8 +253,8 @@ class Traffic:
         handover.request.transfers.append(Transfer(handover.left, now))
         handover.request.handover_wait += max(0, waited_until - handover.left)
 
-    def _send(self, source: int, target: int, tokens: int, now: int) -> tuple[int, int]:
-        return self.links.book(source, target, tokens * self.replicas[source].kv_bytes, now)
+    def _send(self, source: int, target: int, tokens: int, now: int, states: int = 0) -> tuple[int, int]:
+        return self.links.book(source, target, tokens * self.replicas[source].kv_bytes + states, now)
 
     def _end_stage(self, copy: Copy, now: int) -> None:
         request, source = copy.request, self.replicas[copy.source]

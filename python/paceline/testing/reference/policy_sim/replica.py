@@ -63,6 +63,7 @@ class Replica:
         self.block_tokens: int = config["block_tokens"]
         self.kv_bytes: int = config.get("kv_bytes_per_token", 0)
         self.kv_layers: int = config.get("kv_layers", 1)
+        self.state_bytes: int = config.get("state_bytes", 0)
         self.scheduler: Scheduler = Scheduler(
             config, lambda now, request: scope(now, self, request), contents, incoming
         )
@@ -100,7 +101,7 @@ class Replica:
             spec,
             max_model_len=self._max_model_len,
             block_size=self.block_tokens,
-            blocks=self.blocks - settings.reserve,
+            blocks=self.blocks - settings.reserve - settings.state_blocks,
             largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
         )
 

@@ -11,6 +11,8 @@ class Settings:
     """The scheduler of one instance, its fields as ``rust/core/src/config/`` names them."""
 
     block_tokens: int
+    state_blocks: int
+    state_bytes: int
     max_num_batched_tokens: int
     max_num_seqs: int
     long_prefill_token_threshold: int
@@ -36,7 +38,10 @@ class Settings:
     def of(cls, instance: dict[str, Any]) -> Settings:
         """Read an instance's configuration."""
         return cls(
-            block_tokens=instance["block_tokens"], **{"admission": {"kind": "wait"}, **instance["scheduler"]}
+            block_tokens=instance["block_tokens"],
+            state_blocks=instance.get("state_blocks", 0),
+            state_bytes=instance.get("state_bytes", 0),
+            **{"admission": {"kind": "wait"}, **instance["scheduler"]},
         )
 
     @property

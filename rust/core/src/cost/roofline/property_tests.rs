@@ -39,6 +39,7 @@ prop_compose! {
                 pair_flops: prefill.2,
             },
             windowed: None,
+            recurrent: None,
             experts: None,
             exchange: lines.iter().take(1).map(|&(fixed, token)| Line { fixed, token }).collect(),
             ready: Vec::new(),

@@ -16,6 +16,7 @@ fn free() -> Roofline {
         decode_attention: DecodeAttention { request_bytes: 0, kv_bytes: 0, kv_flops: 0 },
         prefill_attention: PrefillAttention { token_bytes: 0, kv_bytes: 0, pair_flops: 0 },
         windowed: None,
+        recurrent: None,
         experts: None,
         all_reduce: Vec::new(),
         exchange: Vec::new(),

@@ -22,6 +22,7 @@ fn traffic() -> Traffic {
         },
         row: PerRow { activations: 3, flops: 140, link: 2 },
         windows: None,
+        state: 0,
         power: None,
     }
 }

@@ -33,6 +33,8 @@ pub struct Work {
 /// Sums over the prefills of all steps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Prefilled {
+    /// Requests that computed tokens.
+    pub requests: u128,
     /// Tokens computed.
     pub tokens: u128,
     /// Tokens of the contexts of those requests.
@@ -115,6 +117,7 @@ impl Prefilled {
     /// Adds the prefills of one step, which runs them in `layers` layers.
     fn add(&mut self, traffic: &Traffic, shape: &StepShape, layers: u64) {
         let times = |count: u64| u128::from(count) * u128::from(layers);
+        self.requests += times(shape.prefill_requests);
         self.tokens += times(shape.prefill_tokens);
         self.context += times(shape.prefill_kv);
         self.pairs += times(shape.prefill_pairs);
@@ -163,6 +166,7 @@ mod tests {
             prefill: PerToken::default(),
             row: PerRow::default(),
             windows: window.map(|tokens| Windows { tokens, decode: attended, prefill: attended }),
+            state: 0,
             power: None,
         }
     }

@@ -109,7 +109,7 @@ mod tests {
             block in 1u32..9, mut computed in prop::collection::vec(1u32..40, 1..12),
             taken in 0u64..20, free in 0u64..60, k in 0u64..50,
         ) {
-            let mut needs = BlockNeeds::new(BlockSize::new(block));
+            let mut needs = BlockNeeds::new(BlockSize::new(block, 0));
             for &tokens in &computed {
                 needs.add(tokens);
             }

@@ -217,7 +217,7 @@ impl DecodeSet {
         }
         state.phase = phase;
         state.computed = computed;
-        state.blocks.set_count(self.block.needed_for(u64::from(computed)));
+        state.blocks.set_count(self.block.held_with(u64::from(computed)));
         state.generated = computed + 1 - state.prompt;
         let (longest, last_token) = self.gaps.leave(state.member.joined);
         state.times.last_token = last_token.unwrap_or(now);
@@ -258,7 +258,7 @@ mod tests {
 
     /// A set with one request a pair of (prompt, output) tokens, after its prefill.
     fn set(pairs: &[(u32, u32)]) -> (DecodeSet, RequestTable) {
-        let (mut set, mut requests) = (DecodeSet::new(BlockSize::new(4), true), RequestTable::default());
+        let (mut set, mut requests) = (DecodeSet::new(BlockSize::new(4, 0), true), RequestTable::default());
         for (row, &(prompt, output)) in (0..).zip(pairs) {
             let slot = requests.insert(row, prompt, output);
             let state = &mut requests[slot];

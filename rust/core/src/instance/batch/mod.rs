@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     fn with_prefills(count: u32) -> (Batch, RequestTable) {
-        let (mut batch, mut requests) = (Batch::new(BlockSize::new(4), false), RequestTable::default());
+        let (mut batch, mut requests) = (Batch::new(BlockSize::new(4, 0), false), RequestTable::default());
         for row in 0..count {
             let slot = requests.insert(row, 10, 5);
             requests[slot].phase = Phase::Prefilling;

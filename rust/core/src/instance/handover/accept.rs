@@ -69,7 +69,8 @@ impl Instance {
             state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
             let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
             self.transfers.accept(lacking);
-            if !expected && (acceptance.at_once || lacking == 0) {
+            let nothing = lacking == 0 && !self.settings.has_states();
+            if !expected && (acceptance.at_once || nothing) {
                 self.receive_kv(offer.slot, draft.now, trace);
             }
         }
