@@ -97,9 +97,9 @@ def all_reduce_ways(
         return ()
     ways = _nccl(efficiency, ranks, link, link_bytes_per_s)
     one_shot = efficiency.one_shot * link_bytes_per_s
-    if kernel and (link == "nvlink" or ranks == 2):
+    if kernel and (link != "pcie" or ranks == 2):
         ways.append(Way("one-shot", efficiency.one_shot_latency_s, (ranks - 1) / one_shot))
-    if kernel and link == "nvlink" and ranks > 2:
+    if kernel and link != "pcie" and ranks > 2:
         # The barriers of two kernels, and the bytes of a ring.
         share = 2 * (ranks - 1) / ranks
         ways.append(Way("two-shot", 2 * efficiency.one_shot_latency_s, share / one_shot))
@@ -129,7 +129,7 @@ def _nccl(efficiency: Efficiency, ranks: int, link: str, link_bytes_per_s: float
     ways = []
     for algorithm, protocols, moved in (("ring", _RING, ring), ("tree", _TREE, 2.0)):
         for name, protocol in protocols.items():
-            if name == "LL128" and link != "nvlink":
+            if name == "LL128" and link == "pcie":
                 continue  # needs NVLink all the way (typeIntra <= PATH_NVB)
             reached = protocol.share * bandwidth
             if name == "LL":
@@ -140,7 +140,7 @@ def _nccl(efficiency: Efficiency, ranks: int, link: str, link_bytes_per_s: float
 
 
 def _hop_s(protocol: _Protocol, link: str) -> float:
-    return protocol.nvlink_hop_s if link == "nvlink" else protocol.pcie_hop_s
+    return protocol.nvlink_hop_s if link != "pcie" else protocol.pcie_hop_s
 
 
 def _beats(one: Way, other: Way) -> bool:

@@ -15,6 +15,8 @@ from paceline.hardware.energy import Energy
 
 __all__ = ["Gpu", "gpu_from_table", "gpu_names"]
 
+_LINKS = ("nvlink", "infinity_fabric", "pcie")
+
 
 def gpu_names() -> tuple[str, ...]:
     """Return the names of the GPUs that come with Paceline.
@@ -48,9 +50,12 @@ class Gpu:
     fp8_flop_per_s
         The same with 8-bit numbers; ``None`` if the GPU has none.
     link
-        Its connection to other GPUs: ``"nvlink"`` or ``"pcie"``.
+        Its connection to other GPUs: ``"nvlink"``, ``"infinity_fabric"`` or ``"pcie"``.
     link_bytes_per_s
         Bandwidth of that connection, in one direction.
+    link_peers
+        Other GPUs that have an equal part of that bandwidth each, on a link of their own; ``None`` where all
+        of it is between any two GPUs, through a switch.
     pcie_bytes_per_s
         Bandwidth to the host, in one direction.
     tdp_w
@@ -81,6 +86,7 @@ class Gpu:
     fp8_flop_per_s: float | None = None
     link: str
     link_bytes_per_s: float
+    link_peers: int | None = None
     pcie_bytes_per_s: float
     tdp_w: float
     efficiency: Efficiency | None = None
@@ -102,8 +108,12 @@ class Gpu:
         for field in figures:
             _check.positive(f"{field} of GPU {self.name!r}", getattr(self, field))
         link: object = self.link
-        if not isinstance(link, str) or link not in ("nvlink", "pcie"):
-            raise ConfigError(f"link of GPU {self.name!r} must be nvlink or pcie, was {_check.said(link)}")
+        if not isinstance(link, str) or link not in _LINKS:
+            raise ConfigError(
+                f"link of GPU {self.name!r} must be one of {', '.join(_LINKS)}, was {_check.said(link)}"
+            )
+        if self.link_peers is not None:
+            _check.count(f"link_peers of GPU {self.name!r}", self.link_peers)
         for name, value, kind in (
             ("efficiency", self.efficiency, Efficiency),
             ("energy", self.energy, Energy),
@@ -122,6 +132,21 @@ class Gpu:
             If there is no GPU of that name; the message names close ones.
         """
         return _loaded(name)
+
+    @typed()
+    def link_among(self, gpus: int) -> float:
+        """Return the bandwidth of its connection to the others of ``gpus`` GPUs, in one direction.
+
+        Examples
+        --------
+        >>> mesh = Gpu.load("mi300x")    # seven links of 64 GB/s, one to each other GPU
+        >>> [mesh.link_among(gpus) / 1e9 for gpus in (2, 4, 8)]
+        [64.0, 192.0, 448.0]
+        """
+        _check.count("gpus", gpus)
+        if self.link_peers is None or gpus == 1:
+            return self.link_bytes_per_s
+        return self.link_bytes_per_s * min(gpus - 1, self.link_peers) / self.link_peers
 
     def to_toml(self) -> str:
         """Return the GPU as the text of a TOML file."""

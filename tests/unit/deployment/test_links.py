@@ -152,10 +152,19 @@ def test_every_number_of_a_link_has_a_source_beside_it(name: str) -> None:
         ("nvlink-h800", "h800"),
         ("nvlink-h200", "h200"),
         ("nvlink-b200", "b200"),
+        ("nvlink-h20", "h20"),
+        ("nvlink-gb200", "gb200"),
     ],
 )
 def test_nvlinks_are_those_of_the_gpus(link: str, gpu: str) -> None:
     assert Medium.load(link).gbps * 1e9 / 8 == Gpu.load(gpu).link_bytes_per_s
+
+
+def test_a_link_of_infinity_fabric_is_between_two_gpus() -> None:
+    gpu = Gpu.load("mi300x")
+    assert Medium.load("infinity-fabric-mi300x").gbps * 1e9 / 8 == gpu.link_among(2) == 64e9
+    assert gpu.link_among(8) == gpu.link_bytes_per_s == 7 * 64e9
+    assert Gpu.load("h100-sxm").link_among(2) == 450e9
 
 
 @pytest.mark.parametrize(

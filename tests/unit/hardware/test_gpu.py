@@ -24,6 +24,11 @@ DATASHEETS = {
     "a10g": (70, 600, 24),
     "rtx-4090": (165, 1008, 24),
     "rtx-pro-6000": (504, 1597, 96),
+    "l4": (121, 300, 24),
+    "rtx-5090": (209.5, 1792, 32),
+    "h20": (148, 4000, 96),
+    "gb200": (2500, 8000, 186),
+    "mi300x": (1307, 5300, 192),
 }
 
 
@@ -85,7 +90,9 @@ def test_a_figure_that_makes_no_sense_is_refused() -> None:
         ConfigError, match=r"memory_bytes of GPU 'h100-sxm' must be a whole number .* was 80000000000"
     ):
         replace(gpu, memory_bytes=80e9)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="link of GPU 'h100-sxm' must be nvlink or pcie, was 'infiniband'"):
+    with pytest.raises(
+        ConfigError, match="link of GPU 'h100-sxm' must be one of nvlink, infinity_fabric, pcie, was 'infin"
+    ):
         replace(gpu, link="infiniband")
     with pytest.raises(ConfigError, match="a GPU lacks device, memory_bytes"):
         Gpu.from_toml('name = "mine"')
