@@ -15,7 +15,7 @@ from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
 from paceline._sampling import sample_to_wire, warn_if_longer
 from paceline.deployment import Cluster, Instance
-from paceline.deployment.kv_layout import check_same_kv
+from paceline.deployment.kv_layout import check_same_kv, check_states
 from paceline.errors import ConfigError, InternalError, PolicyError
 from paceline.kernels.table import Table
 from paceline.limits import Limits
@@ -143,6 +143,7 @@ def replay(
     if pace is not None:
         rules["pace"] = pace.to_wire()
     schedulers = [policy.scheduler_of(index) for index in range(len(cluster.instances))]
+    check_states(cluster.instances, schedulers)
     placed = list(zip(cluster.instances, schedulers, strict=True))
     distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
     lockstep = _lockstep(cluster, distinct, policy)

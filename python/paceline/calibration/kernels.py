@@ -61,6 +61,8 @@ def step_seconds(
             min(ends, window + prefill),
             min(pairs, window * prefill),
         )
+    if wire.get("recurrent"):
+        attention += _states(wire["recurrent"], decodes, prefill)
     linears = sum(_linear(linear, tokens) for linear in wire["linears"]) + _linear(wire["lm_head"], rows)
     reduce = [line["fixed"] + line["token"] * tokens for line in wire["all_reduce"]] if tokens else []
     parts = {
@@ -78,6 +80,15 @@ def _linear(linear: dict[str, int], tokens: int) -> int:
     if not tokens:
         return 0
     return max(linear["weights"] + linear["token_bytes"] * tokens, linear["token_flops"] * tokens)
+
+
+def _states(states: dict[str, int], decodes: int, prefill: int) -> int:
+    """Return the time of layers with states in place of a cache, of a single prompt in prefill."""
+    taken = states["request_decodes"] * decodes
+    if prefill:
+        memory = states["request_bytes"] + states["token_bytes"] * prefill
+        taken += max(memory, states["token_flops"] * prefill)
+    return taken
 
 
 def _attention(

@@ -46,14 +46,16 @@ def attention_of(model: Model, ranks: int, kv_dtype: str) -> Attention:
     if model.latent is not None:
         return _latent(model, model.latent, model.heads // ranks, kv_bytes, number)
     query = model.heads // ranks * model.head_dim
+    gate = query if model.output_gate else 0
     key = model.kv_heads_per_rank(ranks) * model.head_dim
     # Query in, output out, its key and value in and to the cache.
     token_bytes = (2 * query + 2 * key) * number + kv_bytes
     # A query against a key and the weight against a value: 2 FLOPs a number each, in every head.
     pair_flops = 4 * query
     return Attention(
-        matrices=((model.hidden_size, query + 2 * key), (query, model.hidden_size)),
-        elementwise=(2 if model.qk_norm else 1) * 2 * (query + key),
+        matrices=((model.hidden_size, query + gate + 2 * key), (query, model.hidden_size)),
+        # A gate is read with the output, which is written again.
+        elementwise=(2 if model.qk_norm else 1) * 2 * (query + key) + 3 * gate,
         kv_bytes=kv_bytes,
         decode_token_bytes=token_bytes,
         decode_pair_flops=pair_flops,

@@ -23,13 +23,19 @@ class Matrix(NamedTuple):
 
 
 def matrices_of(model: Model, attention: Attention, ranks: int) -> list[Matrix]:
-    """Return the matrices of attention, dense MLPs, shared experts and routers on one of ``ranks`` ranks."""
+    """Return all matrices but tables and routed experts, on one of ``ranks`` tensor-parallel ranks."""
     layers, hidden = model.layers, model.hidden_size
-    matrices = [Matrix(inputs, outputs, layers) for inputs, outputs in attention.matrices]
+    matrices = [Matrix(inputs, outputs, model.attention_layers) for inputs, outputs in attention.matrices]
+    recurrent = model.recurrent
+    if recurrent is not None:
+        matrices += [
+            Matrix(hidden, recurrent.projected(ranks), recurrent.layers),
+            Matrix(recurrent.inner // ranks, hidden, recurrent.layers),
+        ]
     if model.dense_layers:
         mlp = model.intermediate_size // ranks
         matrices += [
-            Matrix(hidden, 2 * mlp, model.dense_layers),
+            Matrix(hidden, (model.mlp_matrices - 1) * mlp, model.dense_layers),
             Matrix(mlp, hidden, model.dense_layers),
         ]
     experts = model.experts
@@ -45,18 +51,19 @@ def matrices_of(model: Model, attention: Attention, ranks: int) -> list[Matrix]:
 def elementwise_numbers(model: Model, attention: Attention, ranks: int) -> int:
     """Return the numbers that a token moves outside matrices and attention, on one rank.
 
-    Each of a layer's two norms adds the residual: two vectors in, two out. Rotary positions, and the norms of
-    queries and keys, read and write both. The activation reads two widths and writes one (that of the routed
-    experts is in their kernel). Once a step come the embedding (one in, one out) and the last norm.
+    Each norm before attention, a state or an MLP adds the residual: two vectors in, two out. Rotary
+    positions, and the norms of queries and keys, read and write both. The activation reads two widths, or one
+    without a gate, and writes one (that of the routed experts is in their kernel). Once a step come the
+    embedding (one in, one out) and the last norm.
     """
     hidden = model.hidden_size
-    layer = 2 * 4 * hidden + attention.elementwise
-    activation = model.dense_layers * 3 * (model.intermediate_size // ranks)
+    layers = model.sublayers * 4 * hidden + model.attention_layers * attention.elementwise
+    activation = model.dense_layers * model.mlp_matrices * (model.intermediate_size // ranks)
     experts = model.experts
     if experts is not None:
         shared = experts.shared_intermediate_size // ranks
         activation += (model.layers - experts.dense_layers) * 3 * shared
-    return model.layers * layer + activation + 2 * hidden + 4 * hidden
+    return layers + activation + 2 * hidden + 4 * hidden
 
 
 def expert_numbers(model: Model, experts: Experts, *, ranks: int, data_ranks: int, whole: bool) -> float:

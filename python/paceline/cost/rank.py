@@ -9,6 +9,7 @@ from paceline.cost.all_reduce import all_reduce_ways, gather_latency_s
 from paceline.cost.attention import attention_of
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, matrices_of
+from paceline.cost.states import states_of
 from paceline.hardware import Gpu
 from paceline.hardware.efficiency import Efficiency
 from paceline.model import Model
@@ -57,17 +58,18 @@ class Rank:
         )
         self.attention_bandwidth = gpu.bandwidth_bytes_per_s * efficiency.attention_memory
         self.attention_arithmetic = gpu.bf16_flop_per_s * efficiency.attention_matmul
-        self.ring_bandwidth = gpu.link_bytes_per_s * efficiency.ring
-        self.link_bytes_per_s = gpu.link_bytes_per_s
+        self.link_bytes_per_s = gpu.link_among(tensor_parallel * data_parallel)
+        self.ring_bandwidth = self.link_bytes_per_s * efficiency.ring
 
     def wire(self) -> dict[str, Any]:
         """Return the coefficients in ticks, without routed experts."""
-        model, layers = self.model, self.model.layers
+        model, layers = self.model, self.model.attention_layers
         windows = model.sliding_layers
         elementwise = elementwise_numbers(model, self.attention, self.ranks)
         wire = {
             "kind": "roofline",
-            "step": ticks(self.efficiency.step_s + layers * self.efficiency.layer_s),
+            # A layer with a mixer or an MLP alone has half of a layer's small kernels.
+            "step": ticks(self.efficiency.step_s + model.sublayers / 2 * self.efficiency.layer_s),
             "token": ticks(elementwise * self.number / self.bandwidth),
             "request": ticks(layers * self.efficiency.attention_request_s),
             "row": ticks(self._sampled_row_s()),
@@ -80,6 +82,9 @@ class Rank:
         exchange = self._exchange()
         if exchange:
             wire["exchange"] = exchange
+        recurrent = self._recurrent()
+        if recurrent:
+            wire["recurrent"] = recurrent
         if windows:
             wire["windowed"] = {
                 "tokens": model.sliding_window,
@@ -103,6 +108,25 @@ class Rank:
             "token_bytes": ticks(layers * attention.prefill_token_bytes / self.attention_bandwidth),
             "kv_bytes": ticks(layers * attention.prefill_kv_bytes / self.attention_bandwidth),
             "pair_flops": round(pair * TICKS_PER_SECOND * 2**PAIR_FRACTION_BITS),
+        }
+
+    def _recurrent(self) -> dict[str, int]:
+        """Return the layers with states, at attention's shares of bandwidth and arithmetic."""
+        states = states_of(self.model, self.ranks)
+        if states is None:
+            return {}
+        numbers = {"decode": states.decode_numbers, "prefill": states.prefill_numbers}
+        seconds = {
+            side: states.layers * count * self.number / self.attention_bandwidth
+            for side, count in numbers.items()
+        }
+        state = states.layers * 2 * states.state_bytes / self.attention_bandwidth
+        decode = states.layers * states.decode_flops / self.attention_arithmetic
+        return {
+            "request_decodes": ticks(max(state + seconds["decode"], decode)),
+            "request_bytes": ticks(state),
+            "token_bytes": ticks(seconds["prefill"]),
+            "token_flops": ticks(states.layers * states.prefill_flops / self.attention_arithmetic),
         }
 
     def _linears(self) -> list[dict[str, int]]:
@@ -129,7 +153,7 @@ class Rank:
 
     def _all_reduce(self) -> list[dict[str, int]]:
         """Return the ways to reduce, each as a line in the tokens, over a whole step."""
-        times = 2 * self.model.layers + 1
+        times = self.model.sublayers + 1
         message = self.model.hidden_size * self.number
         ways = all_reduce_ways(
             self.efficiency, ranks=self.ranks, link=self.link, link_bytes_per_s=self.link_bytes_per_s

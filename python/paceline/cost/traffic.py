@@ -15,6 +15,7 @@ from paceline.cost.coverage import Coverage
 from paceline.cost.exchange import exchanges_of
 from paceline.cost.matrices import elementwise_numbers, expert_numbers, matrices_of
 from paceline.cost.mixture import shared_experts
+from paceline.cost.states import states_of
 from paceline.hardware.energy import Energy
 from paceline.model import Model
 from paceline.model.dtypes import WEIGHT_BYTES
@@ -46,6 +47,8 @@ def traffic_wire(
     - *routed experts*: those that a token of the layer's batch is routed to, once a step;
     - *keys and values*: of the whole context for each decode, and once per chunk of a prefill, in layers with
       a sliding window of what lies inside; written once a token;
+    - *states* of recurrent layers, counted with keys and values: read and written once by each decode and by
+      each chunk of a prefill, also by the first, whose state is still empty;
     - *activations*: in and out of matrices, attention, experts, norms, rotary positions, sampler;
     - *FLOPs*: two for each weight that a token is multiplied with, and those of attention;
     - *links*: all-reduces as rings, ``2 (n - 1) / n`` of the message from each of ``n`` ranks, the least that
@@ -88,14 +91,15 @@ def traffic_wire(
     ranks = tensor_parallel
     attention = attention_of(model, ranks, kv_dtype)
     number = model.kv_dtype_bytes(model.dtype)
-    hidden, layers, vocab = model.hidden_size, model.layers, model.vocab_size
+    hidden, layers, vocab = model.hidden_size, model.attention_layers, model.vocab_size
+    states = states_of(model, ranks)
     matrices = matrices_of(model, attention, ranks)
     passed: float = sum(layers * (inputs + outputs) for inputs, outputs, layers, _ in matrices)
     passed += elementwise_numbers(model, attention, ranks)
     multiplied: float = sum(layers * inputs * outputs for inputs, outputs, layers, _ in matrices)
     experts = model.experts
     if experts is not None:
-        mixed = layers - experts.dense_layers
+        mixed = model.layers - experts.dense_layers
         passed += mixed * expert_numbers(
             model, experts, ranks=ranks, data_ranks=data_parallel, whole=expert_parallel
         )
@@ -107,7 +111,7 @@ def traffic_wire(
     token = {
         "kv_written": ranks * layers * attention.kv_bytes,
         "flops": round(2 * ranks * multiplied),
-        "link": 2 * (ranks - 1) * (2 * layers + 1) * hidden * number + round(ranks * exchanged),
+        "link": 2 * (ranks - 1) * (model.sublayers + 1) * hidden * number + round(ranks * exchanged),
     }
     activations = ranks * passed * number
     windows = model.sliding_layers
@@ -123,9 +127,17 @@ def traffic_wire(
         return {name: layers * value for name, value in sides[side].items()}
 
     moved = {
-        "decode": attention.decode_token_bytes - attention.kv_bytes,
-        "prefill": attention.prefill_token_bytes - attention.kv_bytes,
+        "decode": layers * (attention.decode_token_bytes - attention.kv_bytes),
+        "prefill": layers * (attention.prefill_token_bytes - attention.kv_bytes),
     }
+    scanned = {"decode": 0, "prefill": 0}
+    if states is not None:
+        moved["decode"] += states.layers * states.decode_numbers * number
+        moved["prefill"] += states.layers * states.prefill_numbers * number
+        scanned = {
+            "decode": states.layers * states.decode_flops,
+            "prefill": states.layers * states.prefill_flops,
+        }
     return {
         "weights": _layer_bytes(model, ranks),
         "head": round(vocab * hidden * WEIGHT_BYTES[model.dtype]),
@@ -133,7 +145,8 @@ def traffic_wire(
         **{
             side: {
                 **token,
-                "activations": round(activations + ranks * layers * moved[side]),
+                "flops": token["flops"] + ranks * scanned[side],
+                "activations": round(activations + ranks * moved[side]),
                 "attention": attended(side, layers - windows),
             }
             for side in ("decode", "prefill")
@@ -150,6 +163,7 @@ def traffic_wire(
         }
         if windows
         else None,
+        "state": 0 if states is None else ranks * states.layers * states.state_bytes,
         "power": None if energy is None else energy.to_wire(gpus=ranks * pipeline_parallel, busy=ranks),
     }
 

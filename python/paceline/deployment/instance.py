@@ -11,6 +11,7 @@ from paceline._toml import build, dump, parse
 from paceline.cost import Affine, Roofline
 from paceline.cost.traffic import traffic_wire
 from paceline.deployment.kv_memory import KvMemory, kv_memory
+from paceline.deployment.pages import Pages, pages_of
 from paceline.deployment.sizing import default_batching, longest_sequence
 from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
@@ -49,7 +50,7 @@ class Instance:
         as there are stages, so that the throughput of a loaded server is up to that many times higher than
         here. That is not modelled.
     block_tokens
-        Tokens in a KV block, at most 2**20.
+        Tokens in a KV block, at most 2**20. For a hybrid model the least, as in vLLM: see :attr:`pages`.
     num_blocks
         KV blocks as vLLM counts and logs them, at most 2**32 - 1. Block 0 is its null block, so one fewer
         holds tokens. By default computed from the memory (:func:`paceline.deployment.kv_memory`).
@@ -192,6 +193,31 @@ class Instance:
         return model.kv_bytes_per_token(self.tensor_parallel, self.kv_dtype)
 
     @property
+    def pages(self) -> Pages:
+        """Tokens and bytes of a block, and the blocks of a request's states; without a model, bytes are 0.
+
+        Examples
+        --------
+        >>> Instance(model="qwen3-next-80b-a3b", gpu="h200", tensor_parallel=2).pages
+        Pages(block_tokens=544, block_bytes=6684672, state_blocks=3)
+        """
+        model = self.resolved_model
+        if model is None:
+            return Pages(block_tokens=self.block_tokens, block_bytes=0, state_blocks=0)
+        return pages_of(
+            model,
+            tensor_parallel=self.tensor_parallel,
+            block_tokens=self.block_tokens,
+            kv_dtype=self.kv_dtype,
+        )
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of one block on each GPU."""
+        self._need("block_bytes", gpu=False)
+        return self.pages.block_bytes
+
+    @property
     def usable_blocks(self) -> int:
         """KV blocks that hold tokens, under vLLM's default batching: all but the null block."""
         return self._blocks(*self.default_batching()) - 1
@@ -251,10 +277,11 @@ class Instance:
         traffic = self._traffic()
         return {
             "blocks": blocks - 1,
-            "block_tokens": self.block_tokens,
+            "block_tokens": self.pages.block_tokens,
             "max_model_len": self._longest(blocks),
             "kv_bytes_per_token": self._moved_bytes(),
-            "kv_layers": 1 if self.resolved_model is None else self.resolved_model.layers,
+            "kv_layers": 1 if self.resolved_model is None else self.resolved_model.mixers,
+            **self._states(),
             "cost": self._cost(),
             **({} if traffic is None else {"traffic": traffic}),
         }
@@ -322,9 +349,22 @@ class Instance:
 
     def _longest(self, blocks: int) -> int | None:
         """Return the longest sequence accepted, given the blocks as vLLM counts them."""
+        pages = self.pages
         return longest_sequence(
-            self.max_model_len, model=self.resolved_model, blocks=blocks - 1, block_tokens=self.block_tokens
+            self.max_model_len,
+            model=self.resolved_model,
+            blocks=blocks - 1,
+            block_tokens=pages.block_tokens,
+            state_blocks=pages.state_blocks,
         )
+
+    def _states(self) -> dict[str, int]:
+        """Return the blocks and the bytes of a request's states, over all GPUs; nothing without any."""
+        model = self.resolved_model
+        if model is None or model.recurrent is None:
+            return {}
+        moved = self.tensor_parallel * model.state_bytes(self.tensor_parallel)
+        return {"state_blocks": self.pages.state_blocks, "state_bytes": moved}
 
     def _moved_bytes(self) -> int:
         """Return the bytes of a token's keys and values over all GPUs; 0 if they are not known."""

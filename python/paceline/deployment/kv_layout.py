@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from paceline.deployment.instance import Instance
 from paceline.errors import ConfigError
+from paceline.policy import Scheduler
 
-__all__ = ["check_same_kv"]
+__all__ = ["check_same_kv", "check_states"]
 
 _RIGHT = {
     "model": "both must have the same model",
@@ -56,6 +57,26 @@ def check_same_kv(
                     )
 
 
+def check_states(instances: Sequence[Instance], schedulers: Sequence[Scheduler]) -> None:
+    """Refuse a prefix cache on instances whose requests have states: a cached prefix has none of them.
+
+    vLLM keeps states at the ends of blocks for that (``--mamba-cache-mode align``), which is not modelled.
+
+    Raises
+    ------
+    ConfigError
+        Names the instance and its model.
+    """
+    for index, (instance, scheduler) in enumerate(zip(instances, schedulers, strict=True)):
+        if scheduler.prefix_cache is not None and instance.pages.state_blocks:
+            model = instance.resolved_model
+            raise ConfigError(
+                f"prefix_cache of the scheduler on instance {index} must be None (prefix_caching=False), was "
+                f"{scheduler.prefix_cache!r}: {'' if model is None else model.name} keeps states in layers "
+                f"without attention, and those of a cached prefix are not modelled"
+            )
+
+
 def _difference(source: Instance, target: Instance) -> tuple[str, object, object] | None:
     """Return the first field of the KV in which two instances differ, and its values; None if none does."""
     if source == target:
@@ -73,8 +94,9 @@ def _difference(source: Instance, target: Instance) -> tuple[str, object, object
         dtypes = [model.dtype if each.kv_dtype == "auto" else each.kv_dtype for each in (source, target)]
         if dtypes[0] != dtypes[1]:
             return "kv_dtype", dtypes[0], dtypes[1]
-    if source.block_tokens != target.block_tokens:
-        return "block_tokens", source.block_tokens, target.block_tokens
+    own, other_tokens = source.pages.block_tokens, target.pages.block_tokens
+    if own != other_tokens:
+        return "block_tokens", own, other_tokens
     return None
 
 

@@ -21,6 +21,11 @@ window can touch, and room for one step's tokens before they slide out. vLLM's p
 between sequences, so with fewer sequences the rule gives too few blocks (gpt-oss-20b: 3.5 MiB a sequence). If
 all layers slide, blocks are charged for whole contexts.
 
+Of *hybrid models*, states and keys and values share blocks of one size
+(:func:`paceline.deployment.pages.pages_of`). For Qwen3-Next-80B-A3B on two H200, vLLM 0.10.2 logged blocks of
+544 tokens, and that 14.77 requests of 262,144 tokens fit into 44.59 GiB: 7,162 blocks, of which each takes
+482 and three for its states.
+
 Under *pipeline parallelism* the rule is applied to each stage, with the tables that it has and, in all but
 the last, without the sampler; all stages then have the blocks of the one with the fewest (vLLM,
 ``v1/core/kv_cache_utils.py::get_kv_cache_configs``).
@@ -36,6 +41,7 @@ from dataclasses import dataclass
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline.deployment.pages import pages_of
 from paceline.hardware import Gpu
 from paceline.model import DTYPE_BYTES, Model, Stage, stages
 
@@ -61,7 +67,7 @@ class KvMemory:
     other_bytes
         Outside PyTorch, estimated.
     block_bytes
-        One KV block, over all layers but those with a window.
+        One block, over all layers but those with a window; of a hybrid model, over the layers of a group.
     window_bytes
         Set aside for the layers with a window.
     """
@@ -108,7 +114,7 @@ def kv_memory(
     tensor_parallel
         GPUs that the model is split over.
     block_tokens
-        Tokens in a block.
+        Tokens in a block; of a hybrid model the least.
     gpu_memory_utilization
         Share of the memory that the engine may use.
     max_num_batched_tokens, max_num_seqs
@@ -152,7 +158,9 @@ def kv_memory(
             weight_bytes=stage.weight_bytes(tensor_parallel, expert_ranks=expert_ranks),
             activation_bytes=activations,
             other_bytes=_OUTSIDE_PYTORCH_BYTES,
-            block_bytes=block_tokens * part.kv_bytes_per_token(tensor_parallel, kv_dtype),
+            block_bytes=pages_of(
+                part, tensor_parallel=tensor_parallel, block_tokens=block_tokens, kv_dtype=kv_dtype
+            ).block_bytes,
             window_bytes=_window_tokens(part, block_tokens, max_num_batched_tokens, max_num_seqs)
             * part.window_layers
             * part.kv_layer_bytes(tensor_parallel, kv_dtype),

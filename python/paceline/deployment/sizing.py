@@ -25,7 +25,12 @@ def default_batching(gpu: Gpu | None) -> tuple[int, int]:
 
 
 def longest_sequence(
-    wanted: int | Literal["auto"] | None, *, model: Model | None, blocks: int, block_tokens: int
+    wanted: int | Literal["auto"] | None,
+    *,
+    model: Model | None,
+    blocks: int,
+    block_tokens: int,
+    state_blocks: int = 0,
 ) -> int | None:
     """Return the longest sequence that an instance accepts, in tokens; None: no limit.
 
@@ -39,13 +44,15 @@ def longest_sequence(
         Usable KV blocks, the null block aside.
     block_tokens
         Tokens in a block.
+    state_blocks
+        Blocks that a request holds beside those of its tokens.
 
     Raises
     ------
     ConfigError
         If one sequence of that length does not fit, at which vLLM refuses to start.
     """
-    fits = blocks * block_tokens
+    fits = max(0, blocks - state_blocks) * block_tokens
     limit = model.max_positions if model is not None else None
     if wanted == "auto":
         return fits if limit is None else min(limit, fits)
@@ -56,9 +63,10 @@ def longest_sequence(
             f"was {tokens}"
         )
     if tokens is not None and tokens > fits:
+        states = f" beside {state_blocks} of states" if state_blocks else ""
         source = " (the model's own)" if wanted is None else ""
         raise ConfigError(
             f"max_model_len must be at most {fits}, which is what {blocks} usable blocks of "
-            f'{block_tokens} tokens hold, was {tokens}{source}; max_model_len="auto" takes what fits'
+            f'{block_tokens} tokens hold{states}, was {tokens}{source}; max_model_len="auto" takes what fits'
         )
     return tokens

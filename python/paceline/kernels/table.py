@@ -214,6 +214,12 @@ class Table:
         if shape is None:
             if model is None:
                 raise ConfigError("shape of a Table must be given where the instance has no model, was None")
+            if model.attention_layers < model.layers:
+                raise ConfigError(
+                    f"cost of an Instance of {model.name!r} must be a Roofline or an Affine: a Table has "
+                    f"kernels of attention in all layers, and this model has it in {model.attention_layers} "
+                    f"of {model.layers}"
+                )
             shape = Shape.of(model)
         profile = self.read(model, tensor_parallel=tensor_parallel)
         return StepKernels(

@@ -68,6 +68,16 @@ class Model(DecoderShape):
         The mixture of experts; ``None`` for a dense model.
     latent
         The widths of latent attention (MLA); ``None`` for grouped queries.
+    recurrent
+        The layers with a state of constant size in place of a cache (Gated DeltaNet, Mamba-2); ``None`` if
+        all layers have attention. See :class:`~paceline.model.Recurrent`.
+    mlp_layers
+        Layers that are an MLP alone; the other layers then have none, and each layer has one norm
+        (Nemotron-H). ``None``: each layer mixes tokens and has an MLP or experts.
+    gated_mlp
+        Whether dense MLPs have three matrices, a gate among them; else two.
+    output_gate
+        Whether queries are projected with a gate of the same width, which scales attention's output.
 
     Raises
     ------
@@ -84,6 +94,9 @@ class Model(DecoderShape):
     >>> mixture = Model.load("qwen3-30b-a3b")
     >>> f"{mixture.parameters / 1e9:.1f} B, {mixture.active_parameters / 1e9:.1f} B active"
     '30.5 B, 3.0 B active'
+    >>> hybrid = Model.load("qwen3-next-80b-a3b")    # 12 layers with attention, 36 with a state
+    >>> hybrid.kv_bytes_per_token(), hybrid.state_bytes()
+    (24576, 39518208)
     """
 
     __slots__ = ()
@@ -123,7 +136,8 @@ class Model(DecoderShape):
         ------
         ConfigError
             If the file cannot be read, or does not describe a decoder of a known family (Llama, Mistral,
-            Mixtral, Qwen2, Qwen3, Qwen3-MoE, Phi-3.5-MoE, gpt-oss, DeepSeek-V2 and V3), or is quantised in
+            Mixtral, Qwen2, Qwen3, Qwen3-MoE, Qwen3-Next, Phi-3.5-MoE, gpt-oss, DeepSeek-V2 and V3,
+            Nemotron-H), or is quantised in
             another way than those (blocks of fp8, mxfp4 experts).
 
         Examples

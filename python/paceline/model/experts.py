@@ -36,6 +36,8 @@ class Experts:
         Whether the experts' projections add biases.
     router_bias
         Whether the router has a number for each expert besides its matrix.
+    shared_gate
+        Whether a number that each token is projected to scales the shared experts.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class Experts:
     dtype: str = "auto"
     bias: bool = False
     router_bias: bool = False
+    shared_gate: bool = False
 
     def __post_init__(self) -> None:
         for field in ("count", "per_token", "intermediate_size"):

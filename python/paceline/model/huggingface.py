@@ -11,6 +11,7 @@ from typing import Any
 from paceline import _check
 from paceline.errors import ConfigError
 from paceline.model.experts import Experts
+from paceline.model.hybrid_config import COUNTS, FLAGS, TEXTS, read_hybrid
 from paceline.model.latent import Latent
 
 __all__ = ["read_config"]
@@ -28,6 +29,10 @@ _FAMILIES: dict[str, dict[str, bool]] = {
     "gpt_oss": {"attention_sinks": True},
     "deepseek_v2": {},
     "deepseek_v3": {},
+    # modeling_qwen3_next.py of transformers 4.57: q_proj has a gate beside each number of a query.
+    "qwen3_next": {"qk_norm": True, "output_gate": True},
+    # modeling_nemotron_h.py of the checkpoints: one mixer or MLP a layer, and MLPs of two matrices.
+    "nemotron_h": {"gated_mlp": False},
 }
 
 # Where the width of an expert is what others call the width of the MLP, and all layers have experts.
@@ -54,13 +59,14 @@ _RULES: dict[tuple[str, ...], tuple[Callable[[Any], bool], str]] = {
         *("n_routed_experts", "moe_intermediate_size", "n_shared_experts", "first_k_dense_replace"),
         *("num_experts_per_tok", "experts_per_token", "kv_lora_rank", "qk_rope_head_dim"),
         *("qk_nope_head_dim", "v_head_dim", "q_lora_rank", "sliding_window", "max_window_layers"),
+        *("shared_expert_intermediate_size", *COUNTS),
     ): (_is_count, f"a whole number from 0 to {_MOST - 1:,}"),
-    (*("tie_word_embeddings", "attention_bias", "lm_head_bias", "use_sliding_window"),): (
+    (*("tie_word_embeddings", "attention_bias", "lm_head_bias", "use_sliding_window"), *FLAGS): (
         lambda value: isinstance(value, bool),
         "true or false",
     ),
-    ("_name_or_path", "dtype", "torch_dtype"): (lambda value: isinstance(value, str), "a text"),
-    ("layer_types",): (_is_list_of_texts, "a list of texts"),
+    ("_name_or_path", "dtype", "torch_dtype", *TEXTS): (lambda value: isinstance(value, str), "a text"),
+    ("layer_types", "layers_block_type"): (_is_list_of_texts, "a list of texts"),
     ("mlp_only_layers",): (
         lambda value: isinstance(value, list | tuple) and all(map(_is_count, value)),
         "a list of whole numbers",
@@ -86,7 +92,7 @@ def read_config(config: str | PathLike[str] | Mapping[str, Any]) -> dict[str, An
     _check.count(f"num_attention_heads of {where}", heads)
     _check.count(f"hidden_size of {where}", hidden)
     latent = reader.latent()
-    head_dim = content.get("head_dim") or hidden // heads
+    head_dim = content.get("head_dim") or content.get("attention_head_dim") or hidden // heads
     quantised = reader.quantisation()
     experts = reader.experts("mxfp4" if quantised == "mxfp4" else "auto")
     return {
@@ -107,6 +113,7 @@ def read_config(config: str | PathLike[str] | Mapping[str, Any]) -> dict[str, An
         **_FAMILIES[kind],
         **reader.biases(),
         **reader.window(),
+        **read_hybrid(content, where, kind, reader.need),
     }
 
 
@@ -135,7 +142,7 @@ class _Config:
         """Return the biases that a config may switch on."""
         wanted = bool(self.content.get("attention_bias", False))
         match self.kind:
-            case "llama" | "qwen3" | "qwen3_moe":
+            case "llama" | "qwen3" | "qwen3_moe" | "qwen3_next":
                 return {"qkv_bias": wanted}
             case "gpt_oss":
                 return {"qkv_bias": wanted, "output_bias": wanted}
@@ -147,7 +154,8 @@ class _Config:
     def experts(self, dtype: str) -> Experts | None:
         """Return the mixture of experts, if this is one."""
         counts = ("num_local_experts", "num_experts", "n_routed_experts")
-        if not any(self.content.get(key) for key in counts):
+        # A config of Nemotron-H names experts whether or not its pattern has layers with them.
+        if self.kind == "nemotron_h" or not any(self.content.get(key) for key in counts):
             return None
         kind = self.kind
         if self.content.get("decoder_sparse_step", 1) != 1 or self.content.get("moe_layer_freq", 1) != 1:
@@ -156,18 +164,20 @@ class _Config:
                 f"experts in turn are not modelled"
             )
         width = self.need("intermediate_size" if kind in _EXPERTS_ONLY else "moe_intermediate_size")
-        shared = self.content.get("n_shared_experts") or 0
+        shared = (self.content.get("n_shared_experts") or 0) * width
+        shared = self.content.get("shared_expert_intermediate_size") or shared
         dense = self.content.get("first_k_dense_replace") or len(self.content.get("mlp_only_layers") or ())
         return Experts(
             count=self.need(*counts),
             per_token=self.need("num_experts_per_tok", "experts_per_token"),
             intermediate_size=width,
-            shared_intermediate_size=shared * width,
+            shared_intermediate_size=shared,
             dense_layers=dense,
             dtype=dtype,
             bias=kind == "gpt_oss",
             # DeepSeek-V3's is the correction that balances the experts' load.
             router_bias=kind in ("gpt_oss", "deepseek_v3"),
+            shared_gate=kind == "qwen3_next",
         )
 
     def latent(self) -> Latent | None:
@@ -199,7 +209,7 @@ class _Config:
 
     def window(self) -> dict[str, Any]:
         """Return the sliding window and the layers that have it, where one is in use."""
-        window = self.content.get("sliding_window")
+        window = None if self.kind == "nemotron_h" else self.content.get("sliding_window")
         used = self.content.get("use_sliding_window", window is not None)
         if not used or not window or window >= (self.content.get("max_position_embeddings") or 0):
             return {}

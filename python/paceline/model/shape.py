@@ -12,6 +12,7 @@ from paceline.errors import ConfigError
 from paceline.model.dtypes import DTYPE_BYTES
 from paceline.model.experts import Experts
 from paceline.model.latent import Latent
+from paceline.model.recurrent import Recurrent
 
 __all__ = ["DecoderShape"]
 
@@ -19,7 +20,7 @@ _ACTIVATION_DTYPES = ("bfloat16", "float16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-@typed_fields(but=("experts", "latent"))
+@typed_fields(but=("experts", "latent", "recurrent"))
 class DecoderShape:
     """The fields of a :class:`~paceline.model.Model`, which describes them, and what they imply."""
 
@@ -45,6 +46,10 @@ class DecoderShape:
     weight_dtype: str = "auto"
     experts: Experts | None = None
     latent: Latent | None = None
+    recurrent: Recurrent | None = None
+    mlp_layers: int | None = None
+    gated_mlp: bool = True
+    output_gate: bool = False
 
     def __post_init__(self) -> None:
         for field in (
@@ -72,7 +77,7 @@ class DecoderShape:
             raise ConfigError(
                 f"weight_dtype of model {self.name!r} must be auto or fp8, was {self.weight_dtype!r}"
             )
-        for part, cls in (("experts", Experts), ("latent", Latent)):
+        for part, cls in (("experts", Experts), ("latent", Latent), ("recurrent", Recurrent)):
             value = getattr(self, part)
             if isinstance(value, Mapping):  # a table of a TOML file
                 object.__setattr__(self, part, build(cls, value, f"{part} of model {self.name!r}"))
@@ -84,8 +89,44 @@ class DecoderShape:
 
     @property
     def dense_layers(self) -> int:
-        """Layers with a dense MLP: all, without experts."""
-        return self.layers if self.experts is None else self.experts.dense_layers
+        """Layers with a dense MLP: without experts all, or those that are an MLP alone."""
+        if self.experts is not None:
+            return self.experts.dense_layers
+        return self.layers if self.mlp_layers is None else self.mlp_layers
+
+    @property
+    def mixers(self) -> int:
+        """Layers that mix tokens, by attention or by a state: all but those that are an MLP alone."""
+        return self.layers - (self.mlp_layers or 0)
+
+    @property
+    def attention_layers(self) -> int:
+        """Layers with attention, and so with a cache."""
+        return self.mixers - (0 if self.recurrent is None else self.recurrent.layers)
+
+    @property
+    def sublayers(self) -> int:
+        """Norms, residual additions and, under tensor parallelism, reductions: of each mixer and each MLP."""
+        return 2 * self.layers if self.mlp_layers is None else self.layers
+
+    @property
+    def mlp_matrices(self) -> int:
+        """Matrices of an MLP of this width: gate, up and down, or without a gate two."""
+        return 3 if self.gated_mlp else 2
+
+    @typed()
+    def state_layer_bytes(self, tensor_parallel: int = 1) -> int:
+        """Return the bytes that a request keeps in one recurrent layer on one rank; 0 without such layers."""
+        self.check_parallel(tensor_parallel)
+        if self.recurrent is None:
+            return 0
+        return self.recurrent.state_bytes(tensor_parallel, number=DTYPE_BYTES[self.dtype])
+
+    @typed()
+    def state_bytes(self, tensor_parallel: int = 1) -> int:
+        """Return the bytes that a request keeps on one rank in all recurrent layers, whatever its context."""
+        layers = 0 if self.recurrent is None else self.recurrent.layers
+        return layers * self.state_layer_bytes(tensor_parallel)
 
     @property
     def expert_dtype(self) -> str:
@@ -123,8 +164,9 @@ class DecoderShape:
 
     @typed()
     def kv_bytes_per_token(self, tensor_parallel: int = 1, kv_dtype: str = "auto") -> int:
-        """Return the bytes of the cache that one more token takes on one rank, over all layers.
+        """Return the bytes of the cache that one more token takes on one rank.
 
+        Layers without attention keep none: :meth:`state_bytes` has what they keep.
         Layers with a sliding window are left out (:attr:`window_layers`): past the window a further token
         frees what it takes. :func:`paceline.deployment.kv_memory` sets their windows aside.
 
@@ -135,7 +177,7 @@ class DecoderShape:
         kv_dtype
             As in vLLM: ``"auto"`` is the model's own.
         """
-        layers = self.layers - self.window_layers
+        layers = self.attention_layers - self.window_layers
         return layers * self.kv_layer_bytes(tensor_parallel, kv_dtype)
 
     @typed()
@@ -174,6 +216,8 @@ class DecoderShape:
                 raise ConfigError(
                     f"tensor_parallel must divide the {size} {field} of {self.name!r}, was {tensor_parallel}"
                 )
+        if self.recurrent is not None:
+            self.recurrent.check_parallel(tensor_parallel, self.name)
         if expert_ranks is not None:
             _check.count("expert_ranks", expert_ranks)
             count = 0 if self.experts is None else self.experts.count
@@ -208,8 +252,41 @@ class DecoderShape:
                 f"dense_layers of the experts {name} must be below its {self.layers} layers, "
                 f"was {self.experts.dense_layers}"
             )
+        self._check_hybrid()
         if self.latent is not None and self.latent.head_dim != self.head_dim:
             raise ConfigError(
                 f"head_dim {name} must be the {self.latent.head_dim} of its latent attention's nope_dim and "
                 f"rope_dim, was {self.head_dim}"
+            )
+
+    def _check_hybrid(self) -> None:
+        """Refuse recurrent layers and lone MLPs beside what is not modelled with them."""
+        name = f"of model {self.name!r}"
+        if self.mlp_layers is not None:
+            _check.count(f"mlp_layers {name}", self.mlp_layers)
+            if self.experts is not None:
+                raise ConfigError(
+                    f"mlp_layers {name} must be left out where there are experts, was {self.mlp_layers}: "
+                    f"layers that are experts alone are not modelled"
+                )
+        if self.attention_layers < 1:
+            recurrent = 0 if self.recurrent is None else self.recurrent.layers
+            raise ConfigError(
+                f"layers {name} must leave one for attention beside {recurrent} recurrent and "
+                f"{self.mlp_layers or 0} mlp_layers, was {self.layers}"
+            )
+        if not self.gated_mlp and self.experts is not None:
+            raise ConfigError(f"gated_mlp {name} must be true where there are experts, was false")
+        if self.recurrent is None:
+            return
+        for field in ("latent", "sliding_window"):
+            if getattr(self, field) is not None:
+                raise ConfigError(
+                    f"{field} {name} must be left out beside recurrent layers: they are not modelled together"
+                )
+        if self.recurrent.layers < self.attention_layers:
+            raise ConfigError(
+                f"layers of the recurrent layers {name} must be at least its {self.attention_layers} with "
+                f"attention, was {self.recurrent.layers}: vLLM would divide those into several "
+                f"groups, which is not modelled"
             )

@@ -80,6 +80,11 @@ def stages(model: Model, pipeline_parallel: int) -> tuple[Stage, ...]:
             f"pipeline_parallel must be at most the {model.layers} layers of {model.name!r}, "
             f"was {pipeline_parallel}"
         )
+    if pipeline_parallel > 1 and model.attention_layers < model.layers:
+        raise ConfigError(
+            f"pipeline_parallel of {model.name!r} must be 1, was {pipeline_parallel}: stages of a hybrid "
+            f"model have different layers, which is not modelled"
+        )
     each, more = divmod(model.layers, pipeline_parallel)
     sizes = [each] * pipeline_parallel
     for index in range(2, more + 2):

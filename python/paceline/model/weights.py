@@ -20,11 +20,11 @@ class Weights:
     embeddings
         The embedding and the LM head.
     matrices
-        Attention, dense MLPs and shared experts, over all layers.
+        Attention, recurrent layers, dense MLPs and shared experts, over all layers.
     experts
         The matrices of the routed experts, over all layers.
     small
-        Norms, biases and routers, over all layers.
+        Norms, biases, convolutions and routers, over all layers.
     """
 
     embeddings: float
@@ -47,13 +47,20 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
     """
     tables = model.vocab_size * model.hidden_size * (1 if model.tied_embeddings else 2)
     attention, small = _attention(model, ranks)
+    recurrent = model.recurrent
     experts = model.experts
-    matrices = model.layers * attention
+    matrices = model.attention_layers * attention
     routed = 0.0
-    rest = model.layers * small + model.hidden_size * (2 if model.norm_bias else 1)
+    norm = model.hidden_size * (2 if model.norm_bias else 1)
+    rest = model.attention_layers * small + (model.sublayers + 1) * norm
+    if recurrent is not None:
+        width = recurrent.projected(ranks) + recurrent.inner // ranks
+        matrices += recurrent.layers * model.hidden_size * width
+        rest += recurrent.layers * recurrent.small(ranks)
     if model.lm_head_bias:
         rest += model.vocab_size / ranks
-    matrices += model.dense_layers * 3 * model.hidden_size * (model.intermediate_size // ranks)
+    mlp = model.mlp_matrices * model.hidden_size * (model.intermediate_size // ranks)
+    matrices += model.dense_layers * mlp
     if experts is not None:
         sharing = expert_ranks or ranks
         layers = model.layers - experts.dense_layers
@@ -61,15 +68,16 @@ def count_weights(model: DecoderShape, ranks: int = 1, expert_ranks: int | None 
         routed = layers * experts.count * 3 * model.hidden_size * width / sharing
         matrices += layers * 3 * model.hidden_size * experts.shared_intermediate_size / ranks
         rest += layers * experts.count * (model.hidden_size + (1 if experts.router_bias else 0))
+        if experts.shared_gate:
+            rest += layers * model.hidden_size
         if experts.bias:
             rest += layers * experts.count * (2 * width + model.hidden_size) / sharing
     return Weights(embeddings=tables / ranks, matrices=matrices, experts=routed, small=rest)
 
 
 def _attention(model: DecoderShape, ranks: int) -> tuple[float, float]:
-    """Return the numbers in a layer's attention matrices, and those in its norms and biases."""
+    """Return the numbers in a layer's attention matrices, and those in its own norms and biases."""
     hidden, heads = model.hidden_size, model.heads // ranks
-    norms = 2 * hidden * (2 if model.norm_bias else 1)
     latent = model.latent
     if latent is not None:
         inputs = latent.query_rank or hidden
@@ -77,10 +85,11 @@ def _attention(model: DecoderShape, ranks: int) -> tuple[float, float]:
         expand = heads * latent.head_dim * inputs
         expand += latent.kv_rank * heads * (latent.nope_dim + latent.value_dim)
         out = heads * latent.value_dim * hidden
-        return compress + expand + out, norms + latent.kv_rank + (latent.query_rank or 0)
+        return compress + expand + out, latent.kv_rank + (latent.query_rank or 0)
     query = heads * model.head_dim
     key_value = 2 * model.kv_heads_per_rank(ranks) * model.head_dim
-    small = norms + (2 * model.head_dim if model.qk_norm else 0)
+    small = 2 * model.head_dim if model.qk_norm else 0
     small += (query + key_value if model.qkv_bias else 0) + (hidden if model.output_bias else 0)
     small += heads if model.attention_sinks else 0
-    return hidden * (query + key_value) + query * hidden, small
+    gate = query if model.output_gate else 0
+    return hidden * (query + gate + key_value) + query * hidden, small

@@ -355,7 +355,7 @@ class PcieSwap(Value):
             )
         return Swap.sized(
             memory_bytes=self.cpu_gib * 2**30,
-            block_bytes=instance.kv_bytes_per_token * instance.block_tokens,
+            block_bytes=instance.block_bytes,
             bytes_per_s=gpu.pcie_bytes_per_s,
             overlapped=self.overlapped,
         )

@@ -94,11 +94,14 @@ def plan(model: Model, axes: Axes, *, tensor_parallel: int = 1) -> Iterator[tupl
     Raises
     ------
     ConfigError
-        If attention is latent or slides, for which there is no kernel here, or the model cannot be split so.
+        If attention is latent or slides or has a gate, or layers have states in place of it, for which there
+        is no kernel here, or the model cannot be split so.
     """
-    if model.latent is not None or model.window_layers:
+    plain = model.latent is None and not model.window_layers and not model.output_gate
+    if not plain or model.attention_layers < model.layers:
         raise ConfigError(
-            f"model to profile must have full attention of grouped queries, {model.name!r} has not"
+            f"model to profile must have full attention of grouped queries in all layers, "
+            f"{model.name!r} has not"
         )
     model.check_parallel(tensor_parallel)
     return _works(model, axes, tensor_parallel)

@@ -116,6 +116,8 @@ def decode_attention_ticks(wire: dict[str, Any], shape: Shape) -> int:
     if "windowed" in wire:
         seen = min(shape.decode_kv, wire["windowed"]["tokens"] * shape.decode_requests)
         total += _decode(wire["windowed"]["decode"], shape.decode_requests, seen)
+    if "recurrent" in wire:
+        total += wire["recurrent"]["request_decodes"] * shape.decode_requests
     return total
 
 
@@ -129,6 +131,10 @@ def prefill_attention_ticks(wire: dict[str, Any], shape: Shape) -> int:
         context = min(shape.prefill_kv, tokens + window * shape.prefill_requests)
         pairs = min(shape.prefill_pairs, window * tokens)
         total += _prefill(wire["windowed"]["prefill"], tokens, context, pairs)
+    if "recurrent" in wire:
+        states = wire["recurrent"]
+        memory = states["request_bytes"] * shape.prefill_requests + states["token_bytes"] * tokens
+        total += max(memory, states["token_flops"] * tokens)
     return total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline.errors import ConfigError
 from paceline.kernels.aisimulate import Database
 from paceline.kernels.assembled.attention import grouped
 from paceline.kernels.assembled.exchange import collectives
@@ -60,6 +61,11 @@ def assemble(
     ConfigError
         If the database lacks a table, or the model's attention or experts were not measured.
     """
+    if model.attention_layers < model.layers:
+        raise ConfigError(
+            f"model to assemble kernels for must have attention in all layers, {model.name!r} has "
+            f"{model.attention_layers} of {model.layers}: give its Instance a Roofline"
+        )
     model.check_parallel(
         tensor_parallel, expert_ranks=tensor_parallel * data_parallel if expert_parallel else None
     )
