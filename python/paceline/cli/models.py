@@ -31,6 +31,7 @@ def models(*, json: Annotated[bool, Parameter(negative="", show_default=False)] 
                     "layers": model.layers,
                     "weight_bytes": model.weight_bytes(),
                     "kv_bytes_per_token": model.kv_bytes_per_token(),
+                    "state_bytes": model.state_bytes(),
                     "max_positions": model.max_positions,
                 }
                 for model in known
@@ -45,6 +46,7 @@ def models(*, json: Annotated[bool, Parameter(negative="", show_default=False)] 
             f"{model.layers}",
             f"{model.weight_bytes() / 2**30:.1f}",
             f"{model.kv_bytes_per_token() / 2**10:,.0f}",
+            f"{model.state_bytes() / 2**20:,.0f}" if model.recurrent else "",
             f"{model.max_positions:,}",
         )
         for model in known
@@ -55,6 +57,7 @@ def models(*, json: Annotated[bool, Parameter(negative="", show_default=False)] 
         "layers",
         "weights (GiB)",
         "KV per token (KiB)",
+        "state (MiB)",
         "longest sequence",
     )
     screen.print(table(headings, rows))

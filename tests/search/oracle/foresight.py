@@ -101,7 +101,7 @@ def _refusals(case: Case, row: Row) -> list[str | None]:
                 asked,
                 max_model_len=instance["max_model_len"],
                 block_size=instance["block_tokens"],
-                blocks=instance["blocks"] - settings.reserve,
+                blocks=instance["blocks"] - settings.reserve - settings.state_blocks,
                 largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
             )
         )

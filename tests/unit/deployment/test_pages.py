@@ -104,3 +104,13 @@ def test_a_prefix_cache_is_refused() -> None:
 def test_a_swap_copies_whole_blocks() -> None:
     swap = Swap.over_pcie(cpu_gib=1).on(instance(9))
     assert swap.cpu_blocks == 2**30 // (12 * 544 * 1024)
+
+
+def test_the_engine_refuses_it_too() -> None:
+    from paceline import _native
+
+    scheduler = policies.vllm(prefix_caching=True).scheduler_of(0).to_wire(num_blocks=9, defaults=(2048, 256))
+    wire = {**instance(9).to_wire(), "scheduler": scheduler}
+    trace = Trace.from_columns(arrival=[0.0], prompt_tokens=[100], output_tokens=[3])
+    with pytest.raises(ConfigError, match=r"state_blocks.* must be 0 where prefixes are cached, was 3"):
+        _native.run([wire], _native.columns(trace, policies.vllm()), routing="round_robin")

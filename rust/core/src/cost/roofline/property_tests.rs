@@ -54,6 +54,7 @@ prop_compose! {
     fn mixture()(
         cost in roofline(),
         window in prop::option::of((1_u64..5_000, 0_u64..1 << 34, 0_u64..1 << 17, 0_u64..1 << 17)),
+        states in prop::option::of((0_u64..1 << 34, 0_u64..1 << 30, 0_u64..1 << 20, 0_u64..1 << 20)),
         experts in prop::option::of((
             prop::collection::btree_map(1_u64..10_000, 0_u64..1 << 40, 0..20),
             0_u64..1 << 24,
@@ -65,6 +66,9 @@ prop_compose! {
             windowed: window.map(|(tokens, request_bytes, kv_bytes, kv_flops)| {
                 let decode = DecodeAttention { request_bytes, kv_bytes, kv_flops };
                 Box::new(WindowedAttention { tokens, decode, prefill })
+            }),
+            recurrent: states.map(|(request_decodes, request_bytes, token_bytes, token_flops)| {
+                Box::new(Recurrent { request_decodes, request_bytes, token_bytes, token_flops })
             }),
             experts: experts.map(|(points, token_bytes, token_flops)| {
                 let mut ticks: Vec<u64> = points.values().copied().collect();

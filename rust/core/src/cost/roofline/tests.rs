@@ -197,3 +197,21 @@ fn a_group_of_layers_pays_its_share_of_a_prefill() {
     let group = StepShape { prefill_layers: 1, layers: 4, ..prompt };
     assert_eq!(cost.step(&group), (32 + 4 + 56 + 20) / 4 + 20 / 4);
 }
+
+#[test]
+fn layers_with_states_cost_the_same_at_every_context() {
+    let recurrent = Recurrent { request_decodes: 7, request_bytes: 5, token_bytes: 1, token_flops: 3 };
+    let cost = Roofline { recurrent: Some(Box::new(recurrent)), ..free() };
+    let decode = |kv| StepShape { decode_requests: 4, decode_kv: kv, sampled: 4, ..StepShape::default() };
+    assert_eq!([10, 1_000].map(|kv| cost.step(&decode(kv)) - free().step(&decode(kv))), [28, 28]);
+    assert_eq!(cost.run(&decode(10), 9).slope, free().run(&decode(10), 9).slope);
+    // Two prompts: 2 * 5 + n against 3 * n.
+    let prefill = |tokens| StepShape {
+        prefill_requests: 2,
+        prefill_tokens: tokens,
+        prefill_kv: tokens,
+        ..StepShape::default()
+    };
+    let states = |tokens| cost.step(&prefill(tokens)) - free().step(&prefill(tokens));
+    assert_eq!([2, 5, 50].map(states), [12, 15, 150]);
+}

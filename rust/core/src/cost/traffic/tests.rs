@@ -61,6 +61,19 @@ fn a_step_adds_up_by_kind() {
 }
 
 #[test]
+fn states_are_read_and_written_once_by_each_request_of_a_step() {
+    let traffic = Traffic { state: 1_000, ..traffic() };
+    let moved = moved(&traffic, 1, &mixed());
+    assert_eq!(moved.kv_read_bytes, 50 * 4 + 10 * 5 + 3 * 1_000);
+    assert_eq!(moved.kv_written_bytes, 3 * 4 + 3 * 1_000);
+    // A chunk of two prompts in one layer of four moves a quarter of their states.
+    let shape = StepShape { prefill_requests: 2, prefill_layers: 1, layers: 4, ..mixed() };
+    let mut work = Work::new(4);
+    work.add(&traffic, &shape, 1);
+    assert_eq!(traffic.of(&work, 0, 0).kv_written_bytes, 2 * 1_004 + (2 * 1_000 + 4) / 4);
+}
+
+#[test]
 fn experts_are_read_once_for_the_union_of_a_layers_tokens() {
     let shape = StepShape { prefill_tokens: 7, prefill_layers: 1, layers: 4, ..mixed() };
     // 9 tokens in one layer of four, the 2 decodes alone in three: 8 and 3.5 experts.

@@ -152,6 +152,31 @@ fn a_prompt_holds_its_blocks_at_the_source_until_its_kv_is_read() {
 }
 
 #[test]
+fn states_take_blocks_on_the_target_and_bytes_of_its_transfer() {
+    // As below, with 20 bytes of states in two blocks: a layer of 15 bytes takes 150, and all is sent from 35 to 635.
+    for leap in [true, false] {
+        let other =
+            r#"{"rule": "pick", "min": [{"op": "eq", "args": [{"field": "inst.index"}, {"const": 0}]}]}"#;
+        let rules = format!(
+            r#"{{"on_arrival": {{"rule": "pick", "min": [{{"field": "inst.index"}}]}}, "decode_on_arrival": {other}}}"#
+        );
+        let mut config = config(&[9, 9], &rules);
+        config.leap = leap;
+        config.links = Some(Links::ports(TICKS_PER_SECOND as f64 / 10.0, 0));
+        config.handover = Some(Handover { overlap: Overlap::Layers, ..HANDOVER });
+        config.instances[0].kv_layers = 4;
+        for instance in &mut config.instances {
+            (instance.state_blocks, instance.state_bytes) = (2, 20);
+        }
+        let mut simulation = Simulation::new(&config, trace(&[row(0, 40, 3)])).unwrap();
+        while !simulation.advance(5).unwrap() {}
+        let outcome = simulation.into_outcome();
+        assert_eq!((outcome.columns.transfer[0], outcome.columns.finish[0]), (635 - 140, 635 + 202));
+        assert_eq!((outcome.stats[0].peak_blocks, outcome.stats[1].peak_blocks), (5, 5));
+    }
+}
+
+#[test]
 fn transfers_that_overlap_are_the_same_leaping_and_stepping() {
     // The step of a prompt of 40 tokens takes 140 ticks, and a layer of 10 bytes 100: the first is ready at 35. All
     // is sent from 35 to 435, and the target holds three blocks from the start of the step on.
