@@ -5,6 +5,7 @@
 .DELETE_ON_ERROR:
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
+.PHONY: studies studies-quick
 .PHONY: help demo test test-rust test-python test-rank test-ray test-report search mutants lint format fuzz bench wheel wheel-check bench-wheel dev clean
 
 VENV := .venv
@@ -103,6 +104,12 @@ format: $(VENV)/.requirements ## Rewrite the sources in the house format
 	cargo fmt --all
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
+
+studies: $(VENV)/.native ## Compare the tables of all study pages with fresh runs; needs real traces for most
+	$(BIN)/python docs/studies/refresh.py --check
+
+studies-quick: $(VENV)/.native
+	$(BIN)/python docs/studies/refresh.py --check --quick
 
 FUZZ_SECONDS ?= 60
 

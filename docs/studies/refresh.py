@@ -1,22 +1,29 @@
-"""Write the tables of a study into its document: python docs/studies/refresh.py pascal [--data FOLDER].
+"""Write the tables of studies into their documents, or compare them: python docs/studies/refresh.py --check.
 
-A table stands between a line ``<!-- NAME -->`` and the next empty line. tests/unit/study/test_documented.py
-checks that the documents have the tables that the command prints now.
+A table stands between a line ``<!-- NAME -->`` and the next empty line. Without names, all studies with a
+document are run. Studies that need real traces take them from ../shared, beside the checkout, or from --data.
 """
 
 from __future__ import annotations
 
+import argparse
+import difflib
 import re
 import sys
+import time
 from pathlib import Path
 
-from paceline.study import Study, Work, run_study
+from paceline.study import Study, Work, run_study, studies
 from paceline.study.writing import markdown
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 DATA = HERE.parents[2] / "shared" / "traces"
+
 NEEDS_DATA = ("arrow", "pars", "pascal")
-"""Studies whose tables need real traces: by default those of ../shared, beside the checkout."""
+"""Studies whose tables need real traces."""
+
+QUICK = ("arrow", "layered-prefill", "pascal")
+"""Studies that take less than a minute each on two cores: those that .ci/run compares."""
 
 PLACE = re.compile(r"^<!-- ([a-z0-9-]+) -->\n(?:\|.*\n)*", re.MULTILINE)
 
@@ -32,14 +39,57 @@ def work(name: str, data: Path) -> Work:
     return Work(data=data if name in NEEDS_DATA else None)
 
 
+def documented() -> list[str]:
+    """Return the studies that have a document."""
+    return [name for name in studies() if (HERE / f"{name}.md").is_file()]
+
+
+def difference(name: str, before: str, after: str) -> list[str]:
+    """Return the lines in which a document differs from a fresh run, with the table above them."""
+    lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), f"docs/studies/{name}.md", "a fresh run", lineterm="", n=1
+    )
+    return list(lines)
+
+
+def refreshed(name: str, data: Path, *, check: bool) -> bool:
+    """Run a study; return whether its document has the tables of the run, or was given them."""
+    if name in NEEDS_DATA and not data.is_dir():
+        print(f"{name}: skipped, as {data} is not there", flush=True)
+        return True
+    document = HERE / f"{name}.md"
+    before, started = document.read_text(encoding="utf-8"), time.monotonic()
+    after = filled(before, run_study(name, work(name, data)))
+    took = f"{time.monotonic() - started:.0f} s"
+    if before == after:
+        print(f"{name}: as a fresh run has it ({took})", flush=True)
+    elif check:
+        print(f"{name}: differs from a fresh run ({took})", flush=True)
+        print("\n".join(difference(name, before, after)), flush=True)
+        return False
+    else:
+        document.write_text(after, encoding="utf-8")
+        print(f"{name}: written ({took})", flush=True)
+    return True
+
+
+def main(words: list[str]) -> int:
+    """Run the studies that were named, or all; return 1 if a document differs and is only compared."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(documented())}; all if none")
+    parser.add_argument("--check", action="store_true", help="compare, and write nothing")
+    parser.add_argument("--quick", action="store_true", help=f"only {' and '.join(QUICK)}")
+    parser.add_argument("--data", type=Path, default=DATA, help="the folder of real traces")
+    given = parser.parse_args(words)
+    for name in given.names:
+        if name not in documented():
+            parser.error(f"NAME must be one of {', '.join(documented())}, was {name!r}")
+    names = given.names or [name for name in documented() if not given.quick or name in QUICK]
+    good = [refreshed(name, given.data, check=given.check) for name in names]
+    if not all(good):
+        print("write them anew: python docs/studies/refresh.py " + " ".join(given.names))
+    return 0 if all(good) else 1
+
+
 if __name__ == "__main__":
-    names = sys.argv[1:]
-    data = DATA
-    if "--data" in names:
-        at = names.index("--data")
-        data = Path(names[at + 1])
-        del names[at : at + 2]
-    for name in names:
-        document = HERE / f"{name}.md"
-        study = run_study(name, work(name, data))
-        document.write_text(filled(document.read_text(encoding="utf-8"), study), encoding="utf-8")
+    sys.exit(main(sys.argv[1:]))

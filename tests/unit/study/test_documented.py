@@ -33,3 +33,10 @@ def test_a_document_has_the_tables_of_its_study(name: str, request: pytest.Fixtu
     text = (ROOT / f"docs/studies/{name}.md").read_text(encoding="utf-8")
     study = run_study(name, refresh["work"](name, refresh["DATA"]))
     assert text == refresh["filled"](text, study), f"run docs/studies/refresh.py {name}"
+
+
+def test_a_document_that_differs_from_a_fresh_run_is_told_line_by_line() -> None:
+    refresh = runpy.run_path(str(ROOT / "docs/studies/refresh.py"))
+    lines = refresh["difference"]("x", "<!-- a -->\n| 1 |\n", "<!-- a -->\n| 2 |\n")
+    assert lines[3:] == [" <!-- a -->", "-| 1 |", "+| 2 |"]
+    assert set(refresh["QUICK"]) <= set(refresh["documented"]()) == set(DOCUMENTED)
