@@ -58,24 +58,31 @@ def verdicts(claims: Sequence[Claim], rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def claims_tables(claims: Sequence[Claim], rows: pl.DataFrame) -> dict[str, Table]:
+def claims_tables(claims: Sequence[Claim], rows: pl.DataFrame, elsewhere: pl.DataFrame) -> dict[str, Table]:
     """Return a table of the claims, and one of the verdict in each row.
 
     Parameters
     ----------
     claims, rows
-        As of `verdicts`, the study's own row first.
+        As of `verdicts`: the study's own row first, and variations of it.
+    elsewhere
+        Rows of other workloads, which are counted apart: variations of one workload are no independent cases.
     """
     found = verdicts(claims, rows)
-    own, others = found.row(0, named=True), found[1:]
+    own, varied, others = found.row(0, named=True), found[1:], verdicts(claims, elsewhere)
     summed = [
         {
             "claim": claim.name,
             "paper": claim.says,
             "holds if": claim.condition,
             "study's own row": own[claim.name],
-            "other rows where it holds": f"{(others[claim.name] == 'holds').sum()} of {others.height}",
+            "its variations where it holds": _share(varied, claim),
+            "other workloads and loads where it holds": _share(others, claim),
         }
         for claim in claims
     ]
-    return {"claims-table": Table(pl.DataFrame(summed)), "claims-rows": Table(found)}
+    return {"claims-table": Table(pl.DataFrame(summed)), "claims-rows": Table(pl.concat([found, others]))}
+
+
+def _share(found: pl.DataFrame, claim: Claim) -> str:
+    return f"{(found[claim.name] == 'holds').sum()} of {found.height}"

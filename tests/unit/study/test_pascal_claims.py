@@ -65,11 +65,14 @@ def test_the_summary_of_claims_counts_the_rows_beside_the_studys_own() -> None:
             {"what": "c"} | BEST,
         ]
     )
-    table = claims_tables(CLAIMS, rows)["claims-table"]
-    counted = dict(table.frame.select("claim", "other rows where it holds").rows())
-    assert counted["blocking"] == "1 of 3"
-    assert counted["throughput"] == "3 of 3"
+    elsewhere = pl.DataFrame([{"what": "d"} | BEST, {"what": "e"} | BEST | {"throughput": 0.5}])
+    tables = claims_tables(CLAIMS, rows, elsewhere)
+    varied, others = "its variations where it holds", "other workloads and loads where it holds"
+    counted = {row["claim"]: row for row in tables["claims-table"].frame.iter_rows(named=True)}
+    assert (counted["blocking"][varied], counted["blocking"][others]) == ("1 of 3", "2 of 2")
+    assert (counted["throughput"][varied], counted["throughput"][others]) == ("3 of 3", "1 of 2")
     assert set(counted) == {claim.name for claim in CLAIMS}
+    assert tables["claims-rows"].frame["what"].to_list() == [OWN, "a", "b", "c", "d", "e"]
 
 
 def test_a_choice_says_what_its_variation_changes_and_which_claims_it_costs() -> None:

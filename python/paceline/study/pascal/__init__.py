@@ -65,7 +65,7 @@ def run(work: Work) -> Study:
         mixes = runs.compared(MIXES, BASE, mixed)
         quoted = {"variations": variations, "mixes": Comparisons(rows=mixes), "figure 4": _figure_4(phases)}
         contents = {
-            "claims": claims_tables(CLAIMS, pl.concat([variations.rows, elsewhere.rows])),
+            "claims": claims_tables(CLAIMS, variations.rows, elsewhere.rows),
             "elsewhere": elsewhere.page(),
             "variations": {"columns": CAPTION, "variations-table": Table(variations.rows, FORMATS)},
         }
