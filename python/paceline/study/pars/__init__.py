@@ -58,6 +58,7 @@ def run(work: Work) -> Study:
             "requests": f"{latencies.requests:,}",
             "seeds": str(len(latencies.seeds)),
         },
+        "static": latencies.static_page(),
         "rates": latencies.rates_page(),
         "noise": latencies.noise_page(),
         "choices": latencies.choices_page(),

@@ -12,6 +12,7 @@ import polars as pl
 from paceline import policies
 from paceline.deployment import Cluster, Instance
 from paceline.policy import Policy
+from paceline.policy.scheduler import QueueOrder
 from paceline.study.charts import lines
 from paceline.study.choices import choices
 from paceline.study.model import Fact, Table
@@ -34,6 +35,18 @@ _CACHED: Final = ("pointwise", "listwise", "cross", "pairwise")
 
 #: The paper's taus on Alpaca with DeepSeek-R1 (Table II), for lengths of which there are no prompts.
 _R1: Final = ("listwise", "pointwise", "pairwise")
+
+
+STATIC: Final = (8, 32, 128)
+"""Requests of a static batch: the default that users get, and two larger ones."""
+
+
+def named(corpus: str, system: str) -> str:
+    """Return the name of a system, and what its scores are where no ranker made them."""
+    if corpus == "r1" and system in _R1:
+        tau = PAPER["table-2", "r1", system].number
+        return f"{SYSTEMS[system]} (true lengths with noise, tau {tau:g})"
+    return SYSTEMS[system]
 
 
 class Latencies:
@@ -85,7 +98,7 @@ class Latencies:
         rows = [
             {
                 "requests": self.corpora[corpus].title,
-                "scheduler": SYSTEMS[system],
+                "scheduler": named(corpus, system),
                 "mean, s/token": _mean(one.mean for one in found),
                 "P90, s/token": _mean(one.p90 for one in found),
                 "mean, over": _interval(self.gains(corpus, system, "mean")),
@@ -114,7 +127,53 @@ class Latencies:
             for table, what, label in (("burst", "mean", "mean"), ("burst-p90", "p90", "P90"))
             for corpus, system, how in compared
         ]
+        best = self.gains("llama", "oracle", "mean")
+        facts.append(
+            Fact.compare(
+                PAPER["burst", "llama"],
+                _mean(best),
+                "predicted",
+                name=f"{self.corpora['llama'].title}: FCFS over the oracle, mean",
+                notes=(
+                    f"true lengths as scores: {min(best):.1f} to {max(best):.1f} over the seeds is the most "
+                    "that any ranker reaches on these lengths",
+                    _bound("llama"),
+                ),
+            )
+        )
         return {"burst": Table(pl.DataFrame(rows), formats), "burst-ratios": facts}
+
+    def static_page(self) -> dict[str, Content]:
+        """Return latencies of a burst that is served in static batches, by their size."""
+        served = [
+            (corpus, size, system)
+            for corpus in self.corpora
+            for size in STATIC
+            for system in ("fcfs", "pairwise", "oracle")
+        ]
+
+        def found(corpus: str, size: int, system: str) -> list[Latency]:
+            order: QueueOrder = "arrival" if system == "fcfs" else "score"
+            return self.found(corpus, system, policy=policies.static(size=size, order=order))
+
+        rows = []
+        for corpus, size, system in served:
+            these, first = found(corpus, size, system), found(corpus, size, "fcfs")
+            pairs = list(zip(first, these, strict=True))
+            rows.append(
+                {
+                    "requests": self.corpora[corpus].title,
+                    "batch": size,
+                    "scheduler": named(corpus, system),
+                    "mean, s/token": _mean(one.mean for one in these),
+                    "P90, s/token": _mean(one.p90 for one in these),
+                    "mean, over": _interval([one.mean / other.mean for one, other in pairs]),
+                    "P90, over": _interval([one.p90 / other.p90 for one, other in pairs]),
+                    "span, s": _mean(one.span_s for one in these),
+                }
+            )
+        formats = {"mean, s/token": ".3f", "P90, s/token": ".3f", "span, s": ".0f"}
+        return {"static-batches": Table(pl.DataFrame(rows), formats)}
 
     def rates_page(self) -> dict[str, Content]:
         """Return latencies by arrival rate."""
@@ -123,7 +182,7 @@ class Latencies:
         rows = [
             {
                 "requests": self.corpora[corpus].title,
-                "scheduler": SYSTEMS[system],
+                "scheduler": named(corpus, system),
                 "load": load,
                 "rate, req/s": load * self._rate(corpus),
                 "mean, s/token": _mean(one.mean for one in found),
