@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from paceline.study.arrow.draws import draws_page
 from paceline.study.arrow.paper import PAPER
 from paceline.study.arrow.rates import rates_page, scaling_page, strategies_page, workloads_page
 from paceline.study.arrow.reasons import reasons_page
 from paceline.study.arrow.searches import Searches
+from paceline.study.arrow.statistics import statistics_page
 from paceline.study.arrow.variations import KEYS, SETTINGS, choices_page, splits_page
 from paceline.study.arrow.workloads import WORKLOADS
 from paceline.study.model import Study
@@ -14,7 +16,7 @@ from paceline.study.work import Work
 
 __all__ = ["run"]
 
-_OWN = ("arrow", "tp8", "disaggregated", "minimal_load", "round_robin", "xllm", "replicas")
+_OWN = ("arrow", "tp8", "disaggregated", "minimal_load", "round_robin", "xllm", "replicas", "distserve")
 
 
 def run(work: Work) -> Study:
@@ -37,8 +39,8 @@ def run(work: Work) -> Study:
         found.announce(KEYS)
     found.run()
     contents = {
-        "workloads": workloads_page(found),
-        "rates": rates_page(found),
+        "workloads": {**workloads_page(found), **statistics_page(found)},
+        "rates": {**rates_page(found), **draws_page(found)},
         "strategies": {**strategies_page(found), **splits_page(found)},
         "reasons": reasons_page(found),
         "scaling": scaling_page(found),

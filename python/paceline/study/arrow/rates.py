@@ -44,7 +44,7 @@ def workloads_page(found: Searches) -> dict[str, Content]:
 
 def rates_page(found: Searches) -> dict[str, Content]:
     """Return sustainable rates, the paper's ratios beside ours, and Figure 7."""
-    systems = (*SYSTEMS, "xllm", "replicas")
+    systems = (*SYSTEMS, "xllm", "replicas", "distserve")
     rows = [
         {"trace": found.loads[name].title, **{TITLES[one]: found.rate(name, one) for one in systems}}
         for name in WORKLOADS

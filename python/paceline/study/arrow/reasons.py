@@ -51,13 +51,16 @@ def _flips(found: Searches) -> list[dict[str, object]]:
     for name in WORKLOADS:
         for system in ("arrow", "xllm"):
             result = found.replayed(name, system, found.rate(name, system))
+            # An instance that leaves a pool joins the other when a condition holds: that is no decision.
+            decided = result.flips.filter(~pl.col("cause").is_in(["condition", "delay"]))
             roles = result.roles.with_columns(time=pl.col("to_s") - pl.col("from_s"))
             decode = float(roles.filter(pl.col("role").str.ends_with("decode"))["time"].sum())
             rows.append(
                 {
                     "trace": found.loads[name].title,
                     "policy": TITLES[system],
-                    "flips": result.flips.height,
+                    "flips": decided.height,
+                    "joins after a drain": result.flips.height - decided.height,
                     "mean decode instances": 8 * decode / float(roles["time"].sum()),
                 }
             )

@@ -65,11 +65,12 @@ class Searches:
         if key not in self._found:
             at, how = self.loads[workload], self.settings[setting]
             own = self.rate(workload, system) if setting else math.nan
+            slo = how.objectives(at.slo)
             self._found[key] = capacity(
                 at.trace,
                 how.cluster(system),
-                how.policy(system, at.slo),
-                at.slo,
+                how.policy(system, slo),
+                slo,
                 TARGET,
                 rule=how.rule,
                 tolerance=0.05 if setting or self.work.quick else 0.02,

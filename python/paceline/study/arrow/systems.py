@@ -23,6 +23,7 @@ TITLES: Final = {
     "round_robin": "round robin, 4 + 4",
     "xllm": "xLLM-service's form",
     "replicas": "vLLM, 8 instances",
+    "distserve": "DistServe, 4 + 4",
 }
 SYSTEMS: Final = ("arrow", "tp8", "disaggregated")
 ABLATIONS: Final = ("arrow", "minimal_load", "round_robin")
@@ -52,6 +53,8 @@ class Setting:
         Instances that prefill at the start, of eight; None: half of them.
     rule
         What must reach the target, as of `paceline.capacity`.
+    tpot
+        The objective in place of the trace's own, in seconds; None: that of Table 1.
     """
 
     arrow: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +63,11 @@ class Setting:
     disaggregated_seqs: int = 256
     prefill: int | None = None
     rule: Rule = "joint"
+    tpot: float | None = None
+
+    def objectives(self, own: SLO) -> SLO:
+        """Return the objectives of a trace."""
+        return own if self.tpot is None else replace(own, tpot=self.tpot)
 
     def policy(self, system: str, slo: SLO, gpus: int = 8) -> Policy:
         """Return the policy of a system."""
@@ -74,6 +82,8 @@ class Setting:
             "ttft": slo.ttft,
             "tpot": slo.tpot,
         }
+        if system == "distserve":
+            return policies.distserve(prefill=prefill, decode=gpus - prefill)
         if system == "xllm":
             return policies.arrow_xllm(**own)
         given = {**own, **self.arrow}

@@ -25,6 +25,7 @@ SETTINGS = {
     "monitor each 0.1 s": Setting(arrow={"period_s": 0.1}),
     "half the Max Running Tokens": Setting(arrow={"max_running_tokens": 200_000}),
     "TTFT and TPOT each at 90%": Setting(rule="marginal"),
+    "TPOT objective of 50 ms": Setting(tpot=0.050),
     "8,192 tokens a step": Setting(batched_tokens=8192),
     "5 ms on the host in each step": Setting(host_step_s=5e-3),
     "13 ms on the host in each step": Setting(host_step_s=13e-3),
@@ -36,7 +37,10 @@ SETTINGS = {
 _ALONE = {
     **{f"{prefill} + {8 - prefill} at the start": ("arrow", "minimal_load") for prefill in SPLITS},
     "disaggregated: 32 requests a step": ("disaggregated",),
-    **dict.fromkeys(("TTFT and TPOT each at 90%", "8,192 tokens a step"), SYSTEMS),
+    "TTFT and TPOT each at 90%": SYSTEMS,
+    **dict.fromkeys(
+        ("TPOT objective of 50 ms", "8,192 tokens a step"), (*SYSTEMS, "minimal_load", "replicas")
+    ),
     **dict.fromkeys(
         ("5 ms on the host in each step", "13 ms on the host in each step"), (*SYSTEMS, "minimal_load")
     ),
@@ -81,7 +85,7 @@ def choices_page(found: Searches) -> dict[str, Content]:
                 },
             }
             for what in SETTINGS
-            for over in ("tp8", "disaggregated", "minimal_load")
+            for over in ("tp8", "disaggregated", "minimal_load", "replicas")
             if not what or over in _ALONE.get(what, ())
         ]
     )

@@ -78,8 +78,11 @@ class Load:
 
 
 @cache
-def load(name: str, data: Path | None, requests: int | None = None) -> Load:
-    """Return a workload: the file's if the folder has it, else drawn; the first so many requests."""
+def load(name: str, data: Path | None, requests: int | None = None, draw: int = 0) -> Load:
+    """Return a workload: the file's if the folder has it, else drawn; the first so many requests.
+
+    Another number gives another draw of the same distributions.
+    """
     drawn = WORKLOADS[name]
     stated = PAPER.table("table-1", name)
     path = None if data is None or drawn.file is None else data / drawn.file
@@ -89,7 +92,7 @@ def load(name: str, data: Path | None, requests: int | None = None) -> Load:
         if drawn.until_s is not None:
             trace = trace.window(0.0, drawn.until_s)
     else:
-        trace = _draw(name, drawn, int(stated["requests"].number))
+        trace = _draw(name, drawn, int(stated["requests"].number), draw)
     if requests is not None:
         arrivals = trace.frame.get_column("arrival")
         trace = trace.window(float(arrivals[0]), float(arrivals[min(requests, len(trace) - 1)]))
@@ -114,9 +117,9 @@ def minutes(trace: Trace) -> npt.NDArray[np.float64]:
     return whole[whole > 0]
 
 
-def _draw(name: str, drawn: _Drawn, requests: int) -> Trace:
+def _draw(name: str, drawn: _Drawn, requests: int, number: int) -> Trace:
     """Draw lognormal lengths, and Poisson arrivals with a Gamma-distributed rate in each minute."""
-    draw = np.random.default_rng([2505, 11916, list(WORKLOADS).index(name)])
+    draw = np.random.default_rng([2505, 11916, list(WORKLOADS).index(name), *([number] if number else [])])
     minutes = math.ceil(drawn.span_s / 60)
     # Requests and their lengths vary by themselves: the rate has the rest of the variance.
     own = (1 + drawn.prompt[1] ** 2) * minutes / requests
