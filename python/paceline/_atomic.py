@@ -16,7 +16,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator
@@ -156,7 +155,7 @@ def _draft(target: Path, *, directory: bool) -> Iterator[Path]:
 
 def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
     for _ in range(_TRIES):
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+        draft = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
         try:
             if directory:
                 draft.mkdir()

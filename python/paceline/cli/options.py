@@ -98,13 +98,17 @@ class InstanceOptions:
         """Return the instance that the options describe."""
         from paceline.deployment import Instance
         from paceline.errors import ConfigError
-        from paceline.kernels import Table
         from paceline.model import Model
 
         if self.model is None or self.gpu is None:
             lacking = "--model" if self.model is None else "--gpu"
             listed = f"as listed by `paceline {lacking[2:]}s`"
             raise ConfigError(f"{lacking} must be given, {listed}; or --cluster FILE.toml")
+        cost = None
+        if self.profile is not None:
+            from paceline.kernels import Table
+
+            cost = Table(profile=self.profile)
         shape = Model.from_hf_config(self.model) if Path(self.model).exists() else self.model
         return Instance(
             model=shape,
@@ -113,7 +117,7 @@ class InstanceOptions:
             pipeline_parallel=self.pp,
             num_blocks=self.num_blocks,
             max_model_len=self.max_model_len,
-            cost=None if self.profile is None else Table(profile=self.profile),
+            cost=cost,
         )
 
     def changed(self, words: str) -> InstanceOptions:

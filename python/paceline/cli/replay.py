@@ -88,7 +88,6 @@ def replay(
     from paceline.cli.recording import perfetto_library, recorded_window
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
-    from paceline.report.libraries import plotext
     from paceline.runs import Recipe, Run, Settings, read_run
 
     every = None if sample is None else sample_from_text(sample)
@@ -100,6 +99,8 @@ def replay(
     if perfetto is not None:
         perfetto_library()
     if chart:
+        from paceline.report.libraries import plotext
+
         plotext()
     bounds = objectives_if(slo)
     if out is not None:
