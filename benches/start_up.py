@@ -3,10 +3,10 @@
     python benches/start_up.py --rounds 15
     python benches/start_up.py --against fb73292
 
-A process replays `traces/azure-conv-1000.csv`, which takes the engine some milliseconds: the rest is Python's
-start, imports and printing. In turns with it runs `python -c "import polars, numpy"`, and with --against the same
-command on another commit's Python sources, with this tree's native module. The bytecode of all is cached, as pip
-leaves it after an install. This tree must have been built (`make dev`).
+A process replays `traces/azure-conv-1000.csv`, which takes the engine some milliseconds: the rest is
+Python's start, imports and printing. In turns with it runs `python -c "import polars, numpy"`, and with
+--against the same command on another commit's Python sources, with this tree's native module. The bytecode of
+all is cached, as pip leaves it after an install. This tree must have been built (`make dev`).
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ def main() -> None:
     print(f"paceline {' '.join(COMMAND[2:])}, {chosen.rounds} rounds")
     for name, times in took.items():
         ratio = statistics.median(here / there for here, there in zip(took["this tree"], times, strict=True))
-        said = (
-            "" if name == "this tree" else f"; this tree takes {ratio:.2f} of it, the median over neighbours"
-        )
+        said = "" if name == "this tree" else f"; this tree takes {ratio:.2f} of it (median of pairs)"
         print(f"{name:>14}: {statistics.median(times):.3f} s as a median, {min(times):.3f} s at best{said}")
 
 

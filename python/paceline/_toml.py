@@ -73,7 +73,7 @@ def close_matches(name: str, known: Iterable[str]) -> str:
     asked = str(name).lower()
     longer = [each for each in known if asked and each.startswith(asked)]
     near = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
-    # A name that is only cut short is meant more often than one with other letters: h100 is h100-sxm, not h200.
+    # A name that is cut short is meant more often than one with other letters: h100 is h100-sxm, not h200.
     close = list(dict.fromkeys([*sorted(longer, key=len), *near]))[:3]
     if close:
         return f"; close to it: {', '.join(close)}"

@@ -18,8 +18,8 @@ __all__ = ["main"]
 _GARBAGE_AFTER = 200_000
 """New objects after which Python looks for cycles of garbage: as mypy's command sets it, 700 otherwise.
 
-Imports make as many objects, of which none is garbage, and looking through them again and again took a fifth of
-a short command (`benches/start_up.py`).
+Imports make as many objects, of which none is garbage, and looking through them again and again took a fifth
+of a short command (`benches/start_up.py`).
 """
 
 

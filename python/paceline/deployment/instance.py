@@ -265,10 +265,10 @@ class Instance:
     def _expert_ranks(self) -> int | None:
         """Return the ranks that share the experts; ``None`` if those are the tensor-parallel ranks."""
         cost = self.cost
-        shared = (isinstance(cost, Roofline) or is_table(cost)) and (
-            cost.expert_parallel or cost.data_parallel > 1
-        )
-        return self.tensor_parallel * cost.data_parallel if shared else None  # type: ignore[union-attr]  # as tested
+        if not (isinstance(cost, Roofline) or is_table(cost)):
+            return None
+        shared = cost.expert_parallel or cost.data_parallel > 1
+        return self.tensor_parallel * cost.data_parallel if shared else None
 
     def _traffic(self) -> dict[str, Any] | None:
         """Return the coefficients of bytes and FLOPs; None without a model."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from paceline import _check
 from paceline._arguments import typed
 from paceline._atomic import new_file, remove_leftovers
 from paceline._fork import use
@@ -40,6 +41,7 @@ class Dataset:
     """
 
     def __init__(self, folder: Path) -> None:
+        _check.path(folder, ResultError)
         self.folder = folder
         self._points = folder / POINTS
         try:
