@@ -88,15 +88,14 @@ class Collected:
         )
         joined = order.join(rows, on=["id", "status"], how="left", maintain_order="left")
         joined = joined.with_columns(self._labels(order["place"], schema))
-        absent = [
-            pl.lit(None, kind).alias(name) for name, kind in schema.items() if name not in joined.columns
-        ]
-        return joined.with_columns(absent).select(pl.col(name).cast(kind) for name, kind in schema.items())
+        absent = {name: kind for name, kind in schema.items() if name not in joined.columns}
+        joined = joined.with_columns(pl.lit(None, kind).alias(name) for name, kind in absent.items())
+        return joined.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
     def _labels(self, places: pl.Series, schema: Mapping[str, Any]) -> list[pl.Series]:
         """Return the column of each axis: the last one varies fastest."""
         left, columns = places.to_numpy(), []
-        for axis, labels in reversed(self._axes.items()):
+        for axis, labels in reversed(list(self._axes.items())):
             left, at = np.divmod(left, len(labels))
             said = [label_of(label, self._types[axis]) for label in labels]
             columns.append(pl.Series(axis, said, dtype=schema[axis], strict=False).gather(at))

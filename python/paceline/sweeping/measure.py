@@ -128,7 +128,8 @@ def schema_of(types: Mapping[str, str]) -> dict[str, pl.DataType]:
     schema |= {"warmup_s": pl.Float64(), "warmup_requests": pl.Int64()}
     figures = ("mean", *QUANTILES, "max")
     schema |= {f"{metric}_{name}": pl.Float64() for metric in METRICS for name in figures}
-    schema |= {"attainment": pl.Float64(), "goodput": pl.Float64()} | TOTALS
+    schema |= {"attainment": pl.Float64(), "goodput": pl.Float64()}
+    schema |= TOTALS
     return schema | {"totals": pl.String(), "config": pl.String()}
 
 
