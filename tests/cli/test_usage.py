@@ -123,7 +123,7 @@ def test_help_does_not_wait_for_the_engine() -> None:
         ),
         (["replay", "broken.csv", *ON_ONE_H100], "broken.csv"),
         (["capacity", "small.csv", *ON_ONE_H100], "--slo requires an argument"),
-        (["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft"], "--slo must be NAME=SECONDS"),
+        (["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft"], "--slo must be NAME=TIME"),
         (["capacity", "small.csv", *ON_ONE_H100, "--slo", "ttft=1,ttft=2"], "each at most once"),
         (["capacity", "small.csv", *ON_ONE_H100, "--slo", "tbt=1"], "names of ttft, tpot, e2e, itl"),
         (

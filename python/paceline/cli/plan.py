@@ -21,6 +21,8 @@ from paceline.cli.options import (
     InstanceOptions,
     PolicyOptions,
     ReadingOptions,
+    Warmup,
+    warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 from paceline.cli.searching import ObjectiveOptions
@@ -46,6 +48,7 @@ def plan(
     load: RateOptions = DEFAULT_RATE,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
+    warmup: Warmup = None,
     most: Annotated[int, Parameter(group=SEARCH)] = 64,
     workers: Annotated[int | None, Parameter(group=SEARCH)] = None,
     all_: Annotated[Flag, Parameter(name="--all", group=OUTPUT)] = False,
@@ -72,6 +75,9 @@ def plan(
     split
         Parameters of the policy that add up to the number of instances, as prefill,decode; by default those
         that must be given, and prefill,decode where the policy has them.
+    warmup
+        Requests that arrive in the first so long a time (20s, 500ms; seconds without a unit) are replayed,
+        but not judged.
     most
         The most GPUs of a cluster.
     workers
@@ -109,6 +115,7 @@ def plan(
             rule=meeting.rule,
             most=most,
             split=pools,
+            warmup_s=warmup_of(warmup),
             links=on.links(),
             prices=prices,
             prediction=prediction,

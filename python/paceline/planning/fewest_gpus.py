@@ -14,7 +14,7 @@ from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.planning.asking import Asked, Search
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
-from paceline.planning.measured import Criterion, Measured, Rule
+from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
 from paceline.planning.planned import Plan
 from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Heed, Rounds
@@ -44,6 +44,7 @@ def plan(
     split: Sequence[str] | None = None,
     links: Links | None = None,
     prices: Mapping[str, float] | None = None,
+    warmup_s: float = 0.0,
     frontend_s: float = 0.0,
     prediction: Prediction | None = None,
     workers: int | None = None,
@@ -82,6 +83,9 @@ def plan(
         The network between the instances.
     prices
         Price per hour of a GPU, by its name: adds a column, by which the table is then sorted.
+    warmup_s
+        Requests that arrive in the first so many seconds, at the rate of the search, are replayed but not
+        judged.
     frontend_s, prediction, workers, progress
         As of `capacity`.
 
@@ -114,6 +118,7 @@ def plan(
     criterion = Criterion(slo=slo, target=target, rule=rule)
     _check.count("most", most)
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
+    skipped = skipped_of(load, warmup_s, "plan()")
     layouts = layouts_of(policy, split)
     kinds = kinds_of(instances, prices)
     options = [_options(kind, layouts, most) for kind in kinds]
@@ -124,7 +129,7 @@ def plan(
         index, counts = key
         cluster = Cluster(sum(counts) * [kinds[index].instance], links)
         result = replayed(load, cluster, layouts.policy(counts), settings, heed)
-        return criterion.judge([criterion.sample(result)])
+        return criterion.judge([criterion.sample(result, skipped)])
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
     found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(options)])
