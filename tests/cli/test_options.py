@@ -55,6 +55,15 @@ def test_a_gpu_of_ones_own_replays_as_in_python(paceline: Run, small_trace: Path
     assert load_result(tmp_path / "run").requests.equals(expected.requests)
 
 
+def test_the_gpu_of_the_guide_replays(root: Path, paceline: Run, small_trace: Path, tmp_path: Path) -> None:
+    guide = (root / "docs/guides/command-line.md").read_text(encoding="utf-8")
+    (tmp_path / "own.toml").write_text(guide.partition("```toml\n")[2].partition("```")[0], encoding="utf-8")
+    done = paceline("replay", small_trace, "--model", "llama-3.1-8b", "--gpu", "own.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    catalog = paceline("replay", small_trace, *ON_ONE_H100, "--json")
+    assert json.loads(done.stdout)["summary"] == json.loads(catalog.stdout)["summary"]
+
+
 def test_a_gpu_file_is_named_in_its_errors(paceline: Run, small_trace: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('device = "x"\nmemory = 3\n', encoding="utf-8")
     done = paceline("replay", small_trace, "--model", "llama-3.1-8b", "--gpu", "mine.toml")
