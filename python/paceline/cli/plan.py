@@ -168,6 +168,7 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
 
     from paceline.cli.output import console
     from paceline.cli.searching import facts, objective_words
+    from paceline.planning.ranges import NEAR
 
     screen = console()
     trace = document["trace"]
@@ -195,6 +196,9 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
     for row in document["table"]:
         if row["passes"] and not row["monotone"]:
             rows.append(("noise", f"{row['kind']}: a larger number of instances fails"))
+    for kind in document["hopeless"]:
+        words = f"{kind} misses it even with each request alone, so the search ended at {NEAR} GPUs"
+        rows.append(("hopeless", words))
     facts(rows)
     screen.print()
     screen.print(_table(document["evaluated"] if complete else document["table"]))
