@@ -16,12 +16,13 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+
+from paceline import _check
 
 if sys.platform != "win32":
     import fcntl
@@ -29,6 +30,7 @@ if sys.platform != "win32":
 __all__ = ["abandon_unfinished", "leftovers", "new_directory", "new_file", "remove_leftovers"]
 
 _TRIES: Final = 100
+_MORE: Final = 1 << 20
 _NAME: Final = re.compile(r"\.(?P<target>.+)\.[0-9a-f]{12}\.(?P<kind>partial|replaced)", re.DOTALL)
 
 _UNFINISHED: set[Path] = set()
@@ -42,10 +44,12 @@ def new_directory(target: Path) -> Iterator[Path]:
     written and leaves `target` as it was. What killed processes left of the
     same target is removed first.
     """
+    _check.path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target.parent, target.name)
     with _draft(target, directory=True) as draft:
-        yield draft
+        with _naming(target, draft):
+            yield draft
         for path in (*draft.iterdir(), draft):
             _flush(path)
         _put(draft, target)
@@ -59,6 +63,7 @@ def new_file(target: Path, *, tidy: bool = True) -> Iterator[Path]:
     A target that is no regular file, such as a pipe or a terminal, is yielded itself. A link's target is
     replaced, and not the link. Without `tidy` drafts of killed processes stay, whose search reads the folder.
     """
+    _check.path(target)
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_file():
         yield target
@@ -66,12 +71,44 @@ def new_file(target: Path, *, tidy: bool = True) -> Iterator[Path]:
     if tidy:
         remove_leftovers(target.parent, target.name)
     with _draft(target, directory=False) as draft:
-        yield draft
+        with _naming(target, draft):
+            yield draft
         if target.exists():
             draft.chmod(target.stat().st_mode & 0o777)
         _flush(draft)
         draft.replace(target)
         _flush(target.parent)
+
+
+@contextlib.contextmanager
+def _naming(target: Path, draft: Path) -> Iterator[None]:
+    """Name the target in an error of the system, and raise that error where a library has lost it.
+
+    A full disk is an error without a file's name from Python, and one of the format from polars.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename is not None:
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] != "polars":
+            raise
+        try:
+            _write_more(draft)
+        except OSError as reason:
+            raise OSError(reason.errno, reason.strerror, str(target)) from error
+        raise
+
+
+def _write_more(draft: Path) -> None:
+    """Write a little beside a draft, and remove it again."""
+    path = draft.with_name(f"{draft.name}.more")
+    try:
+        path.write_bytes(bytes(_MORE))
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def abandon_unfinished() -> None:
@@ -156,7 +193,7 @@ def _draft(target: Path, *, directory: bool) -> Iterator[Path]:
 
 def _locked_draft(target: Path, *, directory: bool) -> tuple[Path, int]:
     for _ in range(_TRIES):
-        draft = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+        draft = target.with_name(f".{target.name}.{os.urandom(6).hex()}.partial")
         try:
             if directory:
                 draft.mkdir()

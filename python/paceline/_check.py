@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Iterable
 
 from paceline.errors import ConfigError, PacelineError
@@ -15,6 +16,7 @@ __all__ = [
     "is_number",
     "not_negative",
     "one_of",
+    "path",
     "positive",
     "said",
     "seconds",
@@ -108,3 +110,9 @@ def not_negative(name: str, value: object) -> None:
     """Refuse anything but a finite number, 0 or more."""
     if not is_number(value) or value < 0:  # type: ignore[operator]
         raise ConfigError(f"{name} must be a finite number, 0 or more, was {said(value)}")
+
+
+def path(where: str | os.PathLike[str], error: type[PacelineError] = ConfigError) -> None:
+    """Refuse a path with a null byte, which no file system takes."""
+    if "\0" in os.fspath(where):
+        raise error(f"the path of a file must have no null byte, was {os.fspath(where)!r}")

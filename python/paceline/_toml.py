@@ -70,7 +70,11 @@ def build(cls: type[T], content: Mapping[str, Any], what: str) -> T:
 def close_matches(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message: names close to the given one, else all names."""
     known = sorted(known)
-    close = difflib.get_close_matches(str(name).lower(), known, n=3, cutoff=0.5)
+    asked = str(name).lower()
+    longer = [each for each in known if asked and each.startswith(asked)]
+    near = difflib.get_close_matches(asked, known, n=3, cutoff=0.5)
+    # A name that is cut short is meant more often than one with other letters: h100 is h100-sxm, not h200.
+    close = list(dict.fromkeys([*sorted(longer, key=len), *near]))[:3]
     if close:
         return f"; close to it: {', '.join(close)}"
     return f"; there are: {', '.join(known)}"

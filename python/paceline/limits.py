@@ -121,8 +121,9 @@ class Limits:
         was
             What the file has, as far as it is known.
         """
+        of_traces = name != "document_bytes"
+        elsewhere = f", or --limit {name}=N or limits=Limits({name}=N) where a trace is read"
         return (
             f"must be at most {getattr(self, name):,} (limit {name}), was {was}; if the file is meant to be "
-            f"so, raise the limit: {ENVIRONMENT}={name}=N in the environment, or --limit {name}=N or "
-            f"limits=Limits({name}=N) where a trace is read"
+            f"so, raise the limit: {ENVIRONMENT}={name}=N in the environment{elsewhere if of_traces else ''}"
         )

@@ -17,7 +17,7 @@ from paceline._sampling import sample_to_wire, warn_if_longer
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv, check_states
 from paceline.errors import ConfigError, InternalError, PolicyError
-from paceline.kernels.table import Table
+from paceline.kernels.loaded import is_table
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy, Scheduler
@@ -230,7 +230,7 @@ def _lockstep(
         )
     instance = cluster.instances[0]
     cost, model, ranks = instance.cost, instance.resolved_model, instance.tensor_parallel
-    assert isinstance(cost, Table), "Invariant: checked by the cluster"
+    assert is_table(cost), "Invariant: checked by the cluster"
     wires[instance, policy.scheduler]["cost"] = cost.to_wire(
         model, tensor_parallel=ranks, pipeline_parallel=instance.pipeline_parallel, shared=False
     )

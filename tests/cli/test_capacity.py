@@ -131,8 +131,10 @@ def test_a_policy_of_the_catalog_with_pools_is_searched_over_its_splits(
             on_prefilled=pick(min=package.inst.kv_tokens, within="decode"),
         )
 
-    known = {**policy_choice.known(), "divided": divided}
-    monkeypatch.setattr(policy_choice, "known", lambda: known)
+    made_by = policy_choice.made_by
+    monkeypatch.setattr(
+        policy_choice, "made_by", lambda name: divided if name == "divided" else made_by(name)
+    )
     words = (
         "plan",
         small_trace,

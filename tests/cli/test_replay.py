@@ -92,7 +92,7 @@ def test_predictions_are_charged_in_parallel_or_serially(
     assert paceline("replay", small_trace, *TWO, *quick).returncode == 0
     assert set(load_result(tmp_path / "run").column("prediction")) == {0.002}
     serial = (*quick, "--prediction-batch", 8, "--prediction-batch-ms", 5)
-    assert paceline("replay", small_trace, *TWO, *serial).returncode == 0
+    assert paceline("replay", small_trace, *TWO, *serial, "--force").returncode == 0
     expected = Prediction(seconds=0.002, batch=8, where="serial", batch_seconds=0.005)
     assert load_result(tmp_path / "run") == replayed(small_trace, prediction=expected)
     done = paceline("replay", small_trace, *TWO, "--prediction-batch", 8)

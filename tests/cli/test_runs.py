@@ -139,7 +139,7 @@ def test_the_table_of_compare_says_method_and_warm_up(paceline: Run, small_trace
         ((), "--against must name a policy"),
         (("--against", "vllm"), "each policy once"),
         (("--against", "sarathi", "--warmup-s", 99), "must end before the last arrival"),
-        (("--against", "sarathy"), "was 'sarathy'"),
+        (("--against", "sarathy"), "there is no policy 'sarathy'; close to it: sarathi"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(

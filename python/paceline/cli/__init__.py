@@ -9,9 +9,18 @@ Paceline's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 __all__ = ["main"]
+
+_GARBAGE_AFTER = 200_000
+"""New objects after which Python looks for cycles of garbage: as mypy's command sets it, 700 otherwise.
+
+Imports make as many objects, of which none is garbage, and looking through them again and again took a fifth
+of a short command (`benches/start_up.py`).
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -22,17 +31,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments
         The words after `paceline`; those of this process if None.
     """
-    from paceline.cli.interrupt import listening, stop
+    with _short_lived(whole_process=arguments is None):
+        from paceline.cli.interrupt import listening, stop
 
+        try:
+            with listening():
+                from paceline.cli.app import run
+
+                return run(arguments)
+        except KeyboardInterrupt as interrupt:
+            return stop(interrupt)
+        except RuntimeError as error:
+            # Python raises that a lock is not held if the interrupt comes between the steps of a wait.
+            if isinstance(error.__context__, KeyboardInterrupt):
+                return stop(error.__context__)
+            raise
+
+
+@contextmanager
+def _short_lived(*, whole_process: bool) -> Iterator[None]:
+    """Spare a process that ends with its command the searches for garbage in its modules."""
+    if not whole_process:
+        yield
+        return
+    gc.set_threshold(_GARBAGE_AFTER)
     try:
-        with listening():
-            from paceline.cli.app import run
-
-            return run(arguments)
-    except KeyboardInterrupt as interrupt:
-        return stop(interrupt)
-    except RuntimeError as error:
-        # Python raises that a lock is not held if the interrupt comes between the steps of a wait.
-        if isinstance(error.__context__, KeyboardInterrupt):
-            return stop(error.__context__)
-        raise
+        yield
+    finally:
+        gc.freeze()  # the search at the interpreter's end leaves out what is frozen

@@ -23,6 +23,7 @@ def gpu_names(_: Any) -> list[str]:  # noqa: ANN401
 
 def policy_names(_: Any) -> list[str]:  # noqa: ANN401
     """Return the policies that ship."""
-    from paceline.cli.policy_choice import known
+    from paceline.cli.policy_choice import word
+    from paceline.policies.by_name import names
 
-    return list(known())
+    return [word(name) for name in names()]

@@ -18,6 +18,8 @@ from paceline.cli.options import (
     Flag,
     PolicyOptions,
     ReadingOptions,
+    Warmup,
+    warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 from paceline.cli.searching import ObjectiveOptions
@@ -34,6 +36,7 @@ def capacity(
     predicting: PredictionOptions = NO_PREDICTION,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
+    warmup: Warmup = None,
     tolerance: Annotated[float, Parameter(group=SEARCH)] = 0.01,
     lowest: Annotated[float | None, Parameter(group=SEARCH)] = None,
     highest: Annotated[float | None, Parameter(group=SEARCH)] = None,
@@ -52,6 +55,9 @@ def capacity(
     ----------
     trace
         File with the requests; its format is recognised, also with .gz or .zst.
+    warmup
+        Requests that arrive in the first so long a time of the trace, at its own rate (20s, 500ms; seconds
+        without a unit), are replayed but not judged.
     tolerance
         Width of the last bracket, relative to the rate.
     lowest
@@ -90,6 +96,7 @@ def capacity(
             lowest=lowest,
             highest=highest,
             windows=windows,
+            warmup_s=warmup_of(warmup),
             prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("searching", done, total),

@@ -22,8 +22,10 @@ from paceline.cli.options import (
     Flag,
     PolicyOptions,
     ReadingOptions,
+    Warmup,
     layers_of,
     objectives_if,
+    warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 
@@ -55,7 +57,7 @@ def compare(
     load: LoadOptions = DEFAULT_LOAD,
     reading: ReadingOptions = DEFAULT_READING,
     slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
-    warmup_s: Annotated[float, Parameter(group=OBJECTIVES)] = 0.0,
+    warmup: Warmup = None,
     confidence: Annotated[float, Parameter(group=OBJECTIVES)] = 0.95,
     draws: Annotated[int, Parameter(group=OBJECTIVES)] = 1000,
     workers: Annotated[int | None, Parameter(group=OUTPUT)] = None,
@@ -78,9 +80,11 @@ def compare(
         A policy to compare: its name, or FILE.toml; after a colon parameters of its own, as
         sarathi:max_num_batched_tokens=512,max_num_seqs=64; may be repeated.
     slo
-        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
-    warmup_s
-        Requests that arrive in the first so many seconds are replayed, but not judged.
+        Bounds as NAME=TIME,…: ttft=500ms,tpot=0.04; in seconds without a unit (s, ms, us); also e2e, and itl
+        for the longest gap.
+    warmup
+        Requests that arrive in the first so long a time (20s, 500ms; seconds without a unit) are replayed,
+        but not judged.
     confidence
         Of the intervals.
     draws
@@ -120,7 +124,7 @@ def compare(
             cluster,
             chosen,
             slo=bounds,
-            warmup_s=warmup_s,
+            warmup_s=warmup_of(warmup),
             confidence=confidence,
             draws=draws,
             until=load.until,

@@ -16,19 +16,20 @@ _ON: Final = "--model llama-3.1-8b --gpu h100-sxm"
 
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "replay": (
-        f"replay trace.csv {_ON} --instances 2 --rate 9 --slo ttft=0.5,tpot=0.04",
+        f"replay trace.csv {_ON} --instances 2 --rate 9 --slo ttft=500ms,tpot=40ms --warmup 20s",
+        f"replay trace.csv {_ON} --kv-dtype fp8 --gpu-memory-utilization 0.9",
         f"replay trace.csv {_ON} --policy sarathi --set max_num_batched_tokens=1024 --out result",
         f"replay trace.csv {_ON} --record 10,20 --perfetto out.perfetto-trace",
         "replay result/run.toml",
     ),
     "report": (
-        "report result --slo ttft=0.5,tpot=0.04 --out report.html",
+        "report result --slo ttft=500ms,tpot=40ms --out report.html",
         "report vllm sarathi --name vllm --name sarathi --out both.html",
     ),
-    "capacity": (f"capacity trace.csv {_ON} --slo ttft=0.5,tpot=0.04 --target 0.99",),
-    "plan": (f"plan trace.csv {_ON} --also gpu=a100-80gb,tp=2 --rate 40 --slo ttft=0.5,tpot=0.04",),
+    "capacity": (f"capacity trace.csv {_ON} --slo ttft=500ms,tpot=40ms --target 0.99",),
+    "plan": (f"plan trace.csv {_ON} --also gpu=a100-80gb,tp=2 --rate 40 --slo ttft=500ms,tpot=40ms",),
     "compare": (
-        f"compare trace.csv {_ON} --policy vllm --against sarathi --warmup-s 20",
+        f"compare trace.csv {_ON} --policy vllm --against sarathi --warmup 20s",
         f"compare one.csv two.csv three.csv {_ON} --against sarathi:max_num_seqs=64 --report out.html",
     ),
     "sweep": ("sweep study.toml --out swept", "sweep study.toml --out swept --executor ray"),
@@ -43,7 +44,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "gpus": ("gpus --json",),
     "profiles": ("profiles list",),
     "profile": ("profile qwen3-14b --out kernels.parquet",),
-    "policies": ("policies --json",),
+    "policies": ("policies", "policies pascal"),
     "completion": ("completion bash > ~/.local/share/bash-completion/completions/paceline",),
     "clean": ("clean results --dry-run",),
 }

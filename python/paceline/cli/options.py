@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_type_hints
 
 from cyclopts import Group, Parameter
 
@@ -17,6 +17,7 @@ from paceline.cli.candidates import gpu_names, model_names, policy_names
 
 if TYPE_CHECKING:
     from paceline.deployment import Cluster, Instance, Links
+    from paceline.hardware import Gpu
     from paceline.limits import Limits
     from paceline.objectives import SLO
     from paceline.policy import Policy
@@ -38,9 +39,12 @@ __all__ = [
     "InstanceOptions",
     "PolicyOptions",
     "ReadingOptions",
+    "Warmup",
     "layers_of",
     "objectives",
     "objectives_if",
+    "seconds_of",
+    "warmup_of",
 ]
 
 CLUSTER = Group("Cluster", sort_key=1)
@@ -68,7 +72,8 @@ class InstanceOptions:
     model
         Model of every instance: a name from `paceline models`, or a Hugging Face config.json.
     gpu
-        GPU of every instance, as listed by `paceline gpus`.
+        GPU of every instance: a name from `paceline gpus`, or a FILE.toml with one's own (its fields are
+        those of `paceline.Gpu`).
     tp
         GPUs of a stage, over which each layer is split (tensor parallelism).
     pp
@@ -80,6 +85,10 @@ class InstanceOptions:
         KV blocks of an instance as vLLM logs them; computed from memory if not given.
     max_model_len
         Longest sequence that is not rejected, in tokens: by default the model's; auto: what fits.
+    kv_dtype
+        Type of the KV cache's numbers: fp8 halves what a token takes; auto: the model's.
+    gpu_memory_utilization
+        Share of a GPU's memory that the engine may use; 0.92, vLLM's, if not given.
     link_gbps
         Gigabits per second of an instance's link, each way, for migrations; they take no time if not given.
     """
@@ -92,28 +101,38 @@ class InstanceOptions:
     profile: str | None = None
     num_blocks: int | None = None
     max_model_len: int | Literal["auto"] | None = None
+    kv_dtype: Literal["auto", "fp8", "bfloat16", "float16"] = "auto"
+    gpu_memory_utilization: float | None = None
     link_gbps: float | None = None
 
     def instance(self) -> Instance:
         """Return the instance that the options describe."""
         from paceline.deployment import Instance
         from paceline.errors import ConfigError
-        from paceline.kernels import Table
         from paceline.model import Model
 
         if self.model is None or self.gpu is None:
             lacking = "--model" if self.model is None else "--gpu"
             listed = f"as listed by `paceline {lacking[2:]}s`"
             raise ConfigError(f"{lacking} must be given, {listed}; or --cluster FILE.toml")
+        cost = None
+        if self.profile is not None:
+            from paceline.kernels import Table
+
+            cost = Table(profile=self.profile)
         shape = Model.from_hf_config(self.model) if Path(self.model).exists() else self.model
+        memory = self.gpu_memory_utilization
+        share: dict[str, Any] = {} if memory is None else {"gpu_memory_utilization": memory}
         return Instance(
             model=shape,
-            gpu=self.gpu,
+            gpu=_gpu(self.gpu),
+            kv_dtype=self.kv_dtype,
+            **share,
             tensor_parallel=self.tp,
             pipeline_parallel=self.pp,
             num_blocks=self.num_blocks,
             max_model_len=self.max_model_len,
-            cost=None if self.profile is None else Table(profile=self.profile),
+            cost=cost,
         )
 
     def changed(self, words: str) -> InstanceOptions:
@@ -317,6 +336,23 @@ DEFAULT_POLICY = PolicyOptions()
 DEFAULT_READING = ReadingOptions()
 
 
+def _gpu(words: str) -> str | Gpu:
+    """Return the GPU of a file, named as the file if it has no name; the words if they are a name."""
+    if not words.endswith(".toml"):
+        return words
+    from paceline._documents import read_document
+    from paceline._toml import parse
+    from paceline.errors import ConfigError
+    from paceline.hardware import gpu_from_table
+
+    path = Path(words)
+    content = parse(read_document(path), words)
+    try:
+        return gpu_from_table({"name": path.stem, **content}, "the GPU")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+
+
 def layers_of(instance: Instance) -> int | None:
     """Return the layers of an instance's model; None without a model."""
     shape = instance.resolved_model
@@ -334,12 +370,14 @@ def objectives(text: str) -> SLO:
     Raises
     ------
     ConfigError
-        If the text is not ``NAME=SECONDS``, repeated with commas, or a bound cannot be used.
+        If the text is not ``NAME=TIME``, repeated with commas, or a bound cannot be used.
 
     Examples
     --------
     >>> objectives("ttft=2,tpot=0.15")
     SLO(ttft=2.0, tpot=0.15)
+    >>> objectives("ttft=500ms,tpot=40ms")
+    SLO(ttft=0.5, tpot=0.04)
     """
     from paceline.errors import ConfigError
     from paceline.objectives import SLO
@@ -347,14 +385,55 @@ def objectives(text: str) -> SLO:
     known = tuple(SLO.__dataclass_fields__)
     bounds: dict[str, float] = {}
     for part in text.split(","):
-        name, _, seconds = (word.strip() for word in part.partition("="))
-        if name not in known or name in bounds or not seconds:
+        name, _, time = (word.strip() for word in part.partition("="))
+        if name not in known or name in bounds or not time:
             raise ConfigError(
-                f"--slo must be NAME=SECONDS,NAME=SECONDS,… with names of {', '.join(known)}, each at most "
+                f"--slo must be NAME=TIME,NAME=TIME,… with names of {', '.join(known)}, each at most "
                 f"once, was {text!r}"
             )
-        try:
-            bounds[name] = float(seconds)
-        except ValueError:
-            raise ConfigError(f"--slo {name} must be a number of seconds, was {seconds!r}") from None
+        bounds[name] = seconds_of(time, f"--slo {name}")
     return SLO(**bounds)
+
+
+_PER_SECOND: Final = {"ms": 1e3, "us": 1e6, "µs": 1e6, "μs": 1e6, "s": 1.0}
+
+
+Warmup: TypeAlias = Annotated[str | None, Parameter(name=("--warmup", "--warmup-s"), group=OBJECTIVES)]
+"""The time of which arrivals are not judged."""
+
+
+def warmup_of(text: str | None) -> float:
+    """Return the seconds of the warm-up; 0 without one."""
+    return 0.0 if text is None else seconds_of(text, "--warmup")
+
+
+def seconds_of(text: str, what: str) -> float:
+    """Return a time in seconds: a number with the unit s, ms or us, or a number of seconds.
+
+    Parameters
+    ----------
+    text
+        The words.
+    what
+        The name of the option, for errors.
+
+    Raises
+    ------
+    ConfigError
+        If it is none.
+
+    Examples
+    --------
+    >>> seconds_of("40ms", "--slo tpot"), seconds_of("1.5 s", "--warmup"), seconds_of("2", "--warmup")
+    (0.04, 1.5, 2.0)
+    """
+    from paceline.errors import ConfigError
+
+    unit = next((unit for unit in _PER_SECOND if text.endswith(unit)), "")
+    try:
+        # A quotient, as 40 / 1000 is 0.04 and 40 * 0.001 is not always.
+        return float(text.removesuffix(unit)) / _PER_SECOND.get(unit, 1.0)
+    except ValueError:
+        raise ConfigError(
+            f"{what} must be a time in s, ms or us, or in seconds, such as 500ms or 0.5, was {text!r}"
+        ) from None

@@ -21,6 +21,8 @@ from paceline.cli.options import (
     InstanceOptions,
     PolicyOptions,
     ReadingOptions,
+    Warmup,
+    warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 from paceline.cli.searching import ObjectiveOptions
@@ -46,6 +48,7 @@ def plan(
     load: RateOptions = DEFAULT_RATE,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
+    warmup: Warmup = None,
     most: Annotated[int, Parameter(group=SEARCH)] = 64,
     workers: Annotated[int | None, Parameter(group=SEARCH)] = None,
     all_: Annotated[Flag, Parameter(name="--all", group=OUTPUT)] = False,
@@ -72,6 +75,9 @@ def plan(
     split
         Parameters of the policy that add up to the number of instances, as prefill,decode; by default those
         that must be given, and prefill,decode where the policy has them.
+    warmup
+        Requests that arrive in the first so long a time (20s, 500ms; seconds without a unit) are replayed,
+        but not judged.
     most
         The most GPUs of a cluster.
     workers
@@ -109,6 +115,7 @@ def plan(
             rule=meeting.rule,
             most=most,
             split=pools,
+            warmup_s=warmup_of(warmup),
             links=on.links(),
             prices=prices,
             prediction=prediction,
@@ -161,6 +168,7 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
 
     from paceline.cli.output import console
     from paceline.cli.searching import facts, objective_words
+    from paceline.planning.ranges import NEAR
 
     screen = console()
     trace = document["trace"]
@@ -188,6 +196,9 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
     for row in document["table"]:
         if row["passes"] and not row["monotone"]:
             rows.append(("noise", f"{row['kind']}: a larger number of instances fails"))
+    for kind in document["hopeless"]:
+        words = f"{kind} misses it even with each request alone, so the search ended at {NEAR} GPUs"
+        rows.append(("hopeless", words))
     facts(rows)
     screen.print()
     screen.print(_table(document["evaluated"] if complete else document["table"]))

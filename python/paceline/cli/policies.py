@@ -9,17 +9,26 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from paceline.cli.candidates import policy_names
+from paceline.cli.policy_page import section
+
 __all__ = ["policies"]
 
-_PARAMETERS = re.compile(r"^Parameters\n-+\n(.*?)(?=^\w[^\n]*\n-+$|\Z)", re.MULTILINE | re.DOTALL)
 _ENTRY = re.compile(r"^(\w[\w, ]*)\n((?:[ ]+[^\n]*\n|\n)+)", re.MULTILINE)
 
 
-def policies(*, json: Annotated[bool, Parameter(negative="", show_default=False)] = False) -> None:
-    """List the policies that --policy knows, with the parameters that --set knows.
+def policies(
+    name: Annotated[str | None, Parameter(completer=policy_names)] = None,
+    /,
+    *,
+    json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+) -> None:
+    """List the policies that --policy knows, with the parameters that --set knows; or say all about one.
 
     Parameters
     ----------
+    name
+        A policy: what it does, its parameters, the fields that it reads, and its source.
     json
         Print one JSON object instead of tables.
     """
@@ -28,6 +37,9 @@ def policies(*, json: Annotated[bool, Parameter(negative="", show_default=False)
     from paceline.cli.output import console, print_json, table
     from paceline.cli.policy_choice import known
 
+    if name is not None:
+        _one(name, json=json)
+        return
     document = {name: _describe(make) for name, make in known().items()}
     if json:
         print_json(document)
@@ -41,6 +53,23 @@ def policies(*, json: Annotated[bool, Parameter(negative="", show_default=False)
         ]
         screen.print(table(("  parameter", "default", ""), rows, left=3, vertical="top"))
         screen.print()
+
+
+def _one(name: str, *, json: bool) -> None:
+    from paceline.cli.output import print_json
+    from paceline.cli.policy_choice import made_by, word
+    from paceline.cli.policy_page import described, print_page
+
+    make = made_by(name)
+    page = {**_describe(make), **described(make)}
+    if json:
+        print_json({word(name): page})
+        return
+    rows = [
+        (parameter, _default(about["default"], about["required"]), about["meaning"])
+        for parameter, about in page["parameters"].items()
+    ]
+    print_page(word(name), page, rows)
 
 
 def _describe(make: Callable[..., object]) -> dict[str, Any]:
@@ -62,8 +91,7 @@ def _describe(make: Callable[..., object]) -> dict[str, Any]:
 
 def _meanings(documentation: str) -> dict[str, str]:
     """Read what each parameter means from a docstring in numpy's style."""
-    section = _PARAMETERS.search(documentation + "\n")
-    entries = _ENTRY.findall(section[1]) if section else []
+    entries = _ENTRY.findall(section(documentation, "Parameters") + "\n")
     return {
         name.strip(): " ".join(text.replace("`", "").split())
         for names, text in entries

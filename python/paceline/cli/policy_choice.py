@@ -10,20 +10,38 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 if TYPE_CHECKING:
     from paceline.policy import Policy
 
-__all__ = ["choose", "counts_of", "known", "split_setting", "word"]
+__all__ = ["choose", "counts_of", "known", "made_by", "split_setting", "word"]
 
 
 def known() -> dict[str, Callable[..., Policy]]:
     """Return the policies that `paceline.policies` makes, by their word for the command line."""
-    from paceline import policies
-    from paceline.policy import Policy
+    from paceline.policies.by_name import maker, names
 
-    makers = {word(name): getattr(policies, name) for name in policies.__all__}
-    return {
-        name: make
-        for name, make in makers.items()
-        if inspect.isfunction(make) and get_type_hints(make).get("return") is Policy
-    }
+    return {word(name): maker(name) for name in names()}
+
+
+def made_by(policy: str) -> Callable[..., Policy]:
+    """Return the function that makes a policy.
+
+    Parameters
+    ----------
+    policy
+        Its name, with dashes or underscores.
+
+    Raises
+    ------
+    PolicyError
+        If there is no such policy; the message names close ones.
+    """
+    from paceline._toml import close_matches
+    from paceline.errors import PolicyError
+    from paceline.policies.by_name import maker, names
+
+    name = policy.replace("-", "_")
+    if name not in names():
+        listed = close_matches(word(policy), map(word, names()))
+        raise PolicyError(f"there is no policy {policy!r}{listed}; a file must be FILE.toml")
+    return maker(name)
 
 
 def word(name: str) -> str:
@@ -58,11 +76,7 @@ def choose(
         return _read(Path(policy), given, settings)
     from paceline.errors import PolicyError
 
-    makers = known()
-    name = word(policy)
-    if name not in makers:
-        raise PolicyError(f"policy must be one of {', '.join(makers)}, or FILE.toml, was {policy!r}")
-    make = makers[name]
+    name, make = word(policy), made_by(policy)
     parameters = inspect.signature(make).parameters
     arguments = {**given, **_settings(name, make, settings)}
     for option in given:
@@ -96,8 +110,7 @@ def counts_of(policy: str, split: Sequence[str] | None) -> tuple[str, ...]:
     """
     from paceline.errors import PolicyError
 
-    make = known().get(word(policy))
-    parameters = {} if make is None else inspect.signature(make).parameters
+    parameters = {} if policy.endswith(".toml") else inspect.signature(made_by(policy)).parameters
     if split is None:
         searched: tuple[tuple[str, ...], ...] = (("prefill", "decode"), ("instances",))
         return next((names for names in searched if set(names) <= set(parameters)), ())

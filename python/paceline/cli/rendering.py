@@ -19,6 +19,7 @@ _TITLES: Final = {
     "ttft": "TTFT",
     "tpot": "TPOT",
     "itl": "ITL",
+    "max_itl": "longest ITL",
     "e2e": "E2E",
     "normalized_latency": "E2E per token",
     "queueing": "queueing",
@@ -30,8 +31,14 @@ _PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z")
 _FIGURES: Final = ("mean", "p50", "p90", "p95", "p99", "max")
 
 
-def as_document(result: Result, slo: SLO | None) -> dict[str, Any]:
-    """Return everything that the command prints, by name, in seconds and tokens."""
+def as_document(result: Result, slo: SLO | None, warmup_s: float = 0.0) -> dict[str, Any]:
+    """Return everything that the command prints, by name, in seconds and tokens.
+
+    With a warm-up, the summary and the objective are of the requests that arrive after it, and the totals of
+    the whole replay.
+    """
+    from paceline.cli.judging import judged
+
     provenance = result.provenance
     return {
         "paceline": provenance.version,
@@ -44,6 +51,7 @@ def as_document(result: Result, slo: SLO | None) -> dict[str, Any]:
         "itl_relative_error": result.itl.relative_error,
         "slo": _slo(result, slo),
         "instances": result.instances.rows(named=True),
+        **({} if warmup_s == 0 else judged(result, slo, warmup_s)),
     }
 
 
@@ -72,7 +80,7 @@ def print_result(document: dict[str, Any]) -> None:
     if rows:
         screen.print(table(("", *_FIGURES), rows))
         screen.print()
-    facts = _facts(document["totals"]) + _objectives(document["slo"])
+    facts = _warmup(document) + _facts(document["totals"]) + _objectives(document["slo"])
     width = max(len(name) for name, _ in facts)
     for name, fact in facts:
         for line in textwrap.wrap(fact, max(20, screen.width - width - 2)):
@@ -178,6 +186,18 @@ def _requests(totals: dict[str, Any]) -> str:
         if totals[status]
     ]
     return ", ".join(f"{totals[status]:,} {status.replace('_', ' ')}" for status in ("finished", *others))
+
+
+def _warmup(document: dict[str, Any]) -> list[tuple[str, str]]:
+    if "warmup" not in document:
+        return []
+    cut = document["warmup"]
+    return [
+        (
+            "warm-up",
+            f"{cut['requests']:,} requests of the first {cut['seconds']:g} s are not in the latencies",
+        )
+    ]
 
 
 def _objectives(slo: dict[str, Any] | None) -> list[tuple[str, str]]:

@@ -20,8 +20,10 @@ from paceline.cli.options import (
     Flag,
     PolicyOptions,
     ReadingOptions,
+    Warmup,
     layers_of,
     objectives_if,
+    warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 
@@ -41,7 +43,9 @@ def replay(
     load: LoadOptions = DEFAULT_LOAD,
     reading: ReadingOptions = DEFAULT_READING,
     slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
+    warmup: Warmup = None,
     out: Annotated[Path | None, Parameter(group=OUTPUT)] = None,
+    force: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     sample: Annotated[str | None, Parameter(group=OUTPUT)] = None,
     sample_tenants: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     record: Annotated[str | None, Parameter(group=OUTPUT)] = None,
@@ -59,9 +63,15 @@ def replay(
         File with the requests; its format is recognised, also with .gz or .zst. Or a whole run as a TOML
         file, such as the run.toml of a saved result: trace, cluster, policy and settings.
     slo
-        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
+        Bounds as NAME=TIME,…: ttft=500ms,tpot=0.04; in seconds without a unit (s, ms, us); also e2e, and itl
+        for the longest gap.
+    warmup
+        Requests that arrive in the first so long a time (20s, 500ms; seconds without a unit) are replayed,
+        but are not in the latencies and the attainment that are printed.
     out
         Directory to save the result to, for `paceline.load_result`; its run.toml repeats the replay.
+    force
+        Replace the result of an earlier replay in that directory.
     sample
         Save how instances and router do over time: seconds between two samples, with a unit or a point (1s,
         500ms, 2.5), or the most samples (1000).
@@ -88,7 +98,6 @@ def replay(
     from paceline.cli.recording import perfetto_library, recorded_window
     from paceline.cli.rendering import as_document, print_result
     from paceline.errors import ConfigError
-    from paceline.report.libraries import plotext
     from paceline.runs import Recipe, Run, Settings, read_run
 
     every = None if sample is None else sample_from_text(sample)
@@ -100,12 +109,16 @@ def replay(
     if perfetto is not None:
         perfetto_library()
     if chart:
+        from paceline.report.libraries import plotext
+
         plotext()
-    bounds = objectives_if(slo)
+    bounds, warmup_s = objectives_if(slo), warmup_of(warmup)
     if out is not None:
         from paceline.result.save import check_target
 
-        check_target(out)
+        earlier = check_target(out)
+        if not force and earlier.exists() and any(earlier.iterdir()):
+            raise ConfigError(f"{out}: holds the result of an earlier replay; --force replaces it")
     if trace.suffix == ".toml":
         _nothing_else(
             trace,
@@ -148,7 +161,7 @@ def replay(
     with progress_bar(quiet=quiet) as progress:
         result = run.replay(requests, progress=progress)
     took = time.perf_counter() - begun
-    document = interruptible(lambda: as_document(result, bounds))
+    document = interruptible(lambda: as_document(result, bounds, warmup_s))
     if out is not None:
         directory = out
         again = replace(run, trace=replace(run.trace, sha256=rows.sha256)).to_toml(directory)

@@ -46,7 +46,8 @@ def report(
     comparison
         The output of `paceline compare --json` in a file, for its intervals.
     slo
-        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
+        Bounds as NAME=TIME,…: ttft=500ms,tpot=0.04; in seconds without a unit (s, ms, us); also e2e, and itl
+        for the longest gap.
     quiet
         Print nothing to standard error but errors.
     """

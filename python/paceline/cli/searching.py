@@ -27,7 +27,8 @@ class ObjectiveOptions:
     Parameters
     ----------
     slo
-        Bounds in seconds as NAME=SECONDS,…: ttft=2,tpot=0.15; also e2e, and itl for the longest gap.
+        Bounds as NAME=TIME,…: ttft=500ms,tpot=0.04; in seconds without a unit (s, ms, us); also e2e, and itl
+        for the longest gap.
     target
         Share of the requests that must meet them.
     rule

@@ -15,6 +15,7 @@ def study(
     /,
     *,
     out: Path | None = None,
+    force: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     quick: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     data: Path | None = None,
     workers: int | None = None,
@@ -30,6 +31,8 @@ def study(
     out
         A folder for all of it: index.md, tables as CSV and Markdown, figures as PNG and CSV, study.json.
         Figures need matplotlib: pip install 'paceline[study]'.
+    force
+        Replace an earlier study in that folder.
     quick
         Few requests, to see that it runs: the numbers are rough.
     data
@@ -43,6 +46,7 @@ def study(
     """
     from paceline.cli.output import console, note, print_json, table
     from paceline.cli.progress import TaskBar
+    from paceline.errors import ConfigError
     from paceline.study import as_document, run_study, studies, write_study
     from paceline.study.work import Work
     from paceline.study.writing import check_target, need_matplotlib
@@ -56,7 +60,9 @@ def study(
         return
     if out is not None:
         # Before the work, which takes minutes.
-        check_target(out)
+        earlier = check_target(out)
+        if not force and earlier.exists() and any(earlier.iterdir()):
+            raise ConfigError(f"{out}: holds an earlier study; --force replaces it")
         need_matplotlib()
     with TaskBar(quiet=quiet) as progress:
         done = run_study(name, Work(quick=quick, data=data, workers=workers, report=progress.show))

@@ -20,6 +20,9 @@ __all__ = ["sweep"]
 _EVERY_S: Final = 10.0
 """How often a line says how far the sweep is where there is no terminal for a bar."""
 
+_MOST_ROWS: Final = 1_000
+"""Points of the table that is printed."""
+
 _SHOWN: Final = {
     "ttft_p50": "TTFT p50 (s)",
     "ttft_p99": "TTFT p99 (s)",
@@ -84,18 +87,18 @@ def sweep(
         print_json(
             {
                 "paceline": paceline.__version__,
-                "points": found.frame.height,
+                "points": found.points,
                 "kept": found.kept,
-                "failed": found.failed.height,
+                "failed": found.failures,
                 "rows": found.frame.rows(named=True),
             }
         )
     else:
         _print(found, list(grid.axes))
     if not quiet:
-        replayed = found.frame.height - found.kept
-        note(f"replayed {replayed:,} of {found.frame.height:,} points in {took:.2f} s, rows in {out}")
-    return 1 if found.failed.height else 0
+        replayed = found.points - found.kept
+        note(f"replayed {replayed:,} of {found.points:,} points in {took:.2f} s, rows in {out}")
+    return 1 if found.failures else 0
 
 
 class _Lines:
@@ -121,12 +124,16 @@ def _print(found: Sweep, axes: list[str]) -> None:
 
     from paceline.cli.output import console, table
 
-    screen, rows = console(), found.frame.rows(named=True)
+    screen, frame = console(), found.frame
+    rows = frame.head(_MOST_ROWS).rows(named=True)
     shown = {name: title for name, title in _SHOWN.items() if any(row[name] is not None for row in rows)}
     names = [*axes, *shown]
     cells = [(*(_cell(row[name]) for name in names), row["status"]) for row in rows]
     screen.print(table((*axes, *shown.values(), ""), cells, left=len(axes)))
-    errors = Counter(row["error"] for row in rows if row["status"] == "failed")
+    if frame.height > _MOST_ROWS:
+        left = frame.height - _MOST_ROWS
+        screen.print(Text(f"{left:,} further points are in the dataset: paceline.read_sweep, or --json"))
+    errors = Counter(found.failed["error"].to_list())
     for error, number in errors.items():
         points = "1 point" if number == 1 else f"{number:,} points"
         screen.print(Text(f"{points} failed: {error}"))

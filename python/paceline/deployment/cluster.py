@@ -14,7 +14,7 @@ from paceline.deployment.links import Links
 from paceline.deployment.links_toml import links_from_table, links_table
 from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
-from paceline.kernels.table import Table
+from paceline.kernels.loaded import is_table
 from paceline.trace import Trace
 
 __all__ = ["Cluster"]
@@ -77,7 +77,7 @@ class Cluster:
             self.links.check(len(instances))
         if self.lockstep:
             first = instances[0].cost
-            ranks = first.data_parallel if isinstance(first, Table) else 0
+            ranks = first.data_parallel if is_table(first) else 0
             if ranks != len(instances) or any(instance != instances[0] for instance in instances):
                 raise ConfigError(
                     f"instances of a Cluster in lockstep must be equal, with a Table of data_parallel "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
@@ -17,8 +17,11 @@ from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
 from paceline.hardware import Gpu
 from paceline.hardware.efficiency import fitted_to
-from paceline.kernels.table import Table
+from paceline.kernels.loaded import is_table
 from paceline.model import DTYPE_BYTES, Model
+
+if TYPE_CHECKING:
+    from paceline.kernels.table import Table
 
 __all__ = ["Instance"]
 
@@ -140,7 +143,7 @@ class Instance:
                 raise ConfigError(
                     f"{name} of an Instance must be a name or a {kind.__name__}, was {_check.said(value)}"
                 )
-        if self.cost is not None and not isinstance(self.cost, Affine | Roofline | Table):
+        if not (self.cost is None or isinstance(self.cost, Affine | Roofline) or is_table(self.cost)):
             raise ConfigError(
                 f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
             )
@@ -151,7 +154,7 @@ class Instance:
         blocks = self._blocks(*self.default_batching())
         self._moved_bytes()
         self._longest(blocks)
-        if isinstance(self.cost, Table):
+        if is_table(self.cost):
             self.cost.check(
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,
@@ -289,21 +292,23 @@ class Instance:
     def _expert_ranks(self) -> int | None:
         """Return the ranks that share the experts; ``None`` if those are the tensor-parallel ranks."""
         cost = self.cost
-        shared = isinstance(cost, Roofline | Table) and (cost.expert_parallel or cost.data_parallel > 1)
-        return self.tensor_parallel * cost.data_parallel if shared else None  # type: ignore[union-attr]  # as tested
+        if not (isinstance(cost, Roofline) or is_table(cost)):
+            return None
+        shared = cost.expert_parallel or cost.data_parallel > 1
+        return self.tensor_parallel * cost.data_parallel if shared else None
 
     def _traffic(self) -> dict[str, Any] | None:
         """Return the coefficients of bytes and FLOPs; None without a model."""
         model, gpu, cost = self.resolved_model, self.resolved_gpu, self.cost
-        if model is None or (isinstance(cost, Table) and cost.shape is not None):
+        if model is None or (is_table(cost) and cost.shape is not None):
             return None
         return traffic_wire(
             model,
             tensor_parallel=self.tensor_parallel,
             kv_dtype=self.kv_dtype,
             coverage=cost.coverage if isinstance(cost, Roofline) else None,
-            expert_parallel=isinstance(cost, Roofline | Table) and cost.expert_parallel,
-            data_parallel=cost.data_parallel if isinstance(cost, Roofline | Table) else 1,
+            expert_parallel=(isinstance(cost, Roofline) or is_table(cost)) and cost.expert_parallel,
+            data_parallel=cost.data_parallel if isinstance(cost, Roofline) or is_table(cost) else 1,
             pipeline_parallel=self.pipeline_parallel,
             energy=None if gpu is None else gpu.energy,
         )
@@ -375,7 +380,7 @@ class Instance:
     def _cost(self) -> dict[str, Any]:
         if isinstance(self.cost, Affine):
             return self.cost.to_wire()
-        if isinstance(self.cost, Table):
+        if is_table(self.cost):
             return self.cost.to_wire(
                 self.resolved_model,
                 tensor_parallel=self.tensor_parallel,

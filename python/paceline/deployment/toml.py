@@ -8,7 +8,6 @@ from typing import Any
 from paceline._toml import build, table
 from paceline.cost import cost_from_table, cost_to_table
 from paceline.hardware import gpu_from_table
-from paceline.kernels.table import table_from_toml
 from paceline.model import Model
 
 __all__ = ["instance_fields", "instance_table"]
@@ -30,6 +29,13 @@ def instance_fields(content: Mapping[str, Any], what: str) -> dict[str, Any]:
     if isinstance(fields.get("gpu"), dict):
         fields["gpu"] = gpu_from_table(fields["gpu"], f"gpu of {what}")
     if isinstance(fields.get("cost"), dict):
-        read = table_from_toml if fields["cost"].get("kind") == "table" else cost_from_table
-        fields["cost"] = read(fields["cost"], f"cost of {what}")
+        fields["cost"] = _cost(fields["cost"], f"cost of {what}")
     return fields
+
+
+def _cost(content: dict[str, Any], what: str) -> object:
+    if content.get("kind") != "table":
+        return cost_from_table(content, what)
+    from paceline.kernels.table import table_from_toml
+
+    return table_from_toml(content, what)

@@ -6,15 +6,20 @@ which of the known formats a path is; a :class:`Table` adds a profile up to what
 
 from __future__ import annotations
 
-from paceline.kernels.collectives import Collective, Link, read_all_reduce
-from paceline.kernels.curve import Curve
-from paceline.kernels.grid import Grid
-from paceline.kernels.parquet import read_parquet, write_parquet
-from paceline.kernels.profile import KernelProfile
-from paceline.kernels.reading import read_profile
-from paceline.kernels.shape import Shape
-from paceline.kernels.skew import Skew
-from paceline.kernels.table import Table
+from typing import TYPE_CHECKING
+
+from paceline._lazy import attach
+
+if TYPE_CHECKING:
+    from paceline.kernels.collectives import Collective, Link, read_all_reduce
+    from paceline.kernels.curve import Curve
+    from paceline.kernels.grid import Grid
+    from paceline.kernels.parquet import read_parquet, write_parquet
+    from paceline.kernels.profile import KernelProfile
+    from paceline.kernels.reading import read_profile
+    from paceline.kernels.shape import Shape
+    from paceline.kernels.skew import Skew
+    from paceline.kernels.table import Table
 
 __all__ = [
     "Collective",
@@ -30,3 +35,18 @@ __all__ = [
     "read_profile",
     "write_parquet",
 ]
+
+attach(
+    __name__,
+    {
+        "collectives": ("Collective", "Link", "read_all_reduce"),
+        "curve": ("Curve",),
+        "grid": ("Grid",),
+        "parquet": ("read_parquet", "write_parquet"),
+        "profile": ("KernelProfile",),
+        "reading": ("read_profile",),
+        "shape": ("Shape",),
+        "skew": ("Skew",),
+        "table": ("Table",),
+    },
+)

@@ -12,10 +12,12 @@ from paceline._arguments import typed
 from paceline.deployment import Cluster, Instance, Links
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
+from paceline.planning.alone import misses_alone
 from paceline.planning.asking import Asked, Search
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
-from paceline.planning.measured import Criterion, Measured, Rule
+from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
 from paceline.planning.planned import Plan
+from paceline.planning.ranges import NEAR, Sizes
 from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
@@ -44,6 +46,7 @@ def plan(
     split: Sequence[str] | None = None,
     links: Links | None = None,
     prices: Mapping[str, float] | None = None,
+    warmup_s: float = 0.0,
     frontend_s: float = 0.0,
     prediction: Prediction | None = None,
     workers: int | None = None,
@@ -75,13 +78,18 @@ def plan(
         The rate, in requests per second or as a multiple of the trace's own; the trace's own if neither is
         given.
     most
-        The most GPUs of a cluster.
+        The most GPUs of a cluster. Above 64, each kind is first tried with each request alone on the smallest
+        cluster: where that misses the objective, the search ends at 64 GPUs. It also ends where each request
+        has an instance, or one of each pool, to itself.
     split
         The parameters of ``policy`` that add up to the number of instances, where its signature does not say.
     links
         The network between the instances.
     prices
         Price per hour of a GPU, by its name: adds a column, by which the table is then sorted.
+    warmup_s
+        Requests that arrive in the first so many seconds, at the rate of the search, are replayed but not
+        judged.
     frontend_s, prediction, workers, progress
         As of `capacity`.
 
@@ -114,20 +122,29 @@ def plan(
     criterion = Criterion(slo=slo, target=target, rule=rule)
     _check.count("most", most)
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
+    skipped = skipped_of(load, warmup_s, "plan()")
     layouts = layouts_of(policy, split)
     kinds = kinds_of(instances, prices)
-    options = [_options(kind, layouts, most) for kind in kinds]
-
     settings = {"frontend_s": frontend_s, "prediction": prediction}
+    sizes = [Sizes(kind, layouts, most) for kind in kinds]
+    hopeless: list[str] = []
+    for kind, each in zip(kinds, sizes, strict=True):
+        each.end_at(len(load) * len(layouts.pools))
+        if most > NEAR:
+            counts = each[0][0]
+            cluster = Cluster(sum(counts) * [kind.instance], links)
+            if misses_alone(load, cluster, layouts.policy(counts), criterion, settings, skipped):
+                each.end_at(NEAR // kind.gpus)
+                hopeless.append(kind.name)
 
     def answer(key: _Key, heed: Heed) -> Measured:
         index, counts = key
         cluster = Cluster(sum(counts) * [kinds[index].instance], links)
         result = replayed(load, cluster, layouts.policy(counts), settings, heed)
-        return criterion.judge([criterion.sample(result)])
+        return criterion.judge([criterion.sample(result, skipped)])
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
-    found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(options)])
+    found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(sizes)])
     rows: list[dict[str, Any]] = []
     for index, counts in rounds.asked():
         kind, measured = kinds[index], rounds.of((index, counts))
@@ -145,17 +162,8 @@ def plan(
         rule=rule,
         most=most,
         trace=trace.name,
+        hopeless=tuple(hopeless),
     )
-
-
-def _options(kind: Kind, layouts: Layouts, most: int) -> list[list[Counts]]:
-    """Return the options of each number of instances, from the fewest that fill all pools."""
-    fewest = len(layouts.pools)
-    if fewest * kind.gpus > most:
-        raise ConfigError(
-            f"most must be at least {fewest * kind.gpus} GPUs, which {fewest} of {kind.name} have, was {most}"
-        )
-    return [layouts.options(number) for number in range(fewest, most // kind.gpus + 1)]
 
 
 def _keyed(index: int, search: Search[Counts, _Verdict, Smallest]) -> Search[_Key, Measured, Smallest]:

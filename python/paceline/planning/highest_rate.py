@@ -21,7 +21,7 @@ from paceline.objectives import SLO
 from paceline.planning.asking import Asked, Search
 from paceline.planning.edge import Edge, highest_passing
 from paceline.planning.found import Capacity
-from paceline.planning.measured import Criterion, Measured, Rule
+from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
 from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.policies.vllm import vllm
@@ -53,6 +53,7 @@ def capacity(
     lowest: float | None = None,
     highest: float | None = None,
     windows: int = 1,
+    warmup_s: float = 0.0,
     frontend_s: float = 0.0,
     prediction: Prediction | None = None,
     workers: int | None = None,
@@ -91,6 +92,9 @@ def capacity(
     windows
         Cut each trace into so many windows of equal duration, and search for the capacity of each by itself
         also: see `Capacity.band`. With several traces, 1 takes each trace for a window.
+    warmup_s
+        Requests that arrive in the first so many seconds of the trace, at its own rate, are replayed but not
+        judged: the same requests at each rate. Each window begins anew.
     frontend_s, prediction
         As of `replay`.
     workers
@@ -139,6 +143,7 @@ def capacity(
     parts = _windows(traces, windows)
     samples = [(len(traces) + index,) for index in range(len(parts))]
     loads = traces + parts
+    skipped = [skipped_of(each, warmup_s, "capacity()") for each in loads]
 
     settings = {"frontend_s": frontend_s, "prediction": prediction}
 
@@ -148,7 +153,8 @@ def capacity(
         for done, index in enumerate(case):
             load = loads[index].stretched(own / rate)
             heard = _share_of(heed, done, len(case))
-            outcomes.append(criterion.sample(replayed(load, cluster, policy, settings, heard)))
+            result = replayed(load, cluster, policy, settings, heard)
+            outcomes.append(criterion.sample(result, skipped[index]))
         return criterion.judge(outcomes)
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)

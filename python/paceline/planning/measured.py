@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline import _check
+from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.result import Result
+from paceline.trace import Trace
 
-__all__ = ["RULES", "Criterion", "Measured", "Rule", "Sample"]
+__all__ = ["RULES", "Criterion", "Measured", "Rule", "Sample", "skipped_of"]
 
 Rule: TypeAlias = Literal["joint", "marginal"]
 
@@ -105,18 +107,18 @@ class Criterion:
         """Return the name of the column with a latency's percentile, such as ``p90_ttft``."""
         return f"p{100 * self.target:.10g}_{metric}"
 
-    def sample(self, result: Result) -> Sample:
-        """Reduce a replay to what is judged."""
-        status = result.column("status")
+    def sample(self, result: Result, skipped: int = 0) -> Sample:
+        """Reduce a replay to what is judged: its requests by arrival, without the first `skipped`."""
+        status = result.column("status")[skipped:]
         finished = (status == "finished").to_numpy()
         latencies = {}
         for metric in self.metrics:
             # Null for a finished request of one token: no gap, which DistServe's evaluation counts as 0.
-            values = result.column(_COLUMN_OF[metric]).fill_null(0.0).to_numpy()
+            values = result.column(_COLUMN_OF[metric])[skipped:].fill_null(0.0).to_numpy()
             latencies[metric] = np.where(finished, values, np.inf)
         return Sample(
-            met=int(result.met(self.slo).sum()),
-            requests=len(result),
+            met=int(result.met(self.slo)[skipped:].sum()),
+            requests=len(status),
             rejected=int((status == "rejected").sum()),
             latencies=latencies,
         )
@@ -155,6 +157,34 @@ class Criterion:
             "rejected": measured.rejected,
             "passes": measured.passes,
         }
+
+
+def skipped_of(trace: Trace, warmup_s: float, what: str) -> int:
+    """Return how many requests arrive before the end of the warm-up.
+
+    Parameters
+    ----------
+    trace
+        The trace.
+    warmup_s
+        Seconds of its clock.
+    what
+        The function, for errors.
+
+    Raises
+    ------
+    ConfigError
+        If all do, so that none would be judged.
+    """
+    _check.seconds(f"warmup_s of {what}", warmup_s)
+    arrivals = trace.frame.get_column("arrival")
+    skipped = int((arrivals < warmup_s).sum())
+    if skipped == len(trace):
+        raise ConfigError(
+            f"warmup_s of {what} must end before the last arrival of {trace.name} at {arrivals[-1]} s, was "
+            f"{warmup_s}"
+        )
+    return skipped
 
 
 def _percentile(values: npt.NDArray[np.float64], share: float) -> float:

@@ -39,6 +39,9 @@ class Plan:
         As given.
     trace
         The trace's name.
+    hopeless
+        The kinds that miss the objective even with each request alone, so that no number of instances can be
+        expected to meet it; they are searched up to 64 GPUs. Found only where ``most`` is above that.
     """
 
     table: pl.DataFrame
@@ -51,6 +54,7 @@ class Plan:
     rule: Rule
     most: int
     trace: str
+    hopeless: tuple[str, ...] = ()
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -69,6 +73,7 @@ class Plan:
             "rule": self.rule,
             "most": self.most,
             "trace": self.trace,
+            "hopeless": self.hopeless,
             "best": self.best,
             "table": self.table.rows(named=True),
             "evaluated": self.evaluated.rows(named=True),

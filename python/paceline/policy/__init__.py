@@ -5,55 +5,60 @@
 
 from __future__ import annotations
 
-from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
-from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
-from paceline.policy.expressions import (
-    Expr,
-    cluster,
-    ilog2,
-    inst,
-    maximum,
-    minimum,
-    oracle,
-    req,
-    slo,
-    where,
-)
-from paceline.policy.flips import Flip, flip
-from paceline.policy.handover import Handover
-from paceline.policy.monitors import Live, Migrate, migrate
-from paceline.policy.pacing import Pace
-from paceline.policy.policy import Policy
-from paceline.policy.pools import Pools
-from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
-from paceline.policy.routers import Reports
-from paceline.policy.rules import (
-    Routing,
-    Rule,
-    Ties,
-    affinity,
-    first_of,
-    hold,
-    pick,
-    prompt_owner,
-    reject,
-    stay,
-)
-from paceline.policy.scheduler import Scheduler
-from paceline.policy.stages import (
-    Admit,
-    Decodes,
-    Gather,
-    Groups,
-    Layered,
-    Prefills,
-    PrefixCache,
-    Recompute,
-    Running,
-    Select,
-    Swap,
-    SwapIn,
-)
+from typing import TYPE_CHECKING
+
+from paceline._lazy import attach
+
+if TYPE_CHECKING:
+    from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
+    from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
+    from paceline.policy.expressions import (
+        Expr,
+        cluster,
+        ilog2,
+        inst,
+        maximum,
+        minimum,
+        oracle,
+        req,
+        slo,
+        where,
+    )
+    from paceline.policy.flips import Flip, flip
+    from paceline.policy.handover import Handover
+    from paceline.policy.monitors import Live, Migrate, migrate
+    from paceline.policy.pacing import Pace
+    from paceline.policy.policy import Policy
+    from paceline.policy.pools import Pools
+    from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
+    from paceline.policy.routers import Reports
+    from paceline.policy.rules import (
+        Routing,
+        Rule,
+        Ties,
+        affinity,
+        first_of,
+        hold,
+        pick,
+        prompt_owner,
+        reject,
+        stay,
+    )
+    from paceline.policy.scheduler import Scheduler
+    from paceline.policy.stages import (
+        Admit,
+        Decodes,
+        Gather,
+        Groups,
+        Layered,
+        Prefills,
+        PrefixCache,
+        Recompute,
+        Running,
+        Select,
+        Swap,
+        SwapIn,
+    )
 
 __all__ = [
     "ActiveBlocks",
@@ -111,3 +116,58 @@ __all__ = [
     "stay",
     "where",
 ]
+
+attach(
+    __name__,
+    {
+        "books": ("ActiveBlocks", "PrefixIndex", "PromptTree"),
+        "counting": ("fewest_requests", "fewest_tokens", "round_robin"),
+        "expressions": (
+            "Expr",
+            "cluster",
+            "ilog2",
+            "inst",
+            "maximum",
+            "minimum",
+            "oracle",
+            "req",
+            "slo",
+            "where",
+        ),
+        "flips": ("Flip", "flip"),
+        "handover": ("Handover",),
+        "monitors": ("Live", "Migrate", "migrate"),
+        "pacing": ("Pace",),
+        "policy": ("Policy",),
+        "pools": ("Pools",),
+        "queues": ("Class", "Displace", "Levels", "Quantum", "Refresh"),
+        "routers": ("Reports",),
+        "rules": (
+            "Routing",
+            "Rule",
+            "Ties",
+            "affinity",
+            "first_of",
+            "hold",
+            "pick",
+            "prompt_owner",
+            "reject",
+            "stay",
+        ),
+        "scheduler": ("Scheduler",),
+        "stages": (
+            "Admit",
+            "Decodes",
+            "Gather",
+            "Groups",
+            "Layered",
+            "Prefills",
+            "PrefixCache",
+            "Recompute",
+            "Running",
+            "Select",
+            "Swap",
+            "SwapIn",
+        ),
+    },
+)

@@ -187,7 +187,7 @@ class Policy(Value):
             object.__setattr__(self, "scheduler", dict(self.scheduler))
         schedulers = Schedulers.of(self.scheduler, self.pools)
         check_routers(self.routers, self.seed, self.give_up_after, holds=self.holds)
-        for part in self._fields():
+        for part in self.fields():
             if part.name in ("answering_on_pace", "slack") and self.pace is None:
                 raise PolicyError(f"{part!r} needs a policy with a pace, such as pace=Pace(tpot=0.1)")
         schedulers.check_classes(self.rules, self.monitors)
@@ -265,7 +265,8 @@ class Policy(Value):
             yield from scheduler.expressions()
         yield from expressions_in(self.rules, self.monitors)
 
-    def _fields(self) -> Iterator[Field]:
+    def fields(self) -> Iterator[Field]:
+        """Yield the fields that its expressions read, as often as they do."""
         for expression in self.expressions():
             yield from (part for part in expression.walk() if isinstance(part, Field))
 
@@ -275,7 +276,7 @@ class Policy(Value):
         if self.active is not None and self.active.outputs == "decaying":
             return True
         ranked = any(scheduler.uses_oracle for scheduler in self.schedulers)
-        return ranked or any(part.space == "oracle" for part in self._fields())
+        return ranked or any(part.space == "oracle" for part in self.fields())
 
     @property
     def reads_prefixes(self) -> bool:
@@ -289,7 +290,7 @@ class Policy(Value):
         """The columns of a trace that its expressions read: of ``priority``, ``score`` and ``tenant``."""
         return frozenset(
             part.name
-            for part in self._fields()
+            for part in self.fields()
             if part.space == "req" and meaning_of("req", part.name).wire in ("priority", "score", "tenant")
         )
 

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from paceline.report.writing import write_report
+from typing import TYPE_CHECKING
+
+from paceline._lazy import attach
+
+if TYPE_CHECKING:
+    from paceline.report.writing import write_report
 
 __all__ = ["write_report"]
+
+attach(
+    __name__,
+    {
+        "writing": ("write_report",),
+    },
+)

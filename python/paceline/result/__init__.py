@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from paceline.result.loading import load_result
-from paceline.result.provenance import Provenance
-from paceline.result.result import Result
-from paceline.result.stats import InstanceStats, ReplayStats
-from paceline.result.totals import Totals
+from typing import TYPE_CHECKING
+
+from paceline._lazy import attach
+
+if TYPE_CHECKING:
+    from paceline.result.loading import load_result
+    from paceline.result.provenance import Provenance
+    from paceline.result.result import Result
+    from paceline.result.stats import InstanceStats, ReplayStats
+    from paceline.result.totals import Totals
 
 __all__ = ["InstanceStats", "Provenance", "ReplayStats", "Result", "Totals", "load_result"]
+
+attach(
+    __name__,
+    {
+        "loading": ("load_result",),
+        "provenance": ("Provenance",),
+        "result": ("Result",),
+        "stats": ("InstanceStats", "ReplayStats"),
+        "totals": ("Totals",),
+    },
+)

@@ -13,7 +13,7 @@ from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.result.attainment import met
 from paceline.result.columns import RequestColumns
-from paceline.result.summary import METRICS, SUMMARY_SCHEMA, figures_of
+from paceline.result.summary import METRICS, SUMMARY_SCHEMA, spread_of
 
 __all__ = ["attained_by", "by_columns", "met_by_group", "summarized_by"]
 
@@ -46,7 +46,7 @@ def summarized_by(columns: RequestColumns, by: str | Sequence[str]) -> pl.DataFr
     rows: list[dict[str, Any]] = []
     for values, places in _groups(columns, names):
         for metric in metrics:
-            figures = figures_of(columns[metric].gather(places))
+            figures = spread_of(columns[metric].gather(places))
             rows.append({**dict(zip(names, values, strict=True)), "metric": metric, **figures})
     schema = {name: columns[name].dtype for name in names} | SUMMARY_SCHEMA
     return pl.DataFrame(rows, schema=schema)

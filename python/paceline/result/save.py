@@ -19,6 +19,7 @@ from typing import Final
 
 import polars as pl
 
+from paceline import _check
 from paceline._atomic import new_directory
 from paceline.errors import ResultError
 from paceline.result.columns import SCHEMA
@@ -113,6 +114,7 @@ def check_target(directory: str | os.PathLike[str], *, overwrite: bool = False) 
     ResultError
         If there is a file, or a directory with something else in it.
     """
+    _check.path(directory, ResultError)
     target = Path(os.path.realpath(directory))
     if not target.exists():
         return target

@@ -18,7 +18,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline.result.columns import RequestColumns
 from paceline.result.outcome import Sketch
 
-__all__ = ["METRICS", "QUANTILES", "SUMMARY_SCHEMA", "figures_of", "summarize"]
+__all__ = ["METRICS", "QUANTILES", "SUMMARY_SCHEMA", "spread_of", "summarize"]
 
 METRICS: Final = ("ttft", "tpot", "itl", "e2e", "normalized_latency", "queueing")
 QUANTILES: Final = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
@@ -39,14 +39,14 @@ _Row = dict[str, float | None]
 def summarize(columns: RequestColumns, itl: Sketch) -> pl.DataFrame:
     """Return a row per metric: mean, std, min, percentiles and max in seconds, and a count."""
     rows = [
-        {"metric": metric, **(_of_sketch(itl) if metric == "itl" else figures_of(columns[metric]))}
+        {"metric": metric, **(_of_sketch(itl) if metric == "itl" else spread_of(columns[metric]))}
         for metric in (*METRICS, *(("ttfat",) if columns.reasons else ()))
     ]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def figures_of(series: pl.Series) -> _Row:
-    """Return exact figures of a column's values; all are null if there is no value."""
+def spread_of(series: pl.Series) -> _Row:
+    """Return exact figures of a column's values: mean, std, percentiles and so on; null without values."""
     values = series.drop_nulls().to_numpy()
     if values.size == 0:
         return {**dict.fromkeys(_FIGURES), "count": 0}

@@ -5,7 +5,20 @@ A run says all that a replay depends on, so replaying it again gives the same re
 
 from __future__ import annotations
 
-from paceline.runs.recipe import Recipe
-from paceline.runs.run import Run, Settings, read_run
+from typing import TYPE_CHECKING
+
+from paceline._lazy import attach
+
+if TYPE_CHECKING:
+    from paceline.runs.recipe import Recipe
+    from paceline.runs.run import Run, Settings, read_run
 
 __all__ = ["Recipe", "Run", "Settings", "read_run"]
+
+attach(
+    __name__,
+    {
+        "recipe": ("Recipe",),
+        "run": ("Run", "Settings", "read_run"),
+    },
+)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
-from paceline import _check, _toml, policies
+from paceline import _check, _toml
 from paceline._documents import read_document
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError, PacelineError, PolicyError
+from paceline.policies.by_name import maker, names
 from paceline.policy import Policy
 
 __all__ = ["cluster_from", "included", "policy_from"]
@@ -67,10 +67,9 @@ def policy_from(content: Mapping[str, Any], layers: int | None = None) -> Policy
             f"a policy with a preset must have settings and nothing else, had {', '.join(strange)}"
         )
     name = str(content["preset"]).replace("-", "_")
-    makers = _makers()
-    if name not in makers:
-        raise PolicyError(f"preset of a policy has no name {name!r}{_toml.close_matches(name, makers)}")
-    make = makers[name]
+    if name not in names():
+        raise PolicyError(f"preset of a policy has no name {name!r}{_toml.close_matches(name, names())}")
+    make = maker(name)
     settings = content.get("settings", {})
     if not isinstance(settings, Mapping):
         raise PolicyError(f"settings of policy {name} must be a table, was {_check.said(settings)}")
@@ -94,14 +93,3 @@ def policy_from(content: Mapping[str, Any], layers: int | None = None) -> Policy
         raise
     except (TypeError, ValueError, AttributeError) as error:
         raise PolicyError(f"settings of policy {name}: {error}") from error
-
-
-@cache
-def _makers() -> dict[str, Callable[..., Policy]]:
-    """Return the functions of `paceline.policies` that make a policy, by name."""
-    found = {name: getattr(policies, name) for name in policies.__all__}
-    return {
-        name: make
-        for name, make in found.items()
-        if inspect.isfunction(make) and get_type_hints(make).get("return") is Policy
-    }

@@ -12,7 +12,6 @@ from paceline import _check, _toml
 from paceline._arguments import typed_fields
 from paceline.errors import ConfigError, TraceError
 from paceline.limits import Limits
-from paceline.synthesis import synthesize
 from paceline.trace import Trace, read_trace
 
 __all__ = ["Recipe"]
@@ -122,6 +121,8 @@ class Recipe:
         else:
             assert self.preset is not None, "Invariant: __post_init__ checks it"
             assert self.requests is not None, "Invariant: __post_init__ checks it"
+            from paceline.synthesis import synthesize
+
             trace = synthesize(self.preset, requests=self.requests, seed=self.seed or 0, rate=self.rate)
         if self.sha256 is not None and trace.sha256 != self.sha256:
             raise TraceError(

@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
+from paceline import _check
 from paceline._arguments import typed
 from paceline._atomic import new_file, remove_leftovers
 from paceline._fork import use
 from paceline.errors import ResultError
+from paceline.sweeping.measure import schema_of
 
-__all__ = ["Dataset", "read_sweep"]
+__all__ = ["Dataset", "latest", "read_sweep"]
 
 POINTS: Final = "points"
 RESULTS: Final = "results"
+_WORDS: Final = {pl.String: "text", pl.Int64: "whole numbers", pl.Float64: "numbers"}
+_ID: Final = "^[0-9a-f]{32}$"
+_AXES: Final = (pl.Int64, pl.Float64, pl.Boolean, pl.String, pl.Null)
 
 
 class Dataset:
@@ -40,6 +46,7 @@ class Dataset:
     """
 
     def __init__(self, folder: Path) -> None:
+        _check.path(folder, ResultError)
         self.folder = folder
         self._points = folder / POINTS
         try:
@@ -47,15 +54,28 @@ class Dataset:
         except OSError as error:
             raise ResultError(f"{folder}: must be a folder for a sweep: {error.strerror or error}") from error
         remove_leftovers(self._points)
-        there = _rows(self._points)
-        rows = [] if there is None else there.filter(status="done").to_dicts()
-        self._done: dict[str, dict[str, Any]] = {row["id"]: row for row in rows}
+        # The rows themselves stay on the disk: a sweep that resumes may have millions.
+        self._done = {
+            bytes.fromhex(identity)
+            for file in _files(self._points)
+            for identity in _read(file).filter(status="done").get_column("id")
+        }
 
-    def finished(self, identity: str, *, with_result: bool) -> dict[str, Any] | None:
-        """Return the row of a point that an earlier sweep finished; None if none did, or it failed."""
+    def finished(self, identity: str, *, with_result: bool) -> bool:
+        """Return whether an earlier sweep finished a point, with its whole result if that is asked for."""
         if with_result and not self.result(identity).exists():
-            return None
-        return self._done.get(identity)
+            return False
+        return bytes.fromhex(identity) in self._done
+
+    def rows(self) -> pl.DataFrame:
+        """Return the latest row of each point that is done, and of each that failed.
+
+        Raises
+        ------
+        ResultError
+            If a file cannot be read.
+        """
+        return latest(_joined(_files(self._points)))
 
     def write(self, rows: pl.DataFrame) -> None:
         """Write the rows of points to a file of their own, whole or not at all."""
@@ -104,21 +124,43 @@ def read_sweep(folder: str | os.PathLike[str]) -> pl.DataFrame:
 
 def _rows(folder: Path) -> pl.DataFrame | None:
     """Return the row of each point, the one that is done before one that failed; None without files."""
-    files = sorted(folder.glob("*.parquet"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+    files = _files(folder)
     if not files:
         return None
-    try:
-        rows = pl.concat([_read(file) for file in files], how="diagonal_relaxed")
-    except pl.exceptions.PolarsError as error:
-        raise ResultError(
-            f"{folder}: its files have columns of different types: {error}; remove those of another sweep"
-        ) from error
+    rows = _joined(files)
     # Of two that failed the later one counts.
     order = pl.col("status") == "done"
     return rows.sort("id", order, maintain_order=True).unique("id", keep="last", maintain_order=True)
 
 
+def latest(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the last of the rows of each point that are done, and of those that failed."""
+    return rows.unique(["id", "status"], keep="last", maintain_order=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files with rows, the oldest first."""
+    return sorted(folder.glob("*.parquet"), key=lambda file: (file.stat().st_mtime_ns, file.name))
+
+
+def _joined(files: Sequence[Path]) -> pl.DataFrame:
+    """Return the rows of all files; a column that some files lack is null in their rows.
+
+    An axis that is of numbers in one grid and of names in another is one of text.
+    """
+    if not files:
+        return pl.DataFrame(schema=schema_of({}))
+    return pl.concat([_read(file) for file in files], how="diagonal_relaxed")
+
+
 def _read(path: Path) -> pl.DataFrame:
+    """Return the rows of a file.
+
+    Raises
+    ------
+    ResultError
+        If it cannot be read, or is of other columns than `schema_of`.
+    """
     try:
         rows = pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
@@ -127,9 +169,23 @@ def _read(path: Path) -> pl.DataFrame:
         ) from error
     if not {"id", "status"} <= set(rows.columns):
         raise ResultError(f"{path}: must hold rows of points, did not; remove it to replay its points")
-    for name in ("id", "status"):
-        if rows.schema[name] != pl.String():
+    known = schema_of({})
+    for name, found in rows.schema.items():
+        right = known.get(name)
+        if right is None and not isinstance(found, _AXES):
             raise ResultError(
-                f"{path}: {name} must be text, was {rows.schema[name]}; remove the file to replay its points"
+                f"{path}: {name} must be numbers, truth values or text, was {found}; remove the file "
+                "to replay its points"
             )
+        if right is not None and found != right and found != pl.Null:
+            raise ResultError(
+                f"{path}: {name} must be {_WORDS[type(right)]}, was {found}; remove the file to replay its "
+                "points"
+            )
+    strange = rows.filter(~pl.col("id").str.contains(_ID) | pl.col("id").is_null())
+    if strange.height:
+        raise ResultError(
+            f"{path}: id must have 32 hexadecimal digits, had {strange.get_column('id')[0]!r}; remove "
+            "the file to replay its points"
+        )
     return rows

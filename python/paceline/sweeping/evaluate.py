@@ -30,9 +30,9 @@ class Finished(NamedTuple):
     place
         Its place in the grid.
     row
-        Its row.
+        Its row; of one that is kept, id and status.
     kept
-        Whether the row is from an earlier sweep.
+        Whether the row is from an earlier sweep, in the dataset.
     """
 
     place: int

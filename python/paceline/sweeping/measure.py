@@ -17,7 +17,16 @@ from paceline.result.totals import total
 from paceline.sweeping.point import Point, canonical
 from paceline.trace import Trace
 
-__all__ = ["METRICS", "QUANTILES", "TOTALS", "failed_row", "frame_of", "kept_row", "measured_row"]
+__all__ = [
+    "METRICS",
+    "QUANTILES",
+    "TOTALS",
+    "failed_row",
+    "frame_of",
+    "label_of",
+    "measured_row",
+    "schema_of",
+]
 
 METRICS: Final = ("ttft", "tpot", "e2e", "max_itl", "queueing")
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -97,11 +106,6 @@ def failed_row(point: Point, identity: str, error: BaseException) -> dict[str, A
     return _row(point, identity, "failed", f"{type(error).__name__}: {error}")
 
 
-def kept_row(point: Point, row: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of an earlier sweep with the labels that this one has for the point."""
-    return row | _labels(point)
-
-
 def frame_of(types: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Return rows as a table of the dataset's columns; what a failed point lacks is null.
 
@@ -112,15 +116,21 @@ def frame_of(types: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> pl.
     rows
         As the functions above return them.
     """
-    schema: dict[str, Any] = {"id": pl.String(), "status": pl.String(), "error": pl.String()}
+    schema = schema_of(types)
+    return pl.DataFrame({name: [row.get(name) for row in rows] for name in schema}, schema=schema)
+
+
+def schema_of(types: Mapping[str, str]) -> dict[str, pl.DataType]:
+    """Return the columns of the dataset with their types; `types` has those of the axes."""
+    schema: dict[str, pl.DataType] = {"id": pl.String(), "status": pl.String(), "error": pl.String()}
     schema |= {axis: _TYPES.get(kind, pl.String()) for axis, kind in types.items()}
     schema |= {"trace": pl.String(), "trace_sha256": pl.String()}
     schema |= {"warmup_s": pl.Float64(), "warmup_requests": pl.Int64()}
     figures = ("mean", *QUANTILES, "max")
     schema |= {f"{metric}_{name}": pl.Float64() for metric in METRICS for name in figures}
-    schema |= {"attainment": pl.Float64(), "goodput": pl.Float64()} | TOTALS
-    schema |= {"totals": pl.String(), "config": pl.String()}
-    return pl.DataFrame({name: [row.get(name) for row in rows] for name in schema}, schema=schema)
+    schema |= {"attainment": pl.Float64(), "goodput": pl.Float64()}
+    schema |= TOTALS
+    return schema | {"totals": pl.String(), "config": pl.String()}
 
 
 def _row(point: Point, identity: str, status: str, error: str | None) -> dict[str, Any]:
@@ -132,10 +142,12 @@ def _row(point: Point, identity: str, status: str, error: str | None) -> dict[st
 
 
 def _labels(point: Point) -> dict[str, Any]:
-    return {
-        axis: str(label) if point.types[axis] == "str" and label is not None else label
-        for axis, label in point.labels.items()
-    }
+    return {axis: label_of(label, point.types[axis]) for axis, label in point.labels.items()}
+
+
+def label_of(label: Any, kind: str) -> Any:  # noqa: ANN401
+    """Return the label of an axis of a type as its column has it."""
+    return str(label) if kind == "str" and label is not None else label
 
 
 def _figures(metric: str, spread: Spread | None) -> dict[str, Any]:

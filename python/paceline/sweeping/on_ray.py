@@ -22,7 +22,7 @@ from paceline._atomic import new_directory
 from paceline.errors import ConfigError
 from paceline.sweeping.dataset import Dataset
 from paceline.sweeping.evaluate import Finished, Row, evaluate, run_text
-from paceline.sweeping.measure import failed_row, kept_row
+from paceline.sweeping.measure import failed_row
 from paceline.sweeping.point import Point
 from paceline.sweeping.rows import Rows
 from paceline.trace import Trace
@@ -76,8 +76,7 @@ def _run(
                 try:
                     base = rows.base(point)
                     identity = point.identity(base.sha256)
-                    before = None if dataset is None else dataset.finished(identity, with_result=results)
-                    if before is None:
+                    if dataset is None or not dataset.finished(identity, with_result=results):
                         if base.sha256 not in stored:
                             stored[base.sha256] = ray.put(base)
                         run = None
@@ -90,7 +89,7 @@ def _run(
                 except Exception as error:  # recorded, so that the other points go on
                     finished = Finished(place, failed_row(point, identity, error))
                 else:
-                    finished = Finished(place, kept_row(point, before), kept=True)
+                    finished = Finished(place, {"id": identity, "status": "done"}, kept=True)
                 left -= 1
                 rows.release(point)
                 yield finished

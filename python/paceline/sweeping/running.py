@@ -6,9 +6,9 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Final, Literal, TypeVar
@@ -20,11 +20,11 @@ from paceline._cores import threads
 from paceline._fork import use
 from paceline.errors import ConfigError
 from paceline.limits import Limits
+from paceline.sweeping.collected import Collected
 from paceline.sweeping.dataset import Dataset
 from paceline.sweeping.evaluate import Finished, evaluate, run_text
-from paceline.sweeping.found import Found
 from paceline.sweeping.grid import Grid
-from paceline.sweeping.measure import failed_row, frame_of, kept_row
+from paceline.sweeping.measure import failed_row
 from paceline.sweeping.point import Point
 from paceline.sweeping.rows import Rows
 from paceline.sweeping.watch import SweepProgress, Watch
@@ -36,11 +36,13 @@ T = TypeVar("T")
 _POLL_S: Final = 0.1
 """How often the calling thread looks for rows: while it runs, replays wait for the interpreter."""
 
+_SOON: Final = 100_000
+"""Points of which the rows are read at the end of a sweep, and not when they are asked for."""
+
 _GATHER_S: Final = 0.5
 """How long a row waits for others to be written with it: a file takes as long as some of the replays."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Sweep:
     """What a sweep found.
 
@@ -54,12 +56,29 @@ class Sweep:
         ``_p90``, ``_p99`` and ``_max`` in seconds; ``attainment`` and ``goodput`` if the grid has an SLO; the
         main fields of `Result.totals`; and as JSON ``totals`` with all of them, and ``config``, the whole
         configuration.
+    points
+        The number of points.
     kept
         Points that were finished before and not replayed again.
     """
 
-    frame: pl.DataFrame
-    kept: int
+    def __init__(self, collected: Collected, last: SweepProgress | None) -> None:
+        self._collected = collected
+        self.points = 0 if last is None else last.done
+        self.kept = 0 if last is None else last.kept
+        self._failures = 0 if last is None else last.failed
+        if self.points <= _SOON:
+            self.frame  # noqa: B018 - it is there also if the dataset is not any more
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """A row for each point; of more than 100,000 points with `out` it is read when first asked for."""
+        return self._collected.frame()
+
+    @property
+    def failures(self) -> int:
+        """The number of points that failed."""
+        return self._failures
 
     @property
     def failed(self) -> pl.DataFrame:
@@ -68,7 +87,7 @@ class Sweep:
 
     def __repr__(self) -> str:
         """Show how many points there are, and how many failed."""
-        return f"Sweep({self.frame.height:,} points, {self.failed.height:,} failed, {self.kept:,} kept)"
+        return f"Sweep({self.points:,} points, {self.failures:,} failed, {self.kept:,} kept)"
 
 
 @typed()
@@ -138,6 +157,7 @@ def sweep(
     dataset = None if out is None else Dataset(Path(out))
     points = grid.points()
     types = points[0].types
+    collected = Collected(grid.axes, types, dataset)
     rows = Rows(grid.uses(), grid.traces, limits)
     if executor == "ray":
         from paceline.sweeping.on_ray import on_ray
@@ -145,21 +165,16 @@ def sweep(
         finished = on_ray(points, rows, dataset, results=results, workers=workers)
     else:
         finished = _on_threads(points, rows, dataset, results=results, workers=threads(workers))
-    found = Found(types)
-    watch, kept = Watch(len(points)), 0
+    watch, at = Watch(len(points)), None
     with contextlib.closing(finished):
-        for each in _written(finished, types, dataset):
-            found.add(each.place, each.row)
-            kept += each.kept
+        for each in _written(finished, collected):
             at = watch.count(kept=each.kept, failed=each.row["status"] == "failed")
             if progress is not None:
                 progress(at)
-    return Sweep(found.frame(), kept)
+    return Sweep(collected, at)
 
 
-def _written(
-    finished: Iterable[Finished | None], types: Mapping[str, str], dataset: Dataset | None
-) -> Iterator[Finished]:
+def _written(finished: Iterable[Finished | None], collected: Collected) -> Iterator[Finished]:
     """Yield what is finished once its row is on the disk; None says that time passes."""
     waiting: list[Finished] = []
     since = 0.0
@@ -169,16 +184,11 @@ def _written(
                 since = time.monotonic()
             waiting.append(each)
         if waiting and time.monotonic() - since >= _GATHER_S:
-            yield from _write(waiting, types, dataset)
+            collected.add(waiting)
+            yield from waiting
             waiting = []
-    yield from _write(waiting, types, dataset)
-
-
-def _write(waiting: list[Finished], types: Mapping[str, str], dataset: Dataset | None) -> list[Finished]:
-    new = [each.row for each in waiting if not each.kept]
-    if dataset is not None and new:
-        dataset.write(frame_of(types, new))
-    return waiting
+    collected.add(waiting)
+    yield from waiting
 
 
 class _Stopped(Exception):
@@ -200,9 +210,8 @@ def _on_threads(
         try:
             heed(None)
             identity = point.identity(rows.base(point).sha256)
-            before = None if dataset is None else dataset.finished(identity, with_result=results)
-            if before is not None:
-                return Finished(place, kept_row(point, before), kept=True)
+            if dataset is not None and dataset.finished(identity, with_result=results):
+                return Finished(place, {"id": identity, "status": "done"}, kept=True)
             keep = None
             if dataset is not None and results:
                 folder = dataset.result(identity)
@@ -216,21 +225,21 @@ def _on_threads(
             rows.release(point)
         return Finished(place, row)
 
-    coming, taking = iter(range(len(points))), threading.Lock()
+    coming, turn = iter(enumerate(points)), threading.Lock()
     done: SimpleQueue[Finished] = SimpleQueue()
 
     def work() -> None:
         while True:
-            with taking:
-                place = next(coming, None)
-            if place is None:
+            with turn:
+                place, point = next(coming, (0, None))
+            if point is None:
                 return
-            done.put(one(place, points[place]))
+            done.put(one(place, point))
 
-    threads = max(1, min(workers, len(points)))
-    pool = ThreadPoolExecutor(threads)
+    number = max(1, min(workers, len(points)))
+    pool = ThreadPoolExecutor(number)
     try:
-        working: set[Future[None]] = {pool.submit(work) for _ in range(threads)}
+        working: set[Future[None]] = {pool.submit(work) for _ in range(number)}
         while working:
             # A wait without a timeout cannot be interrupted on every platform.
             ended, working = wait(working, timeout=_POLL_S, return_when=FIRST_EXCEPTION)

@@ -55,7 +55,8 @@ class Encoder:
         self, name: str, *, pooling: Pooling, max_tokens: int, download: bool, precision: Precision = "auto"
     ) -> None:
         transformers, torch = transformers_module(), torch_module()
-        local = {"local_files_only": not download}
+        # An encoder is weights and a known architecture: code that comes with a model is not run.
+        local = {"local_files_only": not download, "trust_remote_code": False}
         try:
             config = transformers.AutoConfig.from_pretrained(name, **local)
             self.tokenizer = transformers.AutoTokenizer.from_pretrained(name, **local)

@@ -198,7 +198,9 @@ def measure(
 def _random(kind: str, tokens_of: Path, folder: Path, seed: int) -> Path:
     """Write an encoder of a kind with random weights, and the tokenizer of another."""
     transformers = transformers_module()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tokens_of, local_files_only=True)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        tokens_of, local_files_only=True, trust_remote_code=False
+    )
     torch_module().manual_seed(seed)
     shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
     if kind == "t5":
