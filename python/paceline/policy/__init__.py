@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from paceline.policy.at_router import hold, reject
 from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import (
@@ -33,10 +34,8 @@ from paceline.policy.rules import (
     Ties,
     affinity,
     first_of,
-    hold,
     pick,
     prompt_owner,
-    reject,
     stay,
 )
 from paceline.policy.scheduler import Scheduler

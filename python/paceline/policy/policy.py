@@ -12,6 +12,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.at_router import Blocks, Hold
 from paceline.policy.books import BOOKED, ActiveBlocks, PrefixIndex, PromptTree, books_to_wire
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
@@ -27,7 +28,6 @@ from paceline.policy.rules import (
     Affinity,
     AffinityKey,
     FirstOf,
-    Hold,
     PromptOwner,
     Routing,
     Rule,
@@ -298,6 +298,12 @@ class Policy(Value):
         """What its rules hash: of ``session``, ``tenant`` and ``prefix``."""
         rules = (part for rule in self.rules.values() for part in each(rule))
         return frozenset(rule.key for rule in rules if isinstance(rule, Affinity))
+
+    @property
+    def blocks(self) -> frozenset[Blocks]:
+        """Which later requests wait behind those that it holds: of ``all``, ``tenant`` and ``session``."""
+        rules = each(self.on_arrival)
+        return frozenset(rule.blocks for rule in rules if isinstance(rule, Hold) and rule.blocks is not None)
 
     @property
     def holds(self) -> bool:

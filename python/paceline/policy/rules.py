@@ -22,10 +22,8 @@ __all__ = [
     "AffinityKey",
     "Chain",
     "FirstOf",
-    "Hold",
     "Pick",
     "PromptOwner",
-    "Reject",
     "Router",
     "Routing",
     "Rule",
@@ -36,11 +34,9 @@ __all__ = [
     "affinity",
     "each",
     "first_of",
-    "hold",
     "is_rule",
     "pick",
     "prompt_owner",
-    "reject",
     "stay",
 ]
 
@@ -238,34 +234,6 @@ class Affinity(Chain):
         if self.within is not None:
             named += f", within={shown(self.within[0] if len(self.within) == 1 else self.within)}"
         return f"affinity({self.key!r}{named})"
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Hold(Chain):
-    """Keep an arriving request at the router. Made by `hold`."""
-
-    @property
-    def conditional(self) -> bool:
-        """Whether it may leave a request undecided."""
-        return False
-
-    def __repr__(self) -> str:
-        return "hold()"
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Reject(Chain):
-    """Reject an arriving request. Made by `reject`."""
-
-    condition: Expr | None = None
-
-    @property
-    def conditional(self) -> bool:
-        """Whether it may leave a request undecided."""
-        return self.condition is not None
-
-    def __repr__(self) -> str:
-        return "reject()" if self.condition is None else f"reject(when={self.condition!r})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -501,47 +469,6 @@ def affinity(
     if blocks is not None:
         whole("blocks of affinity()", blocks)
     return Affinity(key=key, blocks=blocks, within=pools(within))
-
-
-def hold() -> Hold:
-    """Keep an arriving request at the router, first come, first served.
-
-    The rule is asked again about the request that came first whenever a request
-    gets its first token, finishes or is dropped on any instance, and at each
-    report. Later arrivals at the router wait behind it without being asked about.
-    `Policy(give_up_after=...)` bounds the wait.
-
-    Examples
-    --------
-    >>> from paceline import inst
-    >>> first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
-    first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
-    """
-    return Hold()
-
-
-@typed(PolicyError)
-def reject(*, when: Operand | None = None) -> Reject:
-    """Reject an arriving request; its status is ``rejected``, for a reason of the policy.
-
-    Parameters
-    ----------
-    when
-        Only if this holds; None: always. It may read the request, and instances
-        by aggregates such as ``cluster.min(inst.waiting)``.
-
-    Examples
-    --------
-    >>> from paceline import cluster, inst
-    >>> reject(when=cluster.min(inst.waiting) > 20)
-    reject(when=cluster.min(inst.waiting) > 20)
-    """
-    if when is None:
-        return Reject()
-    expression = lift(when)
-    if expression.kind != "truth":
-        raise PolicyError(f"when of reject() must be a condition, was {expression!r}")
-    return Reject(condition=expression)
 
 
 def is_rule(rule: object, what: str) -> None:
