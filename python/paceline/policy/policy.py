@@ -39,6 +39,7 @@ from paceline.policy.scheduler import Scheduler
 from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
 from paceline.policy.stages import Select
+from paceline.policy.switched_off import check_switched_off
 from paceline.policy.value import Value, shown
 from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire, rules_in
 
@@ -208,6 +209,7 @@ class Policy(Value):
         if self.pools is not None:
             schedulers.check_flips(self.pools, self.flips)
             self.pools._check_flips(self.flips)
+            check_switched_off(self.pools.switched_off, self.rules, self.monitors)
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)

@@ -221,7 +221,8 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
         return repr(value)
     if isinstance(value, Pools):
         leaving = {name: to_table(done) for name, done in value.leaving.items()}
-        return {**value.sizes, **({"leaving": leaving} if leaving else {})}
+        off = {"switched_off": list(value.switched_off)} if value.switched_off else {}
+        return {**value.sizes, **off, **({"leaving": leaving} if leaving else {})}
     if dataclasses.is_dataclass(value):
         return {
             field.name: to_table(part)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -12,7 +12,7 @@ from paceline._clock import TICKS_PER_SECOND
 if TYPE_CHECKING:
     from paceline.result.stats import ReplayStats
 
-__all__ = ["flips_frame", "roles_frame", "seconds_by_role"]
+__all__ = ["flips_frame", "roles_frame", "seconds_by_role", "spans_in"]
 
 
 def flips_frame(stats: ReplayStats) -> pl.DataFrame:
@@ -48,6 +48,11 @@ def seconds_by_role(stats: ReplayStats) -> dict[str, float]:
     for _, role, start, end in _spans(stats):
         ticks[role] = ticks.get(role, 0) + end - start
     return {role: total / TICKS_PER_SECOND for role, total in ticks.items()}
+
+
+def spans_in(stats: ReplayStats, pools: Collection[str]) -> Iterator[tuple[int, str, int, int]]:
+    """Yield instance, pool, start and end, in ticks, of each time in one of some pools that has a length."""
+    return (span for span in _spans(stats) if span[1] in pools) if pools else iter(())
 
 
 def _spans(stats: ReplayStats) -> Iterator[tuple[int, str, int, int]]:

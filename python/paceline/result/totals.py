@@ -110,7 +110,8 @@ class Totals:
         `kv_transfer_bytes`.
     energy_j
         Joules of all GPUs from the trace's start to `simulated_s`, idle times
-        included; None if a GPU has no energy.
+        included and times in which instances are switched off left out; None if a
+        GPU has no energy.
     energy_per_token_j
         The same over prompt and output tokens served, as in the layered-prefill
         paper (section 5.1); None also if no token was served.
@@ -213,7 +214,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
-    moved: dict[str, Any] = traffic_figures(of, end)
+    moved: dict[str, Any] = traffic_figures(of, stats.on_ticks())
     energy = moved["energy_j"]
     counts_of_memory = {name: _over(of, name) for name in _MEMORY}
     return Totals(
