@@ -21,6 +21,8 @@ __all__ = [
     "PolicyError",
     "RankError",
     "ResultError",
+    "RouterStateWarning",
+    "SessionWarning",
     "TraceError",
     "TraceWarning",
 ]
@@ -36,6 +38,14 @@ class PacelineWarning(UserWarning):
 
 class TraceWarning(PacelineWarning):
     """A trace is read as it stands, and may be meant otherwise."""
+
+
+class SessionWarning(PacelineWarning):
+    """Turns of a session arrive before the answer before them has ended."""
+
+
+class RouterStateWarning(PacelineWarning):
+    """A Python function that routes keeps state from one replay to the next."""
 
 
 class TraceError(PacelineError, ValueError):

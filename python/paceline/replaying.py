@@ -25,6 +25,7 @@ from paceline.policy.expressions.wire import Names
 from paceline.policy.reach import moves_of
 from paceline.prediction import Prediction
 from paceline.result import Provenance, Result
+from paceline.result.turns import warn_of_early_turns
 from paceline.trace import Trace
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ def replay(
         raise
     if sample is not None:
         warn_if_longer(sample, outcome.timeline)
-    return Result.from_outcome(
+    result = Result.from_outcome(
         trace=trace,
         cluster=cluster,
         policy=policy,
@@ -204,6 +205,9 @@ def replay(
         predicted=predicted,
         arrivals=arrivals,
     )
+    if "session" in trace.frame.columns:
+        warn_of_early_turns(result.totals().early_turns)
+    return result
 
 
 @lru_cache(maxsize=64)

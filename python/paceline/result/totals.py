@@ -18,6 +18,7 @@ from paceline.result.outcome import REASONS, STATUSES
 from paceline.result.provenance import Provenance
 from paceline.result.roles import seconds_by_role
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
+from paceline.result.turns import early_turns
 
 __all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
 
@@ -121,6 +122,9 @@ class Totals:
         Transfers of KV between instances, each stage of a live migration among
         them, and their bytes; `Result.links` has them by medium. 0 bytes if the
         size of a token's KV is not known.
+    early_turns
+        Turns of sessions that arrived before the answer to the turn before them had
+        ended; None if the trace has no sessions.
     """
 
     requests: int
@@ -171,6 +175,7 @@ class Totals:
     expert_bytes_per_request: float | None = None
     kv_transfers: int = 0
     kv_transfer_bytes: int = 0
+    early_turns: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -246,6 +251,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         expert_bytes_per_request=_each(moved["expert_bytes"], finished),
         kv_transfers=stats.network.transfers,
         kv_transfer_bytes=stats.network.bytes,
+        early_turns=early_turns(columns),
     )
 
 
