@@ -12,6 +12,7 @@ from typing import Final
 __all__ = [
     "ClockError",
     "ConfigError",
+    "FitError",
     "ForkError",
     "InternalError",
     "InvariantViolation",
@@ -54,6 +55,10 @@ class TraceError(PacelineError, ValueError):
 
 class ConfigError(PacelineError, ValueError):
     """A model, GPU, instance, cluster or setting is not usable as given."""
+
+
+class FitError(ConfigError):
+    """A model and its KV do not fit the memory of an instance's GPUs."""
 
 
 class ClockError(PacelineError, OverflowError):

@@ -169,6 +169,15 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
                 f"{document['highest_pass']:,.5g} requests/s",
             )
         )
+    ties = document["ties"]
+    if ties["share"] > 1 - document["target"]:
+        rows.append(
+            (
+                "ties",
+                f"{ties['share']:.1%} of the requests arrive at the same moment as another, up to "
+                f"{ties['largest']:,} at once: no rate spreads them",
+            )
+        )
     if document["samples"] is not None:
         low, high = document["band"]
         ends = [f"{end:,.5g}" if end is not None else "beyond the limits" for end in (low, high)]

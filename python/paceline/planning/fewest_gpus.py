@@ -13,6 +13,7 @@ from paceline.deployment import Cluster, Instance, Links
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.planning.asking import Asked, Search
+from paceline.planning.fitting import fitting
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
 from paceline.planning.measured import Criterion, Measured, Rule
 from paceline.planning.planned import Plan
@@ -88,12 +89,15 @@ def plan(
     Returns
     -------
     Plan
-        A row for each kind, and all replays.
+        A row for each kind, and all replays. Of several kinds, those that the model does not fit have no row;
+        ``left_out`` names them.
 
     Raises
     ------
     ConfigError
         If an argument is out of range, or not even the smallest cluster has at most ``most`` GPUs.
+    FitError
+        If the model fits no kind of instance.
     PacelineError
         As `replay` does.
 
@@ -115,7 +119,7 @@ def plan(
     _check.count("most", most)
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
     layouts = layouts_of(policy, split)
-    kinds = kinds_of(instances, prices)
+    kinds, left_out = fitting(kinds_of(instances, prices), layouts)
     options = [_options(kind, layouts, most) for kind in kinds]
 
     settings = {"frontend_s": frontend_s, "prediction": prediction}
@@ -145,6 +149,7 @@ def plan(
         rule=rule,
         most=most,
         trace=trace.name,
+        left_out=left_out,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -39,6 +40,8 @@ class Plan:
         As given.
     trace
         The trace's name.
+    left_out
+        Kinds that the model does not fit, and why, by name.
     """
 
     table: pl.DataFrame
@@ -51,6 +54,7 @@ class Plan:
     rule: Rule
     most: int
     trace: str
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -69,6 +73,7 @@ class Plan:
             "rule": self.rule,
             "most": self.most,
             "trace": self.trace,
+            "left_out": dict(self.left_out),
             "best": self.best,
             "table": self.table.rows(named=True),
             "evaluated": self.evaluated.rows(named=True),
