@@ -26,6 +26,7 @@ from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.policy import Policy
 from paceline.policy.pools import Pools
+from paceline.policy.python_routers import per_replay
 from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
 from paceline.policy.routers import Reports
 from paceline.policy.rules import (
@@ -101,6 +102,7 @@ __all__ = [
     "migrate",
     "minimum",
     "oracle",
+    "per_replay",
     "pick",
     "prompt_owner",
     "reject",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from paceline._arguments import typed, typed_fields
@@ -214,6 +215,28 @@ class Policy(Value):
     def __repr__(self) -> str:
         text = Value.__repr__(self)
         return text.replace(f"every={shown(self.monitors)}", f"every={shown(dict(self.monitors))}")
+
+    def __getstate__(self) -> list[object]:
+        """Return the fields, to be pickled.
+
+        Raises
+        ------
+        PolicyError
+            If a rule is a Python function that cannot be pickled.
+        """
+        for function in self.calls:
+            try:
+                pickle.dumps(function)
+            except Exception as error:
+                raise PolicyError(
+                    f"{shown(function)} cannot be sent to another process: {error}; a function or a class of "
+                    "a module can be, and a rule made of pick() and first_of()"
+                ) from error
+        return [getattr(self, each.name) for each in fields(self)]
+
+    def __deepcopy__(self, memo: object) -> Policy:
+        """Return the policy, which nothing changes."""
+        return self
 
     def _repr_html_(self) -> str:
         """Show the name, the rules and the TOML in a notebook."""

@@ -15,6 +15,7 @@ from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
 from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
+from paceline.policy.python_routers import is_class_of_routers
 from paceline.policy.value import Value, shown
 
 __all__ = [
@@ -477,6 +478,8 @@ def is_rule(rule: object, what: str) -> None:
         if rule not in get_args(Routing):
             legal = ", ".join(get_args(Routing))
             raise PolicyError(f"{what} must be one of {legal}, or a rule such as pick(), was {said(rule)}")
+    elif is_class_of_routers(rule):
+        return
     elif not isinstance(rule, Chain) and (not callable(rule) or isinstance(rule, type | Expr)):
         raise PolicyError(
             f"{what} must be a rule (pick, first_of, stay), a name or a Python function, was {said(rule)}"

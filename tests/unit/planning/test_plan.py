@@ -233,7 +233,5 @@ def test_kinds_that_the_model_does_not_fit_are_named_and_left_out() -> None:
     assert list(found.left_out) == ["two"]
     assert "llama-3.1-70b does not fit on 2 x h100-sxm" in found.left_out["two"]
     assert found.to_dict()["left_out"] == found.left_out
-    with pytest.raises(
-        FitError, match=r"one: llama.* does not fit .*; two: llama.* does not fit"
-    ):
+    with pytest.raises(FitError, match=r"one: llama.* does not fit .*; two: llama.* does not fit"):
         paceline.plan(trace, {"one": two, "two": two}, wide, SLO(ttft=9.0))
