@@ -58,7 +58,6 @@ BESIDE = {
         "python/paceline/testing/reference/policy_sim/rules.py",
         "rust/core/src/engine/held/blocked.rs",
         "rust/core/src/engine/held/pass.rs",
-        "rust/core/src/policy/routing.rs",
         "tests/differential/test_routers.py",
         # A report counts a sampled replay's requests by tenant.
         "python/paceline/report/data/sampled.py",
