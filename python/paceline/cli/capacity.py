@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -71,6 +72,7 @@ def capacity(
     from paceline.cli.options import layers_of
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import TaskBar
+    from paceline.errors import TraceWarning
 
     slo = meeting.bounds()
     cluster = on.cluster()
@@ -78,7 +80,8 @@ def capacity(
     prediction = predicting.prediction()
     requests = reading.read(trace)
     begun = time.perf_counter()
-    with TaskBar(quiet=quiet) as bar:
+    with TaskBar(quiet=quiet) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)  # ties have a line of their own
         found = paceline.capacity(
             requests,
             cluster,
