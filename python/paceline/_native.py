@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -164,10 +164,10 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         given["priority"] = -output.astype(np.int64)
     if "score" in seen:
         given["score"] = _column(trace, "score", "req.score").to_numpy()
-    seen |= policy.affinities & {"tenant"}
+    seen |= _grouped_by(policy) & {"tenant"}
     if "tenant" in seen:
         codes = {name: code for code, name in enumerate(tenants(trace))}
-        reader = "affinity('tenant')" if "tenant" in policy.affinities else "req.tenant"
+        reader = _reader("tenant", policy)
         names = _column(trace, "tenant", reader, whole=False)
         coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
         given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
@@ -176,9 +176,21 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
     if "prefix" in policy.affinities:
         _column(trace, "prefix", "affinity('prefix')", whole=False)
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
-    if "session" in policy.affinities:
-        given["session"] = _sessions(_column(trace, "session", "affinity('session')", whole=False))
+    if "session" in _grouped_by(policy):
+        given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
     return given
+
+
+def _grouped_by(policy: Policy) -> frozenset[str]:
+    """Return the columns by which rules group requests, without reading them in expressions."""
+    return frozenset(policy.affinities) | frozenset(policy.blocks)
+
+
+def _reader(column: Literal["tenant", "session"], policy: Policy) -> str:
+    """Return what reads a column, as a policy says it."""
+    if column in policy.affinities:
+        return f"affinity({column!r})"
+    return f"hold(blocks={column!r})" if column in policy.blocks else f"req.{column}"
 
 
 def tenants(trace: Trace) -> list[str]:

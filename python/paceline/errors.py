@@ -12,6 +12,7 @@ from typing import Final
 __all__ = [
     "ClockError",
     "ConfigError",
+    "FitError",
     "ForkError",
     "InternalError",
     "InvariantViolation",
@@ -21,6 +22,8 @@ __all__ = [
     "PolicyError",
     "RankError",
     "ResultError",
+    "RouterStateWarning",
+    "SessionWarning",
     "TraceError",
     "TraceWarning",
 ]
@@ -38,12 +41,24 @@ class TraceWarning(PacelineWarning):
     """A trace is read as it stands, and may be meant otherwise."""
 
 
+class SessionWarning(PacelineWarning):
+    """Turns of a session arrive before the answer before them has ended."""
+
+
+class RouterStateWarning(PacelineWarning):
+    """A Python function that routes keeps state from one replay to the next."""
+
+
 class TraceError(PacelineError, ValueError):
     """A trace could not be read, or does not keep the schema's rules."""
 
 
 class ConfigError(PacelineError, ValueError):
     """A model, GPU, instance, cluster or setting is not usable as given."""
+
+
+class FitError(ConfigError):
+    """A model and its KV do not fit the memory of an instance's GPUs."""
 
 
 class ClockError(PacelineError, OverflowError):

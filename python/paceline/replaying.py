@@ -22,9 +22,11 @@ from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
+from paceline.policy.python_routers import Watched, routers_of
 from paceline.policy.reach import moves_of
 from paceline.prediction import Prediction
 from paceline.result import Provenance, Result
+from paceline.result.turns import warn_of_early_turns
 from paceline.trace import Trace
 
 if TYPE_CHECKING:
@@ -170,32 +172,34 @@ def replay(
         settings["prediction"] = repr(prediction)
     if pace is not None:
         settings["pace"] = repr(pace)
+    links = None if cluster.links is None else cluster.links.to_wire(instances=len(cluster.instances))
     window = None
     if record is not None:
         window = _window(record)
         settings["record"] = f"{record[0]} to {record[1]}"
     try:
-        outcome = _native.run(
-            [distinct[pair] for pair in placed],
-            columns,
-            **rules,
-            links=None if cluster.links is None else cluster.links.to_wire(instances=len(cluster.instances)),
-            lockstep=lockstep,
-            calls=policy.calls,
-            until_ticks=_ticks("until", until),
-            leap=leap,
-            record_decisions=window is not None,
-            record_between=window,
-            record_most=None if window is None else Limits.current().recorded,
-            sample=samples,
-            progress=progress,
-        )
+        with Watched(policy.calls):
+            outcome = _native.run(
+                [distinct[pair] for pair in placed],
+                columns,
+                **rules,
+                links=links,
+                lockstep=lockstep,
+                calls=routers_of(policy.calls),
+                until_ticks=_ticks("until", until),
+                leap=leap,
+                record_decisions=window is not None,
+                record_between=window,
+                record_most=None if window is None else Limits.current().recorded,
+                sample=samples,
+                progress=progress,
+            )
     except InternalError as error:
         error.configuration.update(Provenance.of(trace, cluster, policy, settings).to_files())
         raise
     if sample is not None:
         warn_if_longer(sample, outcome.timeline)
-    return Result.from_outcome(
+    result = Result.from_outcome(
         trace=trace,
         cluster=cluster,
         policy=policy,
@@ -204,6 +208,9 @@ def replay(
         predicted=predicted,
         arrivals=arrivals,
     )
+    if "session" in trace.frame.columns:
+        warn_of_early_turns(result.totals().early_turns)
+    return result
 
 
 @lru_cache(maxsize=64)

@@ -205,3 +205,12 @@ def test_predictions_are_charged_by_each_command(
     assert wrong.stderr == (
         "paceline: --prediction-batch needs --prediction-ms, the time of a prompt; none was given\n"
     )
+
+
+def test_plan_names_a_kind_that_does_not_fit_and_goes_on(paceline: Run, small_trace: Path) -> None:
+    kinds = ("--model", "llama-3.1-70b", "--gpu", "a100-40gb", "--also", "gpu=h100-sxm,tp=4")
+    done = paceline("plan", small_trace, *kinds, "--slo", "ttft=9", "--json", "--quiet")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert [row["kind"] for row in document["table"]] == ["h100-sxm tp=4"]
+    assert "does not fit on 1 x a100-40gb" in document["left_out"]["gpu=a100-40gb"]

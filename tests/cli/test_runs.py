@@ -169,7 +169,7 @@ def test_a_failed_point_sets_the_exit_status(paceline: Run, tmp_path: Path) -> N
     done = paceline("sweep", "study.toml", "--out", "out", "--quiet")
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.count("failed") == 5  # four points, and the error that they share
-    assert "4 points failed: ConfigError: max_model_len" in done.stdout
+    assert "4 points failed: FitError: max_model_len" in done.stdout
 
 
 def test_a_killed_sweep_loses_no_finished_point(paceline: Run, tmp_path: Path) -> None:

@@ -43,6 +43,10 @@ def compared(field: str, op: str, with_: float) -> dict[str, Any]:
     return {"op": op, "args": [{"field": field}, {"const": with_}]}
 
 
+def either(*conditions: dict[str, Any]) -> dict[str, Any]:
+    return {"op": "or", "args": list(conditions)}
+
+
 KEYS = st.lists(st.sampled_from(FIELDS).map(lambda name: {"field": f"inst.{name}"}), min_size=0, max_size=2)
 PICKS = st.builds(
     lambda keys, ties, among, where: {
@@ -68,11 +72,18 @@ LAST = st.sampled_from(
         [{"rule": "fewest_requests"}],
         [{"rule": "fewest_tokens"}],
         [{"rule": "round_robin"}],
-        [
-            {"rule": "pick", "min": [], "where": compared("inst.requests", "lt", 1), "accept": None,
-             "within": None},
-            {"rule": "hold"},
-        ],
+        *(
+            [
+                {"rule": "pick", "min": [], "where": where, "accept": None, "within": None},
+                {"rule": "hold", "blocks": blocks},
+            ]
+            for blocks in ("none", "all", "tenant", "session")
+            for where in (
+                compared("inst.requests", "lt", 1),
+                either(compared("req.tenant", "eq", 1), compared("inst.requests", "lt", 1)),
+                either(compared("req.prompt_tokens", "lt", 12), compared("inst.requests", "lt", 2)),
+            )
+        ),
         [{"rule": "reject", "when": compared("req.prompt_tokens", "gt", 30)}, {"rule": "round_robin"}],
     ]
 )  # fmt: skip
@@ -101,7 +112,13 @@ LOCKSTEPS = st.builds(
     st.none() | st.fixed_dictionaries({"every": st.integers(1, 6), "first": st.booleans()}),
 )
 REQUESTS = st.lists(
-    st.tuples(st.sampled_from([0, 0, 1, 7, 30, 120]), st.integers(1, 40), st.integers(1, 30)),
+    st.tuples(
+        st.sampled_from([0, 0, 1, 7, 30, 120]),
+        st.integers(1, 40),
+        st.integers(1, 30),
+        st.integers(0, 2),
+        st.sampled_from([None, 0]),
+    ),
     min_size=1,
     max_size=14,
 )
@@ -125,11 +142,11 @@ def test_routers_decide_as_the_reference_does(
     later: dict[str, Any] | None,
     moment: str,
     routers: dict[str, Any],
-    requests: list[tuple[int, int, int]],
+    requests: list[tuple[int, int, int, int, int | None]],
     until: int | None,
     lockstep: dict[str, Any] | None,
 ) -> None:
-    arrivals = np.cumsum([gap for gap, _, _ in requests]).tolist()
+    arrivals = np.cumsum([gap for gap, *_ in requests]).tolist()
     instances = [instance(blocks, seqs) for blocks, seqs in sizes]
     routing = {
         "on_arrival": {"rule": "first_of", "rules": [*picks, *last]},
@@ -139,7 +156,8 @@ def test_routers_decide_as_the_reference_does(
         "every": [],
     }
     rows = [
-        TraceRequest(at, prompt, output) for at, (_, prompt, output) in zip(arrivals, requests, strict=True)
+        TraceRequest(at, prompt, output, tenant=tenant, session=session)
+        for at, (_, prompt, output, tenant, session) in zip(arrivals, requests, strict=True)
     ]
     config = {"instances": instances, "routing": routing, "routers": routers, "until": until}
     config["lockstep"] = lockstep
@@ -149,8 +167,12 @@ def test_routers_decide_as_the_reference_does(
             instances,
             {
                 "arrival_ticks": np.array(arrivals, dtype=np.uint64),
-                "prompt_tokens": np.array([prompt for _, prompt, _ in requests], dtype=np.uint32),
-                "output_tokens": np.array([output for _, _, output in requests], dtype=np.uint32),
+                "prompt_tokens": np.array([request[1] for request in requests], dtype=np.uint32),
+                "output_tokens": np.array([request[2] for request in requests], dtype=np.uint32),
+                "tenant": np.array([request[3] for request in requests], dtype=np.uint32),
+                "session": np.array(
+                    [2**32 - 1 if request[4] is None else request[4] for request in requests], dtype=np.uint32
+                ),
             },
             routing=routing,
             routers=routers,
@@ -168,3 +190,53 @@ def test_routers_decide_as_the_reference_does(
             first, finish = (times[0], times[-1]) if times else (never, never)
             assert ours.first_token_ticks[row] == first
             assert ours.finish_ticks[row] == (finish if request.done else never)
+
+
+def by_tenant(blocks: str | None) -> list[float]:
+    """Return when each request has its first token: gold goes at once, free one at a time.
+
+    A step takes 10 ticks and one more a token; a request of one token is a step of its prompt.
+    """
+    allowed = either(compared("req.tenant", "eq", 1), compared("inst.requests", "lt", 1))
+    hold = {"rule": "hold"} if blocks is None else {"rule": "hold", "blocks": blocks}
+    pick = {"rule": "pick", "min": [], "where": allowed, "accept": None, "within": None}
+    routing = {
+        "on_arrival": {"rule": "first_of", "rules": [pick, hold]},
+        "on_prefilled": None, "on_answering": None, "every": [],
+    }  # fmt: skip
+    rows = [(0, 20, 0), (1, 20, 0), (2, 20, 0), (3, 10, 1), (65, 10, 1)]
+    found = [
+        _native.run(
+            [instance(40, 8)],
+            {
+                "arrival_ticks": np.array([at for at, _, _ in rows], dtype=np.uint64),
+                "prompt_tokens": np.array([prompt for _, prompt, _ in rows], dtype=np.uint32),
+                "output_tokens": np.ones(len(rows), dtype=np.uint32),
+                "tenant": np.array([tenant for _, _, tenant in rows], dtype=np.uint32),
+            },
+            routing=routing,
+            leap=leap,
+        ).first_token_ticks.tolist()
+        for leap in (True, False)
+    ]
+    assert found[0] == found[1]
+    reference = replay(
+        {"instances": [instance(40, 8)], "routing": routing, "until": None},
+        [TraceRequest(at, prompt, 1, tenant=tenant) for at, prompt, tenant in rows],
+    )
+    assert [request.token_times[0] for request in reference.requests] == found[0]
+    times: list[float] = found[0]
+    return times
+
+
+def test_gold_does_not_wait_behind_the_quota_of_free() -> None:
+    # Three free requests of 30 ticks each, and two gold ones of 20. By hand: free from 0 to 30. Gold, which
+    # arrived at 3, runs from 30 to 50, and an instance with a request takes no free one; so free goes from 50
+    # to 80. Gold, which arrived at 65, runs from 80 to 100, and the last free one until 130.
+    alone = [30, 80, 130, 50, 100]
+    assert by_tenant(None) == alone
+    assert by_tenant("tenant") == alone
+    # One queue for all: gold waits behind both free ones. The second runs from 30 to 60. With the third goes
+    # the first gold one, and the second as it arrives: a step of 20 + 4 tokens until 94, and one of 6 + 10
+    # until 120.
+    assert by_tenant("all") == [30, 60, 94, 120, 120]

@@ -52,6 +52,13 @@ BESIDE = {
     "A trace column": {
         # A tenant has a name, and so its own kind of expression.
         "python/paceline/policy/expressions/tree.py",
+        # A request that is held may block those of its tenant.
+        "python/paceline/policy/at_router.py",
+        "python/paceline/testing/reference/policy_sim/cluster.py",
+        "python/paceline/testing/reference/policy_sim/rules.py",
+        "rust/core/src/engine/held/blocked.rs",
+        "rust/core/src/engine/held/pass.rs",
+        "tests/differential/test_routers.py",
         # A report counts a sampled replay's requests by tenant.
         "python/paceline/report/data/sampled.py",
         "python/paceline/report/replayed.py",

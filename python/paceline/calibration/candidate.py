@@ -110,7 +110,7 @@ class Candidate:
         gaps = outcome.itl
         (stats,) = json.loads(outcome.stats)["instances"]
         traffic = TrafficStats.from_dict(stats["traffic"])
-        joules = energy_j([traffic], int(outcome.finish_ticks.max())) or 0.0
+        joules = energy_j([traffic], [int(outcome.finish_ticks.max())]) or 0.0
         tokens = int(columns["prompt_tokens"].sum()) + int(columns["output_tokens"].sum())
         return (
             float(ttft.mean()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -77,6 +78,7 @@ def capacity(
     from paceline.cli.options import layers_of
     from paceline.cli.output import note, print_json
     from paceline.cli.progress import TaskBar
+    from paceline.errors import TraceWarning
 
     slo = meeting.bounds()
     cluster = on.cluster()
@@ -84,7 +86,8 @@ def capacity(
     prediction = predicting.prediction()
     requests = reading.read(trace)
     begun = time.perf_counter()
-    with TaskBar(quiet=quiet) as bar:
+    with TaskBar(quiet=quiet) as bar, warnings.catch_warnings():
+        warnings.simplefilter("ignore", TraceWarning)  # ties have a line of their own
         found = paceline.capacity(
             requests,
             cluster,
@@ -174,6 +177,15 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
                 "noise",
                 f"not monotone: passes again {again} {'time' if again == 1 else 'times'} above it, up to "
                 f"{document['highest_pass']:,.5g} requests/s",
+            )
+        )
+    ties = document["ties"]
+    if ties["share"] > 1 - document["target"]:
+        rows.append(
+            (
+                "ties",
+                f"{ties['share']:.1%} of the requests arrive at the same moment as another, up to "
+                f"{ties['largest']:,} at once: no rate spreads them",
             )
         )
     if document["samples"] is not None:

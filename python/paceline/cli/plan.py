@@ -30,6 +30,7 @@ from paceline.cli.searching import ObjectiveOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paceline.deployment import Instance
     from paceline.policy import Policy
 
 __all__ = ["plan"]
@@ -69,7 +70,7 @@ def plan(
         File with the requests; its format is recognised, also with .gz or .zst.
     also
         Another kind of instance to compare, as it differs from the first: gpu=a100-80gb,tp=2; names as the
-        options above; may be repeated.
+        options above; may be repeated. A kind that the model does not fit is named, and left out.
     price
         Price per hour of a GPU as GPU=PRICE, for each GPU that is compared; may be repeated.
     split
@@ -97,7 +98,7 @@ def plan(
     slo = meeting.bounds()
     if also and on.file is not None:
         raise ConfigError(f"{on.file} says which kinds of instances there are; write there what --also says")
-    instances = [*on.kinds(), *(on.changed(words).instance() for words in also)]
+    instances, left_out = _kinds(on, also)
     prices = dict(_price(words) for words in price) if price else None
     policy, pools = _policy(under, split, instances[0])
     prediction = predicting.prediction()
@@ -125,6 +126,7 @@ def plan(
     took = time.perf_counter() - begun
     document = {
         **found.to_dict(),
+        "left_out": {**left_out, **found.left_out},
         "paceline": paceline.__version__,
         "trace": {"name": requests.name, "sha256": requests.sha256, "requests": len(requests)},
         "policy": under.policy,
@@ -135,6 +137,24 @@ def plan(
         _print(document, complete=all_)
     if not quiet:
         note(f"replayed {found.evaluated.height} clusters in {took:.2f} s")
+
+
+def _kinds(on: InstanceOptions, also: tuple[str, ...]) -> tuple[list[Instance], dict[str, str]]:
+    """Return the kinds that the model fits, and by the options of each other kind why it does not."""
+    from paceline.errors import FitError
+
+    first = f"gpu={on.gpu}" if on.gpu else str(on.file)
+    makers = {first: on.kinds, **{words: on.changed(words).kinds for words in also}}
+    kinds: list[Instance] = []
+    left_out: dict[str, str] = {}
+    for words, make in makers.items():
+        try:
+            kinds += make()
+        except FitError as error:
+            left_out[words] = str(error)
+    if not kinds:
+        raise FitError("; ".join(left_out.values()))
+    return kinds, left_out
 
 
 def _policy(
@@ -193,6 +213,7 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
         ("fewest", found),
         ("objective", objective_words(document["slo"], document["target"], document["rule"])),
     ]
+    rows += [("left out", f"{kind}: {reason}") for kind, reason in document["left_out"].items()]
     for row in document["table"]:
         if row["passes"] and not row["monotone"]:
             rows.append(("noise", f"{row['kind']}: a larger number of instances fails"))

@@ -131,6 +131,10 @@ def _memory(totals: dict[str, Any]) -> list[tuple[str, str]]:
     if totals["kv_transfers"]:
         sent = f"{_si(totals['kv_transfer_bytes'])}B between instances"
         facts.append(("KV moved", f"{sent} in {totals['kv_transfers']:,} transfers"))
+    if totals.get("early_turns"):
+        facts.append(
+            ("early turns", f"{totals['early_turns']:,} arrive before the previous answer has ended")
+        )
     if totals["uses_oracle"]:
         facts.append(("oracle", "the policy saw what no real scheduler knows: output lengths"))
     facts += [("borrowed fit", f"{fit}: its times are a guess") for fit in totals["borrowed_fits"]]

@@ -14,7 +14,7 @@ from paceline.deployment.kv_memory import KvMemory, kv_memory
 from paceline.deployment.pages import Pages, pages_of
 from paceline.deployment.sizing import default_batching, longest_sequence
 from paceline.deployment.toml import instance_fields, instance_table
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, FitError
 from paceline.hardware import Gpu
 from paceline.hardware.efficiency import fitted_to
 from paceline.kernels.loaded import is_table
@@ -342,7 +342,7 @@ class Instance:
         if memory.blocks < 2:
             model, gpu = self._need("the memory rule")
             gpus = self.tensor_parallel * self.pipeline_parallel
-            raise ConfigError(
+            raise FitError(
                 f"{model.name} does not fit on {gpus} x {gpu.name}: of "
                 f"{memory.requested_bytes / _GIB:.2f} GiB, weights take {memory.weight_bytes / _GIB:.2f}, "
                 f"activations {memory.activation_bytes / _GIB:.2f} and the rest "

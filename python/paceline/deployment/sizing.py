@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, FitError
 from paceline.hardware import Gpu
 from paceline.model import Model
 
@@ -50,6 +50,8 @@ def longest_sequence(
     Raises
     ------
     ConfigError
+        If it is more than the model's positions.
+    FitError
         If one sequence of that length does not fit, at which vLLM refuses to start.
     """
     fits = max(0, blocks - state_blocks) * block_tokens
@@ -65,7 +67,7 @@ def longest_sequence(
     if tokens is not None and tokens > fits:
         states = f" beside {state_blocks} of states" if state_blocks else ""
         source = " (the model's own)" if wanted is None else ""
-        raise ConfigError(
+        raise FitError(
             f"max_model_len must be at most {fits}, which is what {blocks} usable blocks of "
             f'{block_tokens} tokens hold{states}, was {tokens}{source}; max_model_len="auto" takes what fits'
         )

@@ -14,6 +14,7 @@ from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.planning.alone import misses_alone
 from paceline.planning.asking import Asked, Search
+from paceline.planning.fitting import fitting
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
 from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
 from paceline.planning.planned import Plan
@@ -96,12 +97,15 @@ def plan(
     Returns
     -------
     Plan
-        A row for each kind, and all replays.
+        A row for each kind, and all replays. Of several kinds, those that the model does not fit have no row;
+        ``left_out`` names them.
 
     Raises
     ------
     ConfigError
         If an argument is out of range, or not even the smallest cluster has at most ``most`` GPUs.
+    FitError
+        If the model fits no kind of instance.
     PacelineError
         As `replay` does.
 
@@ -124,7 +128,7 @@ def plan(
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
     skipped = skipped_of(load, warmup_s, "plan()")
     layouts = layouts_of(policy, split)
-    kinds = kinds_of(instances, prices)
+    kinds, left_out = fitting(kinds_of(instances, prices), layouts)
     settings = {"frontend_s": frontend_s, "prediction": prediction}
     sizes = [Sizes(kind, layouts, most) for kind in kinds]
     hopeless: list[str] = []
@@ -163,6 +167,7 @@ def plan(
         most=most,
         trace=trace.name,
         hopeless=tuple(hopeless),
+        left_out=left_out,
     )
 
 

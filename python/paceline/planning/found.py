@@ -12,6 +12,7 @@ import polars as pl
 from paceline.objectives import SLO
 from paceline.planning.edge import Crossing
 from paceline.planning.measured import Rule
+from paceline.planning.ties import Ties
 
 __all__ = ["Capacity", "plain"]
 
@@ -57,6 +58,8 @@ class Capacity:
         GPUs of the cluster.
     trace, own_rate
         The trace's name, and its own rate.
+    ties
+        Requests that arrive at one moment at any rate: their share, and the most of them.
     policy
         The policy's name.
     """
@@ -80,6 +83,7 @@ class Capacity:
     gpus: int
     trace: str
     own_rate: float
+    ties: Ties
     policy: str
 
     @property
@@ -146,6 +150,7 @@ class Capacity:
             "gpus": self.gpus,
             "trace": self.trace,
             "own_rate": self.own_rate,
+            "ties": {"share": self.ties.share, "largest": self.ties.largest},
             "policy": self.policy,
             "curve": self.curve.rows(named=True),
         }

@@ -24,6 +24,7 @@ from paceline.planning.found import Capacity
 from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
 from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Heed, Rounds
+from paceline.planning.ties import ties_of, warn_of_ties
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy
 from paceline.prediction import Prediction
@@ -138,6 +139,8 @@ def capacity(
     policy = vllm() if policy is None else policy
     traces = [trace] if isinstance(trace, Trace) else list(trace)
     own = _own_rate(traces)
+    ties = ties_of(traces)
+    warn_of_ties(ties, target, " + ".join(dict.fromkeys(each.name for each in traces)))
     low, high = _limits(own, lowest, highest, tolerance, max(each.span_s for each in traces))
     whole = tuple(range(len(traces)))
     parts = _windows(traces, windows)
@@ -192,6 +195,7 @@ def capacity(
         gpus=gpus,
         trace=" + ".join(dict.fromkeys(each.name for each in traces)),
         own_rate=own,
+        ties=ties,
         policy=policy.name,
     )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
@@ -42,6 +43,8 @@ class Plan:
     hopeless
         The kinds that miss the objective even with each request alone, so that no number of instances can be
         expected to meet it; they are searched up to 64 GPUs. Found only where ``most`` is above that.
+    left_out
+        Kinds that the model does not fit, and why, by name.
     """
 
     table: pl.DataFrame
@@ -55,6 +58,7 @@ class Plan:
     most: int
     trace: str
     hopeless: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -74,6 +78,7 @@ class Plan:
             "most": self.most,
             "trace": self.trace,
             "hopeless": self.hopeless,
+            "left_out": dict(self.left_out),
             "best": self.best,
             "table": self.table.rows(named=True),
             "evaluated": self.evaluated.rows(named=True),

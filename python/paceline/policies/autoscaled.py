@@ -32,7 +32,8 @@ def autoscaled(
 
     The load of an instance is the tokens of its requests, queued ones included, over the
     tokens for which it has blocks. An instance that is told to stop gets no requests, and stops
-    when its last one finishes. While one starts, nothing is decided.
+    when its last one finishes. While one starts, nothing is decided. An instance that is off
+    draws no power, and one that starts draws idle power.
 
     Parameters
     ----------
@@ -85,6 +86,7 @@ def autoscaled(
             serving=serving,
             off=off,
             leaving={"off→serving": start_s, "serving→off": inst.requests == 0},
+            switched_off="off",
         ),
         on_arrival=first_of(
             fewest_requests(within="serving"), fewest_requests(within=["serving", "off→serving"])

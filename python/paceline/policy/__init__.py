@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from paceline._lazy import attach
 
 if TYPE_CHECKING:
+    from paceline.policy.at_router import hold, reject
     from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
     from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
     from paceline.policy.expressions import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from paceline.policy.pacing import Pace
     from paceline.policy.policy import Policy
     from paceline.policy.pools import Pools
+    from paceline.policy.python_routers import per_replay
     from paceline.policy.queues import Class, Displace, Levels, Quantum, Refresh
     from paceline.policy.routers import Reports
     from paceline.policy.rules import (
@@ -38,10 +40,8 @@ if TYPE_CHECKING:
         Ties,
         affinity,
         first_of,
-        hold,
         pick,
         prompt_owner,
-        reject,
         stay,
     )
     from paceline.policy.scheduler import Scheduler
@@ -107,6 +107,7 @@ __all__ = [
     "migrate",
     "minimum",
     "oracle",
+    "per_replay",
     "pick",
     "prompt_owner",
     "reject",
@@ -120,6 +121,7 @@ __all__ = [
 attach(
     __name__,
     {
+        "at_router": ("hold", "reject"),
         "books": ("ActiveBlocks", "PrefixIndex", "PromptTree"),
         "counting": ("fewest_requests", "fewest_tokens", "round_robin"),
         "expressions": (
@@ -140,6 +142,7 @@ attach(
         "pacing": ("Pace",),
         "policy": ("Policy",),
         "pools": ("Pools",),
+        "python_routers": ("per_replay",),
         "queues": ("Class", "Displace", "Levels", "Quantum", "Refresh"),
         "routers": ("Reports",),
         "rules": (
@@ -148,10 +151,8 @@ attach(
             "Ties",
             "affinity",
             "first_of",
-            "hold",
             "pick",
             "prompt_owner",
-            "reject",
             "stay",
         ),
         "scheduler": ("Scheduler",),

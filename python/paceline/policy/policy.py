@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from paceline._arguments import typed, typed_fields
@@ -12,6 +13,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import build, dump
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.at_router import Blocks, Hold
 from paceline.policy.books import BOOKED, ActiveBlocks, PrefixIndex, PromptTree, books_to_wire
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.tree import Expr, Field
@@ -27,7 +29,6 @@ from paceline.policy.rules import (
     Affinity,
     AffinityKey,
     FirstOf,
-    Hold,
     PromptOwner,
     Routing,
     Rule,
@@ -39,6 +40,7 @@ from paceline.policy.scheduler import Scheduler
 from paceline.policy.schedulers import Schedulers
 from paceline.policy.serialize import handover_to_table, monitors_to_tables, policy_fields, to_table
 from paceline.policy.stages import Select
+from paceline.policy.switched_off import check_switched_off
 from paceline.policy.value import Value, shown
 from paceline.policy.wire import MOMENTS, check_names, expressions_in, routing_to_wire, rules_in
 
@@ -208,10 +210,33 @@ class Policy(Value):
         if self.pools is not None:
             schedulers.check_flips(self.pools, self.flips)
             self.pools._check_flips(self.flips)
+            check_switched_off(self.pools.switched_off, self.rules, self.monitors)
 
     def __repr__(self) -> str:
         text = Value.__repr__(self)
         return text.replace(f"every={shown(self.monitors)}", f"every={shown(dict(self.monitors))}")
+
+    def __getstate__(self) -> list[object]:
+        """Return the fields, to be pickled.
+
+        Raises
+        ------
+        PolicyError
+            If a rule is a Python function that cannot be pickled.
+        """
+        for function in self.calls:
+            try:
+                pickle.dumps(function)
+            except Exception as error:
+                raise PolicyError(
+                    f"{shown(function)} cannot be sent to another process: {error}; a function or a class of "
+                    "a module can be, and a rule made of pick() and first_of()"
+                ) from error
+        return [getattr(self, each.name) for each in fields(self)]
+
+    def __deepcopy__(self, memo: object) -> Policy:
+        """Return the policy, which nothing changes."""
+        return self
 
     def _repr_html_(self) -> str:
         """Show the name, the rules and the TOML in a notebook."""
@@ -299,6 +324,12 @@ class Policy(Value):
         """What its rules hash: of ``session``, ``tenant`` and ``prefix``."""
         rules = (part for rule in self.rules.values() for part in each(rule))
         return frozenset(rule.key for rule in rules if isinstance(rule, Affinity))
+
+    @property
+    def blocks(self) -> frozenset[Blocks]:
+        """Which later requests wait behind those that it holds: of ``all``, ``tenant`` and ``session``."""
+        rules = each(self.on_arrival)
+        return frozenset(rule.blocks for rule in rules if isinstance(rule, Hold) and rule.blocks is not None)
 
     @property
     def holds(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -44,6 +44,11 @@ class Pools:
         instance joins ``b``, or a delay in seconds, after which it does. `flip`
         puts instances there. Without such a pool, an instance that is flipped
         joins ``b`` at once.
+    switched_off
+        Pools whose instances are switched off and draw no power; a result leaves out
+        their idle power. Instances on their way from there draw idle power, as one
+        that starts up does. No rule may route to these pools, and an instance joins
+        one only when a condition of `leaving` holds, such as ``inst.requests == 0``.
     **sizes
         Instances of each pool at the start, by its name: the first instances are
         in the first pool, the next in the second. A pool may be empty at the
@@ -54,7 +59,7 @@ class Pools:
     PolicyError
         If there is no pool or no instance, or a leaving pool is between pools that
         do not exist, or has a condition that reads anything but the counts of
-        requests.
+        requests; if a pool that is switched off does not exist.
 
     Examples
     --------
@@ -65,10 +70,16 @@ class Pools:
     ('prefill', 'decode', 'prefill→decode')
     """
 
-    __slots__ = ("_leaving", "_sizes")
+    __slots__ = ("_leaving", "_sizes", "_switched_off")
 
     @typed(PolicyError)
-    def __init__(self, *, leaving: Mapping[str, Expr | float] | None = None, **sizes: int) -> None:
+    def __init__(
+        self,
+        *,
+        leaving: Mapping[str, Expr | float] | None = None,
+        switched_off: str | Sequence[str] = (),
+        **sizes: int,
+    ) -> None:
         if not sizes:
             raise PolicyError("Pools must have at least one pool, had none: Pools(prefill=4, decode=4)")
         for name, size in sizes.items():
@@ -81,6 +92,11 @@ class Pools:
         )
         for name in self._leaving:
             self.ends(name)
+        self._switched_off = (switched_off,) if isinstance(switched_off, str) else tuple(switched_off)
+        if unknown := [name for name in self._switched_off if name not in sizes]:
+            raise PolicyError(
+                f"switched_off of Pools must name pools of it ({', '.join(sizes)}), was {said(unknown[0])}"
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,6 +112,11 @@ class Pools:
     def leaving(self) -> Mapping[str, Expr | float]:
         """The condition or the delay of each pool of leaving instances."""
         return self._leaving
+
+    @property
+    def switched_off(self) -> tuple[str, ...]:
+        """The pools whose instances are switched off."""
+        return self._switched_off
 
     @typed(PolicyError)
     def ends(self, name: str) -> tuple[str, str]:
@@ -165,13 +186,28 @@ class Pools:
         Raises
         ------
         PolicyError
-            If a pool has no instance, and no flip leads to it.
+            If a pool has no instance, and no flip leads to it; if an instance may be
+            switched off before its requests have ended.
         """
-        reached = {flip.to for flip in flips}
+        several = tuple(flips)
+        for flip in several:
+            self._check_switching_off(flip)
+        reached = {flip.to for flip in several}
         for pool, size in self._sizes:
             if size == 0 and pool not in reached:
                 raise PolicyError(
                     f"pool {pool!r} must have an instance, or a flip(..., to={pool!r}) to it, had 0"
+                )
+
+    def _check_switching_off(self, flip: Flip) -> None:
+        if flip.to not in self._switched_off:
+            return
+        for source in sorted(self._left_by(flip)):
+            way = f"{source}→{flip.to}"
+            if not isinstance(self._leaving.get(way), Expr):
+                raise PolicyError(
+                    f"leaving of Pools must have {way!r} with a condition, as {flip.to!r} is switched off: "
+                    f'leaving={{"{way}": inst.requests == 0}}'
                 )
 
     def _left_by(self, flip: Flip) -> frozenset[str]:
@@ -190,21 +226,28 @@ class Pools:
         return hash(self._structure())
 
     def _structure(self) -> tuple[object, ...]:
-        return (self._sizes, structure(self._leaving))
+        return (self._sizes, structure(self._leaving), self._switched_off)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_again, (self._sizes, tuple(self._leaving.items())))
+        return (_again, (self._sizes, tuple(self._leaving.items()), self._switched_off))
 
     def __repr__(self) -> str:
         parts = [f"{name}={size}" for name, size in self._sizes]
         if self._leaving:
             parts.append(f"leaving={shown(self._leaving)}")
+        if self._switched_off:
+            off = self._switched_off
+            parts.append(f"switched_off={shown(off[0] if len(off) == 1 else off)}")
         return f"Pools({', '.join(parts)})"
 
 
-def _again(sizes: tuple[tuple[str, int], ...], leaving: tuple[tuple[str, Expr | float], ...]) -> Pools:
+def _again(
+    sizes: tuple[tuple[str, int], ...],
+    leaving: tuple[tuple[str, Expr | float], ...],
+    switched_off: tuple[str, ...] = (),
+) -> Pools:
     """Return the pools that were pickled."""
-    return Pools(leaving=dict(leaving), **dict(sizes))
+    return Pools(leaving=dict(leaving), switched_off=switched_off, **dict(sizes))
 
 
 def _done(name: str, done: object) -> Expr | float:

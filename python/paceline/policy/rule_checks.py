@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from paceline.errors import PolicyError
+from paceline.policy.at_router import Hold, Reject
 from paceline.policy.expressions.scope import Scope, condition
 from paceline.policy.expressions.wire import spelled
-from paceline.policy.rules import Chain, FirstOf, Hold, Pick, Reject, Stay, Unless, When, each, is_rule
+from paceline.policy.rules import Chain, FirstOf, Pick, Stay, Unless, When, each, is_rule
 from paceline.policy.value import shown
 
 __all__ = ["always", "check"]

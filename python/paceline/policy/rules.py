@@ -15,6 +15,7 @@ from paceline.policy.expressions.namespaces import pools
 from paceline.policy.expressions.scope import Scope, condition, number
 from paceline.policy.expressions.tree import Expr, Operand, lift
 from paceline.policy.limits import MOST_RULE_LEVELS, MOST_RULES
+from paceline.policy.python_routers import is_class_of_routers
 from paceline.policy.value import Value, shown
 
 __all__ = [
@@ -22,10 +23,8 @@ __all__ = [
     "AffinityKey",
     "Chain",
     "FirstOf",
-    "Hold",
     "Pick",
     "PromptOwner",
-    "Reject",
     "Router",
     "Routing",
     "Rule",
@@ -36,11 +35,9 @@ __all__ = [
     "affinity",
     "each",
     "first_of",
-    "hold",
     "is_rule",
     "pick",
     "prompt_owner",
-    "reject",
     "stay",
 ]
 
@@ -238,34 +235,6 @@ class Affinity(Chain):
         if self.within is not None:
             named += f", within={shown(self.within[0] if len(self.within) == 1 else self.within)}"
         return f"affinity({self.key!r}{named})"
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Hold(Chain):
-    """Keep an arriving request at the router. Made by `hold`."""
-
-    @property
-    def conditional(self) -> bool:
-        """Whether it may leave a request undecided."""
-        return False
-
-    def __repr__(self) -> str:
-        return "hold()"
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-class Reject(Chain):
-    """Reject an arriving request. Made by `reject`."""
-
-    condition: Expr | None = None
-
-    @property
-    def conditional(self) -> bool:
-        """Whether it may leave a request undecided."""
-        return self.condition is not None
-
-    def __repr__(self) -> str:
-        return "reject()" if self.condition is None else f"reject(when={self.condition!r})"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -503,53 +472,14 @@ def affinity(
     return Affinity(key=key, blocks=blocks, within=pools(within))
 
 
-def hold() -> Hold:
-    """Keep an arriving request at the router, first come, first served.
-
-    The rule is asked again about the request that came first whenever a request
-    gets its first token, finishes or is dropped on any instance, and at each
-    report. Later arrivals at the router wait behind it without being asked about.
-    `Policy(give_up_after=...)` bounds the wait.
-
-    Examples
-    --------
-    >>> from paceline import inst
-    >>> first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
-    first_of(pick(min=inst.requests, where=inst.waiting == 0), hold())
-    """
-    return Hold()
-
-
-@typed(PolicyError)
-def reject(*, when: Operand | None = None) -> Reject:
-    """Reject an arriving request; its status is ``rejected``, for a reason of the policy.
-
-    Parameters
-    ----------
-    when
-        Only if this holds; None: always. It may read the request, and instances
-        by aggregates such as ``cluster.min(inst.waiting)``.
-
-    Examples
-    --------
-    >>> from paceline import cluster, inst
-    >>> reject(when=cluster.min(inst.waiting) > 20)
-    reject(when=cluster.min(inst.waiting) > 20)
-    """
-    if when is None:
-        return Reject()
-    expression = lift(when)
-    if expression.kind != "truth":
-        raise PolicyError(f"when of reject() must be a condition, was {expression!r}")
-    return Reject(condition=expression)
-
-
 def is_rule(rule: object, what: str) -> None:
     """Refuse what is no rule; ``what`` names it in errors."""
     if isinstance(rule, str):
         if rule not in get_args(Routing):
             legal = ", ".join(get_args(Routing))
             raise PolicyError(f"{what} must be one of {legal}, or a rule such as pick(), was {said(rule)}")
+    elif is_class_of_routers(rule):
+        return
     elif not isinstance(rule, Chain) and (not callable(rule) or isinstance(rule, type | Expr)):
         raise PolicyError(
             f"{what} must be a rule (pick, first_of, stay), a name or a Python function, was {said(rule)}"

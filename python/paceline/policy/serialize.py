@@ -11,6 +11,7 @@ from paceline._check import said
 from paceline._toml import build, parse
 from paceline.errors import ConfigError, PolicyError
 from paceline.objectives import SLO
+from paceline.policy.at_router import hold, reject
 from paceline.policy.books import ActiveBlocks, PrefixIndex, PromptTree
 from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
 from paceline.policy.expressions import text
@@ -27,11 +28,9 @@ from paceline.policy.rules import (
     Rule,
     affinity,
     first_of,
-    hold,
     is_rule,
     pick,
     prompt_owner,
-    reject,
     stay,
 )
 from paceline.policy.scheduler import QueueOrder, Scheduler
@@ -222,7 +221,8 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
         return repr(value)
     if isinstance(value, Pools):
         leaving = {name: to_table(done) for name, done in value.leaving.items()}
-        return {**value.sizes, **({"leaving": leaving} if leaving else {})}
+        off = {"switched_off": list(value.switched_off)} if value.switched_off else {}
+        return {**value.sizes, **off, **({"leaving": leaving} if leaving else {})}
     if dataclasses.is_dataclass(value):
         return {
             field.name: to_table(part)

@@ -7,12 +7,13 @@ from itertools import count
 from typing import Any
 
 from paceline.errors import PolicyError
+from paceline.policy.at_router import Hold, Reject
 from paceline.policy.counting import Counting
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.flips import Flip
 from paceline.policy.monitors import Migrate
-from paceline.policy.rules import Affinity, FirstOf, Hold, Pick, PromptOwner, Reject, Stay, Unless, When, each
+from paceline.policy.rules import Affinity, FirstOf, Pick, PromptOwner, Stay, Unless, When, each
 
 __all__ = ["MOMENTS", "Monitors", "Rules", "check_names", "expressions_in", "routing_to_wire", "rules_in"]
 
@@ -122,7 +123,7 @@ def _rule(rule: object, names: Names, call: Callable[[], int]) -> dict[str, Any]
             key = rule.key if rule.blocks is None else {rule.key: rule.blocks}
             return {"rule": "affinity", "key": key, "within": names.pool_codes(rule.within)}
         case Hold():
-            return {"rule": "hold"}
+            return {"rule": "hold"} if rule.blocks is None else {"rule": "hold", "blocks": rule.blocks}
         case Reject():
             return {"rule": "reject", "when": _maybe(rule.condition, names)}
         case FirstOf():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -528,4 +529,5 @@ def _stats(outcome: Outcome, policy: object) -> ReplayStats:
     if not isinstance(pools, Pools):
         return ReplayStats.from_json(outcome.stats)
     roles = tuple(pool for pool, size in pools.sizes.items() for _ in range(size))
-    return ReplayStats.from_json(outcome.stats, roles=roles, flips=outcome.flips, pools=pools.names)
+    stats = ReplayStats.from_json(outcome.stats, roles=roles, flips=outcome.flips, pools=pools.names)
+    return replace(stats, switched_off=pools.switched_off)

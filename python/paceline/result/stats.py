@@ -20,6 +20,7 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline.errors import ResultError
 from paceline.result.flip import Flip, flips_from_json
 from paceline.result.network import NetworkStats
+from paceline.result.roles import spans_in
 from paceline.result.traffic import BYTES, TrafficStats, energy_j
 
 __all__ = ["InstanceStats", "ReplayStats"]
@@ -137,6 +138,8 @@ class ReplayStats:
         The pool of each instance at the start; empty without pools.
     flips
         The changes of pools, in order.
+    switched_off
+        The pools whose instances draw no idle power.
     """
 
     end_ticks: int
@@ -146,6 +149,7 @@ class ReplayStats:
     network: NetworkStats = field(default_factory=NetworkStats)
     roles: tuple[str, ...] = ()
     flips: tuple[Flip, ...] = ()
+    switched_off: tuple[str, ...] = ()
 
     @classmethod
     @typed(ResultError)
@@ -184,7 +188,7 @@ class ReplayStats:
         ResultError
             If a counter is missing.
         """
-        _check_all(cls, fields, but=("network", "roles", "flips"))
+        _check_all(cls, fields, but=("network", "roles", "flips", "switched_off"))
         network = fields.get("network")
         return cls(
             end_ticks=fields["end_ticks"],
@@ -194,6 +198,7 @@ class ReplayStats:
             network=NetworkStats() if network is None else NetworkStats.from_dict(network),
             roles=tuple(fields.get("roles", ())),
             flips=tuple(Flip.from_dict(flip) for flip in fields.get("flips", ())),
+            switched_off=tuple(fields.get("switched_off", ())),
         )
 
     @property
@@ -205,6 +210,13 @@ class ReplayStats:
                 total[axis] = total.get(axis, 0) + steps
         return total
 
+    def on_ticks(self) -> list[int]:
+        """Return the time for which each instance was switched on."""
+        on = [self.end_ticks] * len(self.instances)
+        for instance, _, start, end in spans_in(self, self.switched_off):
+            on[instance] -= end - start
+        return on
+
     def frame(self) -> pl.DataFrame:
         """Return a row per instance, in seconds, tokens and shares."""
         return pl.DataFrame([self._row(index) for index in range(len(self.instances))], schema=_SCHEMA)
@@ -212,7 +224,7 @@ class ReplayStats:
     def _row(self, index: int) -> dict[str, float | int | None]:
         of = self.instances[index]
         end, capacity = self.end_ticks, of.blocks * of.block_tokens
-        figures = traffic_figures((of,), end)
+        figures = traffic_figures((of,), (self.on_ticks()[index],))
         return {
             "instance": index,
             "blocks": of.blocks,
@@ -242,8 +254,13 @@ class ReplayStats:
         }
 
 
-def traffic_figures(instances: Sequence[InstanceStats], end_ticks: int) -> dict[str, int | float | None]:
-    """Return the sums over instances of bytes, FLOPs and energy; None if one of them is not known."""
+def traffic_figures(
+    instances: Sequence[InstanceStats], on_ticks: Sequence[int]
+) -> dict[str, int | float | None]:
+    """Return the sums over instances of bytes, FLOPs and energy; None if one of them is not known.
+
+    ``on_ticks`` is the time for which each was switched on.
+    """
     known = [instance.traffic for instance in instances if instance.traffic is not None]
     if len(known) < len(instances):
         return dict.fromkeys((*BYTES, "hbm_bytes", "flops", "link_bytes", "energy_j"))
@@ -251,7 +268,7 @@ def traffic_figures(instances: Sequence[InstanceStats], end_ticks: int) -> dict[
         name: sum(getattr(moved, name) for moved in known)
         for name in (*BYTES, "hbm_bytes", "flops", "link_bytes")
     }
-    return figures | {"energy_j": energy_j(known, end_ticks)}
+    return figures | {"energy_j": energy_j(known, on_ticks)}
 
 
 def ratio(part: int, whole: int) -> float:

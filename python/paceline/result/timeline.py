@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from paceline._clock import TICKS_PER_SECOND
 from paceline.policy.pools import Pools
 from paceline.result.outcome import Outcome
+from paceline.result.roles import spans_in
 from paceline.result.router_timeline import router_timeline, tenant_timeline
 from paceline.result.stats import ReplayStats
 
@@ -123,9 +124,23 @@ def instance_timeline(
     for name in _WORK:
         columns[name] = _where_known([one is not None for one in known], samples[name])
     powered = [one is not None and one.idle_uw is not None for one in known]
-    columns["energy_j"] = _where_known(powered, samples["energy_aj"] / 1e18)
+    energy = samples["energy_aj"] / 1e18
+    columns["energy_j"] = _where_known(powered, np.maximum(energy - _saved_j(times, stats), 0.0))
     frame = pl.DataFrame({name: columns[name] for name in INSTANCE_SCHEMA})
     return frame.cast(INSTANCE_SCHEMA)  # type: ignore[arg-type] # polars names fewer types than it takes
+
+
+def _saved_j(times: np.ndarray[Any, Any], stats: ReplayStats) -> np.ndarray[Any, Any]:
+    """Return the idle joules of each interval in which instances are switched off."""
+    saved = np.zeros((len(times), len(stats.instances)))
+    ends = times.astype(np.int64)
+    begins = np.concatenate(([0], ends[:-1]))
+    for instance, _, start, end in spans_in(stats, stats.switched_off):
+        traffic = stats.instances[instance].traffic
+        if traffic is not None and traffic.idle_uw is not None:
+            off = np.clip(np.minimum(ends, end) - np.maximum(begins, start), 0, None)
+            saved[:, instance] += off * float(traffic.idle_uw) / 1e18
+    return saved.reshape(-1)
 
 
 def _roles(codes: np.ndarray[Any, Any], pools: tuple[str, ...]) -> pl.Series:

@@ -18,6 +18,7 @@ from paceline.result.outcome import REASONS, STATUSES
 from paceline.result.provenance import Provenance
 from paceline.result.roles import seconds_by_role
 from paceline.result.stats import InstanceStats, ReplayStats, ratio, traffic_figures
+from paceline.result.turns import early_turns
 
 __all__ = ["Totals", "count_statuses", "makespan_s", "rate", "total"]
 
@@ -110,7 +111,8 @@ class Totals:
         `kv_transfer_bytes`.
     energy_j
         Joules of all GPUs from the trace's start to `simulated_s`, idle times
-        included; None if a GPU has no energy.
+        included and times in which instances are switched off left out; None if a
+        GPU has no energy.
     energy_per_token_j
         The same over prompt and output tokens served, as in the layered-prefill
         paper (section 5.1); None also if no token was served.
@@ -120,6 +122,9 @@ class Totals:
         Transfers of KV between instances, each stage of a live migration among
         them, and their bytes; `Result.links` has them by medium. 0 bytes if the
         size of a token's KV is not known.
+    early_turns
+        Turns of sessions that arrived before the answer to the turn before them had
+        ended; None if the trace has no sessions.
     """
 
     requests: int
@@ -170,6 +175,7 @@ class Totals:
     expert_bytes_per_request: float | None = None
     kv_transfers: int = 0
     kv_transfer_bytes: int = 0
+    early_turns: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields by name, ready for JSON."""
@@ -213,7 +219,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
     of, end = stats.instances, stats.end_ticks
     running = sum(instance.running_ticks for instance in of)
     capacity = sum(instance.blocks * instance.block_tokens for instance in of)
-    moved: dict[str, Any] = traffic_figures(of, end)
+    moved: dict[str, Any] = traffic_figures(of, stats.on_ticks())
     energy = moved["energy_j"]
     counts_of_memory = {name: _over(of, name) for name in _MEMORY}
     return Totals(
@@ -245,6 +251,7 @@ def total(columns: RequestColumns, stats: ReplayStats, provenance: Provenance) -
         expert_bytes_per_request=_each(moved["expert_bytes"], finished),
         kv_transfers=stats.network.transfers,
         kv_transfer_bytes=stats.network.bytes,
+        early_turns=early_turns(columns),
     )
 
 

@@ -48,7 +48,7 @@ class TrafficStats:
     work_aj
         Attojoules of all those and of the time in which steps ran; None if not known.
     idle_uw
-        Microwatts of idle power, over the whole replay.
+        Microwatts of idle power, over the time for which the instance was switched on.
     """
 
     weight_bytes: int
@@ -73,11 +73,11 @@ class TrafficStats:
         return sum(getattr(self, name) for name in BYTES)
 
 
-def energy_j(instances: Sequence[TrafficStats], end_ticks: int) -> float | None:
-    """Return the joules of instances over a replay of that length; None if one is not known."""
+def energy_j(instances: Sequence[TrafficStats], on_ticks: Sequence[int]) -> float | None:
+    """Return the joules of instances, each switched on for so long; None if one is not known."""
     total = 0
-    for of in instances:
+    for of, on in zip(instances, on_ticks, strict=True):
         if of.work_aj is None or of.idle_uw is None:
             return None
-        total += of.work_aj + of.idle_uw * end_ticks
+        total += of.work_aj + of.idle_uw * on
     return total / _ATTOJOULES

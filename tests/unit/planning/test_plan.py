@@ -11,7 +11,7 @@ import pytest
 
 import paceline
 from paceline import SLO, Affine, Cluster, Instance, Policy, Trace, inst, policies
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, FitError
 from paceline.planning import Plan
 from paceline.policy import Pools, pick
 
@@ -218,3 +218,20 @@ def test_arguments_out_of_range_are_refused_by_name(arguments: dict[str, object]
     with pytest.raises(ConfigError) as refused:
         paceline.plan(**{**usual, **arguments})  # type: ignore[arg-type]
     assert message in str(refused.value)
+
+
+def test_kinds_that_the_model_does_not_fit_are_named_and_left_out() -> None:
+    # 131 GiB of weights are half of two GPUs more than of four; steps of 65,536 tokens take the rest of two.
+    trace = Trace.from_columns(arrival=[0.0, 1.0], prompt_tokens=[100] * 2, output_tokens=[5] * 2)
+    two, four = (
+        Instance(model="llama-3.1-70b", gpu="h100-sxm", tensor_parallel=ranks, max_model_len=2_000)
+        for ranks in (2, 4)
+    )
+    wide = policies.vllm(max_num_batched_tokens=65_536)
+    found = paceline.plan(trace, {"four": four, "two": two}, wide, SLO(ttft=9.0))
+    assert found.table["kind"].to_list() == ["four"]
+    assert list(found.left_out) == ["two"]
+    assert "llama-3.1-70b does not fit on 2 x h100-sxm" in found.left_out["two"]
+    assert found.to_dict()["left_out"] == found.left_out
+    with pytest.raises(FitError, match=r"one: llama.* does not fit .*; two: llama.* does not fit"):
+        paceline.plan(trace, {"one": two, "two": two}, wide, SLO(ttft=9.0))

@@ -148,6 +148,28 @@ def test_energy_and_bytes_add_up_to_those_of_the_replay() -> None:
     assert watts.to_list() == pytest.approx([instance.resolved_gpu.energy.idle_w] * len(watts))
 
 
+def test_instances_that_are_switched_off_draw_no_power_and_those_that_start_idle_power() -> None:
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    # A request runs for some seconds from 0. At 1 s the load is above 0, and the second instance starts until
+    # 4 s; nothing stops it.
+    trace = paceline.Trace.from_columns(arrival=[0], prompt_tokens=[500], output_tokens=[900])
+    policy = paceline.policies.autoscaled(serving=1, off=1, period_s=1.0, start_s=3.0, up=0.0, down=0.0)
+    result = paceline.replay(trace, paceline.Cluster([instance] * 2), policy, sample=0.5)
+    second = result.timeline.filter(pl.col("instance") == 1)
+    idle_w = instance.resolved_gpu.energy.idle_w
+    end = result.totals().simulated_s
+    assert end > 5.0
+    spans = [("off", 0.0, 1.0), ("off→serving", 1.0, 4.0), ("serving", 4.0, end)]
+    assert result.roles.filter(pl.col("instance") == 1).drop("instance").rows() == spans
+    for start, stop, power in ((0.0, 1.0, 0.0), (1.0, 4.0, idle_w), (4.0, end, idle_w)):
+        rows = second.filter((pl.col("time_s") > start) & (pl.col("time_s") <= stop + 1e-9))
+        assert rows["energy_j"].sum() == pytest.approx(power * rows["interval_s"].sum())
+    joules = result.instances["energy_j"]
+    assert joules[1] == pytest.approx(idle_w * (end - 1.0))
+    assert joules.sum() == pytest.approx(result.totals().energy_j)
+    assert result.timeline["energy_j"].sum() == pytest.approx(result.totals().energy_j)
+
+
 def test_pools_are_named(tmp_path: Path) -> None:
     policy = paceline.policies.tetri_infer(prefill=1, decode=1)
     trace = paceline.Trace.from_columns(arrival=[0, 0], prompt_tokens=[8, 8], output_tokens=[3, 3])

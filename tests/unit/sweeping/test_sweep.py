@@ -154,7 +154,7 @@ def test_a_trace_in_memory_varies_in_rate() -> None:
 def test_a_failing_point_is_recorded_and_stops_no_other(tmp_path: Path) -> None:
     found = sweep(MIXED_FATE, out=tmp_path / "out")
     assert found.frame["status"].to_list() == ["failed", "done"]
-    assert "ConfigError: max_model_len must be at most" in found.failed["error"][0]
+    assert "FitError: max_model_len must be at most" in found.failed["error"][0]
     assert found.failed["ttft_p50"].to_list() == [None]
     assert found.frame["ttft_p50"][1] > 0
     assert read_sweep(tmp_path / "out")["status"].sort().to_list() == ["done", "failed"]

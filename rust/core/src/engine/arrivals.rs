@@ -7,6 +7,7 @@ use super::router::{Decision, Router};
 use crate::error::Error;
 use crate::hint::rare;
 use crate::metrics::Reason;
+use crate::policy::Blocks;
 use crate::time::{NEVER, Ticks};
 
 /// The requests of the trace that have not arrived, those that are held, and the rule that routes them.
@@ -66,7 +67,8 @@ impl Arrivals {
     ) -> Result<(), Error> {
         if self.held.len() > 0 {
             rare();
-            self.held.ask(&mut self.rules, reported, cluster, router, now)?;
+            let news = reported || self.next_arrival(cluster) == now;
+            self.held.ask(&mut self.rules, news, cluster, router, now)?;
         }
         while self.next_arrival(cluster) == now {
             let row = self.next;
@@ -79,9 +81,9 @@ impl Arrivals {
                 cluster.reject(row, reason);
                 continue;
             }
-            if self.held.precede(row, cluster) {
+            if self.held.block(row, cluster) {
                 rare();
-                self.held.push(row, cluster);
+                self.held.push(row, Blocks::None, cluster);
                 continue;
             }
             match self.rules.decide(row, router, cluster, now)? {
@@ -89,9 +91,9 @@ impl Arrivals {
                     cluster.send(row, index, now);
                     router.book(row as u32, index, cluster);
                 }
-                Decision::Hold => {
+                Decision::Hold(blocks) => {
                     rare();
-                    self.held.push(row, cluster);
+                    self.held.push(row, blocks, cluster);
                 }
                 Decision::Reject => {
                     rare();
@@ -125,10 +127,10 @@ pub(super) fn no_instance(row: usize) -> Error {
 mod tests {
     use super::*;
     use crate::engine::fixtures::{cluster, router, row};
-    use crate::policy::Rule;
+    use crate::policy::{Alike, Rule};
 
     fn routed_by(rule: Rule) -> Arrivals {
-        Arrivals::new(ArrivalRules::new(rule, None, 0), Held::new(1, None))
+        Arrivals::new(ArrivalRules::new(rule, None, 0), Held::new(Alike::default(), 1, None))
     }
 
     #[test]

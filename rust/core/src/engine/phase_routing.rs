@@ -74,14 +74,17 @@ mod tests {
     use crate::engine::arrival_rules::ArrivalRules;
     use crate::engine::fixtures::{cluster, router, row};
     use crate::engine::held::Held;
-    use crate::policy::{Expr, Pick};
+    use crate::policy::{Alike, Expr, Pick};
 
     /// Runs the prefill of one request on instance 0 and asks `rule` about it.
     fn after_prefill(rule: Option<Rule>) -> (Cluster, Migrations) {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
         let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, None, 2);
-        let arrivals = Arrivals::new(ArrivalRules::new(Rule::Hold, None, 1), Held::new(1, None));
+        let arrivals = Arrivals::new(
+            ArrivalRules::new(Rule::Stay { when: None }, None, 1),
+            Held::new(Alike::default(), 1, None),
+        );
         cluster.send(0, 0, 0);
         cluster.start_steps(0).unwrap();
         let (end, index) = cluster.next_end();

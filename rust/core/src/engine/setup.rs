@@ -47,7 +47,8 @@ impl Simulation {
         let routers = config.routers;
         let mut router = Router::new(&instances, &routing, routers, calls);
         router.keep_books(&mut routing, instances.len(), &trace)?;
-        let held = Held::new(routers.count as usize, routers.give_up_after);
+        let alike = router.alike(&routing.on_arrival);
+        let held = Held::new(alike, routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace);
         if !known.is_reported() {
             routing.fold(&constants(&instances));

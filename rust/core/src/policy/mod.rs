@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows the engine. An expression is evaluated in a `Scope`, which gives the value of each field.
 
+mod alike;
 mod books;
 mod changes;
 mod columns;
@@ -16,6 +17,7 @@ mod number;
 mod routing;
 mod validity;
 
+pub(crate) use alike::{Alike, Kind};
 pub use books::{ActiveConfig, BooksConfig, IndexConfig, Learns, PromptText, TrackedOutputs, TreeConfig};
 pub(crate) use changes::Changes;
 pub(crate) use columns::{Columns, column_now, is_columnar};
@@ -28,5 +30,5 @@ pub use fields::{Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Choice, Live, Monitor};
 pub(crate) use number::Number;
-pub use routing::{AffinityKey, Flip, Moment, Pick, Routing, Rule, Softmax, Ties};
+pub use routing::{AffinityKey, Blocks, Flip, Moment, Pick, Routing, Rule, Softmax, Ties};
 pub(crate) use validity::Validity;

@@ -103,7 +103,11 @@ pub enum Rule {
         within: Option<Vec<u32>>,
     },
     /// Keeps an arriving request at the router.
-    Hold,
+    Hold {
+        /// Which later requests of the router wait behind it.
+        #[serde(default)]
+        blocks: Blocks,
+    },
     /// Rejects an arriving request.
     Reject {
         /// A condition on it; if it does not hold, the request is not rejected, and no instance is picked.
@@ -118,6 +122,21 @@ pub enum Rule {
         #[serde(default)]
         within: Option<Vec<u32>>,
     },
+}
+
+/// Which later requests of its router wait behind a request that is held, without being asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blocks {
+    /// None.
+    #[default]
+    None,
+    /// All.
+    All,
+    /// Those of its tenant.
+    Tenant,
+    /// Those of its session.
+    Session,
 }
 
 /// What requests that are routed by affinity have in common.
@@ -293,7 +312,7 @@ impl Rule {
     }
 
     /// Calls `f` with it and each rule in it.
-    fn each(&self, f: &mut dyn FnMut(&Rule)) {
+    pub(super) fn each(&self, f: &mut dyn FnMut(&Rule)) {
         f(self);
         self.parts().iter().for_each(|rule| rule.each(f));
     }
@@ -350,7 +369,7 @@ impl Rule {
 
     /// Whether it may keep a request at the router.
     pub(crate) fn holds(&self) -> bool {
-        self.has(&|rule| matches!(rule, Self::Hold))
+        self.has(&|rule| matches!(rule, Self::Hold { .. }))
     }
 
     /// Whether it may reject a request.
@@ -368,7 +387,7 @@ impl Routing {
     /// Whether requests are sent as they arrive, or rejected, and no more: no rule or monitor holds or migrates one, or
     /// changes a role.
     pub(crate) fn only_sends(&self) -> bool {
-        let other = |rule: &Rule| matches!(rule, Rule::Hold | Rule::Flip(_));
+        let other = |rule: &Rule| matches!(rule, Rule::Hold { .. } | Rule::Flip(_));
         !self.may_migrate() && !self.on_arrival.has(&other)
     }
 

@@ -75,6 +75,7 @@ class Cluster:
         }
         self.decode_targets: dict[int, int | None] = {}
         self.held: list[Request] = []
+        self._blocked: set[tuple[AtRouter, int, int]] = set()  # queues in which all wait
         self._asked_at = 0
         kept = routing.get("books")
         self.books = Books(kept, requests, prefix_block_tokens) if kept else None
@@ -250,9 +251,9 @@ class Cluster:
             reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len")
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
-        router = self.routers.router_of(request.index)
-        behind = any(self.routers.router_of(one.index) == router for one in self.held)
-        if behind or not self._route(request, able, now):
+        if not self.held:
+            self._blocked.clear()
+        if self._waits_behind(request) or not self._route(request, able, now):
             if not self.held:
                 self._asked_at = self._changes
             self.held.append(request)
@@ -277,7 +278,24 @@ class Cluster:
                 self.books.route(request, decision)
             self.replicas[decision].arrive(request, now)
             self.roles.settle(now)
-        return decision is not AtRouter.HOLD
+        if decision is AtRouter.REJECT or isinstance(decision, int):
+            return True
+        self._blocked |= {queue for queue in self._queues(request) if queue[0] is decision}
+        return False
+
+    def _queues(self, request: Request) -> set[tuple[AtRouter, int, int]]:
+        """Return the queues that a request is in: of its router, and of its tenant and its session there."""
+        router, spec = self.routers.router_of(request.index), request.spec
+        queues = {(AtRouter.HOLD_ALL, router, 0)}
+        if spec.tenant is not None:
+            queues.add((AtRouter.HOLD_TENANT, router, spec.tenant))
+        if spec.session is not None:
+            queues.add((AtRouter.HOLD_SESSION, router, spec.session))
+        return queues
+
+    def _waits_behind(self, request: Request) -> bool:
+        """Whether a request that is held blocks another one, which came later."""
+        return bool(self.held) and not self._blocked.isdisjoint(self._queues(request))
 
     def _pick_decode(self, request: Request, view: View, able: list[int]) -> None:
         """Pick the instance on which an arriving request is to decode, if that is picked now."""
@@ -299,20 +317,25 @@ class Cluster:
 
     def _ask_again(self, now: int) -> None:
         """Route requests that are held and may go, and drop those that have waited for too long."""
-        if self.held and (self._reported or self._changes != self._asked_at):
-            blocked: set[int] = set()
-            for request in self.held.copy():
-                router = self.routers.router_of(request.index)
-                able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
-                if router in blocked or not self._route(request, able, now):
-                    blocked.add(router)
-                else:
-                    self._let_go(request)
-            self._asked_at = self._changes
+        arrives = bool(self.to_come) and self.to_come[0].spec.arrival == now
+        if self.held and (self._reported or arrives or self._changes != self._asked_at):
+            self._ask_each(now)
         most = self.routers.give_up_after
-        for request in [one for one in self.held if most is not None and now - one.spec.arrival >= most]:
+        late = [one for one in self.held if most is not None and now - one.spec.arrival >= most]
+        for request in late:
             self._let_go(request)
             self.outcome.gave_up.add(request.index)
+        if late:
+            self._ask_each(now)
+
+    def _ask_each(self, now: int) -> None:
+        """Ask about each request that is held and waits behind no other, in order of arrival."""
+        self._blocked.clear()
+        for request in self.held.copy():
+            able = [one.index for one in self.replicas if one.refusal(request.spec) is None]
+            if not self._waits_behind(request) and self._route(request, able, now):
+                self._let_go(request)
+        self._asked_at = self._changes
 
     def _let_go(self, request: Request) -> None:
         self.held.remove(request)

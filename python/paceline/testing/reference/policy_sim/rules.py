@@ -16,9 +16,12 @@ Flip = Callable[[int, dict[str, Any], View], bool]
 
 
 class AtRouter(Enum):
-    """What a rule decides that sends an arriving request nowhere."""
+    """What a rule decides that sends an arriving request nowhere; held, it blocks none or others."""
 
-    HOLD = "hold"
+    HOLD = "none"
+    HOLD_ALL = "all"
+    HOLD_TENANT = "tenant"
+    HOLD_SESSION = "session"
     REJECT = "reject"
 
 
@@ -41,7 +44,7 @@ class Rule:
             decisions = (part.decide(view, able) for part in self._parts)
             return next((decision for decision in decisions if decision is not None), None)
         if kind == "hold":
-            return AtRouter.HOLD
+            return AtRouter(self._wire.get("blocks", "none"))
         if kind == "reject":
             return AtRouter.REJECT if holds(self._wire["when"], view) else None
         if kind == "when":

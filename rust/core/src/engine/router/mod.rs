@@ -39,7 +39,9 @@ use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Asking, Instance, RequestView};
 use crate::metrics::Reason;
-use crate::policy::{AffinityKey, Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now};
+use crate::policy::{
+    AffinityKey, Alike, Blocks, Expr, InstField, Pick, Routing, Rule, Ties, sort_key_of, value_now,
+};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -50,8 +52,8 @@ pub(super) enum Decision {
     None,
     /// The request is sent to an instance.
     Send(usize),
-    /// The request stays at the router.
-    Hold,
+    /// The request stays at the router, and those wait behind it that this says.
+    Hold(Blocks),
     /// The request is rejected.
     Reject,
 }
@@ -152,6 +154,11 @@ impl Router {
             desk.random = seeds.iter().map(|one| WyRand::new(seed(one))).collect();
         }
         Ok(())
+    }
+
+    /// What a rule for arrivals reads of a request.
+    pub(super) fn alike(&self, rule: &Rule) -> Alike {
+        Alike::new(rule, !self.uniform).each_alone(self.keeps_books || self.watch.is_some())
     }
 
     /// Books a request that was routed to an instance.
@@ -353,7 +360,7 @@ impl Router {
             Rule::Stay { when } => Ok(stay(when.as_ref(), view)),
             Rule::Call { index } => Ok(Decision::of(self.call(*index, view)?)),
             Rule::Affinity { key, within } => Ok(self.by_hash(*key, within.as_deref(), view)),
-            Rule::Hold => Ok(Decision::Hold),
+            Rule::Hold { blocks } => Ok(Decision::Hold(*blocks)),
             Rule::Reject { when } => Ok(reject(when.as_ref(), view)),
             Rule::Owner { above, within } => Ok(self.owner(*above, within.as_deref(), view)),
             Rule::When { of, when } => {
