@@ -62,6 +62,7 @@ class Sweep:
         Points that were finished before and not replayed again.
     """
 
+    @typed()
     def __init__(self, collected: Collected, last: SweepProgress | None) -> None:
         self._collected = collected
         self.points = 0 if last is None else last.done
