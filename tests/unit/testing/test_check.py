@@ -110,7 +110,7 @@ def test_a_row_that_breaks_an_invariant_is_named(
         (10, "busy_ticks", 10**13),
         (13, "waiting_ticks", -(10**10)),
         (13, "running_ticks", 10**10),
-        (14, "decode_tokens", -60),
+        (14, "prefill_tokens", -100),
         (14, "prefix_hits", 10),
     ],
 )
