@@ -18,8 +18,10 @@ from paceline._atomic import leftovers
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_terminated_run_removes_what_it_had_half_written(tmp_path: Path, number: int, status: int) -> None:
+    # Tests that run under nohup ignore SIGHUP, and a process inherits what is ignored.
+    as_usual = f"import signal; signal.signal({int(number)}, signal.SIG_DFL)\n"
     process = subprocess.Popen(
-        [sys.executable, "-c", BUSY_IN_NATIVE_CODE],
+        [sys.executable, "-c", as_usual + BUSY_IN_NATIVE_CODE],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
