@@ -1,12 +1,11 @@
 //! The end of a step's chunks, and of requests.
 
 use super::batch::Chunk;
-use super::outbox::PhaseChange;
+use super::observers::{Fact, Subject};
 use super::ranking::List;
 use super::request::{Phase, Slot};
 use super::{Instance, Recorder};
 use crate::hint::rare;
-use crate::metrics::{Reason, Status};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -36,18 +35,9 @@ impl Instance {
                 continue;
             }
             let reasoning = trace.reasoning(state.request as usize);
-            let generated = state.generated;
             self.batch.join_decode_set(slot, reasoning, &mut self.requests);
-            self.readers.join(slot, self.batch.decode_set().step());
-            let reports = self.outbox.reports();
-            if reports.prefilled && generated == 1 {
-                rare();
-                self.outbox.phase_changed(slot, PhaseChange::Prefilled, &self.requests);
-            }
-            if reports.answering && generated == reasoning.unwrap_or(0) {
-                rare();
-                self.outbox.phase_changed(slot, PhaseChange::Answering, &self.requests);
-            }
+            let joined = Fact::Joined { step: self.batch.decode_set().step() };
+            self.observe(joined, slot, now, trace, recorder);
             self.sink_level(slot, now);
             self.evaluate_after_event(slot, now, trace);
         }
@@ -63,40 +53,29 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
-        self.liveness.count_token();
-        self.load.yield_tokens(1);
         let state = &mut self.requests[slot];
-        let row = state.request as usize;
         state.generated += 1;
-        let generated = state.generated;
-        if generated == 1 {
-            recorder.first_token(row, now);
-            self.load.end_prefill();
-            if self.settings.predicts {
-                self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
-            }
-        } else {
-            let gap = now - state.times.last_token;
-            state.times.max_gap = state.times.max_gap.max(gap);
-            recorder.gaps.add(gap, 1);
-        }
+        let gap = (state.generated > 1).then(|| now - state.times.last_token);
+        state.times.max_gap = state.times.max_gap.max(gap.unwrap_or(0));
         state.times.last_token = now;
-        let reasoning = trace.reasoning(row);
-        if let Some(reasoning) = reasoning {
-            rare();
-            recorder.token(state.request, (generated, reasoning), start, now);
-        }
-        let reasoning = reasoning.unwrap_or(0);
-        let ends_reasoning = generated == reasoning.max(1);
-        if ends_reasoning {
-            state.answering = true;
-            self.load.begin_answer();
-        }
-        if generated > reasoning {
-            self.readers.token(slot, now);
-        } else if ends_reasoning {
-            self.readers.begin_answer(slot, now);
-        }
+        let reasoning = trace.reasoning(state.request as usize).unwrap_or(0);
+        state.answering |= state.generated == reasoning.max(1);
+        self.observe(Fact::Yielded { start, gap }, slot, now, trace, recorder);
+    }
+
+    /// Tells all observers what happened to a request.
+    #[inline]
+    pub(super) fn observe(
+        &mut self,
+        fact: Fact,
+        slot: Slot,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        let state = &self.requests[slot];
+        let prefill = if self.settings.predicts { self.settings.predicted_prefill(state.prompt) } else { 0 };
+        self.observers.observe(fact, Subject { slot, state, prefill, now, trace }, recorder);
     }
 
     /// Ends the requests that have yielded all their tokens, in the order of admission:
@@ -109,34 +88,15 @@ impl Instance {
         }
         for (_, slot) in completed.drain(..) {
             self.move_in_ranking(slot, List::Gone, now, trace);
-            let state = &self.requests[slot];
-            let row = state.request as usize;
-            self.stats.finished += 1;
-            self.load.remove(u64::from(state.prompt) + u64::from(state.output), true);
-            recorder.columns.finish[row] = now;
-            recorder.close(state.request, Status::Finished, state.totals());
-            self.readers.close(slot, row, &mut recorder.columns);
+            self.observe(Fact::Finished, slot, now, trace, recorder);
             self.free_or_defer(slot, true);
         }
         self.scratch.completed = completed;
     }
 
     /// Drops a request that can never be admitted again.
-    pub(super) fn drop_request(&mut self, slot: Slot, trace: &Trace, recorder: &mut Recorder) {
-        let state = &self.requests[slot];
-        let answers = trace.is_answering(state.request as usize, state.generated);
-        recorder.columns.reason[state.request as usize] = Reason::ExceedsBudget as u8;
-        recorder.close(state.request, Status::Rejected, state.totals());
-        self.load.remove(u64::from(state.target()), answers);
-        if state.generated == 0 {
-            self.load.end_prefill();
-            if self.settings.predicts {
-                self.load.remove_prefill(self.settings.predicted_prefill(state.prompt));
-            }
-        }
-        self.readers.remove(slot);
-        self.outbox.drop_request();
-        self.stats.dropped += 1;
+    pub(super) fn drop_request(&mut self, slot: Slot, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
+        self.observe(Fact::Dropped, slot, now, trace, recorder);
         self.requests.release(slot);
     }
 
@@ -195,13 +155,13 @@ impl Instance {
     /// set's latest step ended.
     pub(super) fn set_aside(&mut self, slot: Slot, now: Ticks) {
         self.leave_decode_set(slot, Phase::Stalled, now);
-        self.readers.note_deadline(slot);
+        self.observers.readers.note_deadline(slot);
     }
 
     /// Removes a member of the decode set. `now`: when the set's latest step ended.
     pub(super) fn leave_decode_set(&mut self, slot: Slot, phase: Phase, now: Ticks) {
         let set = self.batch.decode_set();
-        self.readers.leave(slot, set.step(), set.len() - 1);
+        self.observers.readers.leave(slot, set.step(), set.len() - 1);
         self.batch.leave_decode_set(slot, phase, now, &mut self.requests);
     }
 

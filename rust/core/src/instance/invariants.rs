@@ -46,7 +46,11 @@ impl Instance {
         // The chunks of a batch between two groups of layers are counted with the batch.
         let scheduled = self.batch.scheduled().filter(|chunk| chunk.part != Part::Decode);
         kv_tokens += scheduled.map(|chunk| u64::from(chunk.tokens)).sum::<u64>();
-        assert_eq!(decoding, self.load.decoding(), "Invariant: the load counts the requests that decode");
+        assert_eq!(
+            decoding,
+            self.observers.load.decoding(),
+            "Invariant: the load counts the requests that decode"
+        );
         assert_eq!(members, set.len(), "Invariant: the decode set counts its members");
         assert_eq!(kv_tokens, self.batch.kv_tokens(), "Invariant: the batch counts its tokens");
         assert_eq!(swapped, self.kv.cpu().used(), "Invariant: the swap space counts its blocks");

@@ -5,10 +5,9 @@
 //! at the first step formed after, it takes blocks and costs nothing more; if not, its KV
 //! goes to the swap space, where preemption swaps.
 
-use super::outbox::PhaseChange;
+use super::observers::{Fact, PhaseChange, Track};
 use super::queues::Queued;
 use super::ranking::List;
-use super::readers::Track;
 use super::request::{Phase, RequestState, Slot};
 use super::{Instance, Recorder};
 use crate::metrics::{RequestTotals, Status};
@@ -54,18 +53,18 @@ impl MigratingRequest {
 impl Instance {
     /// Sorts the phase changes since the latest step ended by the order of admission.
     pub(crate) fn sort_phase_changes(&mut self) {
-        self.outbox.sort_phase_changes();
+        self.observers.outbox.sort_phase_changes();
     }
 
     /// Removes and returns the first phase change.
     pub(crate) fn pop_phase_change(&mut self) -> Option<(PhaseChange, Slot)> {
-        self.outbox.pop_phase_change()
+        self.observers.outbox.pop_phase_change()
     }
 
     /// Whether there is any phase change to ask about.
     #[inline]
     pub(crate) fn has_phase_changes(&self) -> bool {
-        self.outbox.has_phase_changes()
+        self.observers.outbox.has_phase_changes()
     }
 
     /// Whether a slot still has an admitted request, which is `request`.
@@ -89,13 +88,19 @@ impl Instance {
 
     /// Has a request leave once the step in progress has ended.
     pub(crate) fn request_departure(&mut self, slot: Slot) {
-        self.outbox.request_departure(slot, &self.requests);
+        self.observers.outbox.request_departure(slot, &self.requests);
     }
 
     /// Removes a decoding request from the batch. Its blocks stay allocated until
     /// [`Self::finish_transfer`].
     #[inline(never)]
-    pub(crate) fn migrate_out(&mut self, slot: Slot, now: Ticks, trace: &Trace) -> MigratingRequest {
+    pub(crate) fn migrate_out(
+        &mut self,
+        slot: Slot,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> MigratingRequest {
         self.rebook_standstill(now);
         let times = self.requests[slot].times;
         let attained = match &self.ranking {
@@ -108,14 +113,12 @@ impl Instance {
         } else {
             self.batch.remove(slot, &self.requests);
         }
-        self.stats.book_waiting(self.waiting(), now);
+        self.observers.stats.book_waiting(self.waiting(), now);
         self.move_in_ranking(slot, List::Gone, now, trace);
-        let track = self.readers.remove(slot);
-        let state = &mut self.requests[slot];
-        state.phase = Phase::MigratingOut;
-        self.load
-            .remove(u64::from(state.target()), trace.is_answering(state.request as usize, state.generated));
-        self.stats.sent += 1;
+        let track = self.observers.readers.remove(slot);
+        self.requests[slot].phase = Phase::MigratingOut;
+        self.observe(Fact::Left, slot, now, trace, recorder);
+        let state = &self.requests[slot];
         if self.settings.handover.is_some() {
             self.transfers.send(state.computed);
         }
@@ -147,7 +150,8 @@ impl Instance {
         }
         self.free_or_defer(slot, false);
         // Decision logs have the free blocks of each step.
-        let seen = self.queued() > 0 || self.log.is_kept() || self.settings.scheduler.schedule_ahead;
+        let seen =
+            self.queued() > 0 || self.observers.log.is_kept() || self.settings.scheduler.schedule_ahead;
         if seen { self.run.truncate(now) } else { None }
     }
 
@@ -162,15 +166,14 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.waiting(), now);
-        let slot = self.insert_migrated(migrated, Phase::MigratedIn, now, trace);
+        self.observers.stats.book_waiting(self.waiting(), now);
+        let slot = self.insert_migrated(migrated, Phase::MigratedIn, now, trace, recorder);
         let row = migrated.request as usize;
         let state = &mut self.requests[slot];
         let blocks = self.settings.blocks_for(migrated.kv_tokens);
         self.kv.receive(migrated.kv_tokens, blocks, &mut state.blocks);
-        let generated = state.generated;
-        self.stats.landed += 1;
-        recorder.migrated(row, now - migrated.left, trace.reasoning(row) == Some(generated));
+        let landed = Fact::Landed { transfer: now - migrated.left, wait: 0, expired: false };
+        self.observe(landed, slot, now, trace, recorder);
         recorder.columns.last_instance[row] = self.settings.index;
         let queued = Queued { request: migrated.request, slot: Some(slot) };
         if self.ranking.is_some() {
@@ -181,7 +184,7 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_migrated(queued.request, slot, trace);
         }
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
+        self.observers.stats.peak_waiting = self.observers.stats.peak_waiting.max(self.waiting());
         // The cost of its admission depends on the step that admits it.
         self.run.truncate(now)
     }
@@ -193,9 +196,10 @@ impl Instance {
         phase: Phase,
         now: Ticks,
         trace: &Trace,
+        recorder: &mut Recorder,
     ) -> Slot {
         let slot = self.place_migrated(migrated, phase, now, trace);
-        self.count_migrated(slot, migrated, now);
+        self.count_migrated(slot, migrated, now, trace, recorder);
         slot
     }
 
@@ -222,12 +226,19 @@ impl Instance {
     }
 
     /// Adds the load and the reader of a request that has left its source and is in a slot here.
-    pub(super) fn count_migrated(&mut self, slot: Slot, migrated: &MigratingRequest, now: Ticks) {
+    pub(super) fn count_migrated(
+        &mut self,
+        slot: Slot,
+        migrated: &MigratingRequest,
+        now: Ticks,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         let state = &mut self.requests[slot];
         let times = &mut state.times;
         (times.last_token, times.attained) = (migrated.last_token, migrated.attained);
         (times.came_at, times.out_since) = (now, now);
-        self.load.add(u64::from(state.target()), state.answering);
-        self.readers.receive(slot, migrated.track);
+        self.observe(Fact::Came, slot, now, trace, recorder);
+        self.observers.readers.receive(slot, migrated.track);
     }
 }

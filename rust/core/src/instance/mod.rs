@@ -10,42 +10,33 @@
 //! what makes them work together.
 
 mod batch;
+mod blockage;
 mod completion;
-mod decision_log;
 mod handover;
 mod invariants;
-mod liveness;
-mod load;
 mod migration;
-mod outbox;
+mod observers;
 mod queues;
 mod ranking;
-mod readers;
 mod request;
 mod run;
 mod scheduler;
 mod settings;
-mod step_columns;
 mod view;
 
-pub use decision_log::{Part, StepRecord};
 pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use migration::MigratingRequest;
-pub(crate) use outbox::PhaseChange;
-pub use step_columns::StepColumns;
+pub(crate) use observers::PhaseChange;
+pub use observers::{Part, StepColumns, StepRecord};
 pub(crate) use view::{Asking, RequestView, seconds};
 
 use std::sync::Arc;
 
 use batch::Batch;
-use decision_log::DecisionLog;
 use handover::Transfers;
-use liveness::Liveness;
-use load::Load;
-use outbox::{Outbox, Reports};
+use observers::Observers;
 use queues::{Queued, Queues};
 use ranking::Ranking;
-use readers::Readers;
 use request::{AdmissionSeq, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
@@ -54,7 +45,7 @@ use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
 use crate::hint::rare;
 use crate::kv::{Block, BlockSize, KvStore, Prefixes};
-use crate::metrics::{InstanceStats, Reason, Recorder, TrafficCounter};
+use crate::metrics::{InstanceStats, Reason, Recorder};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -70,15 +61,9 @@ pub(crate) struct Instance {
     /// The ranks of all requests, if requests are admitted by rank.
     ranking: Option<Box<Ranking>>,
     run: RunState,
-    load: Load,
-    readers: Readers,
-    outbox: Outbox,
     transfers: Transfers,
-    liveness: Liveness,
-    stats: InstanceStats,
-    /// Counts what steps move and compute, where the configuration says how.
-    traffic: Option<Box<TrafficCounter>>,
-    log: DecisionLog,
+    /// What is counted, written and reported of the requests.
+    observers: Observers,
     scratch: Scratch,
 }
 
@@ -136,7 +121,6 @@ impl Instance {
             _ => None,
         };
         let caches = scheduler.prefix_cache.is_some();
-        let reports = Reports { prefilled: observed.asks_prefilled, answering: observed.asks_answering };
         Self {
             settings: Settings::new(index, config, &observed),
             requests: RequestTable::default(),
@@ -149,17 +133,8 @@ impl Instance {
             ranking: rules
                 .map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap, observed.classes))),
             run: RunState::default(),
-            load: Load::new(observed.intervals),
-            readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
-            outbox: Outbox::new(reports),
             transfers: Transfers::default(),
-            liveness: Liveness::new(rules),
-            stats: InstanceStats::new(config.blocks, config.block_tokens),
-            traffic: config.traffic.clone().map(|traffic| {
-                let layers = scheduler.layers().unwrap_or(1);
-                Box::new(TrafficCounter::new(traffic, layers, config.block_tokens))
-            }),
-            log: DecisionLog::new(observed.records),
+            observers: Observers::new(config, observed),
             scratch: Scratch::default(),
         }
     }
@@ -185,15 +160,11 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.waiting(), now);
+        self.observers.stats.book_waiting(self.waiting(), now);
         let row = request as usize;
         let prompt = trace.prompt_tokens[row];
-        if self.settings.predicts {
-            rare();
-            self.load.add_prefill(self.settings.predicted_prefill(prompt));
-        }
-        self.load.add(u64::from(prompt), false);
-        self.load.begin_prefill();
+        let prefill = if self.settings.predicts { self.settings.predicted_prefill(prompt) } else { 0 };
+        self.observers.load.add_arrival(prompt, prefill);
         let ahead = self.settings.scheduler.schedule_ahead;
         let first = if ahead {
             rare();
@@ -205,7 +176,7 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_arrival(request, trace)
         };
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
+        self.observers.stats.peak_waiting = self.observers.stats.peak_waiting.max(self.waiting());
         recorder.columns.instance[row] = self.settings.index;
         if let Some(last) = recorder.columns.last_instance.get_mut(row) {
             *last = self.settings.index;
@@ -314,13 +285,13 @@ impl Instance {
 
     /// Sets whether the end of each prefill is to end the step or run in progress, as something waits for it.
     pub(crate) fn await_prefills(&mut self, awaited: bool) {
-        self.outbox.await_prefills(awaited);
+        self.observers.outbox.await_prefills(awaited);
     }
 
     /// Requests dropped since the last call.
     #[inline]
     pub(crate) fn take_dropped(&mut self) -> u64 {
-        self.outbox.take_dropped()
+        self.observers.outbox.take_dropped()
     }
 
     /// Books the time in which requests were admitted and no step could be formed.
@@ -329,8 +300,8 @@ impl Instance {
         if let Some(since) = self.run.take_standstill() {
             rare();
             let ticks = u128::from(now - since);
-            self.stats.running_ticks += ticks * u128::from(self.batch.running());
-            self.stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
+            self.observers.stats.running_ticks += ticks * u128::from(self.batch.running());
+            self.observers.stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
         }
     }
 
@@ -345,14 +316,14 @@ impl Instance {
 
     /// What the instance did so far.
     pub(crate) fn stats(&self) -> InstanceStats {
-        let mut stats = self.stats.clone();
+        let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);
-        stats.traffic = self.traffic.as_ref().map(|traffic| traffic.moved(&stats));
+        stats.traffic = self.observers.moved(&stats);
         stats
     }
 
     /// The decisions of all steps, where they are kept.
     pub(crate) fn take_log(&mut self) -> StepColumns {
-        self.log.take()
+        self.observers.log.take()
     }
 }

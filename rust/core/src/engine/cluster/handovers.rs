@@ -8,7 +8,7 @@ impl Cluster {
     /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
     pub(in crate::engine) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
         self.outstanding[index] -= 1;
-        let migrating = self.instances[index].migrate_out(slot, now, &self.trace);
+        let migrating = self.instances[index].migrate_out(slot, now, &self.trace, &mut self.recorder);
         self.leave_if_done(index, now);
         migrating
     }

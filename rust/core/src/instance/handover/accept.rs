@@ -2,6 +2,7 @@
 
 use super::transfers::{Offer, Origin, Pull};
 use crate::instance::migration::MigratingRequest;
+use crate::instance::observers::Fact;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::scheduler::StepDraft;
@@ -22,7 +23,7 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        let slot = self.insert_migrated(migrating, Phase::Offered, now, trace);
+        let slot = self.insert_migrated(migrating, Phase::Offered, now, trace, recorder);
         recorder.columns.last_instance[migrating.request as usize] = self.settings.index;
         self.transfers.offer(self.offer_of(slot, origin));
         self.run.truncate(now)
@@ -119,9 +120,9 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> Option<Ticks> {
         self.apply_head(now, trace, recorder);
-        self.stats.book_waiting(self.waiting(), now);
+        self.observers.stats.book_waiting(self.waiting(), now);
         self.receive_kv(slot, now, trace);
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
+        self.observers.stats.peak_waiting = self.observers.stats.peak_waiting.max(self.waiting());
         self.run.truncate(now)
     }
 
@@ -134,13 +135,11 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
-        let (state, origin) = (&self.requests[pull.slot], &pull.origin);
-        let row = state.request as usize;
-        let before_answer = trace.reasoning(row) == Some(state.generated);
-        self.stats.landed += 1;
-        recorder.migrated(row, now - origin.left, before_answer);
+        let left = pull.origin.left;
         // What is sent before the end of the prefill delays nothing.
-        recorder.columns.handover_wait[row] += sent.saturating_sub(origin.left);
+        let wait = sent.saturating_sub(left);
+        let landed = Fact::Landed { transfer: now - left, wait, expired: false };
+        self.observe(landed, pull.slot, now, trace, recorder);
     }
 
     /// Gives up the KV of a request that was offered and not accepted: it is computed anew.
@@ -160,12 +159,10 @@ impl Instance {
         self.apply_head(now, trace, recorder);
         let waiting = self.waiting();
         let offer = self.transfers.withdraw(due)?;
-        self.stats.book_waiting(waiting, now);
-        self.stats.expired_offers += 1;
+        self.observers.stats.book_waiting(waiting, now);
         let state = &mut self.requests[offer.slot];
         (state.phase, state.computed) = (Phase::Preempted, 0);
         state.times.out_since = now;
-        let before_answer = trace.reasoning(request as usize) == Some(state.generated);
         let attained = state.times.attained;
         if self.ranking.is_some() {
             self.queue_in_ranking(offer.slot, now, attained, trace);
@@ -174,9 +171,10 @@ impl Instance {
         } else {
             self.queues.waiting_mut().push_migrated(request, offer.slot, trace);
         }
-        self.stats.peak_waiting = self.stats.peak_waiting.max(self.waiting());
-        recorder.migrated(request as usize, now - offer.origin.left, before_answer);
-        recorder.columns.handover_wait[request as usize] += now - offer.origin.left;
+        self.observers.stats.peak_waiting = self.observers.stats.peak_waiting.max(self.waiting());
+        let transfer = now - offer.origin.left;
+        let landed = Fact::Landed { transfer, wait: transfer, expired: true };
+        self.observe(landed, offer.slot, now, trace, recorder);
         Some((offer.origin, self.run.truncate(now)))
     }
 

@@ -22,7 +22,7 @@ impl Instance {
             let state = &self.requests[chunk.slot];
             let ends = state.computed + chunk.tokens == state.target();
             if ends && state.generated == 0 {
-                self.outbox.last_step_begins(chunk.slot, &self.requests);
+                self.observers.outbox.last_step_begins(chunk.slot, &self.requests);
             }
         }
     }
@@ -30,12 +30,12 @@ impl Instance {
     /// Whether a prompt ends with the step in progress that the engine has not asked for.
     #[inline]
     pub(crate) fn has_last_steps(&self) -> bool {
-        self.outbox.has_last_steps()
+        self.observers.outbox.has_last_steps()
     }
 
     /// Removes and returns the requests whose prompts end with the step that has started, in the order of admission.
     pub(crate) fn take_last_steps(&mut self) -> Vec<Slot> {
-        self.outbox.take_last_steps()
+        self.observers.outbox.take_last_steps()
     }
 
     /// When the step in progress started, and when it ends.
@@ -84,7 +84,7 @@ impl Instance {
         state.phase = if state.phase == Phase::Reserved { Phase::Receiving } else { Phase::Offered };
         let answers = state.answering;
         self.transfers.confirm(answers);
-        self.count_migrated(slot, migrating, now);
+        self.count_migrated(slot, migrating, now, trace, recorder);
     }
 
     /// An expected request has ended with its first token. If it was not accepted, its offer is withdrawn; else its KV is

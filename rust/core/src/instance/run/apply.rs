@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::hint::rare;
-use crate::instance::outbox::PhaseChange;
+use crate::instance::observers::{Ended, Fact, Steps};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
 use crate::time::Ticks;
@@ -21,7 +21,7 @@ impl Instance {
             return 0;
         }
         self.apply(&run, run.steps, trace, recorder);
-        let before = self.stats.finished;
+        let before = self.observers.stats.finished;
         self.batch.finish_layers();
         if !self.batch.chunks().is_empty() {
             self.finish_chunks(run.start, now, trace, recorder);
@@ -30,11 +30,11 @@ impl Instance {
         if !self.scratch.completed.is_empty() {
             self.complete(now, trace, recorder);
         }
-        self.outbox.report_departures(&self.requests);
+        self.observers.outbox.report_departures(&self.requests);
         if cfg!(debug_assertions) {
             self.check_invariants();
         }
-        self.stats.finished - before
+        self.observers.stats.finished - before
     }
 
     /// Books those steps of the run in progress that have ended by `now`, so that what is
@@ -57,7 +57,7 @@ impl Instance {
         if run.begun {
             self.allocate_next_step();
         }
-        self.log.resume(run.start, ended, later);
+        self.observers.log.resume(run.start, ended, later);
         self.run.resume(run, ended);
     }
 
@@ -79,9 +79,9 @@ impl Instance {
     /// Books `steps` of the run's steps, for the decode set and the clock.
     pub(super) fn apply(&mut self, run: &Run, steps: u64, trace: &Trace, recorder: &mut Recorder) {
         let set = self.batch.decode_set();
-        if self.log.is_kept() {
+        if self.observers.log.is_kept() {
             rare();
-            self.log.write(run, steps, &mut recorder.room, |ended| {
+            self.observers.log.write(run, steps, &mut recorder.room, |ended| {
                 set.blocks_for(ended + 1) - set.blocks_for_next()
             });
         }
@@ -100,10 +100,10 @@ impl Instance {
                 recorder.columns.first_decode[row as usize] += run.after(1) - run.start;
             }
         }
-        self.stats.extrapolated.add(run.extrapolation, steps);
-        if let Some(traffic) = &mut self.traffic {
-            traffic.add(self.run.shape(), steps);
-        }
+        let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
+        let ends_prefills = self.batch.layers().is_last();
+        let shape = self.run.shape();
+        self.observers.observe_run(&Ended { run, steps, shape, members, ends_prefills });
         if run.copying > 0 {
             rare();
             self.book_apart(run, steps, trace, recorder);
@@ -130,21 +130,23 @@ impl Instance {
         let series = &run.series;
         let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
         let ticks = series.total(steps);
-        let kv = self.batch.kv_tokens() + members;
-        self.stats.steps += steps;
-        self.stats.busy_ticks += ticks as u64;
-        self.stats.decode_tokens += members * steps;
-        self.stats.running_ticks += u128::from(self.batch.running()) * ticks;
-        self.stats.kv_token_ticks += series.integral(kv, members, steps);
-        self.load.yield_tokens(members * steps);
+        self.observers.observe_steps(&Steps {
+            start: run.start,
+            series: *series,
+            count: steps,
+            ticks,
+            members,
+            running: self.batch.running(),
+            kv: self.batch.kv_tokens() + members,
+            decodes: members > 0 || self.batch.runs_lone_decodes(&self.requests),
+        });
         if members > 0 {
-            self.liveness.count_token();
             self.batch.advance(run.start, series, steps, &mut self.requests, &mut recorder.gaps);
-            if self.readers.exist() {
+            if self.observers.readers.exist() {
                 rare();
                 let set = self.batch.decode_set();
                 let late = set.late_joiners().iter().map(|joiner| joiner.0);
-                self.readers.advance(run, steps, self.batch.decoded_at(), set.step(), late);
+                self.observers.readers.advance(run, steps, self.batch.decoded_at(), set.step(), late);
             }
             self.batch.forget_late_joiners();
             while let Some((slot, step, generated)) = self.batch.pop_milestone(&self.requests, steps) {
@@ -153,10 +155,6 @@ impl Instance {
                 let moments = (run.after(step - 1), run.after(step));
                 self.pass_milestone((slot, generated), at, moments, trace, recorder);
             }
-        }
-        if self.load.keeps_intervals() && (members > 0 || self.batch.runs_lone_decodes(&self.requests)) {
-            rare();
-            self.load.decode_steps(run.start, *series, steps);
         }
         let end = run.start + ticks as Ticks;
         if members > 0 && self.ranking.as_deref().is_some_and(|ranking| ranking.is_due_by_time(end)) {
@@ -180,21 +178,8 @@ impl Instance {
         recorder: &mut Recorder,
     ) {
         let state = &mut self.requests[slot];
-        let Some(reasoning) = trace.reasoning(state.request as usize) else { return };
-        recorder.token(state.request, (generated, reasoning), start, end);
-        if generated == reasoning {
-            debug_assert!(!state.answering, "Invariant: reasoning ends once");
-            state.answering = true;
-            self.load.begin_answer();
-            if self.outbox.reports().answering && state.output > reasoning {
-                let reached = self.batch.decode_set().step();
-                debug_assert_eq!(step, reached, "Invariant: a run ends where a rule is asked");
-                self.outbox.phase_changed(slot, PhaseChange::Answering, &self.requests);
-            }
-            self.readers.begin_answer(slot, end);
-        } else if generated == reasoning + 1 {
-            self.readers.first_in_set(slot, step, end);
-        }
+        state.answering |= trace.reasoning(state.request as usize) == Some(generated);
+        self.observe(Fact::Passed { generated, step, start }, slot, end, trace, recorder);
     }
 
     /// Moves members of the decode set that have yielded their last token out of it.

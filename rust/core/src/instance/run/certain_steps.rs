@@ -29,13 +29,6 @@ impl Instance {
     ) -> Result<(Run, StepShape), Error> {
         let now = draft.now;
         let shape = self.batch.shape(decodes, &self.requests);
-        // A batch computes its tokens once, in however many groups of layers.
-        if self.batch.layers().is_last() {
-            self.stats.prefill_tokens += shape.prefill_tokens;
-        }
-        // Tokens of the decode set's members are counted when the run is booked.
-        let members = if decodes { self.batch.decode_set().len() } else { 0 };
-        self.stats.decode_tokens += shape.decode_requests - members;
         let (series, steps) = if self.settings.leap && !self.batch.runs_chunks() {
             let most = self.certain_steps(&draft, trace);
             let timing = self.settings.cost.run(&shape, most);
@@ -43,10 +36,10 @@ impl Instance {
         } else {
             (Series { first: self.settings.cost.step(&shape), slope: 0 }, 1)
         };
-        if self.log.reaches(now, steps) {
+        if self.observers.log.reaches(now, steps) {
             rare();
             let record = self.record(draft, decodes);
-            self.log.begin(record);
+            self.observers.log.begin(record);
         }
         let extrapolation = self.settings.cost.extrapolation(&shape);
         let copying = self.kv.take_copy_ticks(series.first);
@@ -78,7 +71,7 @@ impl Instance {
     pub(super) fn steps_to_event(&self) -> u64 {
         let set = self.batch.decode_set();
         let most = set.steps_to_completion();
-        if self.outbox.reports().answering { most.min(set.steps_to_reasoning_end()) } else { most }
+        if self.observers.outbox.reports().answering { most.min(set.steps_to_reasoning_end()) } else { most }
     }
 
     /// For how many steps the decode-only step that was formed repeats if no request
@@ -167,7 +160,7 @@ impl Instance {
             // No run knows when a reader runs out.
             return 1;
         }
-        let (reached, taken) = (self.batch.decode_set().step(), self.stats.steps);
+        let (reached, taken) = (self.batch.decode_set().step(), self.observers.stats.steps);
         let mut most = ranking.steps_to_refresh(taken);
         let next = ranking.next_time();
         if next != Ticks::MAX {

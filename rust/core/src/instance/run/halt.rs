@@ -12,17 +12,13 @@ impl Instance {
     pub(crate) fn halt(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
         self.apply_head(now, trace, recorder);
         self.book_standstill(now);
-        self.stats.book_waiting(self.waiting(), now);
+        self.observers.stats.book_waiting(self.waiting(), now);
         let mut latest = now;
         if let Some(run) = self.run.take() {
             let ended = run.steps_ended(now);
             let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
             if ended > 0 {
                 self.apply(&run, ended, trace, recorder);
-            } else {
-                let (prefills, decodes) = self.tokens_in_progress(&run);
-                self.stats.prefill_tokens -= prefills;
-                self.stats.decode_tokens -= decodes;
             }
             if ended > 0 || !run.begun {
                 // The step in progress holds its blocks.
@@ -31,9 +27,9 @@ impl Instance {
             latest = run.after(ended);
             let since = u128::from(now - latest);
             let held = self.batch.kv_tokens() + members;
-            self.stats.busy_ticks += since as u64;
-            self.stats.running_ticks += since * u128::from(self.batch.running());
-            self.stats.kv_token_ticks += since * u128::from(held);
+            self.observers.stats.busy_ticks += since as u64;
+            self.observers.stats.running_ticks += since * u128::from(self.batch.running());
+            self.observers.stats.kv_token_ticks += since * u128::from(held);
         }
         self.write_unfinished(latest, trace, recorder);
     }

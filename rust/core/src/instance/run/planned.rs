@@ -31,7 +31,8 @@ impl Instance {
             ranking.begin_round(false);
             run.steps = run.steps.min(self.steps_before_rank_change(&run));
         }
-        self.stats.peak_running = self.stats.peak_running.max(self.batch.decode_set().len());
+        self.observers.stats.peak_running =
+            self.observers.stats.peak_running.max(self.batch.decode_set().len());
         self.allocate_next_step();
         let end = run.end();
         self.run.start(run, shape);
@@ -44,7 +45,7 @@ impl Instance {
             rare();
             ranking.inputs().end_no_run()
         });
-        if self.queued() > 0 || !known || self.outbox.awaits_prefills() {
+        if self.queued() > 0 || !known || self.observers.outbox.awaits_prefills() {
             return None;
         }
         self.plan(head.end(), head.decodes, trace)
@@ -89,7 +90,7 @@ impl Instance {
     fn steps_after(&self, chunk: &Chunk, trace: &Trace) -> Option<u64> {
         let state = &self.requests[chunk.slot];
         let generated = state.generated + 1;
-        let reports = self.outbox.reports();
+        let reports = self.observers.outbox.reports();
         let asks = reports.prefilled && generated == 1;
         if state.computed + chunk.tokens < state.target() || generated >= state.output || asks {
             return None;

@@ -106,14 +106,9 @@ impl Instance {
             }
             let mut hits = std::mem::take(&mut self.scratch.hits);
             let offer = self.admission_offer(candidate, chunked, draft, &mut hits);
-            let fits = offer.affordable && self.has_room(candidate, &offer, &hits, draft, trace);
+            let fits = offer.affordable && self.has_room(candidate, &offer, &hits, draft, trace, recorder);
             if fits {
                 let slot = self.take_candidate(&candidate, trace);
-                if candidate.phase == Phase::Received {
-                    rare();
-                    let waited = draft.now - self.requests[slot].times.out_since;
-                    recorder.columns.received_wait[candidate.request as usize] += waited;
-                }
                 self.admit_candidate((candidate, slot), &offer, &hits, draft, trace, recorder);
             }
             self.scratch.hits = hits;
@@ -134,16 +129,12 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
-        let first = self.book_admission(slot, draft.now, trace, recorder);
         if candidate.phase == Phase::Preempted {
             self.admit_prompt(slot, offer, hits, draft);
-            if first && self.kv.gpu().caches() {
-                rare();
-                recorder.columns.cached[candidate.request as usize] = self.requests[slot].computed;
-            }
         } else {
             self.admit_with_kv(slot, offer, draft, trace);
         }
+        self.note_admission(slot, candidate.phase == Phase::Received, draft.now, trace, recorder);
         match candidate.place {
             Place::Arrival => self.admit_arrival(slot, draft.now, trace),
             _ => self.admit_in_ranking(slot, draft, trace),
@@ -295,6 +286,7 @@ impl Instance {
         hits: &[Block],
         draft: &mut StepDraft,
         trace: &Trace,
+        recorder: &mut Recorder,
     ) -> bool {
         let seated = self.seats_taken(draft) < self.settings.scheduler.max_num_seqs;
         if seated && offer.blocks <= self.kv.free() {
@@ -309,7 +301,7 @@ impl Instance {
             Place::Arrival | Place::Front => ranking.best_rank(),
         };
         let Some(rank) = rank else { return false };
-        self.displace_for(Wanted { rank, blocks: offer.blocks, hits }, draft, trace)
+        self.displace_for(Wanted { rank, blocks: offer.blocks, hits }, draft, trace, recorder)
     }
 
     /// Takes a request out of the queue, if it is not ranked. Returns its slot.
@@ -330,7 +322,7 @@ impl Instance {
         let arrival = trace.arrival[row];
         let slot = self.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
         self.requests[slot].times.came_at = arrival;
-        self.readers.open(slot, arrival);
+        self.observers.readers.open(slot, arrival);
         slot
     }
 
@@ -424,7 +416,7 @@ impl Instance {
             self.admit_arrival(slot, draft.now, trace);
         }
         self.move_in_ranking(slot, List::Gone, draft.now, trace);
-        self.drop_request(slot, trace, recorder);
+        self.drop_request(slot, draft.now, trace, recorder);
     }
 
     /// Whether a stage that was left out because of a preemption in this step could admit

@@ -2,9 +2,9 @@
 
 use super::StepDraft;
 use crate::config::Admission;
-use crate::instance::Instance;
 use crate::instance::ranking::RankKey;
 use crate::instance::request::{Phase, Slot};
+use crate::instance::{Instance, Recorder};
 use crate::kv::{Block, Released};
 use crate::trace::Trace;
 
@@ -23,16 +23,22 @@ impl Instance {
     /// until a seat and its blocks are free. If that is not enough, no request is
     /// displaced. Returns whether it was.
     #[inline(never)]
-    pub(super) fn displace_for(&mut self, wanted: Wanted, draft: &mut StepDraft, trace: &Trace) -> bool {
+    pub(super) fn displace_for(
+        &mut self,
+        wanted: Wanted,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> bool {
         let mut victims = std::mem::take(&mut self.scratch.victims);
         let enough = self.collect_victims(wanted, draft, &mut victims);
         if enough {
             draft.displaced += victims.len() as u64;
             for &victim in &victims {
                 if draft.decoded || self.batch.has_chunk(victim) {
-                    self.preempt_ranked(victim, draft, trace);
+                    self.preempt_ranked(victim, draft, trace, recorder);
                 } else {
-                    self.preempt(victim, draft, trace);
+                    self.preempt(victim, draft, trace, recorder);
                 }
             }
         }

@@ -44,9 +44,9 @@ impl Instance {
     ) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.run.is_idle(), "Invariant: one step at a time");
         self.book_standstill(now);
-        self.load.end_rest(now);
+        self.observers.load.end_rest(now);
         let queued = self.queued();
-        self.stats.book_waiting(queued - self.transfers.offered(), now);
+        self.observers.stats.book_waiting(queued - self.transfers.offered(), now);
         let ahead = self.settings.scheduler.schedule_ahead;
         if ahead {
             rare();
@@ -82,7 +82,7 @@ impl Instance {
             }
             let formed = (decodes && self.batch.decode_set().len() > 0) || self.batch.runs_chunks();
             // An instance whose memory is held is woken by each transfer that ends, and may form no step.
-            if (formed || draft.has_preempted()) && self.liveness.count_step(now) {
+            if (formed || draft.has_preempted()) && self.observers.liveness.count_step(now) {
                 rare();
                 self.check_liveness(now)?;
             }
@@ -94,7 +94,7 @@ impl Instance {
             if !(draft.has_preempted() || ahead && self.release_all(trace)) {
                 // Offers may have been accepted, though no step forms.
                 self.kv.note_peak();
-                self.load.rest(now);
+                self.observers.load.rest(now);
                 if self.batch.running() > 0 {
                     self.run.stand_still(now);
                 }
@@ -112,7 +112,7 @@ impl Instance {
             rare();
             self.batch.sort_decodes_first(decodes, &mut self.requests);
         }
-        self.stats.peak_running = self.stats.peak_running.max(self.batch.running());
+        self.observers.stats.peak_running = self.observers.stats.peak_running.max(self.batch.running());
         self.kv.note_peak();
         let freed = self.queues.ahead().defers();
         if freed {
@@ -179,7 +179,7 @@ impl Instance {
                         charged: true,
                         limit: u64::MAX,
                     };
-                    self.resume_running(rules, draft, trace);
+                    self.resume_running(rules, draft, trace, recorder);
                 }
                 Stage::Decodes { .. } if exclusive => {
                     rare();
@@ -192,7 +192,7 @@ impl Instance {
                     let limit = max_num_seqs.saturating_sub(prefills);
                     let rules =
                         ResumeRules { prefills: false, preempts_prefills: over_prefills, charged, limit };
-                    self.resume_running(rules, draft, trace);
+                    self.resume_running(rules, draft, trace, recorder);
                 }
                 Stage::Prefills => {
                     rare();

@@ -2,9 +2,10 @@
 
 use super::StepDraft;
 use crate::config::{Preemption, Victim};
+use crate::instance::observers::Fact;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::{Instance, Part};
+use crate::instance::{Instance, Part, Recorder};
 use crate::trace::Trace;
 
 impl Instance {
@@ -44,34 +45,47 @@ impl Instance {
         charged: bool,
         draft: &mut StepDraft,
         trace: &Trace,
+        recorder: &mut Recorder,
     ) {
         let slot = self.batch.order_mut().remove(victim);
         let decoding = self.requests[slot].phase == Phase::Decoding;
         let scheduled = if decoding { victim < reached } else { self.batch.has_chunk(slot) };
         if !scheduled {
-            self.preempt(slot, draft, trace);
+            self.preempt(slot, draft, trace, recorder);
         } else if self.ranking.is_some() {
-            self.preempt_ranked(slot, draft, trace);
+            self.preempt_ranked(slot, draft, trace, recorder);
         } else {
-            self.preempt_scheduled(slot, charged, draft, trace);
+            self.preempt_scheduled(slot, charged, draft, trace, recorder);
         }
     }
 
     /// Preempts a request that is not scheduled in this step.
     #[inline(never)]
-    pub(super) fn preempt(&mut self, slot: Slot, draft: &mut StepDraft, trace: &Trace) {
+    pub(super) fn preempt(
+        &mut self,
+        slot: Slot,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         let phase = self.requests[slot].phase;
         if phase == Phase::Decoding {
             self.set_aside(slot, draft.now);
         } else {
             self.batch.remove(slot, &self.requests);
         }
-        self.release_preempted(slot, phase != Phase::Prefilling, draft, trace);
+        self.release_preempted(slot, phase != Phase::Prefilling, draft, trace, recorder);
     }
 
     /// Preempts a ranked request that may be scheduled in this step; a member of the
     /// decode set is.
-    pub(super) fn preempt_ranked(&mut self, slot: Slot, draft: &mut StepDraft, trace: &Trace) {
+    pub(super) fn preempt_ranked(
+        &mut self,
+        slot: Slot,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         let phase = self.requests[slot].phase;
         let tokens = if phase == Phase::Decoding {
             self.set_aside_with_next_block(slot, draft);
@@ -82,13 +96,20 @@ impl Instance {
         if self.settings.scheduler.refund {
             draft.tokens_left += u64::from(tokens);
         }
-        self.release_preempted(slot, phase != Phase::Prefilling, draft, trace);
+        self.release_preempted(slot, phase != Phase::Prefilling, draft, trace, recorder);
     }
 
     /// Preempts a request in the queue's order that is scheduled in this step. The prefix
     /// cache knows its blocks by the tokens that were scheduled; a swap copies those that
     /// were computed.
-    fn preempt_scheduled(&mut self, slot: Slot, charged: bool, draft: &mut StepDraft, trace: &Trace) {
+    fn preempt_scheduled(
+        &mut self,
+        slot: Slot,
+        charged: bool,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         let phase = self.requests[slot].phase;
         let known = self.settings.scheduler.preemption == Preemption::Recompute;
         let (tokens, refunded) = if phase == Phase::Decoding {
@@ -104,7 +125,7 @@ impl Instance {
         if self.settings.scheduler.refund && refunded {
             draft.tokens_left += u64::from(tokens);
         }
-        self.release_preempted(slot, phase != Phase::Prefilling, draft, trace);
+        self.release_preempted(slot, phase != Phase::Prefilling, draft, trace, recorder);
     }
 
     /// Removes a member of the decode set that has the block of its next token.
@@ -117,15 +138,23 @@ impl Instance {
     /// Swaps a request out that has left the batch; or releases its blocks and queues it
     /// again.
     #[inline(never)]
-    fn release_preempted(&mut self, slot: Slot, decoding: bool, draft: &mut StepDraft, trace: &Trace) {
+    fn release_preempted(
+        &mut self,
+        slot: Slot,
+        decoding: bool,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         let now = draft.now;
-        self.stats.preemptions += 1;
         let ranked = self.ranking.is_some();
         let state = &mut self.requests[slot];
         state.preemptions += 1;
         state.times.out_since = now;
         state.times.attained += now - state.times.admitted_at;
         draft.preempted.push(state.request);
+        self.observe(Fact::Preempted, slot, now, trace, recorder);
+        let state = &mut self.requests[slot];
         if self.transfers.has_admitted() {
             self.transfers.preempt(state.request);
         }

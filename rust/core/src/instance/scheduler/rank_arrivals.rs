@@ -38,7 +38,7 @@ impl Instance {
 
     /// Admits the best queued request, which had no slot and gets this one, in the ranking.
     pub(super) fn admit_arrival(&mut self, slot: Slot, now: Ticks, trace: &Trace) {
-        let steps = self.stats.steps;
+        let steps = self.observers.stats.steps;
         let Some(ranking) = &mut self.ranking else { return };
         let changes = ranking.admit_arrival(slot, now, steps);
         if !(changes && self.evaluate_behind(slot, now, None, true, trace))

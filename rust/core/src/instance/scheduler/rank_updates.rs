@@ -59,7 +59,8 @@ impl Instance {
         }
         let resumes = self.waits_to_decode(slot);
         view.decoding |= resumes;
-        let steps = if view.decoding { self.batch.decode_set().step() - behind } else { self.stats.steps };
+        let steps =
+            if view.decoding { self.batch.decode_set().step() - behind } else { self.observers.stats.steps };
         let member = match (continues, resumes) {
             (true, _) => Membership::Continues,
             (false, true) => Membership::Resumes,
@@ -81,7 +82,7 @@ impl Instance {
     /// Moves a request to another list of the ranking, if there is one, and evaluates its
     /// rank.
     pub(in crate::instance) fn move_in_ranking(&mut self, slot: Slot, to: List, now: Ticks, trace: &Trace) {
-        let steps = self.stats.steps;
+        let steps = self.observers.stats.steps;
         let step = self.batch.decode_set().step();
         let waits = to == List::Queued && self.waits_to_decode(slot);
         let Some(ranking) = &mut self.ranking else { return };
@@ -119,7 +120,7 @@ impl Instance {
             let ended = run.steps_ended(now);
             ended + u64::from(run.after(ended) < now)
         });
-        ranking.enter(slot, now, self.stats.steps + begun, attained);
+        ranking.enter(slot, now, self.observers.stats.steps + begun, attained);
         self.evaluate_rank(slot, now, true, trace);
         if self.settings.selects {
             return self.may_select(slot, idle);
@@ -264,7 +265,7 @@ impl Instance {
 
     #[inline(never)]
     fn refresh_drifting(&mut self, now: Ticks, trace: &Trace) {
-        let steps = self.stats.steps;
+        let steps = self.observers.stats.steps;
         if self.ranking.as_ref().is_some_and(|ranking| ranking.may_promote(steps)) {
             self.promote_idle(now, trace);
         }

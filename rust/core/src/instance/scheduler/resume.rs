@@ -10,7 +10,7 @@ use crate::config::Victim;
 use crate::hint::rare;
 use crate::instance::batch::Chunk;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::{Instance, Part};
+use crate::instance::{Instance, Part, Recorder};
 use crate::trace::Trace;
 
 /// Which running requests resume, and at whose cost.
@@ -28,17 +28,29 @@ pub(super) struct ResumeRules {
 
 impl Instance {
     /// Resumes running requests as far as tokens and blocks suffice.
-    pub(super) fn resume_running(&mut self, rules: ResumeRules, draft: &mut StepDraft, trace: &Trace) {
-        if !self.settings.leap || !self.resume_all(rules, draft, trace) {
+    pub(super) fn resume_running(
+        &mut self,
+        rules: ResumeRules,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        if !self.settings.leap || !self.resume_all(rules, draft, trace, recorder) {
             rare();
-            self.resume_in_order(rules, draft, trace);
+            self.resume_in_order(rules, draft, trace, recorder);
         }
         (draft.decoded, draft.charged) = (true, rules.charged);
     }
 
     /// Resumes all requests at once, if the order does not matter. Returns whether it
     /// did.
-    fn resume_all(&mut self, rules: ResumeRules, draft: &mut StepDraft, trace: &Trace) -> bool {
+    fn resume_all(
+        &mut self,
+        rules: ResumeRules,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) -> bool {
         let decodes = self.batch.decode_set().len();
         if decodes > rules.limit || (rules.charged && decodes > draft.tokens_left) {
             return false;
@@ -56,7 +68,7 @@ impl Instance {
         {
             return false;
         }
-        self.preempt_for_decodes(draft, trace);
+        self.preempt_for_decodes(draft, trace, recorder);
         self.kv.allocate_unassigned(self.batch.decode_set().blocks_for_next());
         if rules.charged {
             draft.tokens_left -= self.batch.decode_set().len();
@@ -78,7 +90,7 @@ impl Instance {
 
     /// Preempts members of the decode set until the rest has its blocks: the worst, or
     /// the last admitted.
-    fn preempt_for_decodes(&mut self, draft: &mut StepDraft, trace: &Trace) {
+    fn preempt_for_decodes(&mut self, draft: &mut StepDraft, trace: &Trace, recorder: &mut Recorder) {
         if self.batch.decode_set().blocks_for_next() <= self.kv.free() {
             return;
         }
@@ -92,7 +104,7 @@ impl Instance {
                 None => self.batch.order_mut().pop_current(&self.requests),
             };
             let Some(slot) = victim else { break };
-            self.preempt(slot, draft, trace);
+            self.preempt(slot, draft, trace, recorder);
         }
     }
 
@@ -157,7 +169,13 @@ impl Instance {
     /// Visits the running requests in the order of admission, and preempts where blocks
     /// are lacking.
     #[inline(never)]
-    fn resume_in_order(&mut self, rules: ResumeRules, draft: &mut StepDraft, trace: &Trace) {
+    fn resume_in_order(
+        &mut self,
+        rules: ResumeRules,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         if self.can_defer_ranks() {
             self.evaluate_deferred(draft.now, trace);
         }
@@ -194,7 +212,7 @@ impl Instance {
                 };
                 let other = self.batch.order().slot(victim);
                 let counted = !skipped(other, self.requests[other].phase);
-                self.preempt_at(victim, i, rules.charged, draft, trace);
+                self.preempt_at(victim, i, rules.charged, draft, trace, recorder);
                 if victim < i {
                     i -= 1;
                     resumed -= u64::from(counted);

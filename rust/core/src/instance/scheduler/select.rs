@@ -48,7 +48,7 @@ impl Instance {
         draft.reserve = self.settings.watermark(self.batch.running()) + rules.reserve_blocks;
         draft.passes_over = self.passes_prompts_over();
         let mut selected = self.select_by_rank(rules, draft, trace, recorder);
-        self.make_room(&mut selected, draft, trace);
+        self.make_room(&mut selected, draft, trace, recorder);
         self.leave_out_others(&selected, draft, trace);
         self.run_selected(&selected, rules, draft, trace, recorder);
     }
@@ -168,13 +168,19 @@ impl Instance {
     }
 
     /// Makes the blocks of the selected requests free. Drops from the end of `selected` those for which that fails.
-    fn make_room(&mut self, selected: &mut Vec<Selected>, draft: &mut StepDraft, trace: &Trace) {
+    fn make_room(
+        &mut self,
+        selected: &mut Vec<Selected>,
+        draft: &mut StepDraft,
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
         let mut needed: u64 = draft.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
         if needed <= self.kv.free() {
             return;
         }
         for slot in self.left_out_by_rank(selected) {
-            self.preempt(slot, draft, trace);
+            self.preempt(slot, draft, trace, recorder);
             if needed <= self.kv.free() {
                 return;
             }
@@ -184,7 +190,7 @@ impl Instance {
         {
             needed -= dropped.blocks;
             if self.requests[dropped.slot].phase.is_admitted() {
-                self.preempt(dropped.slot, draft, trace);
+                self.preempt(dropped.slot, draft, trace, recorder);
             }
         }
     }

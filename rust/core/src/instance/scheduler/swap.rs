@@ -1,6 +1,7 @@
 //! Resuming swapped-out requests, and requests that were migrated in.
 
 use super::StepDraft;
+use crate::instance::observers::Fact;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Part, Recorder};
 use crate::time::Ticks;
@@ -21,10 +22,10 @@ impl Instance {
             let state = &mut self.requests[slot];
             self.kv.swap_in(computed, blocks, &mut state.blocks);
             state.phase = if decoding { Phase::Stalled } else { Phase::Prefilling };
-            self.book_admission(slot, draft.now, trace, recorder);
             self.batch.admit(slot, &mut self.requests);
             let part = if decoding { Part::SwappedInDecode } else { Part::SwappedInChunk };
             self.schedule_chunk(slot, tokens, part, draft);
+            self.note_admission(slot, false, draft.now, trace, recorder);
             resumed += 1;
         }
         self.queues.pop_swapped(resumed);
@@ -81,38 +82,20 @@ impl Instance {
         dropped
     }
 
-    /// Books an admission: when the request was first scheduled, or how long it was
-    /// preempted. Returns whether it is the first admission.
+    /// Notes that a request was admitted. `received`: with KV that another instance had sent.
     #[inline]
-    pub(super) fn book_admission(
+    pub(super) fn note_admission(
         &mut self,
         slot: Slot,
+        received: bool,
         now: Ticks,
         trace: &Trace,
         recorder: &mut Recorder,
-    ) -> bool {
-        let state = &mut self.requests[slot];
-        state.times.admitted_at = now;
-        let row = state.request as usize;
-        let columns = &mut recorder.columns;
-        // A request that has yielded a token has run before.
-        let first = state.generated == 0 && columns.scheduled[row] == Ticks::MAX;
-        if first {
-            columns.scheduled[row] = now;
-        }
-        let since = std::mem::replace(&mut state.times.out_since, Ticks::MAX);
-        if since == Ticks::MAX {
-            return first;
-        }
-        // Between the end of reasoning and the answer a request is blocked, not preempted.
-        let reasoning = trace.reasoning(row);
-        if reasoning.is_some_and(|reasoning| reasoning > 0 && state.generated == reasoning) {
-            return first;
-        }
-        columns.preempted[row] += now - since;
-        if state.generated > reasoning.unwrap_or(0) {
-            columns.preempted_answering[row] += now - since;
-        }
-        first
+    ) {
+        let times = &mut self.requests[slot].times;
+        times.admitted_at = now;
+        let since = std::mem::replace(&mut times.out_since, Ticks::MAX);
+        let since = (since != Ticks::MAX).then_some(since);
+        self.observe(Fact::Admitted { since, received }, slot, now, trace, recorder);
     }
 }

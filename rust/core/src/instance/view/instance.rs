@@ -27,7 +27,7 @@ impl Instance {
     pub(crate) fn view(&self, slot: Slot, now: Ticks) -> RequestView {
         let mut view = self.base_view(slot, now, 0);
         view.blocks = self.seen_blocks(slot, view.computed, now);
-        if self.readers.reads_slack() {
+        if self.observers.readers.reads_slack() {
             view.deadline = self.deadline(slot);
         }
         view
@@ -62,7 +62,7 @@ impl Instance {
             ..RequestView::default()
         };
         if let Some(ranking) = &self.ranking {
-            ranking.describe(slot, self.stats.steps, &mut view);
+            ranking.describe(slot, self.observers.stats.steps, &mut view);
         } else {
             let times = &state.times;
             view.since = if view.running { times.admitted_at } else { times.out_since.min(now) };
@@ -124,7 +124,7 @@ impl Instance {
 
     /// When the reader of a request runs out of tokens, if it has one.
     pub(in crate::instance) fn deadline(&self, slot: Slot) -> Option<i128> {
-        self.readers.deadline(slot, self.batch.decode_set().step())
+        self.observers.readers.deadline(slot, self.batch.decode_set().step())
     }
 
     /// Whether a field of what is kept by request may change once the steps are booked
@@ -167,7 +167,7 @@ impl Instance {
         match field {
             InstField::KvTokens => Some(self.gpu_kv_tokens() + self.kv.cpu_tokens()),
             InstField::GpuKvTokens => Some(self.gpu_kv_tokens()),
-            InstField::OutstandingTokens => Some(self.load.outstanding_tokens()),
+            InstField::OutstandingTokens => Some(self.observers.load.outstanding_tokens()),
             _ => None,
         }
     }
@@ -201,14 +201,14 @@ impl Instance {
     /// Prompt tokens and output tokens so far, over the unfinished requests that were
     /// sent here, as of the last step that ended by `now`.
     pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {
-        self.load.outstanding_tokens() + self.growth_of(InstField::OutstandingTokens, now)
+        self.observers.load.outstanding_tokens() + self.growth_of(InstField::OutstandingTokens, now)
     }
 
     /// A lower bound of [`Self::outstanding_tokens`] until the step or run in progress
     /// ends.
     #[inline]
     pub(crate) fn outstanding_tokens_at_least(&self) -> u64 {
-        self.load.outstanding_tokens()
+        self.observers.load.outstanding_tokens()
     }
 
     /// Whether a field only grows within a run, or has a bound that takes less time than the field.
@@ -224,7 +224,7 @@ impl Instance {
         match field {
             // The end of a step that is not booked yet may have shortened it.
             InstField::PrefillDelayS if self.run.planned().is_some() => None,
-            InstField::PrefillDelayS => Some(seconds_at_least(self.load.prefill_delay())),
+            InstField::PrefillDelayS => Some(seconds_at_least(self.observers.load.prefill_delay())),
             _ => self.at_start(field).map(whole),
         }
     }
@@ -257,7 +257,7 @@ impl Instance {
             InstField::ClassRequests => self.in_class_at_once(class, now),
             // Changes as requests join, and as steps with prefills end.
             InstField::PrefillDelayS if !self.run.is_past_head(now) => {
-                Some(seconds(self.load.prefill_delay()))
+                Some(seconds(self.observers.load.prefill_delay()))
             }
             InstField::AnsweringOnPace | InstField::FreeBlocks => None,
             _ => self.constant(field),
@@ -336,23 +336,23 @@ impl Instance {
             InstField::Waiting => whole(self.unfinished() - self.batch.running() - self.queues.swapped_out()),
             InstField::Swapped => whole(self.queues.swapped_out()),
             InstField::Requests => whole(self.unfinished()),
-            InstField::PrefillingRequests => whole(self.load.prefilling()),
-            InstField::DecodingRequests => whole(self.load.decoding()),
-            InstField::ReasoningRequests => whole(self.unfinished() - self.load.answering()),
-            InstField::AnsweringRequests => whole(self.load.answering()),
+            InstField::PrefillingRequests => whole(self.observers.load.prefilling()),
+            InstField::DecodingRequests => whole(self.observers.load.decoding()),
+            InstField::ReasoningRequests => whole(self.unfinished() - self.observers.load.answering()),
+            InstField::AnsweringRequests => whole(self.observers.load.answering()),
             InstField::FreshAnsweringRequests => {
                 // Without quanta, no request ever uses one up. A request that is handed over is ranked once its KV
                 // has been received, and has used up none before.
                 let first = self.ranking.as_deref().and_then(Ranking::in_first_quantum);
                 let first = first.map(|first| first + self.transfers.answering());
-                whole(first.unwrap_or(self.load.answering()))
+                whole(first.unwrap_or(self.observers.load.answering()))
             }
             InstField::ClassRequests => whole(self.in_class(class)),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
             InstField::RunningTokens => whole(self.running_tokens(now)),
             InstField::ContextBlocks => whole(self.context_blocks()),
-            InstField::MeanTokenIntervalS => self.load.mean_interval_s(),
-            InstField::PrefillDelayS => seconds(self.load.prefill_delay()),
+            InstField::MeanTokenIntervalS => self.observers.load.mean_interval_s(),
+            InstField::PrefillDelayS => seconds(self.observers.load.prefill_delay()),
             InstField::PrefillS => {
                 asking.map_or(0.0, |asking| seconds(self.settings.predicted_prefill(asking.view.prompt)))
             }
@@ -423,11 +423,11 @@ impl Instance {
     /// Whether every reader has tokens left.
     fn is_on_pace(&mut self, now: Ticks) -> bool {
         if self.steps_keep_pace() {
-            return self.readers.out_of_tokens(now).is_none();
+            return self.observers.readers.out_of_tokens(now).is_none();
         }
         let ended = self.run.ended(now);
         let (step, last) = (self.batch.decode_set().step() + ended, self.last_decoded(ended));
-        self.readers.all_on_pace(now, step, last)
+        self.observers.readers.all_on_pace(now, step, last)
     }
 
     /// When the decode set's latest finished step ended, of which `ended` are not booked.
@@ -445,7 +445,7 @@ impl Instance {
             run.decodes
                 && run.start == self.batch.decoded_at()
                 && run.copying == 0
-                && run.series.at(run.steps.saturating_sub(1)) < self.readers.interval()
+                && run.series.at(run.steps.saturating_sub(1)) < self.observers.readers.interval()
         })
     }
 
@@ -453,7 +453,9 @@ impl Instance {
     /// outside the decode set had not run out when it began, each next token came in time
     /// for the members, and a member that began to answer had at least as long.
     fn all_stay_on_pace(&self, now: Ticks) -> bool {
-        self.steps_keep_pace() && self.readers.are_patient() && self.readers.out_of_tokens(now).is_none()
+        self.steps_keep_pace()
+            && self.observers.readers.are_patient()
+            && self.observers.readers.out_of_tokens(now).is_none()
     }
 
     /// Whether it depends on steps that are not booked if every reader has tokens left.
@@ -462,7 +464,7 @@ impl Instance {
         let late = self.batch.decode_set().late_joiners();
         if ended > 0
             && !late.is_empty()
-            && let Some(slot) = self.readers.out_of_tokens(now)
+            && let Some(slot) = self.observers.readers.out_of_tokens(now)
         {
             // If the request has not had a token since, its reader has run out.
             return late.iter().any(|joiner| joiner.0 == slot);
@@ -470,8 +472,10 @@ impl Instance {
         if self.steps_keep_pace() {
             return false;
         }
-        let interval = self.readers.interval();
-        ended > 0 && self.readers.exist() && now >= self.last_decoded(ended).saturating_add(interval)
+        let interval = self.observers.readers.interval();
+        ended > 0
+            && self.observers.readers.exist()
+            && now >= self.last_decoded(ended).saturating_add(interval)
     }
 
     /// Context of the running requests, in tokens.

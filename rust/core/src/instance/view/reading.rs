@@ -51,7 +51,7 @@ impl Instance {
 
     /// Blocks of requests that have left and whose KV has not been read; a block that several share counts once.
     fn sending_blocks(&self) -> u64 {
-        if self.stats.sent == 0 { 0 } else { self.blocks_of(|phase| phase == Phase::MigratingOut) }
+        if self.observers.stats.sent == 0 { 0 } else { self.blocks_of(|phase| phase == Phase::MigratingOut) }
     }
 
     /// Blocks of requests that were accepted and whose KV is not here yet; likewise.
@@ -70,29 +70,24 @@ impl Instance {
 
     /// The sums up to `now`, the time of the step in progress included.
     fn sums(&self, now: Ticks) -> Sums {
-        let mut stats = self.stats.clone();
+        let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);
-        let mut prefill_tokens = stats.prefill_tokens;
-        let mut decode_tokens = stats.decode_tokens;
         if let Some(run) = self.run.current() {
             self.add_step_in_progress(run, now, &mut stats);
-            let (prefills, decodes) = self.tokens_in_progress(run);
-            prefill_tokens -= prefills;
-            decode_tokens -= decodes;
         } else if let Some(since) = self.run.standstill() {
             let ticks = u128::from(now - since);
             stats.running_ticks += ticks * u128::from(self.batch.running());
             stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
         }
         stats.book_waiting(self.waiting(), now);
-        let moved = self.traffic.as_ref().map(|traffic| traffic.moved(&stats)).unwrap_or_default();
+        let moved = self.observers.moved(&stats).unwrap_or_default();
         let idle = u128::from(moved.idle_uw.unwrap_or(0)) * u128::from(now);
         let energy_aj = moved.work_aj.unwrap_or(0).saturating_add(idle);
         Sums {
             steps: stats.steps,
             busy_ticks: stats.busy_ticks,
-            prefill_tokens,
-            decode_tokens,
+            prefill_tokens: stats.prefill_tokens,
+            decode_tokens: stats.decode_tokens,
             finished: stats.finished,
             dropped: stats.dropped,
             preemptions: stats.preemptions,
@@ -111,14 +106,6 @@ impl Instance {
             link_bytes: moved.link_bytes,
             energy_aj,
         }
-    }
-
-    /// Tokens that were counted as the step in progress started: of prefills, and of decodes outside the decode set.
-    pub(in crate::instance) fn tokens_in_progress(&self, run: &Run) -> (u64, u64) {
-        let shape = self.run.shape();
-        let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
-        let prefills = if self.batch.layers().is_last() { shape.prefill_tokens } else { 0 };
-        (prefills, shape.decode_requests - members)
     }
 
     /// Adds the time of the step in progress up to `now`.

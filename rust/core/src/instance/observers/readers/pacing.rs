@@ -13,12 +13,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::super::request::Slot;
-use super::super::run::Run;
 use super::slow_steps::SlowSteps;
 use super::track::Track;
 use crate::collections::{IndexedHeap, SuffixMaxima};
 use crate::config::Pace;
+use crate::instance::request::Slot;
+use crate::instance::run::Run;
 use crate::time::Ticks;
 
 /// The readers of one instance's requests.

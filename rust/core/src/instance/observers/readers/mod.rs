@@ -6,15 +6,16 @@ mod track;
 
 pub(crate) use track::Track;
 
-use super::request::Slot;
-use super::run::Run;
+use super::fact::{Fact, Subject};
 use crate::config::Pace;
 use crate::hint::rare;
+use crate::instance::request::Slot;
+use crate::instance::run::Run;
 use crate::metrics::Columns;
 use crate::time::Ticks;
 use pacing::Pacing;
 
-/// See the module. Without a pace, there are no readers and every call does nothing.
+/// Readers by slot. Without a pace, there are no readers and every call does nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Readers {
     pacing: Option<Box<Pacing>>,
@@ -46,6 +47,43 @@ impl Readers {
         self.pacing.as_ref().map_or(0, |pacing| pacing.interval())
     }
 
+    /// Notes what happened to a request, and writes its quality of experience when it has finished.
+    #[inline]
+    pub(super) fn observe(&mut self, fact: Fact, of: Subject, columns: &mut Columns) {
+        if self.pacing.is_some() {
+            rare();
+            self.note(fact, of, columns);
+        }
+    }
+
+    /// As [`Self::observe`], where there are readers.
+    #[inline(never)]
+    fn note(&mut self, fact: Fact, of: Subject, columns: &mut Columns) {
+        let Some(pacing) = &mut self.pacing else { return };
+        let (slot, now, reasoning) = (of.slot, of.now, of.reasoning().unwrap_or(0));
+        match fact {
+            Fact::Yielded { .. } if of.state.generated > reasoning => pacing.token(slot, now),
+            Fact::Yielded { .. } if of.state.generated == reasoning => pacing.begin_answer(slot, now),
+            Fact::Joined { step } => pacing.join(slot, step),
+            Fact::Passed { generated, .. } if generated == reasoning => pacing.begin_answer(slot, now),
+            Fact::Passed { generated, step, .. } if generated == reasoning + 1 => {
+                pacing.first_in_set(slot, step, now);
+            }
+            Fact::Finished => {
+                let (answering, asked) = pacing.experience(slot);
+                columns.qoe_answering[of.row()] = answering;
+                if let Some(asked) = asked {
+                    columns.qoe[of.row()] = asked;
+                }
+                pacing.remove(slot);
+            }
+            Fact::Dropped => {
+                pacing.remove(slot);
+            }
+            _ => {}
+        }
+    }
+
     /// Adds the reader of a request that arrived at `arrival`.
     #[inline]
     pub(crate) fn open(&mut self, slot: Slot, arrival: Ticks) {
@@ -66,55 +104,6 @@ impl Readers {
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Track> {
         self.pacing.as_mut().map(|pacing| pacing.remove(slot))
-    }
-
-    /// Removes the reader of a finished request, and writes its quality of experience.
-    #[inline]
-    pub(crate) fn close(&mut self, slot: Slot, row: usize, columns: &mut Columns) {
-        let Some(pacing) = &mut self.pacing else { return };
-        rare();
-        let (answering, asked) = pacing.experience(slot);
-        columns.qoe_answering[row] = answering;
-        if let Some(asked) = asked {
-            columns.qoe[row] = asked;
-        }
-        pacing.remove(slot);
-    }
-
-    /// The reasoning of a request ended at `when`.
-    #[inline]
-    pub(crate) fn begin_answer(&mut self, slot: Slot, when: Ticks) {
-        if let Some(pacing) = &mut self.pacing {
-            rare();
-            pacing.begin_answer(slot, when);
-        }
-    }
-
-    /// A request outside the decode set yields an answer token.
-    #[inline]
-    pub(crate) fn token(&mut self, slot: Slot, when: Ticks) {
-        if let Some(pacing) = &mut self.pacing {
-            rare();
-            pacing.token(slot, when);
-        }
-    }
-
-    /// A member of the decode set yields its first answer token at the set's `step`.
-    #[inline]
-    pub(crate) fn first_in_set(&mut self, slot: Slot, step: u64, when: Ticks) {
-        if let Some(pacing) = &mut self.pacing {
-            rare();
-            pacing.first_in_set(slot, step, when);
-        }
-    }
-
-    /// A request joins the decode set, which has taken `step` steps.
-    #[inline]
-    pub(crate) fn join(&mut self, slot: Slot, step: u64) {
-        if let Some(pacing) = &mut self.pacing {
-            rare();
-            pacing.join(slot, step);
-        }
     }
 
     /// A member leaves the decode set, which has taken `step` steps and then has

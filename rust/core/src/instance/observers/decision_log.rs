@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-use super::batch::Batch;
-use super::request::{Phase, RequestTable};
-use super::run::Run;
 use super::step_columns::StepColumns;
 use crate::config::Window;
+use crate::instance::batch::Batch;
+use crate::instance::request::{Phase, RequestTable};
+use crate::instance::run::Run;
 use crate::metrics::RecordRoom;
 use crate::time::Ticks;
 
@@ -51,7 +51,7 @@ pub struct StepRecord {
 
 impl StepRecord {
     /// The step that `batch` runs. `decodes`: whether the decode set does.
-    pub(super) fn of(batch: &Batch, decodes: bool, requests: &RequestTable) -> Self {
+    pub(in crate::instance) fn of(batch: &Batch, decodes: bool, requests: &RequestTable) -> Self {
         let mut scheduled = Vec::new();
         let set = batch.decode_set();
         for slot in batch.order().current(requests) {

@@ -15,10 +15,8 @@
 //!
 //! An instance that takes longer computes the same tokens again and again.
 
-use super::Instance;
+use super::fact::{Fact, Steps};
 use crate::config::Ranking as RankingRules;
-use crate::error::Error;
-use crate::instance::ranking::Ranking;
 use crate::policy::{Changes, Expr, ReqField};
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
@@ -30,7 +28,7 @@ const LONGEST_SPAN: f64 = 86_400.0;
 
 /// Steps formed since the instance's latest token.
 #[derive(Debug)]
-pub(super) struct Liveness {
+pub(in crate::instance) struct Liveness {
     formed: u64,
     /// When the first of them was formed.
     since: Ticks,
@@ -42,19 +40,29 @@ pub(super) struct Liveness {
 
 impl Liveness {
     /// Of an instance that ranks its requests by `ranking`, if it does.
-    pub(super) fn new(ranking: Option<&RankingRules>) -> Self {
+    pub(in crate::instance) fn new(ranking: Option<&RankingRules>) -> Self {
         Self { formed: 0, since: 0, look_at: FIRST_LOOK, spans: ranking.map_or((0, 0), longest_spans) }
     }
 
-    /// Counts a token.
+    /// Notes a token of a request.
     #[inline]
-    pub(super) fn count_token(&mut self) {
-        self.formed = 0;
+    pub(super) fn observe(&mut self, fact: Fact) {
+        if matches!(fact, Fact::Yielded { .. }) {
+            self.formed = 0;
+        }
+    }
+
+    /// Notes the tokens of the decode set.
+    #[inline]
+    pub(super) fn observe_steps(&mut self, steps: &Steps) {
+        if steps.members > 0 {
+            self.formed = 0;
+        }
     }
 
     /// Counts a step that is formed. Returns whether to compute the bound.
     #[inline]
-    pub(super) fn count_step(&mut self, now: Ticks) -> bool {
+    pub(in crate::instance) fn count_step(&mut self, now: Ticks) -> bool {
         if self.formed == 0 {
             (self.since, self.look_at) = (now, FIRST_LOOK);
         }
@@ -62,10 +70,15 @@ impl Liveness {
         self.formed >= self.look_at
     }
 
+    /// The steps formed since the latest token, and when the first of them was.
+    pub(in crate::instance) fn without_token(&self) -> (u64, Ticks) {
+        (self.formed, self.since)
+    }
+
     /// Whether the requests, which need `steps` at most for a token, have taken longer. If
     /// not, sets when to compute the bound next.
     /// `quantum`: the longest of a level that one of them is at.
-    fn is_over(&mut self, steps: u64, quantum: Ticks, now: Ticks) -> bool {
+    pub(in crate::instance) fn is_over(&mut self, steps: u64, quantum: Ticks, now: Ticks) -> bool {
         let (ticks, idle) = self.spans;
         let most = steps.saturating_add(idle);
         self.look_at = self.formed.saturating_mul(2).min(most.max(self.formed) + 1);
@@ -111,58 +124,4 @@ fn largest_constant(expr: &Expr) -> f64 {
         Expr::Op(_, arguments) => arguments.iter().map(largest_constant).fold(0.0, f64::max),
         Expr::Over(_, of, _) => largest_constant(of),
     }
-}
-
-impl Instance {
-    /// Checks that the instance still makes progress.
-    ///
-    /// # Errors
-    ///
-    /// If it does not: when the latest token was, and what was done since.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
-        let held = self.settings.blocks.saturating_add(self.kv.cpu().capacity());
-        let held = held.saturating_mul(u64::from(self.settings.block.tokens()));
-        let tokens = self.load.outstanding_tokens().min(held);
-        let together = (self.queued() + self.admitted()).min(self.settings.scheduler.max_num_seqs).max(2);
-        let quantum = self.ranking.as_deref().map_or(0, Ranking::longest_quantum);
-        if !self.liveness.is_over(tokens.saturating_mul(together), quantum, now) {
-            return Ok(());
-        }
-        let Liveness { formed, since, .. } = self.liveness;
-        let rule = format!(
-            "{formed} steps were formed since the latest token at {} s, more than its {} requests can take: \
-             they preempt each other before any yields its next token; where memory is lost, ranks that change \
-             as a request runs do that",
-            seconds_of(since),
-            self.queued() + self.admitted(),
-        );
-        Err(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
-    }
-
-    /// Why no stage can run any of the unfinished requests, of an instance at which nothing
-    /// more happens; `None` if all have finished.
-    pub(crate) fn blockage(&self, now: Ticks) -> Option<Error> {
-        let (waiting, admitted) = (self.queued(), self.batch.running());
-        if waiting + admitted == 0 {
-            return None;
-        }
-        let swapped = self.queues.swapped_out();
-        let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
-        let rule = format!(
-            "{admitted} admitted requests and {waiting} waiting ones ({swapped} of them swapped out, {ranked} \
-             ranked) are left, and no stage of its scheduler can run any: {} of {} blocks are free, of which an \
-             admission leaves {}",
-            self.kv.free(),
-            self.settings.blocks,
-            self.settings.watermark(self.admitted()) + u64::from(self.settings.scheduler.spare_block),
-        );
-        Some(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
-    }
-}
-
-/// A moment in seconds.
-fn seconds_of(moment: Ticks) -> f64 {
-    moment as f64 / TICKS_PER_SECOND as f64
 }

@@ -1,7 +1,9 @@
 //! What an instance reports to the engine between steps: requests whose phase
 //! changed, requests told to leave, and requests that were dropped.
 
-use super::request::{AdmissionSeq, RequestTable, Slot};
+use super::fact::{Fact, Subject};
+use crate::hint::rare;
+use crate::instance::request::{AdmissionSeq, RequestTable, Slot};
 
 /// Why the engine is asked about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,7 +16,7 @@ pub(crate) enum PhaseChange {
     Answering,
 }
 
-/// See the module.
+/// What the engine has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,
@@ -60,9 +62,33 @@ impl Outbox {
         self.awaits_prefills = awaited;
     }
 
-    /// Reports a change of phase.
-    pub(crate) fn phase_changed(&mut self, slot: Slot, change: PhaseChange, requests: &RequestTable) {
-        self.phase_changes.push((requests[slot].seq, change, slot));
+    /// Reports changes of phase that a rule is asked about, and requests that were dropped.
+    #[inline]
+    pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
+        let Reports { prefilled, answering } = self.reports;
+        match fact {
+            Fact::Joined { .. } if prefilled || answering => {
+                rare();
+                let generated = of.state.generated;
+                if prefilled && generated == 1 {
+                    self.phase_changed(of, PhaseChange::Prefilled);
+                }
+                if answering && of.reasoning() == Some(generated) {
+                    self.phase_changed(of, PhaseChange::Answering);
+                }
+            }
+            Fact::Passed { generated, .. }
+                if answering && of.reasoning() == Some(generated) && of.state.output > generated =>
+            {
+                self.phase_changed(of, PhaseChange::Answering);
+            }
+            Fact::Dropped => self.dropped += 1,
+            _ => {}
+        }
+    }
+
+    fn phase_changed(&mut self, of: Subject, change: PhaseChange) {
+        self.phase_changes.push((of.state.seq, change, of.slot));
     }
 
     /// Reports that the prompt of a request ends with the step that starts.
@@ -121,11 +147,6 @@ impl Outbox {
         self.phase_changes.pop().map(|(_, change, slot)| (change, slot))
     }
 
-    /// Counts a request that was dropped.
-    pub(crate) fn drop_request(&mut self) {
-        self.dropped += 1;
-    }
-
     /// Requests dropped since the last call.
     #[inline]
     pub(crate) fn take_dropped(&mut self) -> u64 {
@@ -135,8 +156,9 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use super::super::request::Phase;
     use super::*;
+    use crate::instance::request::Phase;
+    use crate::trace::Trace;
 
     #[test]
     fn phase_changes_come_in_the_order_of_admission() {
@@ -145,10 +167,15 @@ mod tests {
             let slot = requests.insert(row, 1, 1);
             requests[slot].seq = seq;
         }
-        outbox.phase_changed(0, PhaseChange::Prefilled, &requests);
-        outbox.phase_changed(1, PhaseChange::Answering, &requests);
-        outbox.phase_changed(1, PhaseChange::Prefilled, &requests);
-        outbox.phase_changed(2, PhaseChange::Prefilled, &requests);
+        let trace = Trace::default();
+        let mut changes = |slot: Slot, change| {
+            let subject = Subject { slot, state: &requests[slot], prefill: 0, now: 0, trace: &trace };
+            outbox.phase_changed(subject, change);
+        };
+        changes(0, PhaseChange::Prefilled);
+        changes(1, PhaseChange::Answering);
+        changes(1, PhaseChange::Prefilled);
+        changes(2, PhaseChange::Prefilled);
         outbox.sort_phase_changes();
         let order: Vec<_> = std::iter::from_fn(|| outbox.pop_phase_change()).collect();
         let (prefilled, answering) = (PhaseChange::Prefilled, PhaseChange::Answering);

@@ -1,0 +1,60 @@
+//! Instances that make no progress, and why.
+
+use super::Instance;
+use super::ranking::Ranking;
+use crate::error::Error;
+use crate::time::{TICKS_PER_SECOND, Ticks};
+
+impl Instance {
+    /// Checks that the instance still makes progress.
+    ///
+    /// # Errors
+    ///
+    /// If it does not: when the latest token was, and what was done since.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
+        let held = self.settings.blocks.saturating_add(self.kv.cpu().capacity());
+        let held = held.saturating_mul(u64::from(self.settings.block.tokens()));
+        let tokens = self.observers.load.outstanding_tokens().min(held);
+        let together = (self.queued() + self.admitted()).min(self.settings.scheduler.max_num_seqs).max(2);
+        let quantum = self.ranking.as_deref().map_or(0, Ranking::longest_quantum);
+        if !self.observers.liveness.is_over(tokens.saturating_mul(together), quantum, now) {
+            return Ok(());
+        }
+        let (formed, since) = self.observers.liveness.without_token();
+        let rule = format!(
+            "{formed} steps were formed since the latest token at {} s, more than its {} requests can take: \
+             they preempt each other before any yields its next token; where memory is lost, ranks that change \
+             as a request runs do that",
+            seconds_of(since),
+            self.queued() + self.admitted(),
+        );
+        Err(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
+    }
+
+    /// Why no stage can run any of the unfinished requests, of an instance at which nothing
+    /// more happens; `None` if all have finished.
+    pub(crate) fn blockage(&self, now: Ticks) -> Option<Error> {
+        let (waiting, admitted) = (self.queued(), self.batch.running());
+        if waiting + admitted == 0 {
+            return None;
+        }
+        let swapped = self.queues.swapped_out();
+        let ranked = self.ranking.as_deref().map_or(0, Ranking::waiting);
+        let rule = format!(
+            "{admitted} admitted requests and {waiting} waiting ones ({swapped} of them swapped out, {ranked} \
+             ranked) are left, and no stage of its scheduler can run any: {} of {} blocks are free, of which an \
+             admission leaves {}",
+            self.kv.free(),
+            self.settings.blocks,
+            self.settings.watermark(self.admitted()) + u64::from(self.settings.scheduler.spare_block),
+        );
+        Some(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
+    }
+}
+
+/// A moment in seconds.
+fn seconds_of(moment: Ticks) -> f64 {
+    moment as f64 / TICKS_PER_SECOND as f64
+}

@@ -1,0 +1,124 @@
+//! What happens to the requests of an instance, as observers are told of it.
+
+use crate::cost::StepShape;
+use crate::instance::request::{RequestState, Slot};
+use crate::instance::run::Run;
+use crate::series::Series;
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// Something that happened to one request. The request's state is as it is afterwards.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) enum Fact {
+    /// It was admitted, for the first time or again.
+    Admitted {
+        /// Since when it was out of the batch; `None` at its first admission.
+        since: Option<Ticks>,
+        /// Whether it waited with its KV, which another instance had sent.
+        received: bool,
+    },
+    /// A step yielded a token of it, and it was not in the decode set.
+    Yielded {
+        /// When the step started.
+        start: Ticks,
+        /// The time since its previous token; `None` for the first.
+        gap: Option<Ticks>,
+    },
+    /// It became a member of the decode set, which has taken `step` steps.
+    Joined { step: u64 },
+    /// As a member of the decode set, it yielded the last token of its reasoning or the first one of its answer.
+    Passed {
+        /// How many tokens it has yielded with that one.
+        generated: u32,
+        /// The set's step that yielded it.
+        step: u64,
+        /// When that step started.
+        start: Ticks,
+    },
+    /// It was preempted.
+    Preempted,
+    /// It yielded its last token.
+    Finished,
+    /// It was dropped, as it could never be admitted again.
+    Dropped,
+    /// It migrated to another instance.
+    Left,
+    /// It migrated from another instance, and counts here from now on.
+    Came,
+    /// Its KV has come from another instance, or was given up.
+    Landed {
+        /// The time since it left that instance.
+        transfer: Ticks,
+        /// The part of it before the first byte was sent.
+        wait: Ticks,
+        /// Whether the KV was given up.
+        expired: bool,
+    },
+}
+
+/// The request of a fact, and its moment.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) struct Subject<'a> {
+    pub(in crate::instance) slot: Slot,
+    /// Its state after the fact.
+    pub(in crate::instance) state: &'a RequestState,
+    /// The predicted ticks of its prefill alone; 0 if no rule reads that.
+    pub(in crate::instance) prefill: Ticks,
+    pub(in crate::instance) now: Ticks,
+    pub(in crate::instance) trace: &'a Trace,
+}
+
+impl Subject<'_> {
+    /// Row in the trace.
+    #[inline]
+    pub(super) fn row(&self) -> usize {
+        self.state.request as usize
+    }
+
+    /// Its reasoning tokens, if the trace has any.
+    #[inline]
+    pub(super) fn reasoning(&self) -> Option<u32> {
+        self.trace.reasoning(self.row())
+    }
+
+    /// Whether it is between the end of its reasoning and its first answer token.
+    pub(super) fn is_before_answer(&self) -> bool {
+        self.reasoning() == Some(self.state.generated)
+    }
+}
+
+/// Steps of a run that have ended.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) struct Ended<'a> {
+    pub(in crate::instance) run: &'a Run,
+    /// How many of its steps.
+    pub(in crate::instance) steps: u64,
+    /// The shape of the first of them.
+    pub(in crate::instance) shape: &'a StepShape,
+    /// Members of the decode set that run in each.
+    pub(in crate::instance) members: u64,
+    /// Whether the prefills run in it with their last layers.
+    pub(in crate::instance) ends_prefills: bool,
+}
+
+/// Steps whose lengths are one series: in each, every member of the decode set yields a token. In bulk, this is the fact
+/// [`Fact::Yielded`] of all members.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::instance) struct Steps {
+    /// When the first one starts.
+    pub(in crate::instance) start: Ticks,
+    /// Their lengths.
+    pub(in crate::instance) series: Series,
+    /// How many there are.
+    pub(in crate::instance) count: u64,
+    /// Ticks that they take.
+    pub(in crate::instance) ticks: u128,
+    /// Members of the decode set that run; 0 if it does not.
+    pub(in crate::instance) members: u64,
+    /// Running requests.
+    pub(in crate::instance) running: u64,
+    /// Tokens of KV of the running requests while the first of them runs.
+    pub(in crate::instance) kv: u64,
+    /// Whether any request decodes, in the decode set or outside.
+    pub(in crate::instance) decodes: bool,
+}

@@ -1,0 +1,102 @@
+//! What is counted, written and reported of an instance's requests.
+//!
+//! An observer is told of facts: of one request ([`Fact`]), of a run that has ended in whole or in part ([`Ended`]), and of
+//! steps in which each member of the decode set yielded a token ([`Steps`]). It decides nothing. A count is a new observer,
+//! or a field of one; no stage of a scheduler knows of it.
+
+mod decision_log;
+mod fact;
+mod liveness;
+mod load;
+mod outbox;
+mod readers;
+mod recording;
+mod stats;
+mod step_columns;
+#[cfg(test)]
+mod tests;
+
+pub(in crate::instance) use decision_log::DecisionLog;
+pub use decision_log::{Part, StepRecord};
+pub(in crate::instance) use fact::{Ended, Fact, Steps, Subject};
+pub(in crate::instance) use liveness::Liveness;
+pub(in crate::instance) use load::Load;
+pub(crate) use outbox::PhaseChange;
+pub(in crate::instance) use outbox::{Outbox, Reports};
+pub(in crate::instance) use readers::{Readers, Track};
+pub use step_columns::StepColumns;
+
+use super::ObservedFields;
+use crate::config::{InstanceConfig, QueueOrder};
+use crate::cost::Moved;
+use crate::metrics::{InstanceStats, Recorder, TrafficCounter};
+
+/// The observers of one instance. Each is told of a fact in the order of the fields.
+#[derive(Debug)]
+pub(in crate::instance) struct Observers {
+    pub(in crate::instance) liveness: Liveness,
+    pub(in crate::instance) load: Load,
+    pub(in crate::instance) stats: InstanceStats,
+    pub(in crate::instance) readers: Readers,
+    pub(in crate::instance) outbox: Outbox,
+    pub(in crate::instance) log: DecisionLog,
+    /// Counts what steps move and compute, where the configuration says how.
+    traffic: Option<Box<TrafficCounter>>,
+}
+
+impl Observers {
+    /// Observers of an instance without requests.
+    pub(in crate::instance) fn new(config: &InstanceConfig, observed: ObservedFields) -> Self {
+        let ranking = match &config.scheduler.order {
+            QueueOrder::Ranked(rules) => Some(rules.as_ref()),
+            _ => None,
+        };
+        let reports = Reports { prefilled: observed.asks_prefilled, answering: observed.asks_answering };
+        let layers = config.scheduler.layers().unwrap_or(1);
+        let traffic = config.traffic.clone();
+        Self {
+            liveness: Liveness::new(ranking),
+            load: Load::new(observed.intervals),
+            stats: InstanceStats::new(config.blocks, config.block_tokens),
+            readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
+            outbox: Outbox::new(reports),
+            log: DecisionLog::new(observed.records),
+            traffic: traffic
+                .map(|traffic| Box::new(TrafficCounter::new(traffic, layers, config.block_tokens))),
+        }
+    }
+
+    /// Tells all observers of a fact.
+    #[inline]
+    pub(in crate::instance) fn observe(&mut self, fact: Fact, of: Subject, recorder: &mut Recorder) {
+        self.liveness.observe(fact);
+        self.load.observe(fact, of);
+        self.stats.observe(fact);
+        recorder.observe(fact, of);
+        self.readers.observe(fact, of, &mut recorder.columns);
+        self.outbox.observe(fact, of);
+    }
+
+    /// Tells all observers of steps of a run that have ended, before [`Self::observe_steps`].
+    #[inline]
+    pub(in crate::instance) fn observe_run(&mut self, ended: &Ended) {
+        self.stats.observe_run(ended);
+        if let Some(traffic) = &mut self.traffic {
+            traffic.add(ended.shape, ended.steps);
+        }
+    }
+
+    /// Tells all observers of steps that have ended.
+    #[inline]
+    pub(in crate::instance) fn observe_steps(&mut self, steps: &Steps) {
+        self.liveness.observe_steps(steps);
+        self.load.observe_steps(steps);
+        self.stats.observe_steps(steps);
+    }
+
+    /// What the steps that have ended moved and computed, with the blocks that were swapped according to `stats`; `None` if
+    /// that is not counted.
+    pub(in crate::instance) fn moved(&self, stats: &InstanceStats) -> Option<Moved> {
+        self.traffic.as_ref().map(|traffic| traffic.moved(stats))
+    }
+}

@@ -1,0 +1,67 @@
+//! The columns of the result as an observer.
+
+use super::fact::{Fact, Subject};
+use crate::metrics::{Reason, Recorder, Status};
+use crate::time::Ticks;
+
+impl Recorder {
+    /// Writes what happened to a request.
+    #[inline]
+    pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
+        match fact {
+            Fact::Admitted { since: None, .. } => {
+                self.columns.scheduled[of.row()] = of.now;
+                self.columns.cached[of.row()] = of.state.computed;
+            }
+            Fact::Admitted { since: Some(since), received } => self.readmitted(since, received, of),
+            Fact::Yielded { start, gap } => self.yielded(start, gap, of),
+            Fact::Passed { generated, start, .. } => {
+                if let Some(reasoning) = of.reasoning() {
+                    self.token(of.state.request, (generated, reasoning), start, of.now);
+                }
+            }
+            Fact::Finished => {
+                self.columns.finish[of.row()] = of.now;
+                self.close(of.state.request, Status::Finished, of.state.totals());
+            }
+            Fact::Dropped => {
+                self.columns.reason[of.row()] = Reason::ExceedsBudget as u8;
+                self.close(of.state.request, Status::Rejected, of.state.totals());
+            }
+            Fact::Landed { transfer, wait, .. } => {
+                self.migrated(of.row(), transfer, of.is_before_answer());
+                self.columns.handover_wait[of.row()] += wait;
+            }
+            Fact::Joined { .. } | Fact::Preempted | Fact::Left | Fact::Came => {}
+        }
+    }
+
+    /// Writes for how long a request was out of the batch that is admitted again.
+    fn readmitted(&mut self, since: Ticks, received: bool, of: Subject) {
+        let (row, out) = (of.row(), of.now - since);
+        if received {
+            self.columns.received_wait[row] += out;
+        }
+        let reasoning = of.reasoning();
+        // Between the end of reasoning and the answer a request is blocked, not preempted.
+        if reasoning.is_some_and(|reasoning| reasoning > 0 && of.state.generated == reasoning) {
+            return;
+        }
+        self.columns.preempted[row] += out;
+        if of.state.generated > reasoning.unwrap_or(0) {
+            self.columns.preempted_answering[row] += out;
+        }
+    }
+
+    /// Writes a token that a request yielded outside the decode set.
+    #[inline]
+    fn yielded(&mut self, start: Ticks, gap: Option<Ticks>, of: Subject) {
+        match gap {
+            None => self.first_token(of.row(), of.now),
+            Some(gap) => self.gaps.add(gap, 1),
+        }
+        if let Some(reasoning) = of.reasoning() {
+            self.token(of.state.request, (of.state.generated, reasoning), start, of.now);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Counters and time integrals as an observer.
+
+use super::fact::{Ended, Fact, Steps};
+use crate::metrics::InstanceStats;
+
+impl InstanceStats {
+    /// Counts what happened to a request.
+    #[inline]
+    pub(super) fn observe(&mut self, fact: Fact) {
+        match fact {
+            Fact::Preempted => self.preemptions += 1,
+            Fact::Finished => self.finished += 1,
+            Fact::Dropped => self.dropped += 1,
+            Fact::Left => self.sent += 1,
+            Fact::Landed { expired: false, .. } => self.landed += 1,
+            Fact::Landed { expired: true, .. } => self.expired_offers += 1,
+            _ => {}
+        }
+    }
+
+    /// Counts the tokens outside the decode set, and the steps whose cost was extrapolated.
+    #[inline]
+    pub(super) fn observe_run(&mut self, ended: &Ended) {
+        let &Ended { run, steps, shape, members, ends_prefills } = ended;
+        // A batch computes its tokens once, in however many groups of layers.
+        if ends_prefills {
+            self.prefill_tokens += shape.prefill_tokens;
+        }
+        self.decode_tokens += shape.decode_requests - members;
+        self.extrapolated.add(run.extrapolation, steps);
+    }
+
+    /// Counts steps and their time, and the tokens of the decode set.
+    #[inline]
+    pub(super) fn observe_steps(&mut self, steps: &Steps) {
+        let &Steps { series, count, ticks, members, running, kv, .. } = steps;
+        self.steps += count;
+        self.busy_ticks += ticks as u64;
+        self.decode_tokens += members * count;
+        self.running_ticks += u128::from(running) * ticks;
+        self.kv_token_ticks += series.integral(kv, members, count);
+    }
+}
