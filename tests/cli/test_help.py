@@ -9,7 +9,7 @@ import pytest
 
 from cli.running import Run
 from paceline.cli.app import _COMMANDS, app
-from paceline.cli.examples import EXAMPLES, FORMATS, PRESETS
+from paceline.cli.examples import EXAMPLES, FORMATS, PRESETS, TRACE
 from paceline.synthesis import presets
 from paceline.trace.detection import Format
 
@@ -33,3 +33,20 @@ def test_the_help_of_a_command_has_examples_that_parse(command: str, paceline: R
 def test_formats_and_presets_are_those_that_are_read_and_drawn() -> None:
     assert set(FORMATS) == set(get_args(Format))
     assert set(PRESETS) == set(presets())
+
+
+RUN = ("replay", "capacity", "plan", "compare", "trace", "models", "gpus", "policies")
+"""Commands whose examples need nothing but the trace that the help tells how to make, and one another."""
+
+WITHOUT_EXTRAS = ("--perfetto", "--report", "convert")
+"""Examples with one of these words need a further package or file."""
+
+
+def test_examples_run_as_they_are_pasted(paceline: Run) -> None:
+    assert paceline(*shlex.split(TRACE)).returncode == 0
+    for command in RUN:
+        for example in EXAMPLES[command]:
+            if not any(word in example for word in WITHOUT_EXTRAS):
+                done = paceline(*shlex.split(example))
+                assert done.returncode == 0, (example, done.stderr)
+                assert done.stdout

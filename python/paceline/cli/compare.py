@@ -78,7 +78,7 @@ def compare(
         One or more files with requests; formats are recognised, also with .gz or .zst.
     policies
         A policy to compare: its name, or FILE.toml; after a colon parameters of its own, as
-        sarathi:max_num_batched_tokens=512,max_num_seqs=64; may be repeated.
+        sarathi:chunk_size=512,max_num_seqs=64; may be repeated.
     slo
         Bounds as NAME=TIME,…: ttft=500ms,tpot=0.04; in seconds without a unit (s, ms, us); also e2e, and itl
         for the longest gap.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["EXAMPLES", "FORMATS", "PRESETS", "epilogue"]
+__all__ = ["EXAMPLES", "FORMATS", "PRESETS", "TRACE", "epilogue"]
 
 FORMATS: Final = ("azure", "burstgpt", "mooncake", "paceline", "vidur")
 """The formats of traces that are recognised."""
@@ -14,11 +14,14 @@ PRESETS: Final = ("azure-conv", "azure-code", "mooncake-conv", "sharegpt", "arxi
 
 _ON: Final = "--model llama-3.1-8b --gpu h100-sxm"
 
+TRACE: Final = "synthesize azure-conv --requests 1000 --seed 1 --out trace.csv"
+"""Makes the trace of the examples."""
+
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "replay": (
         f"replay trace.csv {_ON} --instances 2 --rate 9 --slo ttft=500ms,tpot=40ms --warmup 20s",
         f"replay trace.csv {_ON} --kv-dtype fp8 --gpu-memory-utilization 0.9",
-        f"replay trace.csv {_ON} --policy sarathi --set max_num_batched_tokens=1024 --out result",
+        f"replay trace.csv {_ON} --policy sarathi --set chunk_size=1024 --out result",
         f"replay trace.csv {_ON} --record 10,20 --perfetto out.perfetto-trace",
         "replay result/run.toml",
     ),
@@ -60,4 +63,6 @@ def epilogue(command: str) -> str:
     """Return what the help of a command ends with."""
     lines = [_NAMES[command], ""] if command in _NAMES else []
     lines += ["Examples:", *(f"  paceline {example}" for example in EXAMPLES[command])]
+    if any("trace.csv" in example for example in EXAMPLES[command]):
+        lines += ["A trace.csv to try them with:", f"  paceline {TRACE}"]
     return "\n".join(lines)

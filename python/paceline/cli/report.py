@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from paceline.cli.options import OBJECTIVES, OUTPUT, Flag, objectives_if
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["report"]
 
@@ -34,7 +34,8 @@ def report(
     Parameters
     ----------
     directories
-        Saved results, as `paceline replay --out` writes them. Others are compared with the first.
+        Saved results, as `paceline replay --out` writes them. Others are compared with the first. Or the
+        folder of one sweep, as `paceline sweep --out` writes it.
     out
         The HTML file. It opens in a browser, without a network.
     names
@@ -55,6 +56,11 @@ def report(
     from paceline.cli.output import note
     from paceline.report import write_report
 
+    if len(directories) == 1 and (directories[0] / "points").is_dir():
+        _of_sweep(directories[0], out, title, {"--name": names, "--capacity": capacity, "--slo": slo})
+        if not quiet:
+            note(f"wrote {out}, {out.stat().st_size / 1e6:,.1f} MB")
+        return
     called = _called(directories, names)
     bounds = objectives_if(slo)
     searches = {path.stem: _document(path, "capacity") for path in capacity or ()}
@@ -64,6 +70,20 @@ def report(
     write_report(results, out, slo=bounds, capacities=searches, comparison=compared, title=title)
     if not quiet:
         note(f"wrote {out}, {out.stat().st_size / 1e6:,.1f} MB")
+
+
+def _of_sweep(folder: Path, out: Path, title: str | None, unused: Mapping[str, object]) -> None:
+    """Write the report of a sweep, which has its names and its SLO from its grid."""
+    from paceline.errors import ConfigError
+    from paceline.report import write_sweep_report
+
+    given = [name for name, value in unused.items() if value]
+    if given:
+        raise ConfigError(
+            f"{', '.join(given)} must not be given with a sweep, which has its own names and SLO; "
+            f"{folder} is the folder of one"
+        )
+    write_sweep_report(folder, out, title=title)
 
 
 def _called(directories: Sequence[Path], names: Sequence[str] | None) -> list[str]:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from paceline._lazy import attach
 
 if TYPE_CHECKING:
+    from paceline.report.sweeps import write_sweep_report
     from paceline.report.writing import write_report
 
-__all__ = ["write_report"]
+__all__ = ["write_report", "write_sweep_report"]
 
 attach(
     __name__,
     {
+        "sweeps": ("write_sweep_report",),
         "writing": ("write_report",),
     },
 )

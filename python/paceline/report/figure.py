@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +14,7 @@ import polars as pl
 if TYPE_CHECKING:
     from paceline.report.charts.kit import Chart
 
-__all__ = ["Figure", "Section", "Table", "cell", "table_of"]
+__all__ = ["Figure", "Section", "Table", "cell", "csv_of", "table_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,17 @@ def cell(value: Any) -> str:  # noqa: ANN401 - a cell of a frame
         return "0"
     decimals = 0 if size >= 1000 else max(0, 3 - math.floor(math.log10(size)))
     return f"{value:,.{min(decimals, 9)}f}"
+
+
+def csv_of(table: Table) -> str:
+    """Return a table as CSV, numbers without separators of thousands."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.head)
+    for row in table.rows:
+        numbers = (value.replace(",", "") for value in row[table.words :])
+        writer.writerow((*row[: table.words], *numbers))
+    return text.getvalue()
 
 
 def table_of(

@@ -28,6 +28,11 @@ class Replayed(Protocol):
         """Return one column of the requests."""
         ...
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the requests, those of the trace included."""
+        ...
+
     def summary(self) -> pl.DataFrame:
         """Return a row for each latency."""
         ...

@@ -11,6 +11,7 @@ from paceline import _check
 from paceline._atomic import new_file
 from paceline.errors import ConfigError, ResultError
 from paceline.objectives import SLO
+from paceline.report.answer import answer, identical
 from paceline.report.figure import Section
 from paceline.report.libraries import altair
 from paceline.report.page.assemble import assemble
@@ -19,7 +20,8 @@ from paceline.report.sections.balance import balance
 from paceline.report.sections.capacities import capacities as capacity_section
 from paceline.report.sections.capacities import document_of
 from paceline.report.sections.comparison import comparison_document, comparison_section
-from paceline.report.sections.headlines import cards, headlines
+from paceline.report.sections.groups import groups
+from paceline.report.sections.headlines import cards, cards_of_several, headlines
 from paceline.report.sections.inputs import inputs_of, warnings_of
 from paceline.report.sections.latency import by_lengths, latencies, split
 from paceline.report.sections.objectives import objectives
@@ -137,7 +139,8 @@ def sections_of(
     made = (
         headlines(runs, slo),
         comparison_section(compared),
-        latencies(runs),
+        latencies(runs, slo),
+        groups(runs, slo),
         by_lengths(runs),
         split(runs),
         objectives(runs, slo),
@@ -151,10 +154,10 @@ def sections_of(
 def _page(runs: tuple[Run, ...], sections: Sequence[Section], slo: SLO | None, title: str | None) -> str:
     return assemble(
         title=title or _title(runs),
-        lead=_lead(runs),
+        lead=_lead(runs, slo),
         version=runs[0].result.provenance.version,
-        cards=cards(runs[0], slo) if len(runs) == 1 else (),
-        warnings=warnings_of(runs),
+        cards=cards(runs[0], slo) if len(runs) == 1 else cards_of_several(runs, slo),
+        warnings=[*warnings_of(runs), *identical(runs)],
         sections=sections,
         inputs=[inputs_of(run) for run in runs],
     )
@@ -168,12 +171,9 @@ def _title(runs: tuple[Run, ...]) -> str:
     )
 
 
-def _lead(runs: tuple[Run, ...]) -> str:
+def _lead(runs: tuple[Run, ...], slo: SLO | None) -> str:
+    words = answer(runs, slo)
     if len(runs) > 1:
-        return f"{len(runs)} replays side by side. Differences are to the first, {runs[0].name}."
+        return f"{words} Differences are to the first, {runs[0].name}."
     totals = runs[0].result.totals()
-    instances = len(runs[0].result.stats.instances)
-    return (
-        f"{totals.requests:,} requests on {instances:,} {'instance' if instances == 1 else 'instances'}, "
-        f"{totals.simulated_s:,.1f} simulated seconds."
-    )
+    return f"{words} {totals.requests:,} requests in {totals.simulated_s:,.1f} simulated seconds."

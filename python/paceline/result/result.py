@@ -178,6 +178,11 @@ class Result(OverTime, Shown):
         """
         return self._columns.frame()
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of :attr:`requests`, those of the trace included."""
+        return self._columns.names
+
     @typed(ResultError)
     def column(self, name: str) -> pl.Series:
         """Return one column of :attr:`requests`, without computing the others.

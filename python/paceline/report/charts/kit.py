@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import polars as pl
 
@@ -14,7 +14,18 @@ from paceline.report.libraries import altair
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["Axis", "Chart", "Scale", "bars", "intervals", "lines", "spans", "stacked_areas", "stacked_bars"]
+__all__ = [
+    "Axis",
+    "Chart",
+    "Scale",
+    "bars",
+    "in_time",
+    "intervals",
+    "lines",
+    "spans",
+    "stacked_areas",
+    "stacked_bars",
+]
 
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
 Scale: TypeAlias = Literal["linear", "log", "symlog", "sqrt"]
@@ -62,13 +73,16 @@ class Axis:
         """Return the arguments of Altair's channel."""
         alt = altair()
         kind: str = self.scale
+        title = self.title
         more: dict[str, Any] = {}
         if kind == "log":
             values = frame[self.column].drop_nulls().drop_nans()
             least = values.filter(values > 0).min()
             if len(values.filter(values <= 0)):
                 kind = "symlog"
-                more["constant"] = float(least) if isinstance(least, float | int) else 1.0
+                constant = float(least) if isinstance(least, float | int) else 1.0
+                more["constant"] = constant
+                title = f"{title}, linear from 0 to {constant:.3g}"
         if self.domain is not None:
             more["domain"] = list(self.domain)
         if self.reverse:
@@ -77,7 +91,7 @@ class Axis:
             more["zero"] = self.zero
         scale = alt.Scale(type=kind, nice=kind != "log", **more)
         axis = alt.Axis(format=self.form, tickCount=6, labelOverlap=True, labelFlush=True)
-        return {"type": "quantitative", "title": self.title, "scale": scale, "axis": axis}
+        return {"type": "quantitative", "title": title, "scale": scale, "axis": axis}
 
     def tooltip(self) -> Any:  # noqa: ANN401 - Altair's
         """Return the line of a tooltip."""
@@ -95,6 +109,8 @@ def lines(
     also: Sequence[Axis] = (),
     level: float | None = None,
     places: bool = False,
+    band: tuple[str, str] | None = None,
+    marks: pl.DataFrame | None = None,
 ) -> Chart:
     """Draw a line for each value of ``by``, with the point nearest to the pointer marked and named.
 
@@ -110,6 +126,10 @@ def lines(
         A height that is marked all across.
     places
         Whether every point is marked.
+    band
+        The columns of the lowest and the highest value around each point, drawn as an area behind the line.
+    marks
+        Points with a ``label``, in the columns of the axes and ``by``; a vertical line goes through each.
     """
     alt = altair()
     names, dashes = _values(frame, by), _values(frame, dash or by)
@@ -155,10 +175,60 @@ def lines(
         .add_params(nearest)
     )
     layers = [drawn, points]
+    if band is not None:
+        low, high = band
+        area = base.mark_area(opacity=0.25, interpolate="step-before" if step else "linear", clip=True)
+        layers.insert(0, area.encode(y=alt.Y(field=low, **y.scaled(frame)), y2=alt.Y2(field=high)))
+    if marks is not None and marks.height:
+        layers += _marked(marks, x, y, _colour(by, names, legend=len(names) > 1, symbol="stroke"))
     if level is not None:
         rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
         layers.append(rule.encode(y=alt.Y(field="level", type="quantitative", title=y.title)))
     return _sized(alt.layer(*layers))
+
+
+def _marked(marks: pl.DataFrame, x: Axis, y: Axis, colour: Any) -> list[Any]:  # noqa: ANN401 - Altair's
+    """Return a vertical line through each mark, its point, and its label beside it."""
+    alt = altair()
+    base = alt.Chart(_inline(marks))
+    across = alt.X(field=x.column, type="quantitative")
+    up = alt.Y(field=y.column, type="quantitative")
+    return [
+        base.mark_rule(strokeDash=[3, 3], opacity=0.7).encode(x=across),
+        base.mark_point(filled=True, size=50, opacity=1).encode(x=across, y=up, color=colour),
+        base.mark_text(align="left", dx=6, dy=8, clip=False).encode(
+            x=across, y=up, color=colour, text=alt.Text(field="label", type="nominal")
+        ),
+    ]
+
+
+def in_time(frame: pl.DataFrame, title: str) -> tuple[pl.DataFrame, Axis]:
+    """Return a frame with ``time_s`` also as ``time``, and its axis: seconds, minutes, hours or days.
+
+    Parameters
+    ----------
+    frame
+        A frame with a column ``time_s`` in seconds.
+    title
+        What the moments are; the unit is added.
+    """
+    last = frame["time_s"].max() if frame.height else 0.0
+    longest = float(last) if isinstance(last, int | float) else 0.0
+    unit, seconds = next(
+        (unit, seconds) for unit, seconds, most in _UNITS_OF_TIME if longest <= most or most == math.inf
+    )
+    form = "~s" if unit == "s" else ",.4~r"
+    timed = frame.with_columns((pl.col("time_s") / seconds).alias("time"))
+    return timed, Axis("time", f"{title} ({unit})", form=form, tip=",.6~r")
+
+
+_UNITS_OF_TIME: Final = (
+    ("s", 1.0, 1_200.0),
+    ("min", 60.0, 7_200.0),
+    ("h", 3_600.0, 259_200.0),
+    ("days", 86_400.0, math.inf),
+)
+"""Units of a time axis, their seconds, and up to which span each is used."""
 
 
 def bars(

@@ -6,7 +6,10 @@ import polars as pl
 
 from paceline.report.replayed import Run
 
-__all__ = ["by_length"]
+__all__ = ["ENOUGH", "by_length"]
+
+ENOUGH = 100
+"""Requests of a bucket from which on it has a 99th percentile: of fewer it would be the largest."""
 
 
 def by_length(runs: tuple[Run, ...], metric: str, length: str) -> pl.DataFrame:
@@ -23,7 +26,7 @@ def by_length(runs: tuple[Run, ...], metric: str, length: str) -> pl.DataFrame:
     -------
     polars.DataFrame
         Columns ``run``, ``tokens`` (the bucket's lower end, a power of two), ``up_to`` (its last length),
-        ``requests``, ``p50``, ``p99`` and ``mean``.
+        ``requests``, ``p50``, ``p99`` (null below `ENOUGH` requests) and ``mean``.
     """
     seconds = pl.col("seconds")
     frames = []
@@ -37,7 +40,7 @@ def by_length(runs: tuple[Run, ...], metric: str, length: str) -> pl.DataFrame:
             .agg(
                 pl.len().alias("requests"),
                 seconds.quantile(0.5, "linear").alias("p50"),
-                seconds.quantile(0.99, "linear").alias("p99"),
+                pl.when(pl.len() >= ENOUGH).then(seconds.quantile(0.99, "linear")).alias("p99"),
                 seconds.mean().alias("mean"),
             )
             .sort("tokens")

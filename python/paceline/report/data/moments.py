@@ -30,8 +30,9 @@ def over_time(runs: tuple[Run, ...], intervals: int = INTERVALS) -> pl.DataFrame
         ``run``; ``time_s``, the end of the interval; ``arrivals``, ``finished`` and ``tokens`` (output tokens
         of requests that finished), per second of the interval; ``in_flight``, requests that arrived and are
         neither finished nor rejected, and ``waiting``, those of them that no step has run yet: states at
-        the interval's end. A rejected request counts until it leaves its router, also where an instance
-        rejected it later: a result does not say when.
+        the interval's end; with ``_low`` and ``_high`` appended, the least and the most of the two in it.
+        A rejected request counts until it leaves its router, also where an instance rejected it later: a
+        result does not say when.
     """
     return pl.concat([_over_time(run, intervals) for run in runs])
 
@@ -57,6 +58,8 @@ def _over_time(run: Run, intervals: int) -> pl.DataFrame:
     arrived, left, done = count(entered), count(gone), count(finish)
     in_flight = np.cumsum(arrived - left - done)
     waiting = np.cumsum(arrived - left - count(scheduled))
+    flights = _extremes(entered, pl.concat([gone, finish]), edges)
+    waits = _extremes(entered, pl.concat([gone, scheduled]), edges)
     return pl.DataFrame(
         {
             "run": [run.name] * intervals,
@@ -66,8 +69,31 @@ def _over_time(run: Run, intervals: int) -> pl.DataFrame:
             "tokens": count(finish, tokens) / width,
             "in_flight": np.rint(in_flight),
             "waiting": np.rint(waiting),
+            "in_flight_low": flights[0],
+            "in_flight_high": flights[1],
+            "waiting_low": waits[0],
+            "waiting_high": waits[1],
         }
     )
+
+
+def _extremes(came: pl.Series, went: pl.Series, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the least and the most requests in each interval, of those that came and have not gone."""
+    moments = np.concatenate([came.to_numpy(), went.to_numpy()])
+    changes = np.concatenate([np.ones(len(came)), -np.ones(len(went))])
+    at, place = np.unique(np.minimum(moments, edges[-1]), return_inverse=True)
+    level = np.cumsum(np.bincount(place, weights=changes, minlength=len(at)))
+    # What holds from each of these moments on: the changes, and the state at the start of each interval.
+    starts = edges[:-1]
+    held = np.concatenate([[0.0], level])[np.searchsorted(at, starts, side="right")]
+    everything = np.concatenate([starts, at])
+    levels = np.concatenate([held, level])
+    interval = np.clip(np.searchsorted(edges, everything, side="right") - 1, 0, len(starts) - 1)
+    low, high = np.full(len(starts), np.inf), np.full(len(starts), -np.inf)
+    np.minimum.at(low, interval, levels)
+    np.maximum.at(high, interval, levels)
+    found: NDArray[np.float64] = np.rint(np.stack([low, high]))
+    return found
 
 
 def percentiles_over_time(runs: tuple[Run, ...], metric: str, intervals: int = 80) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from paceline.report.replayed import Run, has_tenants, is_sampled
 __all__ = ["MOST_TENANTS", "sampled", "tenants"]
 
 _MOST_POINTS: Final = 300
+_RATES: Final = ("prefill_tokens", "decode_tokens", "preemptions")
 MOST_TENANTS: Final = 7
 
 
@@ -22,8 +23,9 @@ def sampled(runs: tuple[Run, ...]) -> pl.DataFrame | None:
     polars.DataFrame
         ``run``, ``time_s``, ``running``, ``waiting`` (swapped-out requests among them), ``kv_use`` (share of
         blocks), ``kv_use_most`` (of the fullest instance), ``prefill_tokens``, ``decode_tokens`` and
-        ``preemptions`` per second, ``power_w`` (null if not known) and ``batch_tokens`` (mean over
-        instances in a step).
+        ``preemptions`` per second, and ``power_w`` (null if not known).
+        Of each but ``kv_use_most``, also the least and the most of a
+        sample in the interval, with ``_low`` and ``_high`` appended.
     """
     frames = [_over_instances(run) for run in runs if is_sampled(run.result)]
     return pl.concat(frames) if frames else None
@@ -53,6 +55,12 @@ def _over_instances(run: Run) -> pl.DataFrame:
         .group_by("interval", maintain_order=True)
         .agg(
             pl.col("time_s", "running", "waiting", "kv_use").last(),
+            pl.col("running", "waiting", "kv_use").min().name.suffix("_low"),
+            pl.col("running", "waiting", "kv_use").max().name.suffix("_high"),
+            (pl.col(*_RATES) / pl.col("interval_s")).min().name.suffix("_low"),
+            (pl.col(*_RATES) / pl.col("interval_s")).max().name.suffix("_high"),
+            (pl.col("energy_j") / pl.col("interval_s")).min().alias("power_w_low"),
+            (pl.col("energy_j") / pl.col("interval_s")).max().alias("power_w_high"),
             pl.col("kv_use_most").max(),
             pl.col("prefill_tokens", "decode_tokens", "preemptions", "energy_j", "interval_s").sum(),
             pl.col("energy_j").null_count().alias("unknown"),
@@ -68,6 +76,7 @@ def _over_instances(run: Run) -> pl.DataFrame:
         "kv_use_most",
         (pl.col("prefill_tokens", "decode_tokens", "preemptions") / span),
         pl.when(pl.col("unknown") == 0).then(pl.col("energy_j") / span).alias("power_w"),
+        pl.col("^.*_(low|high)$"),
     ).collect()
 
 

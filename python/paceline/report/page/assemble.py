@@ -14,7 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from paceline.report.charts.theme import COLOURS, PAGE
-from paceline.report.figure import Section
+from paceline.report.figure import Section, csv_of
 from paceline.report.libraries import jinja2
 from paceline.report.script import drawing_script
 from paceline.report.sections.inputs import Inputs
@@ -57,6 +57,7 @@ def assemble(
         drawing=Ours(drawing),
         script=Ours(script),
         policy=_policy(drawing, script),
+        csv=csv_of,
     )
     return page
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from paceline.report.answer import duration, objectives_in_words
 from paceline.report.figure import Figure, Section, Table, cell
 from paceline.report.replayed import Replayed, Run
+from paceline.report.sections.latency import ttft_figure
+from paceline.report.sections.objectives import attainment_figure
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO
 
-__all__ = ["cards", "headlines"]
+__all__ = ["cards", "cards_of_several", "headlines"]
 
 
 def headlines(runs: tuple[Run, ...], slo: SLO | None) -> Section:
@@ -22,15 +25,23 @@ def headlines(runs: tuple[Run, ...], slo: SLO | None) -> Section:
     for (title, _), values in zip(figures, columns, strict=True):
         if all(value is None for value in values):
             continue
-        rows.append((title, *(_beside_first(values, place) for place in range(len(values)))))
+        points = title.endswith("(%)")
+        known = [value for value in values if value is not None]
+        if title.endswith("(s)") and "time" not in title and known and max(known) < 1:
+            title = title.replace("(s)", "(ms)")
+            values = [None if value is None else 1000 * value for value in values]
+        rows.append((title, *(_beside_first(values, place, points=points) for place in range(len(values)))))
     several = len(runs) > 1
-    note = f"In parentheses: the difference to {runs[0].name}." if several else ""
+    difference = f"In parentheses: the difference to {runs[0].name}, of shares in percentage points."
+    note = difference if several else ""
     table = Table(("", *(run.name for run in runs)), tuple(rows), note=note)
     latencies = _latencies(runs)
     return Section(
         name="summary",
         title="Summary",
         figures=(
+            *ttft_figure(runs, slo),
+            *attainment_figure(runs, slo),
             Figure(title="Headline numbers", table=table, wide=True),
             Figure(
                 title="Latencies in seconds",
@@ -50,14 +61,30 @@ def cards(run: Run, slo: SLO | None) -> list[tuple[str, str, str]]:
     found = [
         ("Requests finished", f"{totals.finished:,}", f"of {totals.requests:,}"),
         ("Throughput", cell(float(totals.requests_per_s)), "requests/s"),
-        ("TTFT p99", cell(rows["ttft"]["p99"]), "s"),
-        ("TPOT p99", cell(rows["tpot"]["p99"]), "s"),
-        ("E2E p50", cell(rows["e2e"]["p50"]), "s"),
+        ("TTFT p99", *duration(rows["ttft"]["p99"])),
+        ("TPOT p99", *duration(rows["tpot"]["p99"])),
+        ("E2E p50", *duration(rows["e2e"]["p50"])),
         ("KV use, mean", f"{totals.mean_kv_use:.1%}", f"{totals.peak_kv_use:.1%} at most"),
     ]
     if slo is not None:
-        found.insert(2, ("Attainment", f"{run.result.attainment(slo):.2%}", "within the SLO"))
+        found.insert(2, ("Attainment", f"{run.result.attainment(slo):.2%}", objectives_in_words(slo)))
     return found
+
+
+def cards_of_several(runs: tuple[Run, ...], slo: SLO | None) -> list[tuple[str, str, str]]:
+    """Return a card for each run: its attainment if there are objectives, else its TTFT at P99."""
+    if slo is not None:
+        return [
+            (run.name, f"{run.result.attainment(slo):.2%}", f"met {objectives_in_words(slo)}") for run in runs
+        ]
+    tails = [
+        {row["metric"]: row for row in run.result.summary().iter_rows(named=True)}["ttft"]["p99"]
+        for run in runs
+    ]
+    return [
+        (run.name, value, f"{unit} TTFT p99")
+        for run, (value, unit) in zip(runs, map(duration, tails), strict=True)
+    ]
 
 
 def _figures(runs: tuple[Run, ...], slo: SLO | None) -> list[tuple[str, Callable[[Replayed], Any]]]:
@@ -114,13 +141,18 @@ def _figures(runs: tuple[Run, ...], slo: SLO | None) -> list[tuple[str, Callable
     return figures
 
 
-def _beside_first(values: list[Any], place: int) -> str:
-    """Return a value and, in a comparison, how far it is from the first run's."""
+def _beside_first(values: list[Any], place: int, *, points: bool) -> str:
+    """Return a value and, in a comparison, how far it is from the first run's.
+
+    A share differs by percentage points, another figure by per cent of the first.
+    """
     value, first = values[place], values[0]
     text = cell(value)
-    if place == 0 or value is None or not first or value == first:
+    if place == 0 or value is None or first is None or value == first:
         return text
-    return f"{text} ({(value - first) / first:+.1%})"
+    if points:
+        return f"{text} ({value - first:+.2f} points)"
+    return f"{text} ({(value - first) / first:+.1%})" if first else text
 
 
 def _latencies(runs: tuple[Run, ...]) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from paceline.report.charts.kit import Axis, bars, lines
+from paceline.report.charts.kit import Axis, bars, in_time, lines
 from paceline.report.data.distributions import quantiles
 from paceline.report.data.moments import percentiles_over_time
 from paceline.report.data.objectives import attainment_by_bound, attainment_by_scale, attainment_over_time
@@ -17,7 +17,7 @@ from paceline.report.replayed import Run
 if TYPE_CHECKING:
     from paceline.objectives import SLO
 
-__all__ = ["objectives"]
+__all__ = ["attainment_figure", "objectives"]
 
 _SHARE = Axis("attainment", "attainment", form="%", tip=".2%", domain=(0.0, 1.0))
 
@@ -43,7 +43,6 @@ def _attainment(runs: tuple[Run, ...], slo: SLO) -> list[Figure]:
     bound = pl.col("bound").replace(_TITLES)
     each = attainment_by_bound(runs, slo).with_columns(bound)
     scaled = attainment_by_scale(runs, slo)
-    timed = attainment_over_time(runs, slo)
     goodput = Axis("goodput", "goodput (requests/s)")
     return [
         Figure(
@@ -64,18 +63,24 @@ def _attainment(runs: tuple[Run, ...], slo: SLO) -> list[Figure]:
             ),
             table=table_of(_wide(scaled, "scale", "attainment"), most=80),
         ),
+        *attainment_figure(runs, slo),
+    ]
+
+
+def attainment_figure(runs: tuple[Run, ...], slo: SLO | None) -> list[Figure]:
+    """Return attainment over time; nothing without objectives."""
+    if slo is None:
+        return []
+    timed = attainment_over_time(runs, slo)
+    drawn, at = in_time(timed, "time of arrival")
+    requests = Axis("requests", "requests", tip=",")
+    return [
         Figure(
             title="Attainment over time",
             note="Of the requests that arrived in each interval.",
-            chart=lines(
-                timed,
-                Axis("time_s", "time of arrival (s)", form="~s", tip=",.1f"),
-                _SHARE,
-                also=(Axis("requests", "requests", tip=","),),
-                places=True,
-            ),
+            chart=lines(drawn, at, _SHARE, also=(requests,), places=True),
             table=table_of(timed, ("run", "from (s)", "requests", "attainment")),
-        ),
+        )
     ]
 
 
@@ -111,8 +116,7 @@ def _qoe(runs: tuple[Run, ...]) -> list[Figure]:
             title="QoE over time",
             note="Median of the requests that arrived in each interval.",
             chart=lines(
-                timed,
-                Axis("time_s", "time of arrival (s)", form="~s", tip=",.1f"),
+                *in_time(timed, "time of arrival"),
                 Axis("p50", "median QoE", tip=".4f", domain=(0.0, 1.0)),
                 also=(Axis("requests", "requests", tip=","),),
                 places=True,

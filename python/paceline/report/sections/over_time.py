@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from paceline.report.charts.kit import Axis, lines, stacked_areas
+from paceline.report.charts.kit import Axis, in_time, lines, stacked_areas
 from paceline.report.data.moments import over_time, percentiles_over_time, roles_over_time
 from paceline.report.data.sampled import sampled, tenants
+from paceline.report.data.whereabouts import PLACES, whereabouts
 from paceline.report.figure import Figure, Section, table_of
 from paceline.report.replayed import Run, is_sampled
 
@@ -55,10 +56,12 @@ def moments(runs: tuple[Run, ...]) -> Section:
     ]
     for metric, title in (("ttft", "TTFT"), ("e2e", "E2E")):
         figures += _latency(runs, metric, title)
+    figures += [_whereabouts(run, several=len(runs) > 1) for run in runs if is_sampled(run.result)]
     states = sampled(runs)
     if states is not None:
         for column, (title, unit, note) in _SAMPLED.items():
-            known = states.select("run", "time_s", column).drop_nulls()
+            ends = [name for name in (f"{column}_low", f"{column}_high") if name in states.columns]
+            known = states.select("run", "time_s", column, *ends).drop_nulls()
             if known.height and not (column == "preemptions" and not known[column].sum()):
                 figures.append(_panel(known, column, title, unit, note))
     figures += [_roles(run, several=len(runs) > 1) for run in runs if run.result.roles.height]
@@ -78,22 +81,23 @@ def moments(runs: tuple[Run, ...]) -> Section:
 def _panel(frame: pl.DataFrame, column: str, title: str, unit: str, note: str) -> Figure:
     shares = column.startswith("kv_use")
     y = Axis(column, unit, form="%" if shares else "~s", tip=".1%" if shares else ",.4~r")
-    of = frame.select("run", "time_s", column)
+    ends = [name for name in (f"{column}_low", f"{column}_high") if name in frame.columns]
+    of = frame.select("run", "time_s", column, *ends)
     wide = of.pivot("run", index="time_s", values=column, maintain_order=True).sort("time_s")
     runs = of["run"].n_unique()
     table = table_of(
         wide if runs > 1 else of.drop("run"),
-        ("time (s)", *wide.columns[1:]) if runs > 1 else ("time (s)", unit),
+        ("time (s)", *wide.columns[1:]) if runs > 1 else ("time (s)", unit, *("least", "most")[: len(ends)]),
         most=150,
     )
     return Figure(
         title=title,
-        note=note,
+        note=f"{note} The area is from the least to the most of each interval." if ends else note,
         chart=lines(
-            of,
-            Axis("time_s", "time (s)", form="~s", tip=",.1f"),
+            *in_time(of, "time"),
             y,
             step=column not in ("in_flight", "waiting", "running"),
+            band=(f"{column}_low", f"{column}_high") if ends else None,
         ),
         table=table,
     )
@@ -111,8 +115,7 @@ def _latency(runs: tuple[Run, ...], metric: str, title: str) -> list[Figure]:
             title=f"{title} by time of arrival",
             note="Median and 99th percentile of the requests that arrived in each interval.",
             chart=lines(
-                long,
-                Axis("time_s", "time of arrival (s)", form="~s", tip=",.1f"),
+                *in_time(long, "time of arrival"),
                 Axis("seconds", f"{title} (s)", scale="log"),
                 dash="quantile",
                 also=(Axis("requests", "requests", tip=","),),
@@ -123,6 +126,21 @@ def _latency(runs: tuple[Run, ...], metric: str, title: str) -> list[Figure]:
     ]
 
 
+def _whereabouts(run: Run, *, several: bool) -> Figure:
+    frame = whereabouts(run)
+    long = frame.unpivot(list(PLACES), index="time_s", variable_name="place", value_name="requests")
+    named = long.with_columns(pl.col("place").replace_strict(PLACES))
+    return Figure(
+        title=f"Where requests are: {run.name}" if several else "Where requests are",
+        note="At the sampled moments. The parts add up to the requests in flight. Those elsewhere are held "
+        "by a router, delayed in front of the instances, or between two of them.",
+        chart=stacked_areas(
+            *in_time(named, "time"), Axis("requests", "requests", form="~s", tip=","), by="place"
+        ),
+        table=table_of(frame, ("time (s)", *PLACES.values(), "in flight"), words=0, most=150),
+    )
+
+
 def _roles(run: Run, *, several: bool) -> Figure:
     frame = roles_over_time(run)
     wide = frame.pivot("role", index="time_s", values="instances", maintain_order=True)
@@ -130,8 +148,7 @@ def _roles(run: Run, *, several: bool) -> Figure:
         title=f"Instances by pool: {run.name}" if several else "Instances by pool",
         note="How many instances were in each pool.",
         chart=stacked_areas(
-            frame,
-            Axis("time_s", "time (s)", form="~s", tip=",.1f"),
+            *in_time(frame, "time"),
             Axis("instances", "instances", form="d", tip=","),
             by="role",
             step=True,
@@ -152,8 +169,7 @@ def _tenants(run: Run, *, several: bool) -> list[Figure]:
                 title=f"{words} by tenant: {run.name}" if several else f"{words} by tenant",
                 note="The tenants with the most requests; all others are added up.",
                 chart=stacked_areas(
-                    frame,
-                    Axis("time_s", "time (s)", form="~s", tip=",.1f"),
+                    *in_time(frame, "time"),
                     Axis(column, "requests/s"),
                     by="tenant",
                 ),
