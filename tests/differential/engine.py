@@ -105,20 +105,20 @@ def decisions(case: Case, outcome: _core.Outcome, index: int) -> list[list[Any]]
 def rows_of_engine(outcome: _core.Outcome) -> list[Row]:
     """Return the engine's rows."""
     rows = []
-    for index, status in enumerate(outcome.status.tolist()):
-        instance = int(outcome.instance[index])
+    for index, status in enumerate(outcome.columns["status"].tolist()):
+        instance = int(outcome.columns["instance"][index])
         rows.append(
             Row(
-                _time(outcome.scheduled_ticks[index]),
-                _time(outcome.first_token_ticks[index]),
-                _time(outcome.finish_ticks[index]),
-                _time(outcome.max_itl_ticks[index]),
-                int(outcome.preemptions[index]),
-                int(outcome.generated_tokens[index]),
-                int(outcome.cached_tokens[index]),
+                _time(outcome.columns["scheduled"][index]),
+                _time(outcome.columns["first_token"][index]),
+                _time(outcome.columns["finish"][index]),
+                _time(outcome.columns["max_itl"][index]),
+                int(outcome.columns["preemptions"][index]),
+                int(outcome.columns["generated_tokens"][index]),
+                int(outcome.columns["cached_tokens"][index]),
                 None if instance == NOWHERE else instance,
                 STATUS[status],
-                REASON[outcome.reason[index]],
+                REASON[outcome.columns["reason"][index]],
             )
         )
     return rows

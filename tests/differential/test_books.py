@@ -108,10 +108,10 @@ def test_the_engine_routes_as_the_reference_does(config: Wire, rows: list[TraceR
         ]
         ours = [
             None if request.rejected else at
-            for request, at in zip(expected.requests, outcome.instance.tolist(), strict=True)
+            for request, at in zip(expected.requests, outcome.columns["instance"].tolist(), strict=True)
         ]
         assert ours == routed
-        first_tokens = outcome.first_token_ticks.tolist()
+        first_tokens = outcome.columns["first_token"].tolist()
         assert [at for at, first in zip(first_tokens, firsts, strict=True) if first is not None] == [
             first for first in firsts if first is not None
         ]

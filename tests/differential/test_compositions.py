@@ -98,8 +98,8 @@ def test_the_cases_reach_what_they_are_for() -> None:
         seen["grouped"] += any(
             record["group"] for index in range(len(used)) for record in json.loads(outcome.decisions(index))
         )
-        seen["preempted"] += bool(outcome.preemptions.any())
-        seen["rejected"] += bool(outcome.reason.any())
+        seen["preempted"] += bool(outcome.columns["preemptions"].any())
+        seen["rejected"] += bool(outcome.columns["reason"].any())
         seen["evicted"] += any(one["evictions"] for one in used)
         return min(seen.values()) >= 1
 

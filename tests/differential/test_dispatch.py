@@ -79,5 +79,8 @@ def test_the_engine_decides_as_the_reference_does(name: str, data: st.DataObject
             if status != "finished":
                 continue
             times = expected.requests[row].token_times
-            assert outcome.instance[row] == expected.instance[row]
-            assert (outcome.first_token_ticks[row], outcome.finish_ticks[row]) == (times[0], times[-1])
+            assert outcome.columns["instance"][row] == expected.instance[row]
+            assert (outcome.columns["first_token"][row], outcome.columns["finish"][row]) == (
+                times[0],
+                times[-1],
+            )

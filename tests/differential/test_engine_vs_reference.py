@@ -54,12 +54,12 @@ def test_the_cases_reach_what_they_are_for(kind: Kind) -> None:
         outcome = engine(case, leap=True)
         stats = json.loads(outcome.stats)
         used = stats["instances"]
-        seen["preempted"] += bool(outcome.preemptions.any())
-        seen["rejected"] += bool(outcome.reason.any())
+        seen["preempted"] += bool(outcome.columns["preemptions"].any())
+        seen["rejected"] += bool(outcome.columns["reason"].any())
         seen["waited"] += any(one["waiting_ticks"] for one in used)
         seen["leapt"] += stats["events"] < stats["steps"]
         if "hit" in seen:
-            seen["hit"] += bool(outcome.cached_tokens.any())
+            seen["hit"] += bool(outcome.columns["cached_tokens"].any())
         if "swapped" in seen:
             seen["swapped"] += any(one["swapped_in_blocks"] for one in used)
         return min(seen.values()) >= 1
@@ -106,6 +106,6 @@ def test_a_peak_is_of_steps_and_not_of_moments_while_one_forms(leap: bool) -> No
     config = VllmV1Config(block_size=1, num_blocks=11, max_num_batched_tokens=64, max_num_seqs=8)
     case = Case(requests=3 * [Request(0, 3, 2)], instances=[(config, AffineCost(step=1))])
     outcome = engine(case, leap=leap)
-    assert outcome.preemptions.tolist() == [0, 0, 1]
+    assert outcome.columns["preemptions"].tolist() == [0, 0, 1]
     assert json.loads(outcome.stats)["instances"][0]["peak_blocks"] == 9
     assert reference(case).instances[0].usage.peak_blocks == 9

@@ -41,5 +41,5 @@ def test_phases_change_with_the_tokens_that_change_them(leap: bool, data: Any) -
         return times[row][number - 1] if 0 < number <= len(times[row]) else NEVER
 
     rows = range(len(case.requests))
-    assert outcome.reasoning_end_ticks.tolist() == [token(row, reasoning[row]) for row in rows]
-    assert outcome.first_answer_ticks.tolist() == [token(row, reasoning[row] + 1) for row in rows]
+    assert outcome.columns["reasoning_end"].tolist() == [token(row, reasoning[row]) for row in rows]
+    assert outcome.columns["first_answer"].tolist() == [token(row, reasoning[row] + 1) for row in rows]

@@ -123,46 +123,44 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
             case "reasoning_end":
                 return None
             case "first_answer":
-                return at("first_token_ticks", index, "first_token")
+                return at("first_token", index, "first_token")
             case "answer_started":
                 return expected[index].answer_started
         raise AssertionError(f"the engine must always give {field}")
 
     def at(name: str, index: int, field: str) -> int | None:
-        column = getattr(outcome, name)
+        column = outcome.columns[name]
         if len(column) == 0:
             return left_out(index, field)
         value = int(column[index])
         return None if value == (NOWHERE if "instance" in name else NEVER) else value
 
     def of_moves(field: str, index: int) -> int | None:
-        return at(f"{field}_ticks", index, field)
+        return at(field, index, field)
 
     rows = []
-    for index, status in enumerate(outcome.status.tolist()):
+    for index, status in enumerate(outcome.columns["status"].tolist()):
         done = STATUS[status] == "finished"
         rows.append(
             Row(
                 status=STATUS[status],
-                reason=REASON[outcome.reason[index]],
+                reason=REASON[outcome.columns["reason"][index]],
                 instance=at("instance", index, "instance"),
-                generated=int(outcome.generated_tokens[index]),
-                cached=int(outcome.cached_tokens[index]),
-                preemptions=int(outcome.preemptions[index]),
-                scheduled=at("scheduled_ticks", index, "scheduled"),
-                first_token=at("first_token_ticks", index, "first_token"),
-                reasoning_end=at("reasoning_end_ticks", index, "reasoning_end"),
-                first_answer=at("first_answer_ticks", index, "first_answer"),
-                answer_started=at("answer_started_ticks", index, "answer_started"),
-                finish=at("finish_ticks", index, "finish"),
-                longest_gap=at("max_itl_ticks", index, "longest_gap"),
+                generated=int(outcome.columns["generated_tokens"][index]),
+                cached=int(outcome.columns["cached_tokens"][index]),
+                preemptions=int(outcome.columns["preemptions"][index]),
+                scheduled=at("scheduled", index, "scheduled"),
+                first_token=at("first_token", index, "first_token"),
+                reasoning_end=at("reasoning_end", index, "reasoning_end"),
+                first_answer=at("first_answer", index, "first_answer"),
+                answer_started=at("answer_started", index, "answer_started"),
+                finish=at("finish", index, "finish"),
+                longest_gap=at("max_itl", index, "longest_gap"),
                 last_instance=at("last_instance", index, "last_instance") if done else None,
                 migrations=at("migrations", index, "migrations") if done else None,
-                transfer=at("transfer_ticks", index, "transfer") if done else None,
-                preempted=at("preempted_ticks", index, "preempted") if done else None,
-                preempted_answering=at("preempted_answering_ticks", index, "preempted_answering")
-                if done
-                else None,
+                transfer=at("transfer", index, "transfer") if done else None,
+                preempted=at("preempted", index, "preempted") if done else None,
+                preempted_answering=at("preempted_answering", index, "preempted_answering") if done else None,
                 transfer_answering=of_moves("transfer_answering", index) if done else None,
                 handover_wait=of_moves("handover_wait", index) if done else None,
                 received_wait=of_moves("received_wait", index) if done else None,
@@ -217,10 +215,10 @@ def agree_on_quality(case: WireCase, expected: Outcome, *, leap: bool) -> None:
     for row, request in enumerate(expected.requests):
         if request.done and request.answer_times:
             answering = qoe_answering(request.answer_times, pace["interval"])
-            assert outcome.qoe_answering[row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
+            assert outcome.columns["qoe_answering"][row] == pytest.approx(answering, rel=1e-12, abs=1e-12)
             if pace["ttft"] is not None:
                 whole = qoe(request.answer_times, pace["interval"], request.spec.arrival + pace["ttft"])
-                assert outcome.qoe[row] == pytest.approx(whole, rel=1e-12, abs=1e-12)
+                assert outcome.columns["qoe"][row] == pytest.approx(whole, rel=1e-12, abs=1e-12)
 
 
 @given(case=policies(moves=False))

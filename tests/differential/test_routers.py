@@ -180,16 +180,18 @@ def test_routers_decide_as_the_reference_does(
             lockstep=lockstep,
             leap=leap,
         )
-        statuses = [STATUSES[code] for code in ours.status.tolist()]
+        statuses = [STATUSES[code] for code in ours.columns["status"].tolist()]
         assert statuses == [theirs.status(row) for row in range(len(rows))]
         none = 2**32 - 1
-        assert ours.instance.tolist() == [none if index is None else index for index in theirs.instance]
+        assert ours.columns["instance"].tolist() == [
+            none if index is None else index for index in theirs.instance
+        ]
         never = 2**64 - 1
         for row, request in enumerate(theirs.requests):
             times = request.token_times
             first, finish = (times[0], times[-1]) if times else (never, never)
-            assert ours.first_token_ticks[row] == first
-            assert ours.finish_ticks[row] == (finish if request.done else never)
+            assert ours.columns["first_token"][row] == first
+            assert ours.columns["finish"][row] == (finish if request.done else never)
 
 
 def by_tenant(blocks: str | None) -> list[float]:
@@ -216,7 +218,9 @@ def by_tenant(blocks: str | None) -> list[float]:
             },
             routing=routing,
             leap=leap,
-        ).first_token_ticks.tolist()
+        )
+        .columns["first_token"]
+        .tolist()
         for leap in (True, False)
     ]
     assert found[0] == found[1]

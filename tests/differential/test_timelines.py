@@ -47,9 +47,9 @@ def test_a_sampled_replay_has_the_same_results(
     assert plain.timeline is None
     assert sampled.stats == plain.stats
     assert sampled.itl == plain.itl
-    assert sampled.finish_ticks.tobytes() == plain.finish_ticks.tobytes()
-    assert sampled.max_itl_ticks.tobytes() == plain.max_itl_ticks.tobytes()
-    assert sampled.preempted_ticks.tobytes() == plain.preempted_ticks.tobytes()
+    assert sampled.columns["finish"].tobytes() == plain.columns["finish"].tobytes()
+    assert sampled.columns["max_itl"].tobytes() == plain.columns["max_itl"].tobytes()
+    assert sampled.columns["preempted"].tobytes() == plain.columns["preempted"].tobytes()
     if record:
         for index in range(len(case.config["instances"])):
             assert sampled.decisions(index) == plain.decisions(index)

@@ -63,11 +63,11 @@ def blocks_are_at_the_source_or_at_the_target(case: WireCase) -> None:
 def no_token_is_lost_or_made_twice(case: WireCase, *, leap: bool) -> None:
     outcome = engine(case, leap=leap, record=False)
     stats: list[dict[str, Any]] = json.loads(outcome.stats)["instances"]
-    finished = outcome.status == 0
+    finished = outcome.columns["status"] == 0
     wanted = [request.output_tokens for request in case.requests]
-    assert [made for made, done in zip(outcome.generated_tokens, finished, strict=True) if done] == [
-        tokens for tokens, done in zip(wanted, finished, strict=True) if done
-    ]
+    assert [
+        made for made, done in zip(outcome.columns["generated_tokens"], finished, strict=True) if done
+    ] == [tokens for tokens, done in zip(wanted, finished, strict=True) if done]
     once = all(one["preemptions"] + one["swap_overflows"] + one["expired_offers"] == 0 for one in stats)
     if once and all(finished):
         computed = sum(one["prefill_tokens"] + one["decode_tokens"] for one in stats)
@@ -78,7 +78,7 @@ def no_token_is_lost_or_made_twice(case: WireCase, *, leap: bool) -> None:
 def times_add_up_to_the_latency(case: WireCase, *, leap: bool) -> None:
     """q1 + p1 + q2 + c + q3 + p2 + decode, in ticks; each part is counted by another rule of the engine."""
     outcome = engine(case, leap=leap, record=True)
-    if len(outcome.migrations) == 0:
+    if len(outcome.columns["migrations"]) == 0:
         return
     starts: dict[int, list[int]] = {}
     logs = [json.loads(outcome.decisions(index)) for index in range(len(case.config["instances"]))]
@@ -86,17 +86,24 @@ def times_add_up_to_the_latency(case: WireCase, *, leap: bool) -> None:
         for row, *_ in record["scheduled"]:
             starts.setdefault(row, []).append(record["start"])
     for row, request in enumerate(case.requests):
-        if outcome.status[row] != 0 or outcome.migrations[row] != 1 or outcome.preemptions[row] != 0:
+        if (
+            outcome.columns["status"][row] != 0
+            or outcome.columns["migrations"][row] != 1
+            or outcome.columns["preemptions"][row] != 0
+        ):
             continue
-        waited, received = int(outcome.handover_wait_ticks[row]), int(outcome.received_wait_ticks[row])
-        first, finish = int(outcome.first_token_ticks[row]), int(outcome.finish_ticks[row])
-        queueing = int(outcome.scheduled_ticks[row]) - request.arrival
-        prefill = first - int(outcome.scheduled_ticks[row])
-        transfer = int(outcome.transfer_ticks[row])
+        waited, received = (
+            int(outcome.columns["handover_wait"][row]),
+            int(outcome.columns["received_wait"][row]),
+        )
+        first, finish = int(outcome.columns["first_token"][row]), int(outcome.columns["finish"][row])
+        queueing = int(outcome.columns["scheduled"][row]) - request.arrival
+        prefill = first - int(outcome.columns["scheduled"][row])
+        transfer = int(outcome.columns["transfer"][row])
         assert 0 <= waited <= transfer
-        if outcome.first_decode_ticks[row] == 0 or received != outcome.preempted_ticks[row]:
+        if outcome.columns["first_decode"][row] == 0 or received != outcome.columns["preempted"][row]:
             continue  # its offer was withdrawn, or its KV was not admitted at once
-        second, wire = int(outcome.first_decode_ticks[row]), transfer - waited
+        second, wire = int(outcome.columns["first_decode"][row]), transfer - waited
         # When it was admitted on the target follows from the decisions alone.
         admitted = min(start for start in starts[row] if start >= first + transfer + received)
         before = sum(1 for start in starts[row] if first <= start < admitted)

@@ -18,10 +18,10 @@ from paceline.policies.pars import FOR_GOOD
 from paceline.policy import Class, first_of, hold, pick
 
 COLUMNS = (
-    "scheduled_ticks",
-    "first_token_ticks",
-    "finish_ticks",
-    "max_itl_ticks",
+    "scheduled",
+    "first_token",
+    "finish",
+    "max_itl",
     "preemptions",
     "generated_tokens",
     "cached_tokens",
@@ -36,7 +36,7 @@ def everything(outcome: _core.Outcome, instances: int, *, recorded: bool) -> dic
     stats = json.loads(outcome.stats)
     del stats["events"]
     return {
-        **{name: np.asarray(getattr(outcome, name)).tobytes() for name in COLUMNS},
+        **{name: outcome.columns[name].tobytes() for name in COLUMNS},
         "itl": outcome.itl.to_json(),
         "stats": stats,
         "decisions": [outcome.decisions(index) for index in range(instances)] if recorded else None,

@@ -67,7 +67,7 @@ def test_requests_a_millisecond_apart_go_to_different_idle_instances(field: str,
     two = [TraceRequest(0, 10, 5), TraceRequest(SECOND // 1000, 10, 5)]
     # One prefill instance for each prompt, so that both prefills end a millisecond apart.
     config = disaggregated(field, *4 * [instance()])
-    assert replayed(two, config, leap=leap).last_instance.tolist() == [2, 3]
+    assert replayed(two, config, leap=leap).columns["last_instance"].tolist() == [2, 3]
 
 
 @BOTH
@@ -79,7 +79,7 @@ def test_requests_a_millisecond_apart_go_to_different_busy_instances(field: str,
     four.append(TraceRequest(50 * SECOND + SECOND // 1000, 10, 5))
     fleet = [instance(), instance(), instance(step=busy), instance(step=busy)]
     outcome = replayed(four, disaggregated(field, *fleet), leap=leap)
-    last = outcome.last_instance.tolist()
+    last = outcome.columns["last_instance"].tolist()
     assert sorted(last[:2]) == sorted(last[2:]) == [2, 3]
 
 
@@ -92,8 +92,8 @@ def test_a_prompt_in_transfer_for_five_seconds_holds_its_blocks_for_these(leap: 
     two = [TraceRequest(0, 5, 3), TraceRequest(0, 5, 3)]
     config = disaggregated("requests", instance(8), instance(100), decodes=1)
     outcome = replayed(two, config, leap=leap)
-    assert outcome.scheduled_ticks.tolist() == [0, 6 * SECOND]
-    assert outcome.transfer_ticks[0] == 5 * SECOND
+    assert outcome.columns["scheduled"].tolist() == [0, 6 * SECOND]
+    assert outcome.columns["transfer"][0] == 5 * SECOND
     # Of the eight blocks, five are held as the first step runs, and again as the second does.
     assert [step[-1] for step in decisions(outcome, 0)] == [3, 3]
     assert json.loads(outcome.stats)["instances"][0]["peak_blocks"] == 5
@@ -121,11 +121,11 @@ def test_a_second_of_transfer_to_an_idle_receiver_takes_a_second(leap: bool) -> 
         TraceRequest(2 * SECOND, 1, 2, 1, tenant=3),
     ]
     outcome = replayed(three, config, leap=leap)
-    assert outcome.instance.tolist() == [0, 1, 1]
-    assert outcome.transfer_ticks[2] == SECOND
-    assert outcome.handover_wait_ticks[2] == 0
+    assert outcome.columns["instance"].tolist() == [0, 1, 1]
+    assert outcome.columns["transfer"][2] == SECOND
+    assert outcome.columns["handover_wait"][2] == 0
     # The second one's receiver is busy until 11 s; it is sent from 2 s or later, and takes 10 s.
-    assert outcome.transfer_ticks[1] >= (11 - 2 + 10) * SECOND
+    assert outcome.columns["transfer"][1] >= (11 - 2 + 10) * SECOND
 
 
 @BOTH
@@ -135,4 +135,4 @@ def test_transfers_that_end_are_no_steps_of_an_instance_without_requests(leap: b
     one = wire.instance(2_000, kv_bytes=10**6, step=SECOND, allocation="chunk", seats=1_100, budget=1_100)
     outcome = replayed(requests, disaggregated("requests", one, one, decodes=1), leap=leap)
     # The last one is prefilled at 1 s, read by 1,101 s, and has its second token one step later.
-    assert outcome.finish_ticks.max() == 1_102 * SECOND
+    assert outcome.columns["finish"].max() == 1_102 * SECOND

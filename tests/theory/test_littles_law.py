@@ -19,7 +19,10 @@ def stays(case: Case, outcome: _core.Outcome, instance: int) -> list[tuple[int, 
     return [
         (request.arrival, min(finish, end))
         for request, finish, at in zip(
-            case.requests, outcome.finish_ticks.tolist(), outcome.instance.tolist(), strict=True
+            case.requests,
+            outcome.columns["finish"].tolist(),
+            outcome.columns["instance"].tolist(),
+            strict=True,
         )
         if at != NOWHERE and at == instance
     ]
@@ -59,11 +62,14 @@ def test_without_preemption_the_queue_integrates_to_the_waits(case: Case, leap: 
     roomy = [(replace(config, num_blocks=5000), cost) for config, cost in case.instances]
     case = replace(case, instances=roomy)
     outcome = engine(case, leap=leap)
-    assert not outcome.preemptions.any()
+    assert not outcome.columns["preemptions"].any()
     waits = [
         scheduled - request.arrival
         for request, scheduled, at in zip(
-            case.requests, outcome.scheduled_ticks.tolist(), outcome.instance.tolist(), strict=True
+            case.requests,
+            outcome.columns["scheduled"].tolist(),
+            outcome.columns["instance"].tolist(),
+            strict=True,
         )
         if at != NOWHERE
     ]

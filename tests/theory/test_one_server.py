@@ -37,7 +37,7 @@ def waits(arrivals: Times, output_tokens: Times) -> Times:
         "output_tokens": output_tokens.astype(np.uint32),
     }
     outcome = native.run([as_wire(case, 0)], columns, routing=case.routing, leap=True)
-    return outcome.scheduled_ticks.astype(np.int64) - arrivals
+    return outcome.columns["scheduled"].astype(np.int64) - arrivals
 
 
 def interval(samples: Times) -> tuple[float, float]:

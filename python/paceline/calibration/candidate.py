@@ -106,11 +106,11 @@ class Candidate:
         columns = _native.columns(trace, policy)
         # Straight to the engine: a fit replays thousands of times, and reads six numbers of each.
         outcome = _native.run([{**wire, "scheduler": scheduler}], columns, routing="fewest_requests")
-        ttft = (outcome.first_token_ticks - columns["arrival_ticks"]) / TICKS_PER_SECOND
+        ttft = (outcome.columns["first_token"] - columns["arrival_ticks"]) / TICKS_PER_SECOND
         gaps = outcome.itl
         (stats,) = json.loads(outcome.stats)["instances"]
         traffic = TrafficStats.from_dict(stats["traffic"])
-        joules = energy_j([traffic], [int(outcome.finish_ticks.max())]) or 0.0
+        joules = energy_j([traffic], [int(outcome.columns["finish"].max())]) or 0.0
         tokens = int(columns["prompt_tokens"].sum()) + int(columns["output_tokens"].sum())
         return (
             float(ttft.mean()),

@@ -80,8 +80,8 @@ def _compare_steps(
 
 def _compare_stamps(log: DecisionLog, outcome: _core.Outcome) -> Difference | None:
     stamps = {
-        "first token (ns)": (outcome.first_token_ticks, log.first_token_ns),
-        "finish (ns)": (outcome.finish_ticks, log.finish_ns),
+        "first token (ns)": (outcome.columns["first_token"], log.first_token_ns),
+        "finish (ns)": (outcome.columns["finish"], log.finish_ns),
     }
     for field, (ticks, theirs) in stamps.items():
         ours = ticks.tolist()

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from paceline import _core
 from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
+from paceline.result.declared import KIND, named
 from paceline.result.outcome import NEVER, NOWHERE, REASONS, STATUSES, Outcome
 
 __all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns", "Spread"]
@@ -25,42 +26,13 @@ __all__ = ["COLUMNS", "REASON", "SCHEMA", "STATUS", "RequestColumns", "Spread"]
 STATUS: Final = pl.Enum(STATUSES)
 REASON: Final = pl.Enum(REASONS)
 
+_SECONDS: Final = ("queueing", "ttft", "ttfat", "tpot", "e2e", "normalized_latency")
+
 SCHEMA: Final[dict[str, pl.DataType]] = {
-    "arrival": pl.Float64(),
-    "scheduled": pl.Float64(),
-    "first_token": pl.Float64(),
-    "reasoning_end": pl.Float64(),
-    "answer_started": pl.Float64(),
-    "first_answer": pl.Float64(),
-    "finish": pl.Float64(),
-    "queueing": pl.Float64(),
-    "ttft": pl.Float64(),
-    "ttfat": pl.Float64(),
-    "tpot": pl.Float64(),
-    "e2e": pl.Float64(),
-    "normalized_latency": pl.Float64(),
-    "max_itl": pl.Float64(),
-    "executed": pl.Float64(),
-    "blocked": pl.Float64(),
-    "blocking": pl.Float64(),
-    "preempted": pl.Float64(),
-    "preempted_answering": pl.Float64(),
-    "transfer": pl.Float64(),
-    "handover_wait": pl.Float64(),
-    "received_wait": pl.Float64(),
-    "first_decode": pl.Float64(),
-    "held": pl.Float64(),
-    "prediction": pl.Float64(),
-    "qoe": pl.Float64(),
-    "qoe_answering": pl.Float64(),
-    "prompt_tokens": pl.UInt32(),
-    "output_tokens": pl.UInt32(),
-    "generated_tokens": pl.UInt32(),
-    "cached_tokens": pl.UInt32(),
-    "preemptions": pl.UInt32(),
-    "migrations": pl.UInt32(),
-    "instance": pl.UInt32(),
-    "last_instance": pl.UInt32(),
+    **dict.fromkeys(("arrival", *named("moment"), *_SECONDS, *named("gap")), pl.Float64()),
+    **dict.fromkeys(("executed", "blocked", "blocking", *named("part"), "prediction"), pl.Float64()),
+    **dict.fromkeys(named("quality"), pl.Float64()),
+    **dict.fromkeys(("prompt_tokens", "output_tokens", *named("count", "place")), pl.UInt32()),
     "status": STATUS,
     "reason": REASON,
 }
@@ -71,26 +43,10 @@ COLUMNS: Final = tuple(SCHEMA)
 _NOT_CARRIED: Final = frozenset({"arrival", "prompt_tokens", "output_tokens", "prefix"})
 """Columns of a trace that a result has of its own, and the ids of prompts, which take the most room."""
 
-_MOMENTS: Final = (
-    "arrival",
-    "scheduled",
-    "first_token",
-    "reasoning_end",
-    "answer_started",
-    "first_answer",
-    "finish",
-    "max_itl",
-)
+_MOMENTS: Final = frozenset({"arrival", *named("moment", "gap")})
 
-_PARTS: Final = (
-    "preempted",
-    "preempted_answering",
-    "transfer",
-    "handover_wait",
-    "received_wait",
-    "first_decode",
-)
-"""Parts of a latency, 0 ticks if there was none."""
+_PARTS: Final = frozenset(named("part")) - {"held"}
+"""Parts of a finished request's latency, 0 ticks if there was none."""
 
 _SPANS: Final = {
     "queueing": ("arrival", "scheduled"),
@@ -99,9 +55,6 @@ _SPANS: Final = {
     "e2e": ("arrival", "finish"),
     "tpot": ("first_token", "finish"),
 }
-
-_COUNTS: Final = ("generated_tokens", "cached_tokens", "preemptions")
-"""Columns that are the engine's arrays as they are."""
 
 
 class Spread(NamedTuple):
@@ -149,8 +102,7 @@ class RequestColumns:
     made
         Columns that need no computation.
     ticks
-        Moments in ticks by name (`arrival`, `scheduled`, `first_token`,
-        `reasoning_end`, `first_answer`, `finish`, `max_itl`) for those that do.
+        Moments and durations in ticks by name for those that do.
         An empty array stands for moments that do not apply to the trace.
     given
         The engine's other arrays by name, of which columns are made likewise.
@@ -192,36 +144,10 @@ class RequestColumns:
             "prompt_tokens": trace.get_column("prompt_tokens"),
             "output_tokens": trace.get_column("output_tokens"),
         }
-        given = {
-            "generated_tokens": outcome.generated_tokens,
-            "cached_tokens": outcome.cached_tokens,
-            "preemptions": outcome.preemptions,
-            "migrations": outcome.migrations,
-            "instance": outcome.instance,
-            "last_instance": _or(outcome.last_instance, outcome.instance),
-            "qoe": outcome.qoe,
-            "qoe_answering": outcome.qoe_answering,
-            "status": outcome.status,
-            "reason": outcome.reason,
-        }
-        ticks = {
-            "scheduled": outcome.scheduled_ticks,
-            "first_token": outcome.first_token_ticks,
-            "reasoning_end": outcome.reasoning_end_ticks,
-            "answer_started": outcome.answer_started_ticks,
-            "first_answer": outcome.first_answer_ticks,
-            "preempted": outcome.preempted_ticks,
-            "preempted_answering": outcome.preempted_answering_ticks,
-            "transfer": outcome.transfer_ticks,
-            "transfer_answering": outcome.transfer_answering_ticks,
-            "handover_wait": outcome.handover_wait_ticks,
-            "received_wait": outcome.received_wait_ticks,
-            "first_decode": outcome.first_decode_ticks,
-            "held": outcome.held_ticks,
-            "prediction": np.empty(0, dtype=np.uint64) if predicted is None else predicted,
-            "finish": outcome.finish_ticks,
-            "max_itl": outcome.max_itl_ticks,
-        }
+        ticks = {"prediction": np.empty(0, dtype=np.uint64) if predicted is None else predicted}
+        ticks |= {name: outcome.columns[name] for name in named("moment", "gap", "part")}
+        given = {name: outcome.columns[name] for name in KIND.keys() - ticks.keys()}
+        given["last_instance"] = _or(given["last_instance"], given["instance"])
         carried = [column for column in trace.get_columns() if column.name not in _NOT_CARRIED]
         return cls(made, ticks if arrivals is None else {**ticks, "arrival": arrivals}, given, carried)
 
@@ -341,7 +267,7 @@ class RequestColumns:
             return _where(holds, values, name)
         if name == "normalized_latency":
             return (self["e2e"] / self["output_tokens"]).alias(name)
-        if name in ("instance", "last_instance"):
+        if KIND.get(name) == "place":
             index = self._given[name]
             return _where(index != NOWHERE, index, name)
         if name in ("held", "prediction"):
@@ -349,12 +275,10 @@ class RequestColumns:
         if name in _PARTS or name in ("blocked", "blocking", "executed"):
             done = self._moment("finish") != NEVER
             return _seconds(self._part(name), done & self._answers(name), name)
-        if name in ("qoe", "qoe_answering"):
+        if KIND.get(name) == "quality":
             return self._given_or(name, None, pl.Float64()).fill_nan(None).alias(name)
-        if name == "migrations":
+        if KIND.get(name) == "count":
             return self._given_or(name, 0, pl.UInt32()).alias(name)
-        if name in _COUNTS:
-            return pl.Series(name, self._given[name])
         if name == "status":
             return pl.Series(name, self._given[name]).cat.to(STATUS).alias(name)
         if not self._given["reason"].any():
@@ -379,7 +303,9 @@ class RequestColumns:
     def _given_or(self, name: str, otherwise: float | None, dtype: pl.DataType) -> pl.Series:
         """Return the engine's column, or one value for all rows if the engine left it out."""
         given = self._given[name]
-        return pl.Series(given) if given.size else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
+        return (
+            pl.Series(name, given) if given.size else pl.repeat(otherwise, len(self), dtype=dtype, eager=True)
+        )
 
     def _answers(self, name: str) -> NDArray[np.bool_]:
         """Return where the part applies: ``blocking`` needs a change of phase."""
@@ -390,7 +316,7 @@ class RequestColumns:
 
     def _part(self, name: str) -> NDArray[np.uint64]:
         """Return the ticks of one part of each latency; rows of unfinished requests are undefined."""
-        if name in (*_PARTS, "transfer_answering", "held", "prediction"):
+        if name in _PARTS or name in ("held", "prediction"):
             return _or(self._ticks[name], np.zeros(len(self), dtype=np.uint64))
         zero = np.zeros(len(self), dtype=np.uint64)
         if name == "blocking":

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["NEVER", "NOWHERE", "REASONS", "STATUSES", "Outcome", "Sketch"]
@@ -79,128 +78,8 @@ class Outcome(Protocol):
     """The columns and counters of one replay, a row per request in the trace's order."""
 
     @property
-    def scheduled_ticks(self) -> NDArray[np.uint64]:
-        """Start of the first step that ran the request."""
-        ...
-
-    @property
-    def first_token_ticks(self) -> NDArray[np.uint64]:
-        """End of the step that emitted the first token."""
-        ...
-
-    @property
-    def reasoning_end_ticks(self) -> NDArray[np.uint64]:
-        """End of the step that emitted the last reasoning token; empty where the trace names none."""
-        ...
-
-    @property
-    def first_answer_ticks(self) -> NDArray[np.uint64]:
-        """End of the step that emitted the first answer token; likewise."""
-        ...
-
-    @property
-    def answer_started_ticks(self) -> NDArray[np.uint64]:
-        """Start of the step that emitted the first answer token; likewise."""
-        ...
-
-    @property
-    def preempted_ticks(self) -> NDArray[np.uint64]:
-        """Time out of the batch after the first admission, without the time from reasoning to the answer."""
-        ...
-
-    @property
-    def preempted_answering_ticks(self) -> NDArray[np.uint64]:
-        """The part of it after the first answer token."""
-        ...
-
-    @property
-    def held_ticks(self) -> NDArray[np.uint64]:
-        """Time for which the router held the request; empty if routers hold none."""
-        ...
-
-    @property
-    def transfer_ticks(self) -> NDArray[np.uint64]:
-        """Time in transfer between instances; empty if requests cannot migrate, as the next six."""
-        ...
-
-    @property
-    def transfer_answering_ticks(self) -> NDArray[np.uint64]:
-        """The part of it between reasoning and the answer."""
-        ...
-
-    @property
-    def handover_wait_ticks(self) -> NDArray[np.uint64]:
-        """The part of it before the first byte was sent."""
-        ...
-
-    @property
-    def received_wait_ticks(self) -> NDArray[np.uint64]:
-        """From when its KV had been received until it was admitted."""
-        ...
-
-    @property
-    def first_decode_ticks(self) -> NDArray[np.uint64]:
-        """The steps that admitted it with such KV."""
-        ...
-
-    @property
-    def migrations(self) -> NDArray[np.uint32]:
-        """Times the request migrated."""
-        ...
-
-    @property
-    def last_instance(self) -> NDArray[np.uint32]:
-        """The last instance of the request."""
-        ...
-
-    @property
-    def qoe(self) -> NDArray[np.float64]:
-        """Quality of experience by Andes; empty if the pace has no ``ttft``, NaN where unfinished."""
-        ...
-
-    @property
-    def qoe_answering(self) -> NDArray[np.float64]:
-        """The same from the first token on; empty if there is no pace."""
-        ...
-
-    @property
-    def finish_ticks(self) -> NDArray[np.uint64]:
-        """End of the step that emitted the last token."""
-        ...
-
-    @property
-    def max_itl_ticks(self) -> NDArray[np.uint64]:
-        """The longest gap between two tokens."""
-        ...
-
-    @property
-    def preemptions(self) -> NDArray[np.uint32]:
-        """Times the request lost its KV cache."""
-        ...
-
-    @property
-    def generated_tokens(self) -> NDArray[np.uint32]:
-        """Output tokens emitted by the end of the replay."""
-        ...
-
-    @property
-    def cached_tokens(self) -> NDArray[np.uint32]:
-        """Prompt tokens that its first lookup found in the prefix cache."""
-        ...
-
-    @property
-    def instance(self) -> NDArray[np.uint32]:
-        """The instance that the request was routed to."""
-        ...
-
-    @property
-    def status(self) -> NDArray[np.uint8]:
-        """An index into `STATUSES`."""
-        ...
-
-    @property
-    def reason(self) -> NDArray[np.uint8]:
-        """Zero, or one more than an index into `REASONS`."""
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """The columns that the engine declares, by name; those that the replay does not have are empty."""
         ...
 
     @property

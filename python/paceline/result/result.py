@@ -19,7 +19,8 @@ from paceline.objectives import SLO
 from paceline.policy.pools import Pools
 from paceline.report.shown import Shown
 from paceline.result.attainment import attainment, met
-from paceline.result.columns import RequestColumns
+from paceline.result.columns import COLUMNS, RequestColumns
+from paceline.result.declared import DEFINITIONS
 from paceline.result.groups import attained_by, met_by_group, summarized_by
 from paceline.result.outcome import Outcome, Sketch
 from paceline.result.over_time import OverTime, frames_as_recorded, frames_as_timelines
@@ -125,50 +126,20 @@ class Result(OverTime, Shown):
 
     @cached_property
     def requests(self) -> pl.DataFrame:
-        """One row per request, in the trace's order.
+        """One row per request, in the trace's order; times in seconds from the trace's start.
 
-        ===================== ========================================================================
-        arrival               when the request arrived, in seconds from the trace's start
-        scheduled             start of the first step that ran it; null if none did
-        first_token           end of the step that emitted its first token; null if none did
-        reasoning_end         end of the step that emitted its last reasoning token; null if none did
-        answer_started        start of the step that emitted its first answer token; likewise
-        first_answer          end of the step that emitted its first answer token; null if none did, or if
-                              the trace has no ``reasoning_tokens``
-        finish                end of the step that emitted its last token; null if unfinished
-        queueing              ``scheduled - arrival``
-        ttft                  ``first_token - arrival``
-        ttfat                 ``first_answer - reasoning_end``
-        tpot                  ``(finish - first_token) / (output_tokens - 1)``; null with one token
-        e2e                   ``finish - arrival``
-        normalized_latency    ``e2e / output_tokens``, as in the Orca and vLLM papers
-        max_itl               longest gap between two of its tokens; null before the second token
-        executed              the rest of ``e2e`` without the next parts: it ran, or paused for prefills
-        blocked               before the first step that ran it: ``queueing``; null if unfinished
-        blocking              from ``reasoning_end`` to ``answer_started``, less transfer; null without either
-        preempted             out of the batch after the first admission, without ``blocking``
-        preempted_answering   the part of it after the first answer token
-        transfer              from leaving one instance to being on the next; 0 if requests do not migrate
-        handover_wait         the part of it before the first byte of its KV was sent
-        received_wait         from when its KV was received to its admission; a part of ``preempted``
-        first_decode          the steps on its targets that admitted it with that KV
-        held                  held by the router before an instance, a part of ``queueing``; 0 if not
-        prediction            until its length was predicted, a part of ``queueing`` before ``held``; 0 if not
-        qoe                   quality of experience by Andes; null without a pace with a ``ttft``
-        qoe_answering         the same from the first answer token on; null without a pace
-        prompt_tokens         tokens of the prompt
-        output_tokens         tokens of the output
-        generated_tokens      output tokens emitted by the end of the replay
-        cached_tokens         prompt tokens that its first admission found in the prefix cache; 0 without one
-        preemptions           times it lost its KV cache
-        migrations            times it migrated to another instance
-        instance              index of the instance it was routed to; null if it was not
-        last_instance         index of its last instance; likewise
-        status                finished, running, waiting, not_arrived, rejected, held or gave_up
-        reason                why it was rejected; null otherwise
-        others                the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``,
-                              ``session`` and all further columns, if it has them; not ``prefix``
-        ===================== ========================================================================
+        :attr:`definitions` has the definition of each column, as does `docs/columns.md`. In order:
+
+        - moments from ``arrival`` to ``finish``, null where they did not happen;
+        - latencies (``queueing``, ``ttft``, ``ttfat``, ``tpot``, ``e2e``, ``normalized_latency``,
+          ``max_itl``), null where the request did not come so far;
+        - ``executed``, ``blocked``, ``blocking`` and the other parts of a finished request's ``e2e``, null
+          where it is unfinished, and 0 where it spent no such time;
+        - qualities of experience, null without a pace;
+        - counts, ``instance`` and ``last_instance`` (null if it was routed to none), ``status`` (finished,
+          running, waiting, not_arrived, rejected, held or gave_up), and ``reason``, why it was rejected;
+        - the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``, ``session`` and all further
+          columns, if it has them; not ``prefix``.
 
         Notes
         -----
@@ -182,6 +153,21 @@ class Result(OverTime, Shown):
     def names(self) -> tuple[str, ...]:
         """The columns of :attr:`requests`, those of the trace included."""
         return self._columns.names
+
+    @property
+    def definitions(self) -> dict[str, str]:
+        """The definition of each column of :attr:`requests` that is not the trace's own.
+
+        Examples
+        --------
+        >>> import paceline
+        >>> trace = paceline.synthesize("azure-conv", requests=5, rate=1.0, seed=1)
+        >>> instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+        >>> result = paceline.replay(trace, paceline.Cluster([instance]), paceline.policies.vllm())
+        >>> result.definitions["ttft"]
+        '`first_token - arrival`.'
+        """
+        return {name: DEFINITIONS[name] for name in COLUMNS}
 
     @typed(ResultError)
     def column(self, name: str) -> pl.Series:

@@ -76,9 +76,9 @@ def _counts(
     times: Ticks, arrivals: Ticks, outcome: Outcome, groups: NDArray[np.int64], number: int
 ) -> dict[str, NDArray[np.int64]]:
     """Return the counts by sample and group."""
-    held = outcome.held_ticks if outcome.held_ticks.size else np.zeros_like(arrivals)
-    status, left = np.asarray(outcome.status), arrivals + held
-    at_router = np.asarray(outcome.instance) == NOWHERE
+    held = outcome.columns["held"] if outcome.columns["held"].size else np.zeros_like(arrivals)
+    status, left = np.asarray(outcome.columns["status"]), arrivals + held
+    at_router = np.asarray(outcome.columns["instance"]) == NOWHERE
     arrived = status != STATUSES.index("not_arrived")
 
     def count(moments: Ticks, rows: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -90,8 +90,8 @@ def _counts(
         "routed": count(left, ~at_router),
         "rejected": count(left, at_router & (status == STATUSES.index("rejected"))),
         "gave_up": count(left, status == STATUSES.index("gave_up")),
-        "first_tokens": count(outcome.first_token_ticks, outcome.first_token_ticks != NEVER),
-        "finished": count(outcome.finish_ticks, outcome.finish_ticks != NEVER),
+        "first_tokens": count(outcome.columns["first_token"], outcome.columns["first_token"] != NEVER),
+        "finished": count(outcome.columns["finish"], outcome.columns["finish"] != NEVER),
     }
     change = counts["arrivals"] - counts["routed"] - counts["rejected"] - counts["gave_up"]
     counts["held"] = change.reshape(-1, number).cumsum(axis=0).ravel()

@@ -12,6 +12,7 @@ from typing import Final
 
 import polars as pl
 
+from paceline import _core
 from paceline._check import said
 from paceline.errors import TraceError, TraceWarning
 from paceline.trace.further import further_column
@@ -44,19 +45,19 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
 
 _TAKEN: Final = frozenset(
     {
+        *(name for name, *_ in _core.COLUMNS),
         *(
-            "scheduled",
-            "first_token",
-            "reasoning_end",
-            "answer_started",
-            "first_answer",
-            "finish",
             "queueing",
+            "ttft",
+            "ttfat",
+            "tpot",
+            "e2e",
+            "normalized_latency",
+            "executed",
+            "blocked",
+            "blocking",
         ),
-        *("ttft", "ttfat", "tpot", "e2e", "normalized_latency", "max_itl", "executed", "blocked", "blocking"),
-        *("preempted", "preempted_answering", "transfer", "handover_wait", "received_wait", "first_decode"),
-        *("held", "prediction", "qoe", "qoe_answering", "generated_tokens", "cached_tokens", "preemptions"),
-        *("migrations", "instance", "last_instance", "status", "reason", "prefix_block_tokens", "metric"),
+        *("prediction", "prefix_block_tokens", "metric"),
     }
 )
 """Names of columns that results have of their own; `tests/unit/result` compares them."""

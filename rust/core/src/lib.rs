@@ -69,8 +69,8 @@ pub use error::Error;
 pub use instance::{Part, StepColumns, StepRecord};
 pub use kv::{BlockPool, OutOfBlocks, PrefixCache, Prefixes};
 pub use metrics::{
-    Columns, InstanceStats, Measured, MediumStats, NO_INSTANCE, NetworkStats, Reason, Sketch, Spans, Spread,
-    Status,
+    Buffer, Columns, Declared, InstanceStats, Measured, MediumStats, NO_INSTANCE, NetworkStats, Reason,
+    Sketch, Spans, Spread, Status,
 };
 pub use series::Series;
 pub use time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};

@@ -179,12 +179,12 @@ proptest! {
         let columns = &leaping.columns;
         for (row, &(_, _, output, _)) in case.requests.iter().enumerate() {
             match columns.status[row] {
-                status if status == Status::Finished as u8 => prop_assert_eq!(columns.generated[row], output),
+                status if status == Status::Finished as u8 => prop_assert_eq!(columns.generated_tokens[row], output),
                 status if status == Status::Rejected as u8 => {}
                 _ => prop_assert!(case.until.is_some(), "without an end, every request finishes or is rejected"),
             }
         }
-        let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
+        let gaps: u64 = columns.generated_tokens.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
         prop_assert_eq!(leaping.gaps.count(), gaps);
     }
 }

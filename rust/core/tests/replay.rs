@@ -194,7 +194,7 @@ proptest! {
         for (row, &(arrival, _, output, ..)) in case.requests.iter().enumerate() {
             let status = columns.status[row];
             if status == Status::Finished as u8 {
-                prop_assert_eq!(columns.generated[row], output);
+                prop_assert_eq!(columns.generated_tokens[row], output);
                 prop_assert!(arrival <= columns.scheduled[row]);
                 prop_assert!(columns.scheduled[row] <= columns.first_token[row]);
                 prop_assert!(columns.first_token[row] <= columns.finish[row]);
@@ -209,7 +209,7 @@ proptest! {
                 prop_assert!(case.until.is_some(), "without an end, every request finishes or is rejected");
             }
         }
-        let gaps: u64 = columns.generated.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
+        let gaps: u64 = columns.generated_tokens.iter().map(|&tokens| u64::from(tokens.saturating_sub(1))).sum();
         prop_assert_eq!(leaping.gaps.count(), gaps);
         prop_assert!(leaping.stats[0].peak_blocks <= case.blocks);
     }
@@ -223,7 +223,7 @@ proptest! {
         if case.until.is_none() {
             let (alone, served) = (run(&case, true, 3, "null"), &together.columns);
             prop_assert_eq!(&alone.columns.status, &served.status);
-            prop_assert_eq!(&alone.columns.generated, &served.generated);
+            prop_assert_eq!(&alone.columns.generated_tokens, &served.generated_tokens);
         }
     }
 }

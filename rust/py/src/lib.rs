@@ -43,6 +43,7 @@ mod _core {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         super::guard::install();
         module.add("BUILD_PROFILE", super::build_profile())?;
+        module.add("COLUMNS", super::outcome::declared())?;
         let requests: Vec<_> = paceline_core::CALLBACK_REQUEST_FIELDS.iter().map(|(name, _)| *name).collect();
         let instances: Vec<_> =
             paceline_core::CALLBACK_INSTANCE_FIELDS.iter().map(|(name, _)| *name).collect();

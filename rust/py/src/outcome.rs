@@ -1,6 +1,7 @@
 //! What a replay gives, as arrays that are moved, not copied.
 
 use numpy::PyArray1;
+use paceline_core::Buffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -12,56 +13,9 @@ use crate::sketch::Sketch;
 /// Everything that happened.
 #[pyclass(frozen, module = "paceline._core")]
 pub(crate) struct Outcome {
+    /// The columns by request, by name; those that the replay does not have are empty.
     #[pyo3(get)]
-    scheduled_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    first_token_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    reasoning_end_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    first_answer_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    answer_started_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    preempted_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    preempted_answering_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    transfer_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    transfer_answering_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    handover_wait_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    received_wait_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    first_decode_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    migrations: Py<PyArray1<u32>>,
-    #[pyo3(get)]
-    last_instance: Py<PyArray1<u32>>,
-    #[pyo3(get)]
-    qoe: Py<PyArray1<f64>>,
-    #[pyo3(get)]
-    qoe_answering: Py<PyArray1<f64>>,
-    #[pyo3(get)]
-    finish_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    max_itl_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    preemptions: Py<PyArray1<u32>>,
-    #[pyo3(get)]
-    generated_tokens: Py<PyArray1<u32>>,
-    #[pyo3(get)]
-    cached_tokens: Py<PyArray1<u32>>,
-    #[pyo3(get)]
-    instance: Py<PyArray1<u32>>,
-    #[pyo3(get)]
-    status: Py<PyArray1<u8>>,
-    #[pyo3(get)]
-    held_ticks: Py<PyArray1<u64>>,
-    #[pyo3(get)]
-    reason: Py<PyArray1<u8>>,
+    columns: Py<PyDict>,
     #[pyo3(get)]
     itl: Py<Sketch>,
     #[pyo3(get)]
@@ -91,6 +45,29 @@ fn moved<T: numpy::Element>(py: Python<'_>, column: Vec<T>) -> Py<PyArray1<T>> {
     PyArray1::from_vec(py, column).unbind()
 }
 
+/// The columns by request, as arrays by name.
+fn by_request(py: Python<'_>, columns: paceline_core::Columns) -> PyResult<Py<PyDict>> {
+    let arrays = PyDict::new(py);
+    for (name, buffer) in columns.into_buffers() {
+        match buffer {
+            Buffer::U64(values) => arrays.set_item(name, PyArray1::from_vec(py, values))?,
+            Buffer::U32(values) => arrays.set_item(name, PyArray1::from_vec(py, values))?,
+            Buffer::F64(values) => arrays.set_item(name, PyArray1::from_vec(py, values))?,
+            Buffer::U8(values) => arrays.set_item(name, PyArray1::from_vec(py, values))?,
+        }
+    }
+    Ok(arrays.unbind())
+}
+
+/// The declarations of the columns by request: name, kind, the replays that have it, definition.
+pub(crate) fn declared() -> Vec<(&'static str, &'static str, &'static str, String)> {
+    let plain = |text: &str| text.trim().to_owned();
+    paceline_core::Columns::DECLARED
+        .iter()
+        .map(|one| (one.name, one.kind, one.when, plain(one.definition)))
+        .collect()
+}
+
 /// A change of a role as a row.
 fn flip_row(flip: &paceline_core::FlipRecord) -> (u64, u32, u32, u32, &'static str, Option<u32>) {
     (flip.time, flip.instance, flip.from, flip.to, flip.cause.name(), flip.cause.request())
@@ -109,33 +86,8 @@ impl Outcome {
         let flips: Vec<_> = outcome.flips.iter().map(flip_row).collect();
         let flips = serde_json::to_vec(&flips).map_err(|error| PyValueError::new_err(error.to_string()))?;
         let timeline = outcome.timeline.map(|rows| crate::timeline::columns(py, &rows)).transpose()?;
-        let columns = outcome.columns;
         Ok(Self {
-            scheduled_ticks: moved(py, columns.scheduled),
-            first_token_ticks: moved(py, columns.first_token),
-            reasoning_end_ticks: moved(py, columns.reasoning_end),
-            first_answer_ticks: moved(py, columns.first_answer),
-            answer_started_ticks: moved(py, columns.answer_started),
-            preempted_ticks: moved(py, columns.preempted),
-            preempted_answering_ticks: moved(py, columns.preempted_answering),
-            transfer_ticks: moved(py, columns.transfer),
-            transfer_answering_ticks: moved(py, columns.transfer_answering),
-            handover_wait_ticks: moved(py, columns.handover_wait),
-            received_wait_ticks: moved(py, columns.received_wait),
-            first_decode_ticks: moved(py, columns.first_decode),
-            migrations: moved(py, columns.migrations),
-            last_instance: moved(py, columns.last_instance),
-            qoe: moved(py, columns.qoe),
-            qoe_answering: moved(py, columns.qoe_answering),
-            held_ticks: moved(py, columns.held),
-            finish_ticks: moved(py, columns.finish),
-            max_itl_ticks: moved(py, columns.max_itl),
-            preemptions: moved(py, columns.preemptions),
-            generated_tokens: moved(py, columns.generated),
-            cached_tokens: moved(py, columns.cached),
-            instance: moved(py, columns.instance),
-            status: moved(py, columns.status),
-            reason: moved(py, columns.reason),
+            columns: by_request(py, outcome.columns)?,
             itl: Py::new(py, Sketch { inner: outcome.gaps })?,
             stats: PyBytes::new(py, &stats).unbind(),
             flips: PyBytes::new(py, &flips).unbind(),

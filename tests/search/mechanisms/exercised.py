@@ -28,7 +28,7 @@ def exercised(replayed: Replayed) -> set[str]:
         found |= {f"rejected: {REASONS[reason]}" for reason in set(replayed.column("reason")) - {0}}
     if any(replayed.column("migrations")):
         found.add("moved")
-    for name in ("handover_wait_ticks", "received_wait_ticks", "first_decode_ticks"):
+    for name in ("handover_wait", "received_wait", "first_decode"):
         if any(replayed.column(name)):
             found.add(name.removesuffix("_ticks"))
     for index, used in enumerate(replayed.stats["instances"]):

@@ -45,7 +45,7 @@ def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:
             yield Failure("progress: stops before its moment", f"{stop}, then {again}")
             return
         first = stop.at
-    ends = [one.column("finish_ticks")[row] for one in (replayed, other) for row in changed]
+    ends = [one.column("finish")[row] for one in (replayed, other) for row in changed]
     cuts = [until for one in (replayed, other) if (until := one.case.config["until"]) is not None]
     first = min([first, *ends, *cuts])
     for index, (ours, theirs) in enumerate(zip(replayed.decisions, other.decisions, strict=True)):

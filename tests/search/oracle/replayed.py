@@ -16,14 +16,7 @@ NEVER = 2**64 - 1
 NOWHERE = 2**32 - 1
 FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED = range(5)
 # Every column that the engine gives.
-COLUMNS = (
-    *("scheduled_ticks", "first_token_ticks", "reasoning_end_ticks", "first_answer_ticks"),
-    *("answer_started_ticks", "preempted_ticks", "preempted_answering_ticks", "transfer_ticks"),
-    *("handover_wait_ticks", "received_wait_ticks", "first_decode_ticks"),
-    *("transfer_answering_ticks", "migrations", "last_instance", "qoe", "qoe_answering"),
-    *("finish_ticks", "max_itl_ticks", "preemptions", "generated_tokens", "cached_tokens"),
-    *("instance", "status", "reason"),
-)
+COLUMNS = tuple(one[0] for one in _core.COLUMNS)
 
 
 class Replayed:
@@ -41,12 +34,12 @@ class Replayed:
         self.outcome = _core.replay(msgspec.json.encode(config), case.columns(), None)
 
     def column(self, name: str) -> list[Any]:
-        values: list[Any] = getattr(self.outcome, name).tolist()
+        values: list[Any] = self.outcome.columns[name].tolist()
         return values
 
     @cached_property
     def bytes_of_columns(self) -> dict[str, bytes]:
-        return {name: getattr(self.outcome, name).tobytes() for name in COLUMNS}
+        return {name: self.outcome.columns[name].tobytes() for name in COLUMNS}
 
     @cached_property
     def timeline(self) -> tuple[int, list[int], list[dict[str, Any]]] | None:

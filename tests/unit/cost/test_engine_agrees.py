@@ -37,7 +37,7 @@ def replay_alone(
         "output_tokens": np.array([output], np.uint32),
     }
     outcome = engine.run([instance], columns, routing="round_robin", leap=leap)
-    return int(outcome.first_token_ticks[0]), int(outcome.finish_ticks[0])
+    return int(outcome.columns["first_token"][0]), int(outcome.columns["finish"][0])
 
 
 def check(cost: dict[str, Any], prompt: int, output: int) -> None:

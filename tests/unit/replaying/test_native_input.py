@@ -73,7 +73,7 @@ def replayed(config: Any, columns: dict[str, Any]) -> _core.Outcome:
 
 
 def test_it_is_replayed_as_it_is(wire: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    assert replayed(*wire).finish_ticks.size == 2
+    assert replayed(*wire).columns["finish"].size == 2
 
 
 @pytest.mark.parametrize(

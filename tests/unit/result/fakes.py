@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline import _core
 from paceline._clock import TICKS_PER_SECOND
 from paceline.result import Result
 from paceline.result.outcome import NEVER, NOWHERE
@@ -102,35 +103,14 @@ def served(
     )
 
 
+_TYPES = {"count": np.uint32, "place": np.uint32, "quality": np.float64}
+
+
 @dataclass(kw_only=True)
 class FakeOutcome:
     """Columns as the engine returns them."""
 
-    scheduled_ticks: NDArray[np.uint64]
-    first_token_ticks: NDArray[np.uint64]
-    reasoning_end_ticks: NDArray[np.uint64]
-    first_answer_ticks: NDArray[np.uint64]
-    answer_started_ticks: NDArray[np.uint64]
-    preempted_ticks: NDArray[np.uint64]
-    preempted_answering_ticks: NDArray[np.uint64]
-    transfer_ticks: NDArray[np.uint64]
-    transfer_answering_ticks: NDArray[np.uint64]
-    handover_wait_ticks: NDArray[np.uint64]
-    received_wait_ticks: NDArray[np.uint64]
-    first_decode_ticks: NDArray[np.uint64]
-    held_ticks: NDArray[np.uint64]
-    migrations: NDArray[np.uint32]
-    last_instance: NDArray[np.uint32]
-    qoe: NDArray[np.float64]
-    qoe_answering: NDArray[np.float64]
-    finish_ticks: NDArray[np.uint64]
-    max_itl_ticks: NDArray[np.uint64]
-    preemptions: NDArray[np.uint32]
-    generated_tokens: NDArray[np.uint32]
-    cached_tokens: NDArray[np.uint32]
-    instance: NDArray[np.uint32]
-    status: NDArray[np.uint8]
-    reason: NDArray[np.uint8]
+    columns: dict[str, NDArray[Any]]
     itl: Any
     stats: bytes
     flips: bytes
@@ -166,31 +146,18 @@ def outcome_of(
     of = [instance_stats()] if instances is None else list(instances)
     stats = {"end_ticks": ticks(end), "steps": 7, "events": 9, "instances": of}
     return FakeOutcome(
-        scheduled_ticks=times("scheduled"),
-        first_token_ticks=times("first_token"),
-        reasoning_end_ticks=np.empty(0, dtype=np.uint64),
-        first_answer_ticks=np.empty(0, dtype=np.uint64),
-        answer_started_ticks=np.empty(0, dtype=np.uint64),
-        preempted_ticks=np.zeros(len(requests), dtype=np.uint64),
-        preempted_answering_ticks=np.zeros(len(requests), dtype=np.uint64),
-        transfer_ticks=np.empty(0, dtype=np.uint64),
-        transfer_answering_ticks=np.empty(0, dtype=np.uint64),
-        handover_wait_ticks=np.empty(0, dtype=np.uint64),
-        received_wait_ticks=np.empty(0, dtype=np.uint64),
-        first_decode_ticks=np.empty(0, dtype=np.uint64),
-        held_ticks=np.empty(0, dtype=np.uint64),
-        migrations=np.empty(0, dtype=np.uint32),
-        last_instance=np.empty(0, dtype=np.uint32),
-        qoe=np.empty(0),
-        qoe_answering=np.empty(0),
-        finish_ticks=times("finish"),
-        max_itl_ticks=times("max_itl"),
-        preemptions=numbers("preemptions", np.uint32),
-        generated_tokens=numbers("generated", np.uint32),
-        cached_tokens=numbers("cached", np.uint32),
-        instance=numbers("instance", np.uint32),
-        status=numbers("status", np.uint8),
-        reason=numbers("reason", np.uint8),
+        columns={
+            **{name: np.empty(0, dtype=_TYPES.get(kind, np.uint64)) for name, kind, *_ in _core.COLUMNS},
+            "preempted": np.zeros(len(requests), dtype=np.uint64),
+            "preempted_answering": np.zeros(len(requests), dtype=np.uint64),
+            **{name: times(name) for name in ("scheduled", "first_token", "finish", "max_itl")},
+            "preemptions": numbers("preemptions", np.uint32),
+            "generated_tokens": numbers("generated", np.uint32),
+            "cached_tokens": numbers("cached", np.uint32),
+            "instance": numbers("instance", np.uint32),
+            "status": numbers("status", np.uint8),
+            "reason": numbers("reason", np.uint8),
+        },
         itl=ListSketch(ticks(gap) for gap in gaps),
         stats=json.dumps(stats).encode(),
         flips=b"[]",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import runpy
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 import paceline
 from paceline.result import Result
 from paceline.result.columns import COLUMNS, SCHEMA, RequestColumns
+from paceline.result.declared import ENGINE
 from unit.result.fakes import (
     NOT_ARRIVED,
     REJECTED,
@@ -52,6 +55,7 @@ def test_a_finished_request_has_every_latency() -> None:
         "preempted": 0.0,
         "preempted_answering": 0.0,
         "transfer": 0.0,
+        "transfer_answering": 0.0,
         "handover_wait": 0.0,
         "received_wait": 0.0,
         "first_decode": 0.0,
@@ -121,9 +125,23 @@ def test_columns_and_types_are_those_documented_whatever_the_rows() -> None:
         assert dict(result_of(requests).requests.schema) == SCHEMA
 
 
-def test_every_column_is_documented_in_order() -> None:
-    words = [line.split()[0] for line in str(Result.requests.__doc__).splitlines() if line.strip()]
-    assert [word for word in words if word in COLUMNS] == list(COLUMNS)
+def test_every_column_has_one_definition() -> None:
+    definitions = result_of([Request()]).definitions
+    assert list(definitions) == list(COLUMNS)
+    assert all(text.endswith(".") and not text.startswith(" ") for text in definitions.values())
+
+
+def test_the_engine_gives_the_columns_that_it_declares() -> None:
+    assert [one.name for one in ENGINE] == list(outcome_of([Request()]).columns)
+    assert {one.kind for one in ENGINE} == {
+        *("moment", "gap", "part", "count", "place", "quality", "status", "reason")
+    }
+
+
+def test_the_page_of_columns_is_that_of_the_definitions() -> None:
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    made = runpy.run_path(str(docs / "columns.py"))["page"]()
+    assert (docs / "columns.md").read_text(encoding="utf-8") == made, "run docs/columns.py"
 
 
 def test_latencies_late_in_a_long_trace_lose_no_precision() -> None:
@@ -131,9 +149,9 @@ def test_latencies_late_in_a_long_trace_lose_no_precision() -> None:
     late = 16_000_000.0
     outcome = outcome_of([Request(arrival=late, output=2)])
     arrival = np.uint64(round(late * 10**12))
-    outcome.scheduled_ticks[:] = arrival
-    outcome.first_token_ticks[:] = arrival + np.uint64(123)
-    outcome.finish_ticks[:] = arrival + np.uint64(1_123)
+    outcome.columns["scheduled"][:] = arrival
+    outcome.columns["first_token"][:] = arrival + np.uint64(123)
+    outcome.columns["finish"][:] = arrival + np.uint64(1_123)
     trace = pl.DataFrame(
         {"arrival": [late], "prompt_tokens": [1], "output_tokens": [2]},
         schema_overrides={"prompt_tokens": pl.UInt32, "output_tokens": pl.UInt32},
@@ -158,7 +176,7 @@ def test_the_engines_arrays_are_not_copied() -> None:
     )
     columns = RequestColumns.from_outcome(trace, outcome)
     shared = columns["generated_tokens"].to_numpy(allow_copy=False)
-    assert np.shares_memory(shared, outcome.generated_tokens)
+    assert np.shares_memory(shared, outcome.columns["generated_tokens"])
     assert np.shares_memory(columns["prompt_tokens"].to_numpy(), trace["prompt_tokens"].to_numpy())
 
 

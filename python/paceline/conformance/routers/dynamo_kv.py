@@ -111,8 +111,8 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     outcome = watch(instances, given, policy, cost, leap=leap, followed=followed)
     return {
         "costs": outcome.watched.reshape(-1, log.instances).tolist(),
-        "instance": outcome.instance.tolist(),
+        "instance": outcome.columns["instance"].tolist(),
         "decision (ns)": [round(each.arrival_ns * TICKS_PER_S / 1e9) for each in log.requests],
-        "first token (ns)": outcome.first_token_ticks.tolist(),
-        "finish (ns)": outcome.finish_ticks.tolist(),
+        "first token (ns)": outcome.columns["first_token"].tolist(),
+        "finish (ns)": outcome.columns["finish"].tolist(),
     }

@@ -67,7 +67,10 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     )
     outcome = run([engine] * config.instances, columns(log.requests), policy, leap=leap)
     names = _sorted(config)
-    return {**timed.decided(outcome), "instance": [names[index] for index in outcome.instance.tolist()]}
+    return {
+        **timed.decided(outcome),
+        "instance": [names[index] for index in outcome.columns["instance"].tolist()],
+    }
 
 
 def _sorted(config: _Config) -> Sequence[int]:

@@ -114,9 +114,9 @@ class Rules:
 
 def places(outcome: _core.Outcome) -> list[tuple[int, int]]:
     """Return the first and the last instance of each request."""
-    first = outcome.instance.tolist()
+    first = outcome.columns["instance"].tolist()
     # Without a rule that migrates requests, there is no column for the last one.
-    return list(zip(first, outcome.last_instance.tolist() or first, strict=True))
+    return list(zip(first, outcome.columns["last_instance"].tolist() or first, strict=True))
 
 
 def _text(expression: dict[str, Any]) -> str:

@@ -58,7 +58,7 @@ def recorded(log: SglangLog) -> Decided:
 def decided(outcome: _core.Outcome) -> Decided:
     """Return the decisions and times of a replay."""
     return {
-        "instance": outcome.instance.tolist(),
-        "first token (ns)": outcome.first_token_ticks.tolist(),
-        "finish (ns)": outcome.finish_ticks.tolist(),
+        "instance": outcome.columns["instance"].tolist(),
+        "first token (ns)": outcome.columns["first_token"].tolist(),
+        "finish (ns)": outcome.columns["finish"].tolist(),
     }

@@ -111,7 +111,7 @@ def replayed(log: Log, *, leap: bool, follow: bool) -> Decided:
     blocks = prefix_columns(log.requests, log.block_tokens, spelled if hexadecimal else int)
     given: dict[str, Any] = {**columns(log.requests), **blocks}
     outcome = watch(sglang.cluster(log), given, policy, inst.routed_requests, leap=leap)
-    at = outcome.last_instance.astype(np.int64)
+    at = outcome.columns["last_instance"].astype(np.int64)
     return {
         "loads": outcome.watched.reshape(-1, log.instances).astype(int).tolist(),
         "decode instance": _decode(log, at.tolist()),

@@ -95,9 +95,9 @@ def _decode(log: Log) -> dict[str, Any]:
 def _decided(outcome: _core.Outcome, prefill: int) -> Decided:
     """Return the decisions and times of a replay."""
     return {
-        "prefill instance": outcome.instance.tolist(),
-        "decode instance": (outcome.last_instance.astype(np.int64) - prefill).tolist(),
-        "end of the prompt (ns)": outcome.first_token_ticks.tolist(),
-        "first token (ns)": outcome.first_answer_ticks.tolist(),
-        "finish (ns)": outcome.finish_ticks.tolist(),
+        "prefill instance": outcome.columns["instance"].tolist(),
+        "decode instance": (outcome.columns["last_instance"].astype(np.int64) - prefill).tolist(),
+        "end of the prompt (ns)": outcome.columns["first_token"].tolist(),
+        "first token (ns)": outcome.columns["first_answer"].tolist(),
+        "finish (ns)": outcome.columns["finish"].tolist(),
     }

@@ -75,12 +75,12 @@ def _token_times(runs: Runs, case: Case, request: int) -> list[float]:
         record_decisions=True,
     )
     steps = json.loads(outcome.decisions(0))
-    emitted = [int(outcome.first_token_ticks[request])]
+    emitted = [int(outcome.columns["first_token"][request])]
     for step, after in pairwise(steps):
         # While the request decodes, steps follow on one another: a step ends where the next starts.
         if any(entry[0] == request and entry[3] == "decode" for entry in step["scheduled"]):
-            emitted.append(min(after["start"], int(outcome.finish_ticks[request])))
-    if len(emitted) < int(outcome.generated_tokens[request]):
-        emitted.append(int(outcome.finish_ticks[request]))
+            emitted.append(min(after["start"], int(outcome.columns["finish"][request])))
+    if len(emitted) < int(outcome.columns["generated_tokens"][request]):
+        emitted.append(int(outcome.columns["finish"][request]))
     arrival = round(trace.frame["arrival"][request] * TICKS_PER_SECOND)
     return [(ticks - arrival) / TICKS_PER_SECOND for ticks in emitted]

@@ -516,7 +516,7 @@ impl Cluster {
 
     /// Output tokens of a request that has finished or was dropped.
     pub(super) fn tokens_yielded(&self, row: u32) -> u32 {
-        self.recorder.columns.generated[row as usize]
+        self.recorder.columns.generated_tokens[row as usize]
     }
 
     /// Whether there is anything to take.

@@ -1,4 +1,7 @@
 //! The result by request: columns in the order of the trace.
+//!
+//! A column is declared once, in [`Columns`]. Its store, the arrays and the definitions that bindings hand over, and the
+//! tables of the documentation come from that declaration.
 
 use crate::time::{NEVER, Ticks};
 
@@ -38,7 +41,7 @@ pub enum Reason {
     Policy = 4,
 }
 
-/// Means "no instance" in [`Columns::instance`].
+/// Means "no instance" in a column of the kind [`Place`].
 pub const NO_INSTANCE: u32 = u32::MAX;
 
 /// Which columns a result has beside those of every replay.
@@ -57,96 +60,203 @@ pub struct OptionalColumns {
     pub holds: bool,
 }
 
-/// The columns of the result, each with one entry a request. One field for each column.
-#[derive(Debug, Clone, Default)]
-pub struct Columns {
-    /// Start of the first step in which it was scheduled.
-    pub scheduled: Vec<Ticks>,
-    /// End of the step that generated its first token.
-    pub first_token: Vec<Ticks>,
-    /// End of the step that generated its last reasoning token; empty if the trace has no reasoning tokens.
-    pub reasoning_end: Vec<Ticks>,
-    /// End of the step that generated its first answer token; empty if the trace has no reasoning tokens.
-    pub first_answer: Vec<Ticks>,
-    /// Start of the step that generated its first answer token; empty if the trace has no reasoning tokens.
-    pub answer_started: Vec<Ticks>,
-    /// End of the step that generated its last token.
-    pub finish: Vec<Ticks>,
-    /// Its longest gap between two consecutive tokens.
-    pub max_itl: Vec<Ticks>,
-    /// How often it was preempted.
-    pub preemptions: Vec<u32>,
-    /// Time out of the batch after its first admission, without such time between the end of its reasoning and its
-    /// first answer token.
-    pub preempted: Vec<Ticks>,
-    /// The part of `preempted` after its first answer token.
-    pub preempted_answering: Vec<Ticks>,
-    /// Time in transfer between instances; empty if requests never migrate.
-    pub transfer: Vec<Ticks>,
-    /// The part of `transfer` between the end of its reasoning and its first answer token; empty if requests never
-    /// migrate.
-    pub transfer_answering: Vec<Ticks>,
-    /// The part of `transfer` before the first byte was sent; empty if requests never migrate.
-    pub handover_wait: Vec<Ticks>,
-    /// The part of `preempted` from when its KV had been received until it was admitted; empty if requests never
-    /// migrate.
-    pub received_wait: Vec<Ticks>,
-    /// The steps on its targets that admitted it with KV that had been received; empty if requests never migrate.
-    pub first_decode: Vec<Ticks>,
-    /// How often it migrated; empty if requests never migrate.
-    pub migrations: Vec<u32>,
-    /// The last instance that it was on; empty if requests never migrate.
-    pub last_instance: Vec<u32>,
-    /// Quality of experience from its first token read on; empty without a reading pace.
-    pub qoe_answering: Vec<f64>,
-    /// Quality of experience from the target of its first token on; empty without such a target.
-    pub qoe: Vec<f64>,
-    /// Time for which the router held it; empty if routers never hold requests.
-    pub held: Vec<Ticks>,
-    /// Tokens that it has generated.
-    pub generated: Vec<u32>,
-    /// Tokens of its prompt that its first lookup found in the prefix cache.
-    pub cached: Vec<u32>,
-    /// The instance to which it was routed on arrival.
-    pub instance: Vec<u32>,
-    /// A [`Status`].
-    pub status: Vec<u8>,
-    /// A [`Reason`].
-    pub reason: Vec<u8>,
+/// The values of a column that is moved out of the result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Buffer {
+    /// Ticks.
+    U64(Vec<u64>),
+    /// Counts and instances.
+    U32(Vec<u32>),
+    /// Shares.
+    F64(Vec<f64>),
+    /// Codes.
+    U8(Vec<u8>),
 }
 
-impl Columns {
-    /// Columns for `n` requests that have not arrived.
-    pub fn new(n: usize, optional: OptionalColumns) -> Self {
-        let given = |wanted: bool| if wanted { n } else { 0 };
-        let phases = given(optional.reasons);
-        let moves = given(optional.moves);
-        Self {
-            answer_started: vec![NEVER; phases],
-            preempted: vec![0; n],
-            preempted_answering: vec![0; n],
-            transfer: vec![0; moves],
-            transfer_answering: vec![0; moves],
-            handover_wait: vec![0; moves],
-            received_wait: vec![0; moves],
-            first_decode: vec![0; moves],
-            migrations: vec![0; moves],
-            last_instance: vec![NO_INSTANCE; moves],
-            qoe_answering: vec![f64::NAN; given(optional.paced)],
-            qoe: vec![f64::NAN; given(optional.asked)],
-            held: vec![0; given(optional.holds)],
-            reasoning_end: vec![NEVER; phases],
-            first_answer: vec![NEVER; phases],
-            scheduled: vec![NEVER; n],
-            first_token: vec![NEVER; n],
-            finish: vec![NEVER; n],
-            max_itl: vec![NEVER; n],
-            preemptions: vec![0; n],
-            generated: vec![0; n],
-            cached: vec![0; n],
-            instance: vec![NO_INSTANCE; n],
-            status: vec![Status::NotArrived as u8; n],
-            reason: vec![Reason::None as u8; n],
+/// The kind of a column: the type of its values, and the value of a request that has not arrived.
+pub trait Kind {
+    type Value: Copy;
+    const NONE: Self::Value;
+    const NAME: &'static str;
+    fn buffer(values: Vec<Self::Value>) -> Buffer;
+}
+
+/// Declares kinds of columns: name, type, value of a request that has not arrived, form of the buffer.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident: $value:ty = $none:expr, $form:ident, $text:literal;)*) => {$(
+        $(#[$doc])*
+        pub struct $name;
+        impl Kind for $name {
+            type Value = $value;
+            const NONE: $value = $none;
+            const NAME: &'static str = $text;
+            fn buffer(values: Vec<$value>) -> Buffer {
+                Buffer::$form(values)
+            }
         }
+    )*};
+}
+
+kinds! {
+    /// A moment; `NEVER` if it did not happen.
+    Moment: Ticks = NEVER, U64, "moment";
+    /// A duration; `NEVER` if there was none.
+    Gap: Ticks = NEVER, U64, "gap";
+    /// A part of a latency; 0 if there was none.
+    Part: Ticks = 0, U64, "part";
+    /// A number of things.
+    Count: u32 = 0, U32, "count";
+    /// An index of an instance; [`NO_INSTANCE`] if there is none.
+    Place: u32 = NO_INSTANCE, U32, "place";
+    /// A quality from 0 to 1; NaN if it is not known.
+    Quality: f64 = f64::NAN, F64, "quality";
+    /// A [`Status`].
+    StatusCode: u8 = Status::NotArrived as u8, U8, "status";
+    /// A [`Reason`].
+    ReasonCode: u8 = Reason::None as u8, U8, "reason";
+}
+
+/// The declaration of a column.
+#[derive(Debug, Clone, Copy)]
+pub struct Declared {
+    /// Its name.
+    pub name: &'static str,
+    /// The name of its kind.
+    pub kind: &'static str,
+    /// The replays that have it: "always", or a field of [`OptionalColumns`]. In others it is empty.
+    pub when: &'static str,
+    /// Its definition: a sentence, or several.
+    pub definition: &'static str,
+}
+
+/// Whether a replay has the columns of a group.
+macro_rules! given {
+    ($optional:ident, always) => {
+        true
+    };
+    ($optional:ident, $group:ident) => {
+        $optional.$group
+    };
+}
+
+/// Declares the columns: definition, name, kind, and the replays that have it.
+macro_rules! columns {
+    ($($(#[doc = $definition:literal])+ $name:ident: $kind:ident, $when:ident;)*) => {
+        /// The columns of the result, each with one entry a request, or empty.
+        #[derive(Debug, Clone, Default)]
+        pub struct Columns {$(
+            $(#[doc = $definition])+
+            pub $name: Vec<<$kind as Kind>::Value>,
+        )*}
+
+        impl Columns {
+            /// The declarations of all columns.
+            pub const DECLARED: &'static [Declared] = &[$(Declared {
+                name: stringify!($name),
+                kind: $kind::NAME,
+                when: stringify!($when),
+                definition: concat!($($definition),+),
+            }),*];
+
+            /// Columns for `n` requests that have not arrived.
+            pub fn new(n: usize, optional: OptionalColumns) -> Self {
+                Self {$(
+                    $name: vec![$kind::NONE; if given!(optional, $when) { n } else { 0 }],
+                )*}
+            }
+
+            /// All columns by name.
+            pub fn into_buffers(self) -> Vec<(&'static str, Buffer)> {
+                vec![$((stringify!($name), $kind::buffer(self.$name))),*]
+            }
+        }
+    };
+}
+
+columns! {
+    /// Start of the first step in which it was scheduled.
+    scheduled: Moment, always;
+    /// End of the step that generated its first token.
+    first_token: Moment, always;
+    /// End of the step that generated its last reasoning token.
+    reasoning_end: Moment, reasons;
+    /// Start of the step that generated its first answer token.
+    answer_started: Moment, reasons;
+    /// End of the step that generated its first answer token.
+    first_answer: Moment, reasons;
+    /// End of the step that generated its last token.
+    finish: Moment, always;
+    /// Its longest gap between two consecutive tokens.
+    max_itl: Gap, always;
+    /// Time out of the batch after its first admission, without such time between the end of its reasoning and its
+    /// first answer token.
+    preempted: Part, always;
+    /// The part of `preempted` after its first answer token.
+    preempted_answering: Part, always;
+    /// Time in transfer between instances.
+    transfer: Part, moves;
+    /// The part of `transfer` between the end of its reasoning and its first answer token.
+    transfer_answering: Part, moves;
+    /// The part of `transfer` before the first byte was sent.
+    handover_wait: Part, moves;
+    /// The part of `preempted` from when its KV had been received until it was admitted.
+    received_wait: Part, moves;
+    /// The steps on its targets that admitted it with KV that had been received.
+    first_decode: Part, moves;
+    /// Time for which the router held it; a part of queueing.
+    held: Part, holds;
+    /// Quality of experience from the target of its first token on.
+    qoe: Quality, asked;
+    /// Quality of experience from its first token read on.
+    qoe_answering: Quality, paced;
+    /// Tokens that it has generated.
+    generated_tokens: Count, always;
+    /// Tokens of its prompt that its first lookup found in the prefix cache.
+    cached_tokens: Count, always;
+    /// How often it was preempted.
+    preemptions: Count, always;
+    /// How often it migrated.
+    migrations: Count, moves;
+    /// The instance to which it was routed on arrival.
+    instance: Place, always;
+    /// The last instance that it was on; `instance` where requests never migrate.
+    last_instance: Place, moves;
+    /// Its state at the end of the replay.
+    status: StatusCode, always;
+    /// Why it was rejected.
+    reason: ReasonCode, always;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_column_is_declared_stored_and_handed_over_under_one_name() {
+        let all = OptionalColumns { reasons: true, moves: true, paced: true, asked: true, holds: true };
+        let buffers = Columns::new(3, all).into_buffers();
+        let names: Vec<_> = buffers.iter().map(|buffer| buffer.0).collect();
+        assert_eq!(names, Columns::DECLARED.iter().map(|one| one.name).collect::<Vec<_>>());
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), names.len());
+        for (name, buffer) in buffers {
+            let filled = match buffer {
+                Buffer::U64(values) => values.len(),
+                Buffer::U32(values) => values.len(),
+                Buffer::F64(values) => values.len(),
+                Buffer::U8(values) => values.len(),
+            };
+            assert_eq!(filled, 3, "{name}");
+        }
+    }
+
+    #[test]
+    fn columns_of_a_group_are_empty_where_the_replay_has_none() {
+        let columns = Columns::new(2, OptionalColumns { moves: true, ..OptionalColumns::default() });
+        assert_eq!((columns.transfer, columns.last_instance), (vec![0; 2], vec![NO_INSTANCE; 2]));
+        assert!(columns.reasoning_end.is_empty() && columns.held.is_empty() && columns.qoe.is_empty());
+        assert_eq!((columns.finish, columns.status), (vec![NEVER; 2], vec![Status::NotArrived as u8; 2]));
     }
 }

@@ -10,7 +10,7 @@ mod spread;
 mod traffic_counter;
 
 pub(crate) use columns::OptionalColumns;
-pub use columns::{Columns, NO_INSTANCE, Reason, Status};
+pub use columns::{Buffer, Columns, Declared, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};
 pub(crate) use record_room::RecordRoom;

@@ -134,7 +134,7 @@ impl Recorder {
             closed.push(request);
         }
         columns.status[row] = status as u8;
-        columns.generated[row] = totals.generated;
+        columns.generated_tokens[row] = totals.generated;
         columns.preemptions[row] = totals.preemptions;
         if totals.generated > 1 {
             columns.max_itl[row] = totals.max_gap;

@@ -11,7 +11,7 @@ impl Recorder {
         match fact {
             Fact::Admitted { since: None, .. } => {
                 self.columns.scheduled[of.row()] = of.now;
-                self.columns.cached[of.row()] = of.state.computed;
+                self.columns.cached_tokens[of.row()] = of.state.computed;
             }
             Fact::Admitted { since: Some(since), received } => self.readmitted(since, received, of),
             Fact::Yielded { start, gap } => self.yielded(start, gap, of),
