@@ -136,8 +136,9 @@ class Result(OverTime, Shown):
         - ``executed``, ``blocked``, ``blocking`` and the other parts of a finished request's ``e2e``, null
           where it is unfinished, and 0 where it spent no such time;
         - qualities of experience, null without a pace;
-        - counts, ``instance`` and ``last_instance`` (null if it was routed to none), ``status`` (finished,
-          running, waiting, not_arrived, rejected, held or gave_up), and ``reason``, why it was rejected;
+        - counts, ``instance`` and ``last_instance`` (null if it was routed to none), ``status``
+          (finished, running, waiting, not_arrived, rejected, held or gave_up), and ``reason``, why it was
+          rejected;
         - the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``, ``session`` and all further
           columns, if it has them; not ``prefix``.
 

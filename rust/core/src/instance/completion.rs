@@ -15,8 +15,9 @@ impl Instance {
     pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
         let chunks = self.batch.take_chunks();
         for &Chunk { slot, tokens, .. } in &chunks {
-            let state = &mut self.requests[slot];
-            state.computed += tokens;
+            self.requests[slot].computed += tokens;
+            self.observe(Fact::Computed { start }, slot, now, trace, recorder);
+            let state = &self.requests[slot];
             if state.computed < state.target() {
                 if let Some(ranking) = &mut self.ranking {
                     rare();
@@ -42,6 +43,20 @@ impl Instance {
             self.evaluate_after_event(slot, now, trace);
         }
         self.batch.finish_chunks(chunks, &self.requests);
+    }
+
+    /// Tells observers of the prefills that a step from `start` to `now` computed a group of layers of, and that are not
+    /// through all groups.
+    pub(super) fn observe_layers(
+        &mut self,
+        (start, now): (Ticks, Ticks),
+        trace: &Trace,
+        recorder: &mut Recorder,
+    ) {
+        for at in 0..self.batch.layers().chunks().len() {
+            let slot = self.batch.layers().chunks()[at].slot;
+            self.observe(Fact::Computed { start }, slot, now, trace, recorder);
+        }
     }
 
     /// A request outside the decode set yields a token in a step from `start` to `now`.

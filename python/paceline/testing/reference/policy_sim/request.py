@@ -98,6 +98,8 @@ class Request:
         The keys of its class as last evaluated.
     token_times, token_starts : list of int
         When each token appeared, and the start of the step that computed it.
+    prefill_steps : list of tuple of int
+        Start and end of each step before its first token that computed tokens of it, or layers of them.
     spells : list of Spell
     transfers : list of Transfer
     handover_wait, received_wait, first_decode : int
@@ -136,6 +138,7 @@ class Request:
     keys: tuple[float, ...] = ()
     token_times: list[int] = field(default_factory=list)
     token_starts: list[int] = field(default_factory=list)
+    prefill_steps: list[tuple[int, int]] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
     transfers: list[Transfer] = field(default_factory=list)
     handover_wait: int = 0

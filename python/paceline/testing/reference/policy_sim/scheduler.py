@@ -114,6 +114,9 @@ class Scheduler:
         """End a step: return the requests with a new token, in the order of admission."""
         state = self.state
         state.started = step.start
+        for request in state.running:
+            if not request.token_times and (request in step.tokens or request in state.batch):
+                request.prefill_steps.append((step.start, now))
         if step.last_group:
             state.batch = {}
         yielded = []

@@ -17,6 +17,13 @@ pub(in crate::instance) enum Fact {
         /// Whether it waited with its KV, which another instance had sent.
         received: bool,
     },
+    /// A step computed tokens of it, or layers of them, and it was not in the decode set. If the step yielded a token of
+    /// it, [`Fact::Yielded`] follows.
+    Computed {
+        /// When the step started.
+        #[expect(dead_code, reason = "no observer counts the time of prefills yet")]
+        start: Ticks,
+    },
     /// A step yielded a token of it, and it was not in the decode set.
     Yielded {
         /// When the step started.

@@ -100,7 +100,11 @@ impl Load {
                     self.end_prefill(of.prefill);
                 }
             }
-            Fact::Admitted { .. } | Fact::Joined { .. } | Fact::Preempted | Fact::Landed { .. } => {}
+            Fact::Admitted { .. }
+            | Fact::Computed { .. }
+            | Fact::Joined { .. }
+            | Fact::Preempted
+            | Fact::Landed { .. } => {}
         }
     }
 

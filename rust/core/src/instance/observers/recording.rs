@@ -32,7 +32,7 @@ impl Recorder {
                 self.migrated(of.row(), transfer, of.is_before_answer());
                 self.columns.handover_wait[of.row()] += wait;
             }
-            Fact::Joined { .. } | Fact::Preempted | Fact::Left | Fact::Came => {}
+            Fact::Computed { .. } | Fact::Joined { .. } | Fact::Preempted | Fact::Left | Fact::Came => {}
         }
     }
 

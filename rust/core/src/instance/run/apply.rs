@@ -23,6 +23,7 @@ impl Instance {
         self.apply(&run, run.steps, trace, recorder);
         let before = self.observers.stats.finished;
         self.batch.finish_layers();
+        self.observe_layers((run.start, now), trace, recorder);
         if !self.batch.chunks().is_empty() {
             self.finish_chunks(run.start, now, trace, recorder);
         }
