@@ -69,6 +69,7 @@ class Row:
     handover_wait: int | None
     received_wait: int | None
     first_decode: int | None
+    prefill_stall: int | None
 
 
 def rows_of_reference(outcome: Outcome) -> list[Row]:
@@ -101,7 +102,15 @@ def _row(outcome: Outcome, request: Request) -> Row:
         handover_wait=request.handover_wait if parts else None,
         received_wait=request.received_wait if parts else None,
         first_decode=request.first_decode if parts else None,
+        prefill_stall=_prefill_stall(request) if parts else None,
     )
+
+
+def _prefill_stall(request: Request) -> int:
+    """Return the ticks from its first admission to its first token in which no step computed it."""
+    assert request.scheduled is not None
+    computed = sum(end - start for start, end in request.prefill_steps)
+    return request.token_times[0] - request.scheduled - computed
 
 
 def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
@@ -165,6 +174,7 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 handover_wait=of_moves("handover_wait", index) if done else None,
                 received_wait=of_moves("received_wait", index) if done else None,
                 first_decode=of_moves("first_decode", index) if done else None,
+                prefill_stall=at("prefill_stall", index, "prefill_stall") if done else None,
             )
         )
     return rows

@@ -203,6 +203,8 @@ columns! {
     received_wait: Part, moves;
     /// The steps on its targets that admitted it with KV that had been received.
     first_decode: Part, moves;
+    /// The time between its first admission and its first token in which no step computed its prompt; a part of TTFT.
+    prefill_stall: Part, always;
     /// Time for which the router held it; a part of queueing.
     held: Part, holds;
     /// Quality of experience from the target of its first token on.

@@ -21,7 +21,6 @@ pub(in crate::instance) enum Fact {
     /// it, [`Fact::Yielded`] follows.
     Computed {
         /// When the step started.
-        #[expect(dead_code, reason = "no observer counts the time of prefills yet")]
         start: Ticks,
     },
     /// A step yielded a token of it, and it was not in the decode set.

@@ -32,6 +32,10 @@ impl Recorder {
                 self.migrated(of.row(), transfer, of.is_before_answer());
                 self.columns.handover_wait[of.row()] += wait;
             }
+            // Until the first token, the column is the time of the steps that computed the prompt.
+            Fact::Computed { start } if of.state.generated == 0 => {
+                self.columns.prefill_stall[of.row()] += of.now - start;
+            }
             Fact::Computed { .. } | Fact::Joined { .. } | Fact::Preempted | Fact::Left | Fact::Came => {}
         }
     }
@@ -57,7 +61,11 @@ impl Recorder {
     #[inline]
     fn yielded(&mut self, start: Ticks, gap: Option<Ticks>, of: Subject) {
         match gap {
-            None => self.first_token(of.row(), of.now),
+            None => {
+                let stall = &mut self.columns.prefill_stall[of.row()];
+                *stall = of.now - self.columns.scheduled[of.row()] - *stall;
+                self.first_token(of.row(), of.now);
+            }
             Some(gap) => self.gaps.add(gap, 1),
         }
         if let Some(reasoning) = of.reasoning() {
