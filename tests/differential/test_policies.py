@@ -70,6 +70,7 @@ class Row:
     received_wait: int | None
     first_decode: int | None
     prefill_stall: int | None
+    interrupted_prefill: int | None
 
 
 def rows_of_reference(outcome: Outcome) -> list[Row]:
@@ -103,6 +104,7 @@ def _row(outcome: Outcome, request: Request) -> Row:
         received_wait=request.received_wait if parts else None,
         first_decode=request.first_decode if parts else None,
         prefill_stall=_prefill_stall(request) if parts else None,
+        interrupted_prefill=_interrupted_prefill(request) if parts else None,
     )
 
 
@@ -111,6 +113,15 @@ def _prefill_stall(request: Request) -> int:
     assert request.scheduled is not None
     computed = sum(end - start for start, end in request.prefill_steps)
     return request.token_times[0] - request.scheduled - computed
+
+
+def _interrupted_prefill(request: Request) -> int:
+    """Return the part of it for which the request was out of its batch."""
+    assert request.scheduled is not None
+    first = request.token_times[0]
+    spells = [(spell.start, spell.end) for spell in request.spells if spell.end is not None]
+    moves = [(move.left, move.landed) for move in request.transfers if move.left >= request.scheduled]
+    return sum(end - start for start, end in spells + moves if end <= first)
 
 
 def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
@@ -175,6 +186,7 @@ def rows_of_engine(outcome: _core.Outcome, expected: list[Row]) -> list[Row]:
                 received_wait=of_moves("received_wait", index) if done else None,
                 first_decode=of_moves("first_decode", index) if done else None,
                 prefill_stall=at("prefill_stall", index, "prefill_stall") if done else None,
+                interrupted_prefill=at("interrupted_prefill", index, "interrupted_prefill") if done else None,
             )
         )
     return rows

@@ -205,6 +205,8 @@ columns! {
     first_decode: Part, moves;
     /// The time between its first admission and its first token in which no step computed its prompt; a part of TTFT.
     prefill_stall: Part, always;
+    /// The part of `prefill_stall` in which it was preempted or in transfer.
+    interrupted_prefill: Part, always;
     /// Time for which the router held it; a part of queueing.
     held: Part, holds;
     /// Quality of experience from the target of its first token on.

@@ -2,7 +2,7 @@
 
 use super::fact::{Fact, Subject};
 use crate::metrics::{Reason, Recorder, Status};
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 
 impl Recorder {
     /// Writes what happened to a request.
@@ -31,6 +31,9 @@ impl Recorder {
             Fact::Landed { transfer, wait, .. } => {
                 self.migrated(of.row(), transfer, of.is_before_answer());
                 self.columns.handover_wait[of.row()] += wait;
+                if of.state.generated == 0 && self.columns.scheduled[of.row()] != NEVER {
+                    self.columns.interrupted_prefill[of.row()] += transfer;
+                }
             }
             // Until the first token, the column is the time of the steps that computed the prompt.
             Fact::Computed { start } if of.state.generated == 0 => {
@@ -43,6 +46,9 @@ impl Recorder {
     /// Writes for how long a request was out of the batch that is admitted again.
     fn readmitted(&mut self, since: Ticks, received: bool, of: Subject) {
         let (row, out) = (of.row(), of.now - since);
+        if of.state.generated == 0 {
+            self.columns.interrupted_prefill[row] += out;
+        }
         if received {
             self.columns.received_wait[row] += out;
         }
