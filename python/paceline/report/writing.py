@@ -23,9 +23,10 @@ from paceline.report.sections.comparison import comparison_document, comparison_
 from paceline.report.sections.groups import groups
 from paceline.report.sections.headlines import cards, cards_of_several, headlines
 from paceline.report.sections.inputs import inputs_of, warnings_of
-from paceline.report.sections.latency import by_lengths, latencies, split
+from paceline.report.sections.latency import by_lengths, latencies
 from paceline.report.sections.objectives import objectives
 from paceline.report.sections.over_time import moments
+from paceline.report.sections.parts import split
 
 __all__ = ["MOST_RUNS", "page_of", "sections_of", "write_report"]
 

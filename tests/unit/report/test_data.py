@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import paceline
 from paceline import SLO
 from paceline.report.data.balance import imbalance, of_instances
 from paceline.report.data.distributions import distributions, histogram, quantiles
@@ -14,6 +15,7 @@ from paceline.report.data.moments import over_time, percentiles_over_time
 from paceline.report.data.objectives import attainment_by_bound, attainment_by_scale, attainment_over_time
 from paceline.report.data.parts import PARTS, parts_by_band
 from paceline.report.data.sampled import MOST_TENANTS, sampled, tenants
+from paceline.report.data.utilisation import utilisation
 from unit.report.cases import Sampled, replayed, run
 
 # Steps of half a second, all requests at once: TTFT 0.5 s, E2E half a second for each output token.
@@ -68,6 +70,56 @@ def test_parts_add_up_to_the_latency_in_every_band() -> None:
     assert totals.filter(band="all")["seconds"].item() == pytest.approx(result.column("e2e").mean())
     assert totals["requests"].to_list() == [300, 150, 120, 27, 3]
     assert frame["part"].unique(maintain_order=True).to_list() == list(PARTS)
+
+
+class Columns:
+    """A result of one request, of its columns only."""
+
+    def __init__(self, **values: float | None) -> None:
+        self._values = values
+
+    def column(self, name: str) -> pl.Series:
+        return pl.Series(name, [self._values[name]], dtype=pl.Float64)
+
+
+def test_prefill_and_its_stalls_are_told_apart() -> None:
+    # It waits 1 s, computes its prompt for 2 of the next 7 s, in 3 of which it is preempted, then decodes for
+    # 4 s and is preempted for 6.
+    times = {"e2e": 18.0, "scheduled": 11.0, "first_token": 18.0, "blocked": 1.0}
+    parts = {"executed": 8.0, "preempted": 9.0, "blocking": None, "transfer": 0.0}
+    columns = Columns(**times, **parts, prefill_stall=5.0, interrupted_prefill=3.0)
+    frame = parts_by_band((run(columns),)).filter(band="all")
+    assert dict(frame.select("part", "seconds").rows()) == {
+        "queued": 1.0,
+        "prefill": 2.0,
+        "stalled in prefill": 2.0,
+        "decode": 4.0,
+        "preempted": 9.0,
+        "blocked": 0.0,
+        "in transfer": 0.0,
+    }
+
+
+def test_the_use_of_peaks_is_that_of_the_counters() -> None:
+    cluster = paceline.Cluster(
+        [paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2)] * 2
+    )
+    trace = paceline.Trace.from_columns(arrival=[0.0, 5.0], prompt_tokens=[512, 512], output_tokens=[8, 8])
+    result = paceline.replay(trace, cluster)
+    row = utilisation((run(result),)).row(0, named=True)
+    busy = sum(of.busy_ticks for of in result.stats.instances) / 1e12
+    flops = sum(of.traffic.flops for of in result.stats.instances if of.traffic is not None)
+    peak = paceline.Gpu.load("h100-sxm").bf16_flop_per_s
+    end = result.stats.end_ticks / 1e12
+    assert (row["gpus"], row["busy"]) == (4, pytest.approx(2 * busy / (4 * end)))
+    assert row["mfu"] == pytest.approx(flops / (2 * busy * peak))
+    assert row["mfu_on"] == pytest.approx(row["mfu"] * row["busy"])
+    assert row["bandwidth_on"] == pytest.approx(row["bandwidth"] * row["busy"])
+    assert 0 < row["bandwidth"] < 1
+
+
+def test_there_is_no_use_of_peaks_without_a_known_gpu() -> None:
+    assert utilisation((run(replayed([0.0], [2])),)).height == 0
 
 
 def test_counts_over_time_are_those_of_a_count_by_hand() -> None:

@@ -14,7 +14,7 @@ __all__ = ["COLOURS", "DASHES", "NOTEBOOK", "PAGE", "PARTS"]
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777", "#000000")
 DASHES: Final = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [10, 4], [4, 2], [1, 3], [12, 2])
 
-PARTS: Final = ("#E69F00", "#0072B2", "#D55E00", "#CC79A7", "#009E73")
+PARTS: Final = ("#E69F00", "#56B4E9", "#777777", "#0072B2", "#D55E00", "#CC79A7", "#009E73")
 """Of the parts of a latency, in their order."""
 
 

@@ -1,4 +1,4 @@
-"""The split of a request's time: queued, executed, preempted, blocked, in transfer."""
+"""The split of a request's time: queued, prefill, stalled, decode, preempted, blocked, in transfer."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from paceline.report.replayed import Replayed, Run
 
 __all__ = ["BANDS", "PARTS", "parts_by_band"]
 
-PARTS: Final = {
-    "queued": "blocked",
-    "executed": "executed",
-    "preempted": "preempted",
-    "blocked": "blocking",
-    "in transfer": "transfer",
-}
-"""The parts of an E2E latency and their columns of requests. They add up to it."""
+PARTS: Final = ("queued", "prefill", "stalled in prefill", "decode", "preempted", "blocked", "in transfer")
+"""The parts of an E2E latency. They add up to it."""
+
+_COLUMNS: Final = (
+    *("e2e", "scheduled", "first_token", "blocked", "executed", "preempted", "blocking", "transfer"),
+    *("prefill_stall", "interrupted_prefill"),
+)
 
 BANDS: Final = {
     "fastest half": (0.0, 0.5),
@@ -37,10 +36,20 @@ def parts_by_band(runs: tuple[Run, ...]) -> pl.DataFrame:
 
 
 def _parts(result: Replayed) -> pl.DataFrame:
-    frame = pl.DataFrame({name: result.column(column) for name, column in PARTS.items()})
-    finished = frame.with_columns(result.column("e2e")).filter(pl.col("e2e").is_not_null())
-    # Only reasoning requests are blocked; the column is null for others.
-    finished = finished.with_columns(pl.col(*PARTS).fill_null(0.0)).sort("e2e")
+    finished = pl.DataFrame([result.column(name) for name in _COLUMNS]).filter(pl.col("e2e").is_not_null())
+    prefill = pl.col("first_token") - pl.col("scheduled") - pl.col("prefill_stall")
+    stalled = pl.col("prefill_stall") - pl.col("interrupted_prefill")
+    parts = {
+        "queued": pl.col("blocked"),
+        "prefill": prefill,
+        "stalled in prefill": stalled,
+        "decode": pl.col("executed") - prefill - stalled,
+        "preempted": pl.col("preempted"),
+        # Only reasoning requests are blocked; the column is null for others.
+        "blocked": pl.col("blocking").fill_null(0.0),
+        "in transfer": pl.col("transfer"),
+    }
+    finished = finished.select("e2e", **parts).sort("e2e")
     count = finished.height
     rows = []
     for band, (low, high) in {"all": (0.0, 1.0), **BANDS}.items():

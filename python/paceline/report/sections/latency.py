@@ -8,11 +8,9 @@ import numpy as np
 import polars as pl
 
 from paceline.report.answer import duration
-from paceline.report.charts.kit import Axis, Chart, lines, stacked_bars
-from paceline.report.charts.theme import PARTS as PART_COLOURS
+from paceline.report.charts.kit import Axis, Chart, lines
 from paceline.report.data.distributions import METRICS, SHOWN, distributions
 from paceline.report.data.lengths import ENOUGH, by_length
-from paceline.report.data.parts import BANDS, PARTS, parts_by_band
 from paceline.report.figure import Figure, Section, Table, cell, table_of
 from paceline.report.replayed import Run
 from paceline.report.sections.groups import worst
@@ -26,7 +24,6 @@ __all__ = [
     "latencies",
     "length_chart",
     "shares_at",
-    "split",
     "tail_chart",
     "ttft_figure",
 ]
@@ -181,53 +178,3 @@ def length_chart(frame: pl.DataFrame, title: str, length: str) -> Chart:
         also=(Axis("up_to", "to", tip=","), Axis("requests", "requests", tip=",")),
         places=True,
     )
-
-
-def split(runs: tuple[Run, ...]) -> Section:
-    """Return the section of the parts of a latency."""
-    frame = parts_by_band(runs)
-    colours = dict(zip(PARTS, PART_COLOURS, strict=True))
-    share = Axis("share", "share of E2E", form="%", tip=".1%")
-    seconds = Axis("seconds", "mean seconds of a request")
-    figures = []
-    groups = {"all": "all finished requests", "slowest 1%": "the slowest 1% of requests by E2E"}
-    if len(runs) > 1:
-        for band, words in groups.items():
-            of = frame.filter(pl.col("band") == band)
-            if of.height:
-                figures.append(
-                    Figure(
-                        title=f"Parts of E2E: {words}",
-                        note=_PARTS_NOTE,
-                        chart=stacked_bars(of, "run", seconds, by="part", colours=colours, also=(share,)),
-                        table=_parts_table(of, "run"),
-                    )
-                )
-    elif frame.height:
-        figures = [
-            Figure(
-                title="Parts of E2E in seconds",
-                note=_PARTS_NOTE,
-                chart=stacked_bars(frame, "band", seconds, by="part", colours=colours, also=(share,)),
-                table=_parts_table(frame, "band"),
-            ),
-            Figure(
-                title="Parts of E2E as shares",
-                note=f"Requests by their E2E: {', '.join(BANDS)}, and all.",
-                chart=stacked_bars(frame, "band", share, by="part", colours=colours, also=(seconds,)),
-                table=_parts_table(frame, "band", "share"),
-            ),
-        ]
-    return Section(name="parts", title="Where time goes", figures=tuple(figures))
-
-
-_PARTS_NOTE = (
-    "Queued: before the first step that ran it. Executed: it ran, or paused for prefills of others. "
-    "Preempted: out of the batch. Blocked: between reasoning and the answer. In transfer: between instances."
-)
-
-
-def _parts_table(frame: pl.DataFrame, index: str, values: str = "seconds") -> Table:
-    wide = frame.pivot("part", index=[index, "requests"], values=values, maintain_order=True)
-    unit = "s" if values == "seconds" else "share"
-    return table_of(wide, (index, "requests", *(f"{part} ({unit})" for part in PARTS)))
