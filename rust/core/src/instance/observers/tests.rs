@@ -9,7 +9,7 @@ use crate::instance::request::{RequestTable, Slot};
 use crate::instance::run::Run;
 use crate::metrics::{OptionalColumns, Recorder};
 use crate::series::Series;
-use crate::time::Ticks;
+use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
 /// Observers of an instance, and the requests that the facts are of.
@@ -56,8 +56,11 @@ impl Told {
         self.observers.observe(fact, subject, &mut self.recorder);
     }
 
-    /// Tells of a token of a request, in a step from `start` to `now`.
+    /// Tells of a token of a request, in a step from `start` to `now`, which admits it if it is the first.
     fn yielded(&mut self, slot: Slot, start: Ticks, now: Ticks) {
+        if self.requests[slot].generated == 0 && self.recorder.columns.scheduled[slot as usize] == NEVER {
+            self.tell(Fact::Admitted { since: None, received: false }, slot, start);
+        }
         let state = &mut self.requests[slot];
         state.generated += 1;
         let gap = (state.generated > 1).then(|| now - state.times.last_token);
@@ -67,7 +70,7 @@ impl Told {
         self.tell(Fact::Yielded { start, gap }, slot, now);
     }
 
-    /// What an instance with these observers shows of its load.
+    /// The load that an instance with these observers shows.
     fn load(&self) -> [u64; 5] {
         let load = &self.observers.load;
         let (prefilling, decoding) = (load.prefilling(), load.decoding());
@@ -152,6 +155,24 @@ fn the_load_returns_to_nothing_once_every_request_has_left() {
         (told.observers.stats.sent, told.observers.stats.dropped, told.observers.outbox.take_dropped()),
         (3, 1, 1)
     );
+}
+
+#[test]
+fn a_prefill_stalls_while_no_step_computes_it() {
+    let mut told = Told::new(&[0]);
+    told.tell(Fact::Admitted { since: None, received: false }, 0, 5);
+    told.tell(Fact::Computed { start: 5 }, 0, 25);
+    // It is preempted at 30 and admitted again at 70; a step from 80 to 90 computes the rest.
+    told.tell(Fact::Admitted { since: Some(30), received: false }, 0, 70);
+    told.tell(Fact::Computed { start: 80 }, 0, 90);
+    told.yielded(0, 80, 90);
+    let columns = &told.recorder.columns;
+    assert_eq!((columns.prefill_stall[0], columns.interrupted_prefill[0]), (85 - 20 - 10, 40));
+    // Steps that compute it as it decodes, or again, are no part of its prefill.
+    told.tell(Fact::Computed { start: 100 }, 0, 130);
+    told.tell(Fact::Admitted { since: Some(130), received: false }, 0, 150);
+    let columns = &told.recorder.columns;
+    assert_eq!((columns.prefill_stall[0], columns.interrupted_prefill[0]), (55, 40));
 }
 
 #[test]
