@@ -87,6 +87,17 @@ def test_the_engine_names_no_policy(tree: list[Path], root: Path) -> None:
     assert not found
 
 
+def test_doc_comments_in_rust_say_what_a_thing_is(tree: list[Path], root: Path) -> None:
+    # "What …" names no thing, and "See the module" says nothing: a sentence of its own says more.
+    vague = re.compile(r"\s*//[/!] (What\b|See the module)")
+    found = [
+        f"{file.relative_to(root)}:{number}: {line.strip()}"
+        for file, number, line in lines_of(tree, ".rs")
+        if file.is_relative_to(root / "rust") and vague.match(line)
+    ]
+    assert not found
+
+
 def test_every_numbered_invariant_has_a_test(tree: list[Path], root: Path) -> None:
     stated = re.findall(
         r"^## (INV-\d+)\b", (root / "docs/invariants.md").read_text(encoding="utf-8"), re.MULTILINE

@@ -10,7 +10,7 @@ pub enum Error {
     Config {
         /// The setting.
         field: String,
-        /// What it must be, and what it was.
+        /// The rule for its value, and the value that it was.
         rule: String,
     },
     /// A row of the trace breaks a rule.
@@ -18,7 +18,7 @@ pub enum Error {
     Trace {
         /// The row, from 0.
         row: usize,
-        /// What it must be, and what it was.
+        /// The rule for its value, and the value that it was.
         rule: String,
     },
     /// The clock would pass the end of its range.
@@ -50,7 +50,7 @@ pub enum Error {
         instance: usize,
         /// When this was detected.
         at: Ticks,
-        /// What prevents their progress.
+        /// The cause that prevents their progress.
         rule: String,
     },
 }

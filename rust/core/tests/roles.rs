@@ -244,7 +244,7 @@ fn a_configuration_with_impossible_pools_is_refused() {
     }
 }
 
-/// What a rule or a condition compares.
+/// The fields that a rule or a condition compares.
 const FIELDS: [&str; 7] = [
     "inst.requests",
     "inst.prefilling_requests",

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 
 use crate::guard::guarded;
 
-/// What a router raised, on its way past the core.
+/// An exception that a router raised, on its way past the core.
 #[derive(Clone, Default)]
 pub(crate) struct Raised(Arc<Mutex<Option<PyErr>>>);
 

@@ -16,7 +16,7 @@ use crate::error::InternalError;
 thread_local! {
     /// How many calls of `guarded` this thread is in: a router may replay too.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// What the latest panic on this thread said, and where.
+    /// The message of the latest panic on this thread, and its place.
     static NOTED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -67,7 +67,7 @@ impl Drop for Inside {
     }
 }
 
-/// What `work` returns, or the exception for a panic in it.
+/// Returns what `work` returns, or the exception for a panic in it.
 ///
 /// Whatever `work` changes is given up after a panic: a replay's state is
 /// dropped with it.

@@ -1,4 +1,4 @@
-//! What a replay gives, as arrays that are moved, not copied.
+//! The outcome of a replay, as arrays that are moved, not copied.
 
 use numpy::PyArray1;
 use paceline_core::Buffer;

@@ -50,7 +50,7 @@ struct Ring {
     heads: [Id; STEPS as usize],
 }
 
-/// What the wheel stores of an id.
+/// The entry of an id in the wheel.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     /// Its step if it is in the ring, `FAR` if it is in the heap, else `NEVER`.

@@ -1,4 +1,4 @@
-//! What a cluster is made of: its instances and how fast its readers read.
+//! The parts of a cluster: its instances and how fast its readers read.
 
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ pub struct InstanceConfig {
     pub kv_layers: u32,
     /// How long a step takes.
     pub cost: Cost,
-    /// What steps move and compute; `None` if it is not counted.
+    /// The bytes and operations of steps; `None` if they are not counted.
     #[serde(default)]
     pub traffic: Option<Traffic>,
     /// How steps are formed.
@@ -55,7 +55,7 @@ fn one() -> u32 {
     1
 }
 
-/// What instances share whose steps start together.
+/// The resources that instances share whose steps start together.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lockstep {

@@ -69,10 +69,10 @@ pub struct Links {
     /// A second port of each instance, to instances of its node; `None`: transfers inside a node use the one port.
     #[serde(default)]
     pub inner: Option<Speed>,
-    /// What the instances of a node share on the way to other nodes, in each direction.
+    /// The medium that the instances of a node share on the way to other nodes, in each direction.
     #[serde(default)]
     pub uplink: Option<Speed>,
-    /// What all transfers between nodes share.
+    /// The medium that all transfers between nodes share.
     #[serde(default)]
     pub fabric: Option<Speed>,
     /// Instances with ports of their own.

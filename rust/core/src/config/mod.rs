@@ -66,7 +66,7 @@ pub struct Config {
     /// How fast users read; `None` if no metric and no policy needs it.
     #[serde(default)]
     pub pace: Option<Pace>,
-    /// What the instances share if they start their steps together; `None` if each steps on its own.
+    /// The resources that the instances share if they start their steps together; `None` if each steps on its own.
     #[serde(default)]
     pub lockstep: Option<Lockstep>,
     /// When the replay stops, if it stops before every request has finished.

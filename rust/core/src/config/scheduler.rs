@@ -44,7 +44,7 @@ pub struct SchedulerConfig {
     pub refund: bool,
     /// Whether a request that preempts itself also ends the stage, so that the requests behind it are not scheduled.
     pub stop_at_own_preemption: bool,
-    /// What happens to the KV of a preempted request.
+    /// The fate of the KV of a preempted request.
     pub preemption: Preemption,
     /// Whether a preempted request is queued again only after the step is formed, so that other requests may be
     /// admitted before it in the same step.
@@ -170,7 +170,7 @@ pub enum QueueOrder {
     Ranked(Box<Ranking>),
 }
 
-/// What happens if there is no room for the next request to admit.
+/// The rule for the next request to admit where there is no room for it.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Admission {
@@ -212,7 +212,7 @@ pub enum Allocation {
     Sequence,
 }
 
-/// What happens to the KV of a preempted request.
+/// The fate of the KV of a preempted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Preemption {

@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use crate::time::Ticks;
 
-/// What a step computes: everything on which its cost depends.
+/// The work of a step: everything on which its cost depends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StepShape {
     /// Requests that compute exactly one token and have passed their prompt.

@@ -1,6 +1,6 @@
 //! A step as a sum of kernels, each bound by memory or by arithmetic.
 //!
-//! What is modelled, on each rank of a decoder under tensor parallelism:
+//! The model, on each rank of a decoder under tensor parallelism:
 //!
 //! - the *matrix multiplications* (`linears`), each on its own: reading its
 //!   weights and its tokens' activations against multiplying them;
@@ -96,7 +96,7 @@ pub struct Roofline {
     /// Alternatives for all of a step's reductions; the cheapest is taken.
     /// Empty on a single rank.
     pub all_reduce: Vec<Line>,
-    /// What else ranks send one another, all of it: tokens to experts and back,
+    /// All other traffic between ranks: tokens to experts and back,
     /// activations from a pipeline stage to the next.
     #[serde(default)]
     pub exchange: Vec<Line>,
@@ -228,13 +228,13 @@ impl Roofline {
             .saturating_add(layers)
     }
 
-    /// What the matrix multiplications take, where that was not precomputed.
+    /// The time of the matrix multiplications, where that was not precomputed.
     #[cold]
     fn sum_of_linears(&self, tokens: u64) -> Ticks {
         self.linears.iter().fold(0_u64, |sum, linear| sum.saturating_add(linear.at(tokens)))
     }
 
-    /// What all layers take for a batch, attention apart.
+    /// The time of all layers for a batch, attention apart.
     #[inline]
     fn layers(&self, tokens: u64, requests: u64) -> Ticks {
         let linears = self.lines.at(tokens).unwrap_or_else(|| self.sum_of_linears(tokens));

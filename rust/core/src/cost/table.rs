@@ -1,6 +1,6 @@
 //! A step looked up in measured kernels.
 //!
-//! What was measured of one rank of a model, per kernel, is added up in Python
+//! Measurements of one rank of a model, per kernel, are added up in Python
 //! to four tables, summed over layers and in ticks:
 //!
 //! - everything that only depends on the *tokens* of a step: matrix
@@ -72,11 +72,11 @@ pub struct Table {
     pub prefill: Kernel,
     /// Attention of steps that do both.
     pub mixed: Kernel,
-    /// What uneven contexts cost, where that was measured.
+    /// The cost of uneven contexts, where that was measured.
     pub skew: Option<Skew>,
 }
 
-/// What a table is looked up by.
+/// The axis by which a table is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Axis {
     /// Tokens computed in the step.
@@ -98,7 +98,7 @@ impl Axis {
     pub const ALL: [Self; 6] =
         [Self::Tokens, Self::Rows, Self::Chunk, Self::History, Self::Requests, Self::Context];
 
-    /// What a report calls it.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tokens => "tokens",

@@ -1,4 +1,4 @@
-//! What steps move and compute, apart from the time that they take.
+//! The bytes and operations of steps, apart from the time that they take.
 //!
 //! The bytes and FLOPs of a step are sums of few terms: its tokens, their contexts, its (query, key) pairs and its
 //! sampled rows, each times a coefficient, and the weights, which are read once. So an instance sums the terms
@@ -58,7 +58,7 @@ pub struct ExpertLoads {
     pub loads: Vec<(u64, u64)>,
 }
 
-/// What one token adds.
+/// The work that one token adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerToken {
@@ -74,7 +74,7 @@ pub struct PerToken {
     pub attention: Attended,
 }
 
-/// What attention adds.
+/// The work that attention adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attended {
@@ -84,7 +84,7 @@ pub struct Attended {
     pub pair: u64,
 }
 
-/// What one sampled row adds.
+/// The work that one sampled row adds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerRow {
@@ -126,7 +126,7 @@ pub struct Power {
     pub link_byte_aj: u64,
 }
 
-/// What an instance moved and computed over the replay.
+/// The bytes and operations of an instance over the replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Moved {
     /// Bytes of weights read, routed experts apart.

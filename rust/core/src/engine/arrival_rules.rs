@@ -10,7 +10,7 @@ use crate::time::Ticks;
 /// Means that no instance was picked.
 const NONE: u32 = u32::MAX;
 
-/// See the module.
+/// The rules for arrivals of a replay.
 #[derive(Debug)]
 pub(super) struct ArrivalRules {
     /// Picks the instance to which a request is sent.
@@ -28,7 +28,7 @@ impl ArrivalRules {
         Self { on_arrival, decode, targets }
     }
 
-    /// What the rules decide about a request that arrives, or that a router holds.
+    /// Asks the rules about a request that arrives, or that a router holds.
     #[inline]
     pub(super) fn decide(
         &mut self,

@@ -20,14 +20,14 @@ use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
 use crate::timeline::Reading;
 use crate::trace::Trace;
 
-/// See the module.
+/// The instances of a replay, their calendar of steps, and the columns that they write.
 #[derive(Debug)]
 pub(super) struct Cluster {
     /// The instances, by index.
     instances: Vec<Instance>,
     /// The requests.
     trace: Trace,
-    /// What the instances write: the result by request.
+    /// The result by request, which the instances write.
     recorder: Recorder,
     /// When the step or run of each instance ends.
     calendar: Calendar,
@@ -45,7 +45,7 @@ pub(super) struct Cluster {
     settled: u64,
     /// Events so far.
     events: Events,
-    /// What routers know of the instances.
+    /// The knowledge that routers have of the instances.
     known: Known,
 }
 
@@ -58,7 +58,7 @@ struct Events {
     looks: u64,
 }
 
-/// What the instances of a replay did.
+/// The columns and counters of the instances of a replay.
 pub(super) struct Recorded {
     /// The result by request.
     pub(super) columns: Columns,
@@ -141,7 +141,7 @@ impl Cluster {
         Some(first)
     }
 
-    /// What routers know of the instances.
+    /// The knowledge that routers have of the instances.
     #[inline]
     pub(super) fn known(&self) -> &Known {
         &self.known
@@ -473,7 +473,7 @@ impl Cluster {
         None
     }
 
-    /// What policies see of a request on an instance.
+    /// The view that policies have of a request on an instance.
     pub(super) fn view(&self, index: usize, slot: u32, now: Ticks) -> RequestView {
         self.instances[index].view(slot, now)
     }
@@ -555,7 +555,7 @@ impl Cluster {
         instances.iter_mut().enumerate().map(of)
     }
 
-    /// What the instances did.
+    /// The columns and counters of the instances.
     pub(super) fn into_recorded(mut self) -> Recorded {
         Recorded {
             stats: self.instances.iter().map(Instance::stats).collect(),

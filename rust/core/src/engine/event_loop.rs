@@ -31,7 +31,7 @@ use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 use crate::timeline::Rows;
 
-/// What can happen in a replay besides arrivals and ends of steps, as it is configured: the loop asks for nothing else.
+/// The kinds of events, besides arrivals and ends of steps, that the configuration allows: the loop asks for no other.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CanHappen {
     /// Whether nothing else can.
@@ -61,7 +61,7 @@ pub struct Simulation {
     pub(super) ranks: Ranks,
     /// Samples the instances, if that is asked for.
     pub(super) sampling: Sampling,
-    /// What can happen besides arrivals and ends of steps.
+    /// The kinds of events besides arrivals and ends of steps.
     pub(super) can_happen: CanHappen,
     /// When the replay stops, even if requests are left.
     pub(super) until: Ticks,
@@ -93,7 +93,7 @@ pub struct Outcome {
     pub gaps: Sketch,
     /// One entry an instance.
     pub stats: Vec<InstanceStats>,
-    /// What the network between instances carried.
+    /// Statistics of the network between instances.
     pub network: NetworkStats,
     /// The simulated time at the end.
     pub end: Ticks,
@@ -101,7 +101,7 @@ pub struct Outcome {
     pub events: u64,
     /// The steps of each instance, if decisions were recorded.
     pub decisions: Vec<StepColumns>,
-    /// What was watched of each instance as requests arrived, one request after another.
+    /// The watched number of each instance as requests arrived, one request after another.
     pub watched: Vec<f64>,
     /// The changes of instances' roles, in order.
     pub flips: Vec<FlipRecord>,

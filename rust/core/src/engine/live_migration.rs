@@ -147,7 +147,7 @@ impl Migrations {
         })
     }
 
-    /// What the network has carried by `end`.
+    /// The bytes that the network has carried by `end`.
     pub(super) fn network_stats(&self, end: Ticks) -> NetworkStats {
         self.network.stats(end)
     }

@@ -19,7 +19,7 @@ use crate::time::{NEVER, Ticks};
 /// Instances that step together, or each on its own.
 #[derive(Debug)]
 pub(super) struct Ranks {
-    /// What they share; `None` if each steps on its own.
+    /// The resources that they share; `None` if each steps on its own.
     lockstep: Option<Lockstep>,
     /// Steps since the instances began to step, each with at least one request at first.
     steps: u64,

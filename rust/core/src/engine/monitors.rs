@@ -24,7 +24,7 @@ pub(super) struct Monitors {
 struct MonitorTimer {
     /// When it runs next.
     next: Ticks,
-    /// What it does.
+    /// Its condition and its actions.
     monitor: Monitor,
 }
 

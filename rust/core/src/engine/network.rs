@@ -249,7 +249,7 @@ impl<T> Network<T> {
         self.in_transit.iter().flatten().map(|transfer| &transfer.payload)
     }
 
-    /// What has been sent by `end`, the end of the replay.
+    /// The bytes that were sent by `end`, the end of the replay.
     pub(super) fn stats(&self, end: Ticks) -> NetworkStats {
         let media = self.wires.iter().flat_map(|wires| &wires.media);
         NetworkStats {

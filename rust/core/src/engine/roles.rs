@@ -13,7 +13,7 @@ use crate::hint::rare;
 use crate::policy::{Expr, Moment};
 use crate::time::{NEVER, Ticks};
 
-/// See the module.
+/// The pool of each instance, and the changes of pools under way.
 #[derive(Debug)]
 pub(super) struct Roles {
     /// The role of each instance.
@@ -80,7 +80,7 @@ pub struct FlipRecord {
     pub cause: Cause,
 }
 
-/// What a rule asks of an instance: to change its pool.
+/// An order of a rule that an instance change its pool.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Flipping {
     /// The pool to join.

@@ -27,7 +27,7 @@ pub struct TransferRecord {
     pub source: usize,
     /// See `source`.
     pub target: usize,
-    /// What is transferred.
+    /// The contents of the transfer.
     pub kind: TransferKind,
     /// When it was sent: from then on it waited for the network.
     pub sent: Ticks,

@@ -1,4 +1,4 @@
-//! What holds of an instance between two steps, checked in debug builds.
+//! Invariants of an instance between two steps, checked in debug builds.
 
 use super::request::Phase;
 use super::{Instance, Part};

@@ -62,7 +62,7 @@ pub(crate) struct Instance {
     ranking: Option<Box<Ranking>>,
     run: RunState,
     transfers: Transfers,
-    /// What is counted, written and reported of the requests.
+    /// The observers of the requests: counts, columns and reports.
     observers: Observers,
     scratch: Scratch,
 }
@@ -78,7 +78,7 @@ struct Scratch {
     victims: Vec<Slot>,
 }
 
-/// What rules and results read of an instance, and is kept only for them.
+/// The fields of an instance that rules and results read, which are kept only for them.
 #[derive(Debug, Clone, Copy, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that can be read")]
 pub(crate) struct ObservedFields {
@@ -314,7 +314,7 @@ impl Instance {
         }
     }
 
-    /// What the instance did so far.
+    /// The counters of the instance so far.
     pub(crate) fn stats(&self) -> InstanceStats {
         let mut stats = self.observers.stats.clone();
         self.kv.write_stats(&mut stats);

@@ -1,4 +1,4 @@
-//! What does not change about an instance.
+//! The configuration of an instance, which does not change.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::time::Ticks;
 /// Batches up to this size have their costs computed beforehand.
 const MOST_PREPARED: u64 = 1024;
 
-/// See the module. Its fields are read by every part of the instance and written
+/// The configuration of an instance. Its fields are read by every part of the instance and written
 /// by none.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is derived from one part of the configuration")]
@@ -43,11 +43,11 @@ pub(crate) struct Settings {
     pub(crate) predicts: bool,
     /// Whether the run after a step with prefills is planned when the step starts.
     pub(crate) plans: bool,
-    /// What a lone request must respect.
+    /// The limits of a lone request.
     lone: LoneLimits,
 }
 
-/// What limits a request that no other is beside.
+/// The limits of a request that no other is beside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LoneLimits {
     /// The longest sequence.

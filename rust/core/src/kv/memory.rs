@@ -90,7 +90,7 @@ pub(crate) struct ContentOwner {
     pub(crate) prompt: u32,
 }
 
-/// See the module.
+/// The blocks of one instance's KV cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     /// The count of blocks.

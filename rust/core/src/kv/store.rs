@@ -10,7 +10,7 @@ use crate::config::InstanceConfig;
 use crate::metrics::InstanceStats;
 use crate::time::Ticks;
 
-/// See the module.
+/// The KV of one instance.
 #[derive(Debug, Clone)]
 pub(crate) struct KvStore {
     /// The memory of the GPU.

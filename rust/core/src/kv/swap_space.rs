@@ -6,7 +6,7 @@ use super::pool::BlockPool;
 use crate::config::Preemption;
 use crate::time::Ticks;
 
-/// See the module.
+/// The blocks of KV in the CPU's memory, and the copies of the step that is formed.
 #[derive(Debug, Clone)]
 pub(crate) struct SwapSpace {
     /// The count of blocks.

@@ -1,4 +1,4 @@
-//! What a replay records: columns by request, the sketch of gaps, and counters by instance.
+//! The records of a replay: columns by request, the sketch of gaps, and counters by instance.
 
 mod columns;
 mod instance_stats;

@@ -1,10 +1,10 @@
-//! What the instances of a replay write: columns by request, and the gaps.
+//! Columns by request and gaps between tokens, as the instances of a replay write them.
 
 use super::RecordRoom;
 use super::{Columns, OptionalColumns, Reason, Sketch, Status};
 use crate::time::Ticks;
 
-/// See the module.
+/// The columns by request, the gaps and the notices of a replay, as instances write them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     /// One entry a request.
@@ -17,11 +17,11 @@ pub(crate) struct Recorder {
     pub(crate) closed: Option<Vec<u32>>,
     /// How many entries of recorded steps there is room for.
     pub(crate) room: RecordRoom,
-    /// What happened to requests since it was last taken; `None` if nothing reads it.
+    /// Notices of requests since they were last taken; `None` if nothing reads them.
     pub(crate) notices: Option<Vec<Notice>>,
 }
 
-/// What happened to a request, by row. Of one request they are in this order.
+/// A notice of a request, by row. Those of one request are in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Notice {
     /// It yielded its first token.

@@ -1,4 +1,4 @@
-//! What one instance moves and computes, counted as its steps end.
+//! The bytes and operations of one instance, counted as its steps end.
 
 use super::InstanceStats;
 use crate::cost::{Moved, StepShape, Traffic, Work};

@@ -30,7 +30,7 @@ const PARTS: usize = 7;
 /// Means that a request has no tenant or no session, and that it is alike others.
 const NONE: u32 = u32::MAX;
 
-/// What a rule reads of a request that arrives.
+/// The columns of an arriving request that a rule reads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Alike {
     /// Whether no two requests are decided alike: the rule draws, remembers or changes something, or reads what differs
@@ -52,7 +52,7 @@ pub(crate) struct Kind {
 }
 
 impl Alike {
-    /// What a rule reads; `lengths`: instances differ in the requests that they can serve.
+    /// The columns that a rule reads; `lengths`: instances differ in the requests that they can serve.
     pub(crate) fn new(rule: &Rule, lengths: bool) -> Self {
         let mut alike = Self::default();
         if lengths {

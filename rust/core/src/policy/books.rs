@@ -1,11 +1,11 @@
-//! What routers keep of the requests that they route.
+//! The books that routers keep of the requests that they route.
 
 use serde::Deserialize;
 
 use crate::config::MOST_BLOCK_TOKENS;
 use crate::error::Error;
 
-/// What each router keeps. What is `None` is not kept.
+/// The books that each router keeps. Those that are `None` are not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BooksConfig {
@@ -86,11 +86,11 @@ pub struct ActiveConfig {
     pub prompts: bool,
     /// Whether a block that several requests of an instance have counts once.
     pub reuses: bool,
-    /// What counts of outputs.
+    /// The tokens of outputs that count.
     pub outputs: TrackedOutputs,
 }
 
-/// What the books of active sequences count of outputs.
+/// The tokens of outputs that the books of active sequences count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrackedOutputs {

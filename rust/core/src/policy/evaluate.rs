@@ -223,7 +223,7 @@ fn over<S: Scope>(aggregate: Aggregate, of: &Expr, within: Option<&[u32]>, scope
     tally.value(aggregate)
 }
 
-/// What aggregates need to know of the values that they combine.
+/// The count, sum and extremes of the values that an aggregate combines.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tally {
     count: u32,

@@ -12,11 +12,11 @@ use crate::time::Ticks;
 pub struct Monitor {
     /// Ticks from one run to the next; the first is one period after the start.
     pub period: Ticks,
-    /// What it does, in order.
+    /// Its actions, in order.
     pub actions: Vec<Action>,
 }
 
-/// What a monitor does.
+/// An action of a monitor.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Action {

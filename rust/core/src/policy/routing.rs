@@ -26,7 +26,7 @@ pub struct Routing {
     /// Checks that run every so often.
     #[serde(default)]
     pub every: Vec<Monitor>,
-    /// What routers keep of the requests that they route.
+    /// The books that routers keep of the requests that they route.
     #[serde(default)]
     pub books: BooksConfig,
     /// A number of each instance that is recorded for each request as it is routed on arrival.
@@ -61,7 +61,7 @@ pub enum Rule {
     },
     /// The instance with the lowest keys among those that may be picked.
     Pick(Pick),
-    /// What the first rule picks that picks an instance.
+    /// The pick of the first rule that picks an instance.
     FirstOf {
         /// The rules, in order.
         rules: Vec<Rule>,
@@ -72,23 +72,23 @@ pub enum Rule {
         #[serde(default)]
         when: Option<Expr>,
     },
-    /// What another rule picks, unless a condition holds.
+    /// The pick of another rule, unless a condition holds.
     Unless {
         /// The other rule.
         of: Box<Rule>,
         /// The condition, on `here`, the request's instance, and `there`, the picked one.
         when: Expr,
     },
-    /// What another rule picks, if a condition holds; if not, the other rule is not asked.
+    /// The pick of another rule, if a condition holds; if not, the other rule is not asked.
     When {
         /// The other rule.
         of: Box<Rule>,
         /// The condition, on the cluster and, where there is one, the request.
         when: Expr,
     },
-    /// What another rule picks, after the role of that instance has changed.
+    /// The pick of another rule, after the role of that instance has changed.
     Flip(Flip),
-    /// What a callback picks.
+    /// The pick of a callback.
     Call {
         /// The number of the callback.
         index: usize,
@@ -96,7 +96,7 @@ pub enum Rule {
     /// The instance to which the hash of a key assigns the request, by rendezvous hashing; none for a request without
     /// the key.
     Affinity {
-        /// What requests with the same instance have in common.
+        /// The column in which requests with the same instance are equal.
         key: AffinityKey,
         /// The roles that the picked instance may have; `None`: any.
         #[serde(default)]
@@ -139,7 +139,7 @@ pub enum Blocks {
     Session,
 }
 
-/// What requests that are routed by affinity have in common.
+/// The column in which requests that are routed by affinity are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AffinityKey {

@@ -27,7 +27,7 @@ pub struct Sample {
     pub most: u64,
 }
 
-/// See the module.
+/// The samples of all instances so far, and the moment of the next.
 #[derive(Debug)]
 pub struct Timeline {
     /// Ticks between two samples.

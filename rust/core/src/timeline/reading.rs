@@ -1,17 +1,17 @@
-//! What is read of an instance at one moment.
+//! The reading of an instance at one moment.
 
 use crate::time::Ticks;
 
 /// A reading of one instance, after all events of a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What it is in at the moment.
+    /// Its state at the moment.
     pub state: State,
-    /// What it has done from the start of the replay to the moment.
+    /// Its work from the start of the replay to the moment.
     pub sums: Sums,
 }
 
-/// What an instance is in at a moment.
+/// The state of an instance at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct State {
     /// Running requests.
@@ -42,7 +42,7 @@ pub struct State {
     pub role: u32,
 }
 
-/// What an instance has done from the start of the replay to a moment. Tokens, bytes and FLOPs are of the steps that have
+/// The work of an instance from the start of the replay to a moment. Tokens, bytes and FLOPs are of the steps that have
 /// ended; time counts up to the moment itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {

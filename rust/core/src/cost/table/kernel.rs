@@ -62,7 +62,7 @@ pub(super) struct Column<'a> {
 pub(super) struct Along {
     /// Ticks.
     pub(super) value: i128,
-    /// What each further token of context adds.
+    /// The ticks that each further token of context adds.
     pub(super) slope: i128,
     /// Steps, this one included, until the stretch ends.
     pub(super) left: u64,

@@ -1,4 +1,4 @@
-//! What a batch of unequal contexts takes more than one of equal contexts.
+//! The time that a batch of unequal contexts takes beyond one of equal contexts.
 
 use serde::Deserialize;
 

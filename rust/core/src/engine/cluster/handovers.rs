@@ -1,4 +1,4 @@
-//! What happens to the instances of a cluster as requests migrate and are handed over.
+//! Migrations and hand-overs of requests between the instances of a cluster.
 
 use super::Cluster;
 use crate::instance::{MigratingRequest, Origin, Pull};

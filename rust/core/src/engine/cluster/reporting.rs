@@ -1,11 +1,11 @@
-//! What instances report to the routers, and tell a relay.
+//! Reports of instances to the routers, and their messages to a relay.
 
 use super::Cluster;
 use crate::hint::rare;
 use crate::instance::{Asking, RequestView};
 use crate::time::Ticks;
 
-/// What routers know.
+/// Updates of the knowledge of routers.
 impl Cluster {
     /// No longer counts, for the router of each, requests that left their instance for good.
     #[inline]
@@ -44,7 +44,7 @@ impl Cluster {
     }
 }
 
-/// What instances tell a relay.
+/// Messages of instances to a relay.
 impl Cluster {
     /// Has the instances that are free tell the relay if their counts have changed, by index: before a step, or after the
     /// step with this number. `all`: those that are not free, too, as they step along.

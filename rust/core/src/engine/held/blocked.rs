@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::queue::Queue;
 use crate::policy::{Blocks, Kind};
 
-/// See the module.
+/// The held requests that wait behind others.
 #[derive(Debug, Default)]
 pub(super) struct Blocked {
     /// The routers all of whose later requests wait.

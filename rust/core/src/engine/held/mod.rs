@@ -23,10 +23,10 @@ use blocked::Blocked;
 use pass::Pass;
 use queue::Queue;
 
-/// See the module.
+/// The requests that routers hold, and the order in which the rule is asked about them.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// What the rule reads of a request.
+    /// The columns of a request that the rule reads.
     alike: Alike,
     /// The requests.
     queue: Queue,
@@ -34,7 +34,7 @@ pub(super) struct Held {
     blocked: Blocked,
     /// Ticks from its arrival after which a request gives up.
     give_up_after: Option<Ticks>,
-    /// What had changed in the cluster when the rule was asked last.
+    /// The count of changes in the cluster when the rule was asked last.
     asked_at: u64,
 }
 

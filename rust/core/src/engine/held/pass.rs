@@ -6,7 +6,7 @@ use super::blocked::Blocked;
 use super::queue::Queue;
 use crate::policy::Kind;
 
-/// See the module.
+/// One pass of a rule over the held requests.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
     /// The row from which on the first requests of their kinds have not been asked about.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::policy::Kind;
 
-/// See the module.
+/// The held requests in order of arrival, and by kind.
 #[derive(Debug)]
 pub(super) struct Queue {
     /// By kind: its rows, in order.

@@ -14,7 +14,7 @@
 
 use crate::time::Ticks;
 
-/// See the module.
+/// The layers of one transfer that overlaps with the prefill of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) struct Layers {
     /// Bytes of all layers.

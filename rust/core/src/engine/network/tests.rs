@@ -199,7 +199,7 @@ proptest! {
         prop_assert_eq!(delivered(Some(links), &sends), in_order);
     }
 
-    /// What each medium was busy for, by the end of any replay.
+    /// Busy time of media, by the end of any replay.
     #[test]
     fn busy_time_is_counted_up_to_the_end(
         sends in prop::collection::vec((0usize..4, 0usize..4, 0u64..20), 1..40),

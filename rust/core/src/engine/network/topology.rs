@@ -58,7 +58,7 @@ pub(super) struct Topology {
     ports: Vec<Ports>,
     /// By node; empty if nodes have none.
     uplinks: Vec<Duplex>,
-    /// What all transfers between nodes cross.
+    /// The medium that all transfers between nodes cross.
     fabric: Option<usize>,
     /// The medium of a pair, by sender and receiver.
     pairs: BTreeMap<(u32, u32), usize>,

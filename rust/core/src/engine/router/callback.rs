@@ -14,7 +14,7 @@ pub trait Decide: Send {
     fn decide(&mut self, callable: usize, view: &CallbackView) -> Result<Option<usize>, Error>;
 }
 
-/// What a callback sees.
+/// The request and the instances that a callback sees.
 #[derive(Debug, Clone)]
 pub struct CallbackView {
     /// The fields of the request, in the order of [`CALLBACK_REQUEST_FIELDS`].
@@ -28,7 +28,7 @@ pub struct CallbackView {
 }
 
 impl CallbackView {
-    /// What a callback sees in a view.
+    /// Reads the fields that callbacks see in a view.
     pub(super) fn of(view: &mut RouterView) -> Self {
         let request =
             CALLBACK_REQUEST_FIELDS.map(|(_, field)| view.request(field, &mut Validity::EVER.clone()).value);

@@ -6,7 +6,7 @@ use super::draws::Draws;
 use super::pick::Candidates;
 use crate::policy::{Pick, Ties, sort_key_now};
 
-/// What a rule that picks remembers, and where it draws.
+/// The memory of a rule that picks, and its random numbers.
 pub(super) struct Memory<'a> {
     /// The instance from which equals are counted, where that is remembered.
     pub(super) turn: &'a mut usize,

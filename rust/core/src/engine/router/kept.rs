@@ -1,4 +1,4 @@
-//! What each router keeps of the instances: counts of its own decisions, exact at any moment.
+//! Counts that each router keeps of its own decisions, by instance, exact at any moment.
 //!
 //! A request counts for the router that routes it, on the instance that a rule picked last, from the decision until the
 //! request ends. A request whose decode instance is picked as it arrives counts on both instances until it ends, or
@@ -22,7 +22,7 @@ struct Counts {
     ever: u64,
 }
 
-/// See the module.
+/// Each router's counts of its own decisions, by instance.
 #[derive(Debug)]
 pub(super) struct Kept {
     /// Routers.

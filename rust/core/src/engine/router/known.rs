@@ -1,4 +1,4 @@
-//! What routers know of the instances: their own counts, and what the instances report.
+//! The knowledge of routers: their own counts, and the reports of the instances.
 
 use super::callback::CALLBACK_INSTANCE_FIELDS;
 use super::kept::Kept;
@@ -21,7 +21,7 @@ pub(in crate::engine) enum Knowledge {
     AsIs,
 }
 
-/// See the module.
+/// The counts of the routers, and the reports of the instances.
 #[derive(Debug)]
 pub(in crate::engine) struct Known {
     /// Routers.
@@ -30,12 +30,12 @@ pub(in crate::engine) struct Known {
     kept: Option<Kept>,
     /// Reports, if routers do not see the instances as they are.
     reports: Option<Reports>,
-    /// What instances report to in place of the routers, if anything.
+    /// The relay to which instances report in place of the routers, if there is one.
     relay: Option<Box<Relay>>,
 }
 
 impl Known {
-    /// What the routers of a configuration know at the start.
+    /// The knowledge of the routers of a configuration at the start.
     pub(in crate::engine) fn new(config: &Config, trace: &Trace) -> Self {
         let (mut keeps, mut fields) = (false, Vec::new());
         let shown = CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field);

@@ -45,7 +45,7 @@ use crate::policy::{
 use crate::time::Ticks;
 use crate::trace::Trace;
 
-/// What a rule decides about a request.
+/// The decision of a rule about a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Nothing: it picks no instance.
@@ -58,20 +58,20 @@ pub(super) enum Decision {
     Reject,
 }
 
-/// What the rules of one router remember.
+/// The memory of the rules of one router.
 #[derive(Debug)]
 struct Desk {
     /// By rule that remembers an instance: the instance that is next.
     turns: Vec<usize>,
     /// The router's random numbers: those of the rule that picks the decode instance of an arrival, and of all others.
     draws: [Draws; 2],
-    /// What it keeps of the requests that it routed, if the policy reads that.
+    /// The books of the requests that it routed, if the policy reads them.
     books: Option<Box<Books>>,
     /// The random numbers of each pick that draws by weights.
     random: Vec<WyRand>,
 }
 
-/// What rules remember between two requests, and what they share.
+/// The memory of rules between two requests, and the resources that they share.
 pub(super) struct Router {
     /// By router.
     desks: Vec<Desk>,
@@ -156,7 +156,7 @@ impl Router {
         Ok(())
     }
 
-    /// What a rule for arrivals reads of a request.
+    /// The columns of a request that a rule for arrivals reads.
     pub(super) fn alike(&self, rule: &Rule) -> Alike {
         Alike::new(rule, !self.uniform).each_alone(self.keeps_books || self.watch.is_some())
     }
@@ -210,7 +210,7 @@ impl Router {
         all().max_by_key(|reason| *reason as u8).unwrap_or(reason)
     }
 
-    /// What a rule decides about a request that arrives, or that a router holds.
+    /// Asks a rule about a request that arrives, or that a router holds.
     #[inline]
     pub(super) fn decide_on_arrival(
         &mut self,
@@ -280,7 +280,7 @@ impl Router {
         Ok(self.decide(rule, request, cluster, now)?.picked())
     }
 
-    /// What a rule decides about a request.
+    /// The decision of a rule about a request.
     #[inline(never)]
     fn decide(
         &mut self,
@@ -305,7 +305,7 @@ impl Router {
         decision
     }
 
-    /// What a rule decides in a view. Records what is watched as the request arrives.
+    /// Asks a rule in a view. Records the watched number as the request arrives.
     fn choose_and_record(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
         if let Some(watch) = &self.watch
             && view.here().is_none()
@@ -332,7 +332,7 @@ impl Router {
             .map(drop)
     }
 
-    /// What a rule decides in a view.
+    /// Asks a rule in a view.
     fn choose(&mut self, rule: &Rule, view: &mut RouterView) -> Result<Decision, Error> {
         match rule {
             Rule::Pick(pick) => Ok(Decision::of(self.best(pick, view))),

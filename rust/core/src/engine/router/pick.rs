@@ -4,7 +4,7 @@ use std::hint::select_unpredictable;
 
 use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now, sort_key_of};
 
-/// What a pick needs to know of the instances.
+/// The instances as a pick reads them.
 pub(in crate::engine) trait Candidates: Scope {
     /// Lists the instances of these pools, or all, in order.
     fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>);
@@ -78,7 +78,7 @@ pub(super) fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &m
     pick.r#where.as_ref().is_none_or(|condition| view.holds(condition))
 }
 
-/// What is known of a field of an instance while the lowest is searched for.
+/// A bound of a field of an instance, while the lowest is searched for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LowerBound {
     /// The bound.

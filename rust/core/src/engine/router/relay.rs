@@ -12,7 +12,7 @@
 use crate::config::Relay as Config;
 use crate::time::Ticks;
 
-/// What an instance tells.
+/// A message of an instance.
 #[derive(Debug)]
 struct Message {
     instance: usize,
@@ -21,7 +21,7 @@ struct Message {
     values: Vec<f64>,
 }
 
-/// See the module.
+/// The fields that instances have told the relay, and those that it has published.
 #[derive(Debug)]
 pub(super) struct Relay {
     config: Config,

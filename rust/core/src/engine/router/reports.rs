@@ -1,4 +1,4 @@
-//! What instances report to the routers, at every multiple of a period.
+//! Reports of instances to the routers, at every multiple of a period.
 //!
 //! A report has the fields that rules read, as of the moment at which it is taken: after the steps that end then, and
 //! before rules are asked. Until the next one, routers see these values.
@@ -6,7 +6,7 @@
 use crate::policy::InstField;
 use crate::time::Ticks;
 
-/// See the module.
+/// The fields of all instances as of their latest report.
 #[derive(Debug)]
 pub(super) struct Reports {
     /// Ticks from one report to the next.

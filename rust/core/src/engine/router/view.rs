@@ -1,5 +1,5 @@
-//! What rules see: a request, and every instance: tokens as of its last finished step, its batch, queues and blocks as
-//! of now. If instances report, rules see them as of the latest report.
+//! The view of a rule: a request, and every instance with its tokens as of its last finished step, its batch, queues and
+//! blocks as of now. If instances report, rules see them as of the latest report.
 
 use super::books::Books;
 use super::known::Knowledge;
@@ -14,7 +14,7 @@ use crate::policy::{
 };
 use crate::time::Ticks;
 
-/// See the module.
+/// The request and the instances that a rule sees.
 pub(in crate::engine) struct RouterView<'a> {
     /// The instances.
     cluster: &'a mut Cluster,
@@ -30,7 +30,7 @@ pub(in crate::engine) struct RouterView<'a> {
     there: Option<usize>,
     /// The router that is asked; `None`: a monitor, which sees what all routers keep.
     router: Option<usize>,
-    /// What the router keeps of the requests that it routed.
+    /// The books that the router keeps of the requests that it routed.
     books: Option<&'a Books>,
     /// Whether the rule picks the decode instance of a request that arrives.
     decode: bool,

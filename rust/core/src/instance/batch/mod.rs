@@ -43,7 +43,7 @@ pub(crate) struct Dropped {
     pub(crate) layered: bool,
 }
 
-/// See the module.
+/// The running requests of an instance, and the chunks of the step in progress.
 #[derive(Debug)]
 pub(crate) struct Batch {
     decode: DecodeSet,

@@ -43,7 +43,7 @@ impl Instance {
         self.run.current().map(|run| (run.start, run.after(1)))
     }
 
-    /// What a request will be that leaves at `left`, as its prompt has been computed.
+    /// The state of a request that will leave at `left`, as its prompt has been computed.
     pub(crate) fn anticipate(&self, slot: Slot, left: Ticks) -> MigratingRequest {
         MigratingRequest::after_prefill(&self.requests[slot], left)
     }

@@ -1,4 +1,4 @@
-//! What is known of the requests that an instance receives and sends.
+//! The requests that an instance receives and sends.
 
 use std::collections::VecDeque;
 
@@ -79,7 +79,7 @@ pub(super) struct Offer {
     pub(super) origin: Origin,
 }
 
-/// See the module.
+/// The requests that an instance receives, by how far their KV has come, and the KV that it sends.
 #[derive(Debug, Default)]
 pub(crate) struct Transfers {
     /// Requests that were offered and not accepted, in order.

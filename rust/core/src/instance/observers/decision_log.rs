@@ -29,7 +29,7 @@ pub enum Part {
     MigratedIn,
 }
 
-/// What one step ran.
+/// The decisions of one step.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct StepRecord {
     /// When it started.

@@ -1,4 +1,4 @@
-//! What happens to the requests of an instance, as observers are told of it.
+//! Facts: events of the requests of an instance, as observers are told of them.
 
 use crate::cost::StepShape;
 use crate::instance::request::{RequestState, Slot};

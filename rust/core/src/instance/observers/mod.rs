@@ -1,4 +1,4 @@
-//! What is counted, written and reported of an instance's requests.
+//! Observers of an instance's requests: counts, columns and reports.
 //!
 //! An observer is told of facts: of one request ([`Fact`]), of a run that has ended in whole or in part ([`Ended`]), and of
 //! steps in which each member of the decode set yielded a token ([`Steps`]). It decides nothing. A count is a new observer,
@@ -94,8 +94,8 @@ impl Observers {
         self.stats.observe_steps(steps);
     }
 
-    /// What the steps that have ended moved and computed, with the blocks that were swapped according to `stats`; `None` if
-    /// that is not counted.
+    /// The bytes and operations of the steps that have ended, with the blocks that were swapped according to `stats`;
+    /// `None` if that is not counted.
     pub(in crate::instance) fn moved(&self, stats: &InstanceStats) -> Option<Moved> {
         self.traffic.as_ref().map(|traffic| traffic.moved(stats))
     }

@@ -1,4 +1,4 @@
-//! What an instance reports to the engine between steps: requests whose phase
+//! Reports of an instance to the engine between steps: requests whose phase
 //! changed, requests told to leave, and requests that were dropped.
 
 use super::fact::{Fact, Subject};
@@ -16,7 +16,7 @@ pub(crate) enum PhaseChange {
     Answering,
 }
 
-/// What the engine has not taken yet.
+/// The reports that the engine has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     phase_changes: Vec<(AdmissionSeq, PhaseChange, Slot)>,

@@ -1,4 +1,4 @@
-//! What a step that is decided ahead does not see yet.
+//! The arrivals and freed blocks that a step that is decided ahead does not see yet.
 //!
 //! An engine that overlaps its scheduler with the GPU (vLLM's asynchronous
 //! scheduling) decides step `k + 1` while `k` runs. Lengths are known, so the
@@ -12,7 +12,7 @@ use super::super::request::Slot;
 use super::Queued;
 use crate::time::Ticks;
 
-/// See the module.
+/// The arrivals and the freed blocks that the step decided ahead does not see.
 #[derive(Debug, Default)]
 pub(crate) struct AsyncArrivals {
     /// Requests that arrived since the latest step started, with their arrivals.

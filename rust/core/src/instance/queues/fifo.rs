@@ -17,7 +17,7 @@ pub(crate) struct Queued {
     pub(crate) slot: Option<Slot>,
 }
 
-/// See the module.
+/// The queued requests, in the order in which they are admitted.
 #[derive(Debug)]
 pub(crate) struct WaitingQueue {
     order: Order,

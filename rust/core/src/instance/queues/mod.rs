@@ -11,7 +11,7 @@ use super::request::{RequestTable, Slot};
 use crate::config::QueueOrder;
 use crate::trace::Trace;
 
-/// See the module.
+/// The queues of one instance.
 #[derive(Debug)]
 pub(crate) struct Queues {
     waiting: WaitingQueue,
@@ -62,7 +62,7 @@ impl Queues {
         &mut self.waiting
     }
 
-    /// What arrived, and which blocks were freed, since a step was decided ahead.
+    /// The requests that arrived, and the blocks that were freed, since a step was decided ahead.
     #[inline]
     pub(crate) fn ahead(&self) -> &AsyncArrivals {
         &self.ahead

@@ -70,7 +70,8 @@ pub(super) struct Taken {
     pub(super) aged: bool,
 }
 
-/// See the module. A request's place in line is counted from the first that ever came.
+/// The ranked requests that have no slot, where long waits go first. A request's place in line is counted from the first
+/// that ever came.
 #[derive(Debug)]
 pub(super) struct AgingArrivals {
     guard: Guard,

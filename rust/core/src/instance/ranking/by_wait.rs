@@ -8,7 +8,7 @@ use crate::policy::{Changes, Expr, Field, Op, ReqField, Validity};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
-/// See the module.
+/// The classes of a queued request by the time it has waited.
 #[derive(Debug)]
 pub(super) struct ClassByWait {
     /// From how many ticks of waiting on a request is in which class, the first from 0 on.

@@ -10,7 +10,7 @@ use crate::trace::{LIMIT, Trace};
 #[derive(Debug)]
 pub(super) struct Conditions(Vec<Condition>);
 
-/// See the module.
+/// The rules of the classes, and the number of requests in each.
 #[derive(Debug)]
 pub(super) struct Classes {
     pub(super) conditions: Conditions,

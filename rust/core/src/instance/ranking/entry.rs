@@ -1,4 +1,4 @@
-//! What is kept of one ranked request.
+//! The state of one ranked request.
 
 use super::RankKey;
 use crate::config::{LAST_LEVEL, Levels, MOST_KEYS, Ranking as RankingRules};
@@ -46,7 +46,7 @@ pub(super) struct RankedRequest {
     progress: Progress,
 }
 
-/// What most requests have none of before they finish: those that are not evaluated after their admission.
+/// State that a request has only if it is evaluated after its admission; most requests are not.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Progress {
     /// Steps that ran the request and yielded no token; and how many those were when it entered its class.

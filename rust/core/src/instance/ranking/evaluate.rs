@@ -21,7 +21,7 @@ pub(crate) struct Evaluation {
     pub(crate) member: Membership,
 }
 
-/// What the request was, and will be, to the decode set.
+/// Whether the request was, and will be, a member of the decode set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Membership {
     /// Nothing is known from an earlier evaluation.

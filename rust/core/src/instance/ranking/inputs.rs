@@ -1,4 +1,4 @@
-//! What ranks are computed from, and what follows of it for when to compute them.
+//! The fields from which ranks are computed, and the moments at which they must be computed because of them.
 
 use std::cell::Cell;
 
@@ -25,7 +25,7 @@ impl Fields {
     }
 }
 
-/// See the module.
+/// The fields that ranks read, and when a rank must be evaluated because of them.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that follows of the rules")]
 pub(crate) struct RankInputs {

@@ -44,7 +44,7 @@ use crate::policy::holds_now;
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 
-/// See the module.
+/// The ranks of an instance's requests.
 #[derive(Debug)]
 pub(crate) struct Ranking {
     rules: RankingRules,
@@ -110,7 +110,7 @@ impl Ranking {
         }
     }
 
-    /// What ranks are computed from.
+    /// The fields from which ranks are computed.
     #[inline]
     pub(crate) fn inputs(&self) -> &RankInputs {
         &self.inputs

@@ -28,7 +28,7 @@ pub(crate) struct NewRank {
     pub(crate) due: Option<Ticks>,
 }
 
-/// See the module.
+/// The ranked requests that have no slot.
 #[derive(Debug)]
 pub(super) struct NewArrivals {
     order: LazyOrder<RankKey>,

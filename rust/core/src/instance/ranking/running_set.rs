@@ -20,7 +20,7 @@ pub(crate) struct RunningSet {
     worst: WorstFew,
 }
 
-/// What is known of a slot.
+/// The state of a slot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
     /// It is not in the list.

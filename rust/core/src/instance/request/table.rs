@@ -38,7 +38,7 @@ pub(crate) struct RequestState {
     pub(crate) seq: AdmissionSeq,
     /// Its KV blocks; stale while the request is in the decode set.
     pub(crate) blocks: BlockTable,
-    /// What the decode set keeps of a member.
+    /// The state of a member of the decode set.
     pub(crate) member: Member,
     /// Moments and spans of its life.
     pub(crate) times: Times,
@@ -46,7 +46,7 @@ pub(crate) struct RequestState {
 
 const _: () = assert!(size_of::<RequestState>() == 128);
 
-/// What the decode set keeps of a member.
+/// The state of a member of the decode set.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Member {
     /// Computed tokens less the set's step counter.
@@ -167,7 +167,7 @@ impl RequestTable {
     }
 }
 
-/// What reading a slot does that the table has not: in one place, as the table is read in some two hundred.
+/// Fails for a slot that the table does not have: in one place, as the table is read in some two hundred.
 #[cold]
 #[inline(never)]
 fn lacks(slot: Slot) -> ! {

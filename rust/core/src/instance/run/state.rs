@@ -6,7 +6,7 @@ use super::Run;
 use crate::cost::StepShape;
 use crate::time::Ticks;
 
-/// See the module.
+/// The run in progress, and the one that is planned to follow it.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     progress: Progress,

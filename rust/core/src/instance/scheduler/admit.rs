@@ -51,7 +51,7 @@ enum Place {
     Arrival,
 }
 
-/// What an admission takes.
+/// The tokens and blocks that an admission takes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AdmissionOffer {
     /// Tokens computed in this step.
@@ -207,7 +207,7 @@ impl Instance {
         }
     }
 
-    /// What the admission of a request takes. `hits`: becomes the blocks that the prefix
+    /// The tokens and blocks that the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
     #[inline]
     fn admission_offer(

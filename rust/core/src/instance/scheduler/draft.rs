@@ -3,7 +3,7 @@
 use crate::instance::request::Phase;
 use crate::time::Ticks;
 
-/// See the module.
+/// The room that is left in a step while it is formed.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is what one stage reports to the later ones")]
 pub(crate) struct StepDraft {

@@ -16,7 +16,7 @@ use crate::trace::Trace;
 /// A request for which a rule is evaluated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking<'a> {
-    /// What is known of the request.
+    /// The view of the request.
     pub(crate) view: &'a RequestView,
     /// The instance and the slot that the request has, if any.
     pub(crate) place: Option<(usize, Slot)>,

@@ -1,4 +1,4 @@
-//! What a policy sees of an instance and of its requests.
+//! Views that policies have of an instance and of its requests.
 
 mod instance;
 mod reading;

@@ -1,4 +1,4 @@
-//! What a timeline reads of an instance.
+//! The reading that a timeline takes of an instance.
 
 use crate::instance::request::Phase;
 use crate::instance::run::Run;

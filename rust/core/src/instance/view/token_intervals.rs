@@ -12,7 +12,7 @@ pub(crate) struct TokenIntervals {
     /// (intervals, how many) of runs, the oldest first.
     runs: VecDeque<(Series, u64)>,
     steps: u64,
-    /// What their intervals add up to.
+    /// The sum of their intervals.
     ticks: u128,
     /// When the latest of them ended, unless the instance has been idle since.
     last_end: Option<Ticks>,

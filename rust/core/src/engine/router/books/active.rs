@@ -25,12 +25,12 @@ pub(super) struct Booked {
     pub(super) expected: u32,
 }
 
-/// See the module.
+/// One router's books of active sequences.
 #[derive(Debug)]
 pub(super) struct ActiveBlocks {
     /// Tokens in a block.
     block_tokens: u32,
-    /// What is booked of outputs.
+    /// The tokens of outputs that are booked.
     outputs: TrackedOutputs,
     /// Which instances have unfinished requests with which block.
     holders: Holders,

@@ -15,7 +15,7 @@ enum Set {
     Bits(Box<[u64]>),
 }
 
-/// See the module.
+/// The instances that hold each block.
 #[derive(Debug)]
 pub(super) struct Holders {
     /// The number of instances.

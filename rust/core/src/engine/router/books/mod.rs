@@ -1,4 +1,4 @@
-//! What a router keeps of the requests that it has routed: an index of prefixes, books of active sequences, a tree of
+//! The books of a router on the requests that it has routed: an index of prefixes, active sequences, a tree of
 //! prompts. Each is kept only if the policy has it. None of them sees an instance: they learn from the router's own
 //! decisions, and from notices that a request has its first token, has finished, or has yielded more tokens.
 
@@ -27,7 +27,7 @@ use crate::policy::{BooksConfig, InstField, Learns, TrackedOutputs};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
-/// See the module.
+/// The index of prefixes, the books of active sequences and the trees of prompts of one router.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Books {
     /// The index, what it learns from, and the contents of its blocks.
@@ -191,14 +191,14 @@ impl Books {
         }
     }
 
-    /// What the tree of some pools has of a request's prompt.
+    /// The part of a request's prompt that the tree of some pools has.
     pub(super) fn matched(&self, row: u32, pools: Option<&[u32]>, trace: &Trace) -> Option<Matched> {
         let (_, tree) = self.trees.iter().find(|(of, _)| of.as_deref() == pools)?;
         tree.matched(row, trace)
     }
 }
 
-/// What becomes of requests.
+/// Notices of requests.
 impl Books {
     /// Books a request that is routed to an instance, whether it arrives or migrates.
     pub(in crate::engine) fn route(&mut self, row: u32, instance: usize, cluster: &Cluster) {
@@ -267,7 +267,7 @@ impl Books {
     }
 }
 
-/// What instances report.
+/// Events that instances report.
 impl Books {
     /// Books what happened to requests in steps that ended by now: by instance, and then by request.
     #[inline(never)]
@@ -342,7 +342,7 @@ impl Books {
     }
 }
 
-/// What happens to a request in a step, in this order.
+/// An event of a request in a step; of one request they are in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// Its output, with so many tokens, begins a block.

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::holders::Holders;
 
-/// See the module.
+/// The blocks that a router believes each instance to hold.
 #[derive(Debug)]
 pub(super) struct PrefixIndex {
     /// Which instances hold which blocks that several requests may have.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::texts::Texts;
 use crate::trace::Trace;
 
-/// See the module.
+/// A radix tree of prompts with an owner for each node.
 #[derive(Debug)]
 pub(super) struct PromptTree {
     texts: Texts,
@@ -27,7 +27,7 @@ struct Node {
     owner: u32,
 }
 
-/// What a tree has of a prompt.
+/// The part of a prompt that a tree has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::engine::router) struct Matched {
     /// The share of the prompt's characters that the tree has.
@@ -43,7 +43,7 @@ impl PromptTree {
         Self { texts, nodes: vec![root], children: FxHashMap::default() }
     }
 
-    /// What the tree has of the prompt of a row, if it has its first character.
+    /// The part of the prompt of a row that the tree has, if it has its first character.
     pub(super) fn matched(&self, row: u32, trace: &Trace) -> Option<Matched> {
         let length = self.texts.len(row, trace);
         let (mut node, mut at) = (0, 0);

@@ -13,7 +13,7 @@ use crate::trace::Trace;
 /// Digits of a block.
 const DIGITS: u64 = 8;
 
-/// See the module.
+/// The texts that stand for the prompts of a trace.
 #[derive(Debug, Clone)]
 pub(super) struct Texts {
     /// How blocks become characters.

@@ -1,4 +1,4 @@
-//! What is kept of one reader.
+//! The state of one reader.
 
 use crate::time::Ticks;
 
