@@ -15,7 +15,7 @@ from paceline.objectives import SLO
 from paceline.policies.layered_prefill import by_table
 from paceline.policy.stages import Layered
 from paceline.study import Facts, Study, Work, as_document
-from paceline.study.layered_prefill import disaggregated, latency, loads, objectives
+from paceline.study.layered_prefill import disaggregated, elsewhere, latency, loads, objectives
 from paceline.study.layered_prefill.setting import ARXIV, SHAREGPT, Case, Runs, layered, objective
 
 
@@ -27,7 +27,7 @@ def quick() -> Study:
 def test_every_page_is_there(quick: Study) -> None:
     assert [page.name for page in quick.pages] == [
         *("reading", "fitted", "latency", "objectives", "loads", "tokens"),
-        *("energy", "smoothness", "groups", "dense", "disaggregated"),
+        *("energy", "smoothness", "groups", "dense", "disaggregated", "elsewhere"),
     ]
     document = as_document(quick)
     assert document["quick"]
@@ -212,3 +212,32 @@ def test_a_case_has_as_many_requests_as_the_authors_send() -> None:
 
 def _table(study: Study, name: str) -> pl.DataFrame:
     return study.tables()[name].frame
+
+
+def test_tables_beyond_the_paper_say_where_costs_are_of_something_else(quick: Study) -> None:
+    by_gpu = _table(quick, "elsewhere-gpus")
+    assert set(by_gpu.filter(pl.col("fitted to") == "these")["GPUs"]) == {"h100-sxm"}
+    by_model = _table(quick, "elsewhere-rates")
+    assert set(by_model.filter(pl.col("fitted to") == "these")["model"]) == {"Qwen"}
+    assert set(_table(quick, "elsewhere-arrivals")["arrivals"]) == {
+        *("authors' client", "Poisson", "even", "bursty")
+    }
+
+
+def test_prompts_of_one_length_bring_as_many_tokens_as_table_6() -> None:
+    runs = Runs(Work())
+    for (tokens, _), case in elsewhere.BY_CONTEXT.items():
+        frame = runs.trials.trace(runs.source(case), 0).frame
+        assert frame["prompt_tokens"].unique().to_list() == [tokens]
+        # Table 4's mean prompt of arXiv, at 1.3 requests a second.
+        assert case.rate * tokens == pytest.approx(1.3 * 9_194)
+
+
+def test_offline_every_request_is_there_before_the_first_step_ends() -> None:
+    runs = Runs(Work(quick=True))
+    case = elsewhere.AT_ONCE["qwen", ARXIV, "chunked"]
+    (served,) = runs.served(replace(case, traces=1))
+    requests = served.result.requests
+    assert requests["arrival"].max() < requests["first_token"].min()  # type: ignore[operator] # floats
+    tokens = int(requests["prompt_tokens"].sum() + requests["output_tokens"].sum())
+    assert served.throughput == pytest.approx(tokens / float(requests["finish"].max()))  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from paceline.study.layered_prefill import (
     dense,
     disaggregated,
+    elsewhere,
     energy,
     fitted,
     groups,
@@ -41,6 +42,7 @@ _PAGES = {
     "groups": groups,
     "dense": dense,
     "disaggregated": disaggregated,
+    "elsewhere": elsewhere,
 }
 
 

@@ -35,6 +35,7 @@ MEASURES: Final = {
     "e2e": Measure("E2E", "s"),
     "load": Measure("expert load", "GB/req", 1e-9),
     "energy": Measure("energy", "mJ/tok", 1e3),
+    "throughput": Measure("throughput", "tok/s"),
     "batch": Measure("batch", ""),
     "fairness": Measure("Jain's index", ""),
 }
@@ -46,7 +47,7 @@ LATENCIES: Final = ("ttft", "ttft_p99", "tbt", "tbt_p99")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What one replay came to: seconds, bytes a request and joules a token."""
+    """The measures of one replay: seconds, bytes a request, joules a token, and all tokens a second."""
 
     result: Result
     ttft: float
@@ -57,6 +58,7 @@ class Served:
     e2e: float
     load: float
     energy: float
+    throughput: float
     batch: float
     fairness: float
 
@@ -77,6 +79,7 @@ def serve(result: Result) -> Served:
         e2e=float(requests["e2e"].drop_nulls().to_numpy().mean()),
         load=float(totals.expert_bytes_per_request or 0.0),
         energy=float(totals.energy_per_token_j or 0.0),
+        throughput=float(totals.total_tokens_per_s or 0.0),
         batch=totals.mean_batch_busy,
         # Jain, Chiu, Hawe: A Quantitative Measure of Fairness and Discrimination (DEC-TR-301, 1984).
         fairness=float(rates.sum() ** 2 / (len(rates) * (rates**2).sum())),

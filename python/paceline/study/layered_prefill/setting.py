@@ -20,9 +20,9 @@ from paceline.study.layered_prefill.measures import MEASURES, Served, serve
 from paceline.study.paper import Paper
 from paceline.study.trials import Drawn, Trial, Trials
 from paceline.study.work import Work
-from paceline.synthesis import Arrivals, BenchmarkClient, Empirical, Workload, preset
+from paceline.synthesis import Arrivals, BenchmarkClient, Constant, Empirical, Workload, preset
 
-__all__ = ["ARXIV", "LAYERS", "PAPER", "SHAREGPT", "SPAN_S", "TITLES", "Case", "Runs"]
+__all__ = ["ARXIV", "LAYERS", "LONG_PROMPTS", "PAPER", "SHAREGPT", "SPAN_S", "TITLES", "Case", "Kind", "Runs"]
 __all__ += ["chunked", "layered", "objective", "schedulers"]
 
 PAPER: Final = Paper.load(__package__)
@@ -38,6 +38,12 @@ _FIT: Final = "h100-sxm-x2-qwen3-30b-a3b"
 #: The authors' entry of their table, by layers: Qwen's 48 are 16 groups of 3, gpt-oss-20b's 24 are 12 of 2.
 #: The dense model has none; its 32 layers are 16 of 2.
 _GROUPS: Final = {48: 16, 24: 12, 32: 16}
+#: Workloads of prompts that are all of one length, up to the longest context of the model, by that length.
+LONG_PROMPTS: Final = {tokens: f"prompts of {tokens:,}" for tokens in (4_096, 8_192, 16_384, 32_768)}
+_LONG: Final = {
+    name: Workload(name=name, prompt_tokens=Constant(tokens), output_tokens=Constant(231))
+    for tokens, name in LONG_PROMPTS.items()
+}
 _SHAREGPT_FILE: Final = "sarathi_sharegpt8k_lengths.csv.zst"
 
 
@@ -85,6 +91,8 @@ class Case:
         Which of the fits of equal cost gives the costs, from 1 on; 0: the fit itself.
     spread
         Whether a page also reads the case under the fits of equal cost.
+    gpu
+        The GPU of the catalog, with the fitted shares of its peaks; ``""``: the one they were fitted to.
     """
 
     workload: str
@@ -98,10 +106,22 @@ class Case:
     split: bool = False
     equal: int = 0
     spread: bool = False
+    gpu: str = ""
 
     def __post_init__(self) -> None:
         if not self.requests:
             object.__setattr__(self, "requests", int(SPAN_S * self.rate))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """A cluster of the study: see `Case`; ``measured``: Table 1's coverage in place of the fitted one."""
+
+    model: str
+    measured: bool = False
+    split: bool = False
+    equal: int = 0
+    gpu: str = ""
 
 
 class Runs:
@@ -184,6 +204,8 @@ class Runs:
     def workload(self, name: str) -> Workload:
         """Return a workload: real lengths if the data folder has them, else distributions fitted to them."""
         file = None if self.work.data is None else self.work.data / _SHAREGPT_FILE
+        if name in _LONG:
+            return _LONG[name]
         if name != SHAREGPT or file is None or not file.is_file():
             return preset(name)
         return Workload(name=name, lengths=Empirical.from_csv(file), source=f"the lengths of {file.name}")
@@ -200,27 +222,28 @@ class Runs:
 
     def _of(self, case: Case) -> Cluster:
         measured = case.model == "qwen" and (case.workload == SHAREGPT or case.table_1)
-        return self.cluster(case.model, measured=measured, split=case.split, equal=case.equal)
+        of = Kind(model=case.model, measured=measured, split=case.split, equal=case.equal, gpu=case.gpu)
+        return self.cluster(of)
 
-    def _cluster(self, model: str, *, measured: bool = False, split: bool = False, equal: int = 0) -> Cluster:
-        """Return two H100 with a model; ``measured``: with Table 1's coverage in place of the fitted one.
+    def _cluster(self, kind: Kind) -> Cluster:
+        """Return two GPUs with a model.
 
         Table 1's coverage was measured on ShareGPT, and the fitted one is of arXiv's chunks. GPT's coverage
         is not known: uniform routing. The dense model has the catalog's efficiencies, since those fitted to
         Qwen's small matrices say nothing of large ones.
         """
-        fit = self.fits[equal]
+        fit, model = self.fits[kind.equal], kind.model
         made = Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2, max_model_len="auto")
-        made = replace(made, gpu=fit.resolved_gpu())
+        made = replace(made, gpu=kind.gpu or fit.resolved_gpu())
         if model != "dense":
-            coverage = Coverage.load("qwen3-30b-a3b-sharegpt") if measured else fit.coverage
+            coverage = Coverage.load("qwen3-30b-a3b-sharegpt") if kind.measured else fit.coverage
             made = replace(
                 made,
                 model=_gpt() if model == "gpt" else fit.model,
                 tensor_parallel=fit.tensor_parallel,
                 cost=Roofline(efficiency=fit.efficiency, coverage=None if model == "gpt" else coverage),
             )
-        if not split:
+        if not kind.split:
             return Cluster([made])
         gpu = made.resolved_gpu
         assert gpu is not None, "Invariant: every instance of the study has a GPU"

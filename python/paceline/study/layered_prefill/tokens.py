@@ -12,7 +12,7 @@ from paceline import _native
 from paceline._clock import TICKS_PER_SECOND
 from paceline.study.charts import lines
 from paceline.study.layered_prefill.latency import both
-from paceline.study.layered_prefill.setting import PAPER, Case, Runs
+from paceline.study.layered_prefill.setting import PAPER, Case, Kind, Runs
 from paceline.study.model import Fact
 from paceline.study.pages import Content
 
@@ -61,7 +61,7 @@ def _typical(runs: Runs, case: Case) -> int:
 def _token_times(runs: Runs, case: Case, request: int) -> list[float]:
     """Return when the tokens of a request were emitted, in seconds from its arrival."""
     trace = runs.trials.trace(runs.source(case), 0)
-    (instance,) = runs.cluster(case.model).instances
+    (instance,) = runs.cluster(Kind(model=case.model)).instances
     policy = case.policy
     tokens, seqs = policy.scheduler_of(0).limits(instance.default_batching())
     wire = instance.to_wire(max_num_batched_tokens=tokens, max_num_seqs=seqs)
