@@ -5,7 +5,7 @@ use crate::time::TICKS_PER_SECOND;
 
 /// The phases, as the calls in `run_moment` name them.
 fn phases() -> Vec<String> {
-    let source = include_str!("../event_loop.rs");
+    let source = include_str!("mod.rs");
     let (_, body) = source.split_once("fn run_moment").unwrap();
     let (body, _) = body.split_once("\n    }\n").unwrap();
     let calls = body.lines().filter_map(|line| line.trim().strip_prefix("self."));
@@ -17,7 +17,7 @@ fn the_docs_name_the_phases_in_order_and_in_the_same_words() {
     let phases = phases();
     assert_eq!(phases.len(), 6);
     let names: Vec<_> = (1..).zip(&phases).map(|(i, name)| format!("{i}. **{name}**")).collect();
-    for page in [include_str!("../event_loop.rs"), include_str!("../../../../../docs/determinism.md")] {
+    for page in [include_str!("mod.rs"), include_str!("../../../../../docs/determinism.md")] {
         let mut rest = page;
         for name in &names {
             rest = rest.split_once(name.as_str()).unwrap_or_else(|| panic!("no {name:?} in order")).1;
