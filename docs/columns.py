@@ -27,12 +27,13 @@ _WITH = {
     "paced": "a pace",
     "asked": "a pace with a `ttft`",
     "holds": "a router that holds",
+    "predicts": "predictions",
 }
 
 
 def page() -> str:
     """Return the page."""
-    when = {one.name: one.when for one in ENGINE}
+    when = {one.name: one.when for one in ENGINE if one.name != "arrival"}  # else the trace has it
     rows = [
         f"| `{name}` | {dtype.base_type()} | {DEFINITIONS[name]} | {_WITH[when.get(name, 'always')]} |\n"
         for name, dtype in SCHEMA.items()

@@ -36,6 +36,7 @@ def run(
     handover: Mapping[str, Any] | None = None,
     lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
+    entrance: Mapping[str, Any] | None = None,
     routers: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
@@ -66,6 +67,8 @@ def run(
         take no time, and pacing is not measured.
     handover
         How requests that migrate take memory; None: their KV waits off the GPU.
+    entrance
+        The stages that requests pass on their way to the routers; None: none.
     routers
         The settings of the routers; None: one, which sees instances as they are.
     lockstep
@@ -106,6 +109,7 @@ def run(
         "handover": handover,
         "lockstep": lockstep,
         "pace": pace,
+        **({} if entrance is None else {"entrance": dict(entrance)}),
         **({} if routers is None else {"routers": routers}),
         "until": until_ticks,
         "leap": leap,

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
-
-import numpy as np
+from typing import Any, Final, Literal
 
 from paceline import _check
 from paceline._arguments import typed_fields
 from paceline._clock import TICKS_PER_SECOND
-from paceline.errors import ClockError, ConfigError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from paceline.errors import ConfigError
 
 __all__ = ["Prediction"]
-
-_LIMIT_S: Final = 16_000_000
-"""Less than what the clock holds, so that a request that is predicted last can be served."""
 
 _MOST: Final = 3600.0
 """A prompt whose length takes longer than an hour to predict is a mistake of units."""
@@ -90,70 +82,7 @@ class Prediction:
                 f"was {self.batch}; batches need where='serial'"
             )
 
-    def delays(self, arrivals: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return the time of each prediction, from a request's arrival at the predictor until it is known.
-
-        Parameters
-        ----------
-        arrivals
-            Ticks at which prompts reach the predictor, in order.
-
-        Returns
-        -------
-        numpy.ndarray
-            Ticks.
-
-        Raises
-        ------
-        ClockError
-            If the last prediction ends later than the clock holds.
-        """
+    def to_wire(self) -> dict[str, Any]:
+        """Return the times in ticks, as the engine takes them."""
         each, once = (round(value * TICKS_PER_SECOND) for value in (self.seconds, self.batch_seconds))
-        if self.where == "parallel" or len(arrivals) == 0:
-            _check_end(int(arrivals[-1]) + each + once if len(arrivals) else 0)
-            return np.full(len(arrivals), each + once, dtype=np.uint64)
-        if self.batch == 1:
-            ends = _one_by_one(arrivals, each + once)
-        else:
-            ends = _in_batches(arrivals, each, once, self.batch)
-        _check_end(int(ends[-1]))
-        return ends - arrivals
-
-
-def _one_by_one(arrivals: NDArray[np.uint64], each: int) -> NDArray[np.uint64]:
-    """Return when each prediction ends: it starts when the prompt is there and the one before has ended.
-
-    So the end of a prediction is the latest, over the prompts up to its own, of the arrival and the times of
-    all predictions from there on.
-    """
-    _check_end(each * len(arrivals))
-    before = np.arange(len(arrivals), dtype=np.uint64) * np.uint64(each)
-    # Counted from the last prompt, so that unsigned ticks never fall below 0.
-    later = before[::-1]
-    ends: NDArray[np.uint64] = np.maximum.accumulate(arrivals + later) - later + np.uint64(each)
-    return ends
-
-
-def _in_batches(arrivals: NDArray[np.uint64], each: int, once: int, batch: int) -> NDArray[np.uint64]:
-    """Return when each prediction ends, batch by batch."""
-    ends = np.empty_like(arrivals)
-    moments = arrivals.tolist()
-    first, free = 0, 0
-    while first < len(moments):
-        start = max(free, moments[first])
-        last = first + 1
-        while last < len(moments) and last - first < batch and moments[last] <= start:
-            last += 1
-        free = start + once + each * (last - first)
-        _check_end(free)
-        ends[first:last] = free
-        first = last
-    return ends
-
-
-def _check_end(ticks: int) -> None:
-    if ticks > _LIMIT_S * TICKS_PER_SECOND:
-        raise ClockError(
-            f"predictions must end before {_LIMIT_S:,} s (the clock holds 186 days), the last would end at "
-            f"{ticks / TICKS_PER_SECOND:,.0f} s; predict faster, or replay fewer requests"
-        )
+        return {"each": each, "once": once, "batch": self.batch, "serial": self.where == "serial"}

@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import TICKS_PER_SECOND
@@ -132,11 +130,7 @@ def replay(
     columns = _native.columns(trace, policy)
     arrivals = columns["arrival_ticks"]
     frontend = _ticks("frontend_s", frontend_s)
-    if frontend:
-        columns["arrival_ticks"] = arrivals + np.uint64(frontend)
-    predicted = None if prediction is None else prediction.delays(columns["arrival_ticks"])
-    if predicted is not None:
-        columns["arrival_ticks"] = columns["arrival_ticks"] + predicted
+    entrance = {"frontend": frontend or 0, "prediction": None if prediction is None else prediction.to_wire()}
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
     check_same_kv(cluster.instances, moves_of(policy, len(cluster.instances)))
@@ -185,6 +179,7 @@ def replay(
                 **rules,
                 links=links,
                 lockstep=lockstep,
+                entrance=entrance,
                 calls=routers_of(policy.calls),
                 until_ticks=_ticks("until", until),
                 leap=leap,
@@ -205,7 +200,6 @@ def replay(
         policy=policy,
         outcome=outcome,
         settings=settings,
-        predicted=predicted,
         arrivals=arrivals,
     )
     if "session" in trace.frame.columns:

@@ -1,7 +1,7 @@
 """Bytes and FLOPs of an instance's steps, apart from their time.
 
 The engine adds up tokens, contexts, pairs, rows and the experts hit, and applies these coefficients to the
-sums (``rust/core/src/cost/traffic/mod.rs``). They belong to the model and how it is split, not to a cost model:
+sums (``rust/core/src/cost/traffic``). They belong to the model and how it is split, not to a cost model:
 an instance with measured kernels, or with a straight line for a cost, moves the same bytes.
 """
 
@@ -23,7 +23,7 @@ from paceline.model.weights import count_weights
 
 __all__ = ["LOAD_FRACTION_BITS", "traffic_wire"]
 
-LOAD_FRACTION_BITS = 20  # as rust/core/src/cost/traffic/mod.rs
+LOAD_FRACTION_BITS = 20  # as rust/core/src/cost/traffic
 _SAMPLER_BYTES = 8  # a logit becomes a 32-bit number (written) and is read as one
 
 

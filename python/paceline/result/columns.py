@@ -30,7 +30,7 @@ _SECONDS: Final = ("queueing", "ttft", "ttfat", "tpot", "e2e", "normalized_laten
 
 SCHEMA: Final[dict[str, pl.DataType]] = {
     **dict.fromkeys(("arrival", *named("moment"), *_SECONDS, *named("gap")), pl.Float64()),
-    **dict.fromkeys(("executed", "blocked", "blocking", *named("part"), "prediction"), pl.Float64()),
+    **dict.fromkeys(("executed", "blocked", "blocking", *named("part")), pl.Float64()),
     **dict.fromkeys(named("quality"), pl.Float64()),
     **dict.fromkeys(("prompt_tokens", "output_tokens", *named("count", "place")), pl.UInt32()),
     "status": STATUS,
@@ -45,7 +45,10 @@ _NOT_CARRIED: Final = frozenset({"arrival", "prompt_tokens", "output_tokens", "p
 
 _MOMENTS: Final = frozenset({"arrival", *named("moment", "gap")})
 
-_PARTS: Final = frozenset(named("part")) - {"held"}
+_BEFORE: Final = frozenset({"held", "prediction"})
+"""Parts of every request's queueing."""
+
+_PARTS: Final = frozenset(named("part")) - _BEFORE
 """Parts of a finished request's latency, 0 ticks if there was none."""
 
 _SPANS: Final = {
@@ -135,7 +138,6 @@ class RequestColumns:
         cls,
         trace: pl.DataFrame,
         outcome: Outcome,
-        predicted: NDArray[np.uint64] | None = None,
         arrivals: NDArray[np.uint64] | None = None,
     ) -> RequestColumns:
         """Wrap a trace's columns and an outcome's arrays, without a copy; see `Result.from_outcome`."""
@@ -144,12 +146,15 @@ class RequestColumns:
             "prompt_tokens": trace.get_column("prompt_tokens"),
             "output_tokens": trace.get_column("output_tokens"),
         }
-        ticks = {"prediction": np.empty(0, dtype=np.uint64) if predicted is None else predicted}
-        ticks |= {name: outcome.columns[name] for name in named("moment", "gap", "part")}
+        ticks = {name: outcome.columns[name] for name in named("moment", "gap", "part")}
         given = {name: outcome.columns[name] for name in KIND.keys() - ticks.keys()}
+        if not ticks["arrival"].size:
+            # The trace's own arrivals were replayed.
+            ticks = {name: values for name, values in ticks.items() if name != "arrival"}
+            ticks |= {} if arrivals is None else {"arrival": arrivals}
         given["last_instance"] = _or(given["last_instance"], given["instance"])
         carried = [column for column in trace.get_columns() if column.name not in _NOT_CARRIED]
-        return cls(made, ticks if arrivals is None else {**ticks, "arrival": arrivals}, given, carried)
+        return cls(made, ticks, given, carried)
 
     def __len__(self) -> int:
         """Return the number of requests."""
@@ -270,7 +275,7 @@ class RequestColumns:
         if KIND.get(name) == "place":
             index = self._given[name]
             return _where(index != NOWHERE, index, name)
-        if name in ("held", "prediction"):
+        if name in _BEFORE:
             return _seconds(self._part(name), np.ones(len(self), dtype=np.bool_), name)
         if name in _PARTS or name in ("blocked", "blocking", "executed"):
             done = self._moment("finish") != NEVER
@@ -316,7 +321,7 @@ class RequestColumns:
 
     def _part(self, name: str) -> NDArray[np.uint64]:
         """Return the ticks of one part of each latency; rows of unfinished requests are undefined."""
-        if name in _PARTS or name in ("held", "prediction"):
+        if name in _PARTS or name in _BEFORE:
             return _or(self._ticks[name], np.zeros(len(self), dtype=np.uint64))
         zero = np.zeros(len(self), dtype=np.uint64)
         if name == "blocking":

@@ -26,8 +26,9 @@ class Declared(NamedTuple):
         or ``reason``.
     when
         The replays that have it: ``always``, or where the trace ``reasons``, requests may move (``moves``),
-        a pace is given (``paced``; ``asked`` with a target for the first token), a router ``holds``. In
-        others it is empty.
+        a pace is given (``paced``; ``asked`` with a target for the first token), a router ``holds``, requests
+        are scored before they are routed (``predicts``), or sent as others end (``reacts``). In others it is
+        empty.
     definition
         A sentence or two.
     """
@@ -61,11 +62,10 @@ _FOLLOWING: Final = {
     "executed": "The rest of `e2e` without the other parts: it ran, or paused for prefills.",
     "blocked": "Before the first step that ran it: `queueing`; null if it is unfinished.",
     "blocking": "From `reasoning_end` to `answer_started`, less transfer; null without either.",
-    "prediction": "Until its length was predicted; a part of queueing before `held`.",
     "prompt_tokens": "Tokens of its prompt.",
     "output_tokens": "Tokens of its output.",
 }
 """Definitions of the columns that follow from the trace and the engine's columns."""
 
-DEFINITIONS: Final = {**_FOLLOWING, **{one.name: one.definition for one in ENGINE}}
+DEFINITIONS: Final = {**{one.name: one.definition for one in ENGINE}, **_FOLLOWING}
 """The definition of each column."""

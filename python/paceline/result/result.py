@@ -93,7 +93,6 @@ class Result(OverTime, Shown):
         policy: object,
         outcome: Outcome,
         settings: Mapping[str, Any],
-        predicted: NDArray[np.uint64] | None = None,
         arrivals: NDArray[np.uint64] | None = None,
     ) -> Result:
         """Wrap what the engine returned, without a copy or a computation.
@@ -106,19 +105,15 @@ class Result(OverTime, Shown):
             The engine's columns, in the trace's order.
         settings
             Other arguments of the replay by name: numbers, text, booleans or None.
-        predicted
-            The ticks in which the length of each request was predicted; None: there were no predictions.
         arrivals
             The arrivals in ticks, as of `Trace.columns_for_engine`; None: computed when they are read.
         """
         return cls(
-            columns=RequestColumns.from_outcome(trace.frame, outcome, predicted, arrivals),
+            columns=RequestColumns.from_outcome(trace.frame, outcome, arrivals),
             stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
-            timelines=timelines_of(
-                trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings, predicted
-            ),
+            timelines=timelines_of(trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings),
             recorded=recorded_of(outcome, lambda: len(_stats(outcome, policy).instances))
             if "record" in settings
             else None,

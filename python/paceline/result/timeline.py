@@ -161,7 +161,6 @@ def timelines_of(
     stats: Callable[[], ReplayStats],
     policy: object,
     settings: Mapping[str, Any],
-    predicted: NDArray[np.uint64] | None = None,
 ) -> Timelines | None:
     """Return the timelines of an outcome; None if the replay was not sampled."""
     samples = outcome.timeline
@@ -174,7 +173,8 @@ def timelines_of(
         seconds = trace.get_column("arrival").to_numpy()
         frontend = round(settings.get("frontend_s", 0.0) * TICKS_PER_SECOND)
         ticks: NDArray[np.uint64] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
-        return ticks + np.uint64(frontend) + (np.uint64(0) if predicted is None else predicted)
+        predicted = outcome.columns["prediction"]
+        return ticks + np.uint64(frontend) + (predicted if predicted.size else np.uint64(0))
 
     return Timelines(
         instances=lambda: instance_timeline(samples, stats(), names),

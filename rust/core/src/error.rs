@@ -32,6 +32,17 @@ pub enum Error {
         /// The instance of that step.
         instance: usize,
     },
+    /// A request would reach the routers after the end of the clock's range.
+    #[error(
+        "row {row} reaches the routers after the clock's range of 186 days, at {seconds} s; replay fewer requests, or \
+         predict faster"
+    )]
+    LateArrival {
+        /// The row, from 0.
+        row: usize,
+        /// When it would.
+        seconds: u64,
+    },
     /// More steps are to be recorded than there is room for.
     #[error(
         "the steps take more than {most} entries, one for each step and each request in it, at {} s",

@@ -56,14 +56,14 @@ mod timeline;
 mod trace;
 
 pub use config::{
-    Admission, Allocation, Class, Config, Gather, GroupRule, InstanceConfig, Leaving, Links, Lockstep, Pace,
-    Pair, Port, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh, Routers, SchedulerConfig, Speed,
-    Stage, Victim, Window,
+    Admission, Allocation, Class, Config, Entrance, Gather, GroupRule, InstanceConfig, Leaving, Links,
+    Lockstep, Pace, Pair, Port, Prediction, Preemption, PrefixCacheConfig, QueueOrder, Ranking, Refresh,
+    Routers, SchedulerConfig, Speed, Stage, Victim, Window,
 };
 pub use cost::{Cost, Prefilled, Work};
 pub use engine::{
     CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Cause, Decide, FlipRecord, Outcome,
-    Progress, Simulation, TransferKind, TransferRecord,
+    Progress, Simulation, Source, TransferKind, TransferRecord,
 };
 pub use error::Error;
 pub use instance::{Part, StepColumns, StepRecord};

@@ -30,6 +30,9 @@ pub struct Trace {
     pub prefix: Option<PrefixIds>,
     /// The number of the conversation of which it is a turn; `u32::MAX`: none.
     pub session: Option<Vec<u32>>,
+    /// The row in the trace of the request in each place, once a source sends them in another order; `None` before a
+    /// replay, and where the trace's own arrivals are replayed.
+    pub origins: Option<Vec<u32>>,
 }
 
 /// Ids of the blocks of prompts, one list after another.
@@ -56,14 +59,14 @@ pub struct OutputIds {
 }
 
 impl PrefixIds {
-    /// The ids of a request's prompt.
+    /// The ids of a request's prompt, by its row in the trace.
     pub(crate) fn of(&self, row: usize) -> &[u64] {
         of_row(&self.ends, &self.ids, row)
     }
 }
 
 impl OutputIds {
-    /// The ids of a request's output.
+    /// The ids of a request's output, by its row in the trace.
     pub(crate) fn of(&self, row: usize) -> &[u64] {
         of_row(&self.ends, &self.ids, row)
     }
@@ -94,6 +97,40 @@ impl Trace {
         generated > 0 && self.reasoning(row).is_none_or(|reasoning| generated >= reasoning)
     }
 
+    /// The row in the trace of the request in a place of the columns.
+    #[inline]
+    pub(crate) fn origin(&self, place: u32) -> u32 {
+        self.origins.as_ref().map_or(place, |origins| origins[place as usize])
+    }
+
+    /// Swaps two requests that have not arrived. The ids of their blocks stay where they are, by row of the trace.
+    pub(crate) fn swap(&mut self, one: usize, other: usize) {
+        let Self {
+            arrival,
+            prompt_tokens,
+            output_tokens,
+            reasoning_tokens,
+            priority,
+            score,
+            tenant,
+            prefix: _,
+            session,
+            origins,
+        } = self;
+        arrival.swap(one, other);
+        prompt_tokens.swap(one, other);
+        output_tokens.swap(one, other);
+        for column in [reasoning_tokens, tenant, session, origins].into_iter().flatten() {
+            column.swap(one, other);
+        }
+        if let Some(column) = priority {
+            column.swap(one, other);
+        }
+        if let Some(column) = score {
+            column.swap(one, other);
+        }
+    }
+
     /// The ids of the blocks that outputs fill, where they are known.
     fn outputs(&self) -> Option<&OutputIds> {
         self.prefix.as_ref()?.outputs.as_ref()
@@ -116,6 +153,9 @@ impl Trace {
     /// Names the first row that breaks a rule.
     pub fn validate(&self) -> Result<(), Error> {
         self.check_lengths()?;
+        if self.origins.is_some() {
+            return Err(Error::config("origins", "must be left out: a replay writes it"));
+        }
         let n = self.len();
         if let Some(prefix) = &self.prefix {
             check_ends("prefix", &prefix.ends, prefix.ids.len())?;

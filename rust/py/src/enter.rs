@@ -100,6 +100,7 @@ impl Columns<'_> {
             tenant: self.tenant.as_ref().map(|array| column("tenant", array)).transpose()?,
             session: self.session.as_ref().map(|array| column("session", array)).transpose()?,
             prefix,
+            origins: None,
         })
     }
 }

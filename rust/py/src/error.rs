@@ -21,7 +21,7 @@ pub(crate) fn raise(error: &paceline_core::Error) -> PyErr {
     match error {
         Error::Config { .. } => exceptions::ConfigError::new_err(text),
         Error::Trace { .. } => exceptions::TraceError::new_err(text),
-        Error::ClockOverflow { .. } => exceptions::ClockError::new_err(text),
+        Error::ClockOverflow { .. } | Error::LateArrival { .. } => exceptions::ClockError::new_err(text),
         Error::RecordFull { .. } => exceptions::ConfigError::new_err(format!(
             "record: {text}; end the window before, or raise the limit: PACELINE_LIMITS=recorded=N in the environment"
         )),

@@ -15,15 +15,29 @@ import paceline
 from paceline import Affine, ClockError, Cluster, ConfigError, Instance, Prediction, Trace, policies
 from paceline.testing import check
 
-MS = 10**9
-"""Ticks of a millisecond."""
-
 CLUSTER = Cluster([Instance(cost=Affine(step_s=0.01, token_s=1e-5), num_blocks=101)])
 
 
 def delays(prediction: Prediction, *arrivals_ms: int) -> list[float]:
-    ticks = np.array(arrivals_ms, dtype=np.uint64) * np.uint64(MS)
-    return (prediction.delays(ticks) / MS).tolist()
+    n = len(arrivals_ms)
+    given = Trace.from_columns(
+        arrival=np.array(arrivals_ms) / 1e3, prompt_tokens=[8] * n, output_tokens=[1] * n
+    )
+    predicted = paceline.replay(given, CLUSTER, prediction=prediction).column("prediction")
+    return [round(seconds * 1e3, 9) for seconds in predicted]
+
+
+def queued(prediction: Prediction, arrivals: list[int]) -> list[int]:
+    """Return how long each prediction takes, in ticks like the arrivals, batch by batch."""
+    each, once = (round(seconds * 1e12) for seconds in (prediction.seconds, prediction.batch_seconds))
+    if prediction.where == "parallel":
+        return [each + once] * len(arrivals)
+    ends: list[int] = []
+    while len(ends) < len(arrivals):
+        start = max(arrivals[len(ends)], ends[-1] if ends else 0)
+        there = [at for at in arrivals[len(ends) :] if at <= start][: prediction.batch]
+        ends += [start + once + each * len(there)] * len(there)
+    return [end - at for end, at in zip(ends, arrivals, strict=True)]
 
 
 def trace(seed: int = 1, requests: int = 200) -> Trace:
@@ -105,9 +119,10 @@ def test_a_prediction_is_a_later_arrival_at_the_router(
     check(result)
     late = result.column("prediction")
     ticks = np.rint(given.frame["arrival"].to_numpy() * 1e12).astype(np.uint64) + np.uint64(25 * 10**10)
-    assert late.to_list() == (prediction.delays(ticks) / 1e12).tolist()
+    expected = np.array(queued(prediction, ticks.tolist()), dtype=np.uint64)
+    assert late.to_list() == (expected / 1e12).tolist()
     # From ticks, so that the requests of a batch arrive at the same moment.
-    shifted = given.frame.with_columns(arrival=pl.Series((ticks + prediction.delays(ticks)) / 1e12))
+    shifted = given.frame.with_columns(arrival=pl.Series((ticks + expected) / 1e12))
     same = paceline.replay(Trace(shifted, name="shifted"), CLUSTER, policy)
     for name in ("scheduled", "first_token", "finish", "preempted", "executed"):
         assert result.column(name).to_list() == pytest.approx(same.column(name).to_list(), abs=1e-9), name
@@ -163,7 +178,7 @@ def test_a_request_arrives_in_the_timeline_when_it_was_predicted() -> None:
 def test_a_request_that_is_not_predicted_by_the_end_has_not_arrived() -> None:
     result = paceline.replay(trace(requests=2), CLUSTER, prediction=Prediction(seconds=60), until=10.0)
     assert result.column("status").to_list() == ["not_arrived"] * 2
-    assert result.column("prediction").to_list() == [60.0, 60.0]
+    assert result.column("prediction").to_list() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +199,9 @@ def test_what_is_no_prediction_is_refused(settings: dict[str, Any], message: str
 
 @pytest.mark.parametrize("batch", [1, 2])
 def test_predictions_beyond_the_clock_are_refused(batch: int) -> None:
-    arrivals = np.zeros(5000, dtype=np.uint64)
-    with pytest.raises(ClockError, match=r"predictions must end before 16,000,000 s"):
-        Prediction(seconds=3600, batch=batch, where="serial").delays(arrivals)
+    n = 5000
+    given = Trace.from_columns(arrival=[0.0] * n, prompt_tokens=[8] * n, output_tokens=[1] * n)
+    # The clock holds 16,140,901 s, and a prediction takes an hour.
+    prediction = Prediction(seconds=3600, batch=batch, where="serial")
+    with pytest.raises(ClockError, match=r"row 448\d reaches the routers after .* predict faster"):
+        paceline.replay(given, CLUSTER, prediction=prediction)

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod composition;
+mod entrance;
 mod handover;
 mod limits;
 mod links;
@@ -20,6 +21,7 @@ use serde::Deserialize;
 
 pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
+pub use entrance::{Entrance, Prediction};
 pub use handover::{Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
@@ -54,6 +56,9 @@ pub struct Config {
     /// The pools of instances that have been told to change their pool.
     #[serde(default)]
     pub leaving: Vec<Leaving>,
+    /// The way of requests to the routers; by default they arrive as they are sent.
+    #[serde(default)]
+    pub entrance: Entrance,
     /// The routers; by default one, which sees the instances as they are.
     #[serde(default)]
     pub routers: Routers,
@@ -127,6 +132,9 @@ impl Config {
             return Err(Error::config("roles", rule));
         }
         self.links.as_ref().map_or(Ok(()), |links| links.check(self.instances.len()))?;
+        if self.entrance.prediction.is_some_and(|prediction| prediction.batch == 0) {
+            return Err(Error::config("entrance.prediction.batch", "must be 1 or more prompts, was 0"));
+        }
         if let Some((field, rule)) = self.handover.as_ref().and_then(Handover::broken_rule) {
             return Err(Error::config(format!("handover.{field}"), rule));
         }

@@ -6,16 +6,14 @@
 //! | [`cluster`] | holds the instances, starts and ends their steps | [`calendar`], [`roles`] |
 //! | [`roles`] | knows the pool of each instance, and how it changes | |
 //! | [`router`] | picks an instance for a request by a rule | cluster |
-//! | [`arrival_rules`] | decides where a request is sent, and where it is to decode | cluster, router |
-//! | [`arrivals`] | routes requests as they arrive | cluster, arrival rules, [`held`] |
-//! | [`held`] | requests that routers hold | cluster, arrival rules |
+//! | [`arrivals`] | takes requests from their source to the routers, and routes them by rules | cluster, router, [`held`] |
+//! | [`held`] | requests that routers hold | cluster, arrivals |
 //! | [`phase_routing`] | routes requests whose phase has changed | cluster, router, migrations |
 //! | [`monitors`] | runs periodic checks that migrate requests or flip instances | cluster, router, migrations |
 //! | [`live_migration`] | moves requests between instances | cluster, [`network`] |
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 //! | [`sampling`] | reads the instances at equally spaced moments | cluster |
 
-mod arrival_rules;
 mod arrivals;
 mod calendar;
 mod cluster;
@@ -34,6 +32,7 @@ mod sampling;
 mod setup;
 mod transfer_log;
 
+pub use arrivals::Source;
 pub use event_loop::{Outcome, Progress, Simulation};
 pub use roles::{Cause, FlipRecord};
 pub use router::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};

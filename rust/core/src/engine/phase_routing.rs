@@ -71,7 +71,8 @@ impl PhaseRouting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::arrival_rules::ArrivalRules;
+    use crate::config;
+    use crate::engine::arrivals::{ArrivalRules, Entrance};
     use crate::engine::fixtures::{cluster, router, row};
     use crate::engine::held::Held;
     use crate::policy::{Alike, Expr, Pick};
@@ -81,8 +82,10 @@ mod tests {
         let mut cluster = cluster(&[10, 10], &[row(0, 20, 5)]);
         let mut router = router(&cluster);
         let mut migrations = Migrations::new(None, None, 2);
+        let entrance = Entrance::new(&config::Entrance::default(), None, cluster.trace_mut());
         let arrivals = Arrivals::new(
             ArrivalRules::new(Rule::Stay { when: None }, None, 1),
+            entrance,
             Held::new(Alike::default(), 1, None),
         );
         cluster.send(0, 0, 0);

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use super::arrival_rules::ArrivalRules;
-use super::arrivals::Arrivals;
+use super::arrivals::{ArrivalRules, Arrivals, Entrance, Source};
 use super::cluster::Cluster;
 use super::event_loop::{CanHappen, Simulation};
 use super::held::Held;
@@ -40,6 +39,24 @@ impl Simulation {
     ///
     /// As for [`Self::new`].
     pub fn with_calls(config: &Config, trace: Trace, calls: Option<Box<dyn Decide>>) -> Result<Self, Error> {
+        Self::build(config, trace, calls, None)
+    }
+
+    /// A replay whose requests are rows of `trace`, which `source` sends. The trace's column of arrivals is not used.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::new`].
+    pub fn with_source(config: &Config, trace: Trace, source: Box<dyn Source>) -> Result<Self, Error> {
+        Self::build(config, trace, None, Some(source))
+    }
+
+    fn build(
+        config: &Config,
+        mut trace: Trace,
+        calls: Option<Box<dyn Decide>>,
+        source: Option<Box<dyn Source>>,
+    ) -> Result<Self, Error> {
         trace.validate()?;
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
@@ -57,23 +74,33 @@ impl Simulation {
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
         }
-        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace));
+        let mut recorder = Recorder::new(trace.len(), optional_columns(config, &trace, source.is_some()));
+        recorder.ends = source.is_some().then(Vec::new);
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
-        let only_arrivals = routing.only_sends() && config.lockstep.is_none() && !known.is_reported();
+        let reactions = source.is_some();
+        let only_arrivals =
+            routing.only_sends() && config.lockstep.is_none() && !known.is_reported() && !reactions;
         let has_timers = !routing.every.is_empty()
             || !config.leaving.is_empty()
             || config.lockstep.is_some()
             || known.is_reported();
         let requests = trace.len();
+        let entrance = Entrance::new(&config.entrance, source, &mut trace);
         Ok(Self {
-            can_happen: CanHappen { nothing: only_arrivals, migrations: may_migrate, timers: has_timers },
+            can_happen: CanHappen {
+                nothing: only_arrivals,
+                reactions,
+                migrations: may_migrate,
+                timers: has_timers,
+            },
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
             arrivals: Arrivals::new(
                 ArrivalRules::new(routing.on_arrival, routing.decode_on_arrival, requests),
+                entrance,
                 held,
             ),
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
@@ -110,7 +137,7 @@ pub(super) fn instances(config: &Config, trace: &Trace) -> Result<Vec<Instance>,
 }
 
 /// The columns that a result has beside those of every replay.
-fn optional_columns(config: &Config, trace: &Trace) -> OptionalColumns {
+fn optional_columns(config: &Config, trace: &Trace, reacts: bool) -> OptionalColumns {
     let routing = &config.routing;
     OptionalColumns {
         reasons: trace.reasoning_tokens.is_some(),
@@ -118,6 +145,8 @@ fn optional_columns(config: &Config, trace: &Trace) -> OptionalColumns {
         paced: config.pace.is_some(),
         asked: config.pace.is_some_and(|pace| pace.ttft.is_some()),
         holds: routing.holds(),
+        predicts: config.entrance.prediction.is_some(),
+        reacts,
     }
 }
 

@@ -70,8 +70,12 @@ impl TransferLog {
         }
     }
 
-    /// All records, in the order in which they were sent.
-    pub(super) fn into_records(self) -> Vec<TransferRecord> {
+    /// All records, in the order in which they were sent. `origins`: the row in the trace of each request, by its number,
+    /// where that is another.
+    pub(super) fn into_records(mut self, origins: Option<&[u32]>) -> Vec<TransferRecord> {
+        for record in &mut self.records {
+            record.request = origins.map_or(record.request, |origins| origins[record.request as usize]);
+        }
         self.records
     }
 }

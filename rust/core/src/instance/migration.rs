@@ -214,6 +214,7 @@ impl Instance {
         let row = migrated.request as usize;
         let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
         let slot = self.requests.insert(migrated.request, trace.prompt_tokens[row], trace.output_tokens[row]);
+        self.requests[slot].contents = trace.origin(migrated.request);
         let answers = trace.is_answering(row, generated);
         let state = &mut self.requests[slot];
         state.phase = phase;

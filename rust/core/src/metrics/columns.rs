@@ -58,6 +58,10 @@ pub struct OptionalColumns {
     pub asked: bool,
     /// Routers may hold requests.
     pub holds: bool,
+    /// A predictor scores requests before they are routed.
+    pub predicts: bool,
+    /// A source sends requests, which may react to others.
+    pub reacts: bool,
 }
 
 /// The values of a column that is moved out of the result.
@@ -129,6 +133,17 @@ pub struct Declared {
     pub definition: &'static str,
 }
 
+/// Puts the value in each place at the row that `origins` has there.
+fn restore<T: Copy>(values: &mut [T], origins: &[u32]) {
+    if values.is_empty() {
+        return;
+    }
+    let placed = values.to_vec();
+    for (&origin, value) in std::iter::zip(origins, placed) {
+        values[origin as usize] = value;
+    }
+}
+
 /// Whether a replay has the columns of a group.
 macro_rules! given {
     ($optional:ident, always) => {
@@ -165,6 +180,11 @@ macro_rules! columns {
                 )*}
             }
 
+            /// Puts the entry in each place at the row that `origins` has there.
+            pub(crate) fn restore(&mut self, origins: &[u32]) {
+                $(restore(&mut self.$name, origins);)*
+            }
+
             /// All columns by name.
             pub fn into_buffers(self) -> Vec<(&'static str, Buffer)> {
                 vec![$((stringify!($name), $kind::buffer(self.$name))),*]
@@ -174,6 +194,10 @@ macro_rules! columns {
 }
 
 columns! {
+    /// When it was sent, where that depends on other requests.
+    arrival: Moment, reacts;
+    /// The time until its length was predicted; a part of queueing before `held`.
+    prediction: Part, predicts;
     /// Start of the first step in which it was scheduled.
     scheduled: Moment, always;
     /// End of the step that generated its first token.
@@ -237,7 +261,15 @@ mod tests {
 
     #[test]
     fn each_column_is_declared_stored_and_handed_over_under_one_name() {
-        let all = OptionalColumns { reasons: true, moves: true, paced: true, asked: true, holds: true };
+        let all = OptionalColumns {
+            reasons: true,
+            moves: true,
+            paced: true,
+            asked: true,
+            holds: true,
+            predicts: true,
+            reacts: true,
+        };
         let buffers = Columns::new(3, all).into_buffers();
         let names: Vec<_> = buffers.iter().map(|buffer| buffer.0).collect();
         assert_eq!(names, Columns::DECLARED.iter().map(|one| one.name).collect::<Vec<_>>());
@@ -254,6 +286,14 @@ mod tests {
             };
             assert_eq!(filled, 3, "{name}");
         }
+    }
+
+    #[test]
+    fn columns_are_put_back_in_the_order_of_the_trace() {
+        let mut columns = Columns::new(3, OptionalColumns::default());
+        columns.finish = vec![10, 11, 12];
+        columns.restore(&[2, 0, 1]);
+        assert_eq!((columns.finish, columns.held), (vec![11, 12, 10], vec![]));
     }
 
     #[test]

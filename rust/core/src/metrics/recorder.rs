@@ -15,6 +15,8 @@ pub(crate) struct Recorder {
     pub(crate) changes: u64,
     /// Requests that left their instance for good since the list was last emptied, by row; `None`: not listed.
     pub(crate) closed: Option<Vec<u32>>,
+    /// Requests that have ended since the list was last emptied, and how; `None`: not listed.
+    pub(crate) ends: Option<Vec<(u32, Status)>>,
     /// How many entries of recorded steps there is room for.
     pub(crate) room: RecordRoom,
     /// Notices of requests since they were last taken; `None` if nothing reads them.
@@ -59,6 +61,7 @@ impl Recorder {
             gaps: Sketch::default(),
             changes: 0,
             closed: None,
+            ends: None,
             room: RecordRoom::default(),
             notices: None,
         }
@@ -105,8 +108,17 @@ impl Recorder {
         columns.migrations[row] += 1;
     }
 
+    /// Lists a request that has ended, if those are listed.
+    #[inline]
+    fn end(&mut self, row: u32, status: Status) {
+        if let Some(ends) = &mut self.ends {
+            ends.push((row, status));
+        }
+    }
+
     /// Writes that a request was rejected on arrival.
     pub(crate) fn reject(&mut self, row: usize, reason: Reason) {
+        self.end(row as u32, Status::Rejected);
         self.columns.status[row] = Status::Rejected as u8;
         self.columns.reason[row] = reason as u8;
     }
@@ -118,6 +130,7 @@ impl Recorder {
 
     /// Writes the status of a request that the router still holds, or that gave up.
     pub(crate) fn not_routed(&mut self, row: usize, status: Status) {
+        self.end(row as u32, status);
         self.columns.status[row] = status as u8;
     }
 
@@ -125,6 +138,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
         let row = request as usize;
+        self.end(request, status);
         if let Some(notices) = &mut self.notices {
             notices.push(Notice::Closed(request));
         }

@@ -5,19 +5,20 @@
 
 mod handovers;
 mod reporting;
+mod requests;
+mod steps;
 
 use std::hint::select_unpredictable;
 
+use super::arrivals::Entrance;
 use super::calendar::Calendar;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use super::router::Known;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::{Asking, Instance, MigratingRequest, PhaseChange, RequestView, StepColumns};
-use crate::metrics::{Columns, InstanceStats, Notice, Reason, Recorder, Sketch, Status};
-use crate::policy::InstField;
-use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
-use crate::timeline::Reading;
+use crate::instance::{Instance, StepColumns};
+use crate::metrics::{Columns, InstanceStats, Recorder, Sketch, Status};
+use crate::time::Ticks;
 use crate::trace::Trace;
 
 /// The instances of a replay, their calendar of steps, and the columns that they write.
@@ -70,9 +71,17 @@ pub(super) struct Recorded {
     pub(super) decisions: Vec<StepColumns>,
     /// The changes of roles, in order.
     pub(super) flips: Vec<FlipRecord>,
+    /// The row in the trace of each request, by its number, where that is another.
+    pub(super) origins: Option<Vec<u32>>,
 }
 
 impl Cluster {
+    /// The trace, to number its requests anew before any has arrived.
+    #[cfg(test)]
+    pub(super) fn trace_mut(&mut self) -> &mut Trace {
+        &mut self.trace
+    }
+
     /// A cluster whose instances are idle.
     pub(super) fn new(
         instances: Vec<Instance>,
@@ -123,6 +132,12 @@ impl Cluster {
         &self.trace
     }
 
+    /// Takes the next request that arrives at `now`, and returns its row.
+    #[inline]
+    pub(super) fn take_arrival(&mut self, entrance: &mut Entrance, now: Ticks) -> Option<usize> {
+        entrance.take(now, &mut self.trace, &mut self.recorder)
+    }
+
     /// Requests sent to an instance and not finished.
     #[inline]
     pub(super) fn outstanding(&self, index: usize) -> u64 {
@@ -164,12 +179,6 @@ impl Cluster {
         self.settled
     }
 
-    /// Whether every request of the trace finished, was rejected or gave up.
-    #[inline]
-    pub(super) fn all_settled(&self) -> bool {
-        self.settled == self.trace.len() as u64
-    }
-
     /// Whether a request has finished.
     pub(super) fn has_finished(&self, request: u32) -> bool {
         self.recorder.columns.status[request as usize] == Status::Finished as u8
@@ -196,155 +205,6 @@ impl Cluster {
     pub(super) fn count_look(&mut self) {
         self.events.all += 1;
         self.events.looks += 1;
-    }
-}
-
-/// Steps.
-impl Cluster {
-    /// When the next step or run ends, and on which instance.
-    #[inline]
-    pub(super) fn next_end(&self) -> (Ticks, usize) {
-        self.calendar.first()
-    }
-
-    /// Whether no other step ends at the moment at which a step of this instance has ended, and no request changed its
-    /// phase in it.
-    #[inline]
-    pub(super) fn is_alone(&self, index: usize, now: Ticks) -> bool {
-        !self.instances[index].has_phase_changes() && self.calendar.others_are_after(index, now)
-    }
-
-    /// Ends the step or run of an instance.
-    #[inline]
-    pub(super) fn end_step(&mut self, index: usize, now: Ticks) {
-        self.events.all += 1;
-        let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
-        self.outstanding[index] -= finished;
-        self.settled += finished;
-        self.leave_if_done(index, now);
-    }
-
-    /// Ends all steps that end now, by index, and marks their instances as free. Then ends the delays that end now.
-    #[inline]
-    pub(super) fn end_steps(&mut self, now: Ticks) {
-        while let (time, index) = self.calendar.first()
-            && time == now
-        {
-            self.end_step(index, now);
-            self.free(index);
-        }
-        while let Some(index) = self.roles.end_delay(now) {
-            rare();
-            self.events.all += 1;
-            self.settle_role(index);
-        }
-    }
-
-    /// Marks an instance as free to start a step at this moment.
-    #[inline]
-    pub(super) fn free(&mut self, index: usize) {
-        self.calendar.clear(index);
-        self.free.push(index);
-    }
-
-    /// Starts a step on an instance, if it has one to run.
-    #[inline]
-    pub(super) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
-        let instance = &mut self.instances[index];
-        let end = instance.begin(now, &self.trace, &mut self.recorder)?;
-        if instance.has_pulls() {
-            rare();
-            self.with_pulls.push(index);
-        }
-        if instance.has_last_steps() {
-            rare();
-            self.with_last_steps.push(index);
-        }
-        let dropped = instance.take_dropped();
-        if dropped > 0 {
-            rare();
-            self.outstanding[index] -= dropped;
-            self.settled += dropped;
-        }
-        self.calendar.set(index, end.unwrap_or(NEVER));
-        self.leave_if_done(index, now);
-        Ok(())
-    }
-
-    /// Starts a step on every free instance.
-    #[inline]
-    pub(super) fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
-        for at in 0..self.free.len() {
-            self.start_step(self.free[at], now)?;
-        }
-        self.free.clear();
-        Ok(())
-    }
-
-    /// Whether an instance is free to start a step at this moment.
-    pub(super) fn has_free(&self) -> bool {
-        !self.free.is_empty()
-    }
-
-    /// Sorts the free instances by index and removes duplicates.
-    pub(super) fn sort_free(&mut self) {
-        self.free.sort_unstable();
-        self.free.dedup();
-    }
-
-    /// Whether no instance runs a step.
-    pub(super) fn is_idle(&self) -> bool {
-        self.instances.iter().all(Instance::is_idle)
-    }
-
-    /// Makes the step in progress of every instance take `ticks`.
-    ///
-    /// # Errors
-    ///
-    /// If a step would end past the range of the clock.
-    pub(super) fn stretch_steps(&mut self, ticks: Ticks, now: Ticks) -> Result<(), Error> {
-        for (index, instance) in self.instances.iter_mut().enumerate() {
-            if let Some(end) = instance.stretch_step(ticks) {
-                if end > HORIZON {
-                    return Err(Error::ClockOverflow { seconds: now / TICKS_PER_SECOND, instance: index });
-                }
-                self.calendar.set(index, end);
-            }
-        }
-        Ok(())
-    }
-
-    /// Updates the calendar after something happened to an instance: its run now ends at `end`, or where it did before.
-    fn reschedule(&mut self, index: usize, end: Option<Ticks>, now: Ticks) {
-        match end {
-            Some(end) if end > now => self.calendar.set(index, end),
-            Some(_) => {
-                // A step of the run ends at this very moment, and the run with it.
-                self.end_step(index, now);
-                self.free(index);
-            }
-            None => {
-                if self.instances[index].is_idle() && !self.free.contains(&index) {
-                    self.free.push(index);
-                }
-            }
-        }
-    }
-
-    /// The error of a replay in which nothing can happen any more although requests are left, `held` of them at routers.
-    #[cold]
-    pub(super) fn no_progress(&self, held: usize, now: Ticks) -> Error {
-        let left = self.trace.len() as u64 - self.settled;
-        let blocked = self.instances.iter().find_map(|instance| instance.blockage(now));
-        let rule = if held > 0 {
-            format!(
-                "the router holds {held} requests, and every instance is idle; routing.on_arrival must let a \
-                request go once no other is left"
-            )
-        } else {
-            format!("{left} requests are on no instance and not in transfer")
-        };
-        blocked.unwrap_or(Error::NoProgress { instance: 0, at: now, rule })
     }
 }
 
@@ -411,159 +271,6 @@ impl Cluster {
         self.recorder.changes += 1;
         let waits = self.roles.condition(index).is_some();
         self.instances[index].await_prefills(waits);
-    }
-}
-
-/// Requests.
-impl Cluster {
-    /// Rejects a request.
-    pub(super) fn reject(&mut self, row: usize, reason: Reason) {
-        self.recorder.reject(row, reason);
-        self.settled += 1;
-    }
-
-    /// Writes for how long a router held a request.
-    pub(super) fn note_held(&mut self, row: usize, now: Ticks) {
-        self.recorder.held(row, now - self.trace.arrival[row]);
-    }
-
-    /// Ends a request that gave up waiting at its router.
-    pub(super) fn give_up(&mut self, row: usize, now: Ticks) {
-        self.note_held(row, now);
-        self.recorder.not_routed(row, Status::GaveUp);
-        self.settled += 1;
-    }
-
-    /// Writes that a router holds a request as the replay stops.
-    pub(super) fn halt_held(&mut self, row: usize, now: Ticks) {
-        self.note_held(row, now);
-        self.recorder.not_routed(row, Status::Held);
-    }
-
-    /// Sends an arriving request to an instance.
-    pub(super) fn send(&mut self, row: usize, index: usize, now: Ticks) {
-        self.outstanding[index] += 1;
-        self.count_routed(row, index);
-        let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
-        self.reschedule(index, end, now);
-        self.leave_if_done(index, now);
-    }
-
-    /// Lists the free instances on which a request changed its phase, by index.
-    pub(super) fn list_phase_changes(&mut self, changed: &mut Vec<usize>) {
-        changed.clear();
-        if self.free.len() > 1 {
-            self.free.sort_unstable();
-        }
-        changed.extend(self.free.iter().filter(|&&index| self.instances[index].has_phase_changes()));
-        for &index in &*changed {
-            self.instances[index].sort_phase_changes();
-        }
-    }
-
-    /// The next phase change on an instance, in order of admission: of which request in which slot.
-    pub(super) fn next_phase_change(&mut self, index: usize) -> Option<(PhaseChange, u32, u32)> {
-        let instance = &mut self.instances[index];
-        while let Some((change, slot)) = instance.pop_phase_change() {
-            let request = instance.request_in(slot);
-            if instance.still_runs(slot, request) {
-                return Some((change, slot, request));
-            }
-        }
-        None
-    }
-
-    /// The view that policies have of a request on an instance.
-    pub(super) fn view(&self, index: usize, slot: u32, now: Ticks) -> RequestView {
-        self.instances[index].view(slot, now)
-    }
-
-    /// A field of an instance at this moment, if that is read without booking anything and in few instructions.
-    #[inline]
-    pub(super) fn field_at_once(
-        &self,
-        index: usize,
-        (field, class): (InstField, u32),
-        now: Ticks,
-    ) -> Option<f64> {
-        self.instances[index].field_at_once(field, class, now)
-    }
-
-    /// A field of an instance, for a request, at this moment.
-    pub(super) fn field(
-        &mut self,
-        index: usize,
-        (field, class): (InstField, u32),
-        request: &Asking,
-        now: Ticks,
-    ) -> f64 {
-        if field == InstField::Role {
-            return f64::from(self.roles.of(index));
-        }
-        self.instances[index].field((field, class), now, request, &self.trace, &mut self.recorder)
-    }
-
-    /// Books the steps of an instance's run that have ended by now.
-    pub(super) fn catch_up(&mut self, index: usize, now: Ticks) {
-        self.instances[index].apply_until(now, &self.trace, &mut self.recorder);
-    }
-
-    /// Takes what happened to requests since the last call, by row, where it is kept.
-    #[inline]
-    pub(super) fn take_notices(&mut self) -> Vec<Notice> {
-        self.recorder.notices.as_mut().map_or_else(Vec::new, std::mem::take)
-    }
-
-    /// Output tokens of a request that has finished or was dropped.
-    pub(super) fn tokens_yielded(&self, row: u32) -> u32 {
-        self.recorder.columns.generated_tokens[row as usize]
-    }
-
-    /// Whether there is anything to take.
-    #[inline]
-    pub(super) fn has_notices(&self) -> bool {
-        self.recorder.notices.as_ref().is_some_and(|notices| !notices.is_empty())
-    }
-
-    /// Ends the run of an instance with the step in progress.
-    pub(super) fn truncate_run(&mut self, index: usize, now: Ticks) {
-        let end = self.instances[index].truncate_run(now);
-        self.reschedule(index, end, now);
-    }
-
-    /// Makes a request ask to leave once the step in progress has ended.
-    pub(super) fn request_departure(&mut self, index: usize, slot: u32) {
-        self.instances[index].request_departure(slot);
-    }
-
-    /// Stops all instances at the end of the simulated time.
-    pub(super) fn halt<'a>(&mut self, in_transfer: impl Iterator<Item = &'a MigratingRequest>, now: Ticks) {
-        for instance in &mut self.instances {
-            instance.halt(now, &self.trace, &mut self.recorder);
-        }
-        for migrating in in_transfer {
-            migrating.write_unfinished(&mut self.recorder);
-        }
-    }
-
-    /// A reading of each instance at `now`, all events of which have been handled.
-    pub(super) fn readings(&mut self, now: Ticks) -> impl Iterator<Item = Reading> + '_ {
-        let Self { instances, roles, trace, recorder, .. } = self;
-        let of = move |(index, instance): (usize, &mut Instance)| {
-            instance.reading(now, roles.of(index), trace, recorder)
-        };
-        instances.iter_mut().enumerate().map(of)
-    }
-
-    /// The columns and counters of the instances.
-    pub(super) fn into_recorded(mut self) -> Recorded {
-        Recorded {
-            stats: self.instances.iter().map(Instance::stats).collect(),
-            decisions: self.instances.iter_mut().map(Instance::take_log).collect(),
-            flips: self.roles.into_history(),
-            columns: self.recorder.columns,
-            gaps: self.recorder.gaps,
-        }
     }
 }
 

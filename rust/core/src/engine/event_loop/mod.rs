@@ -33,9 +33,12 @@ use crate::timeline::Rows;
 
 /// The kinds of events, besides arrivals and ends of steps, that the configuration allows: the loop asks for no other.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a kind of events")]
 pub(super) struct CanHappen {
     /// Whether nothing else can.
     pub(super) nothing: bool,
+    /// Whether requests may arrive as others end.
+    pub(super) reactions: bool,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
     pub(super) migrations: bool,
     /// Whether there are monitors, reports, roles that change or steps in lockstep.
@@ -121,7 +124,8 @@ impl Simulation {
     pub fn advance(&mut self, budget: u64) -> Result<bool, Error> {
         let stop = self.cluster.events().saturating_add(budget);
         while !self.done && self.cluster.events() < stop {
-            if self.cluster.all_settled() {
+            self.arrivals.hear(&mut self.cluster, self.clock);
+            if self.cluster.settled() == self.arrivals.expected(&self.cluster) {
                 // Copies that are still in transfer belong to requests that finished.
                 self.halt(self.clock);
                 break;
@@ -135,7 +139,8 @@ impl Simulation {
                     self.run_moment(self.clock)?;
                     continue;
                 }
-                return Err(self.cluster.no_progress(self.arrivals.held(), self.clock));
+                let expected = self.arrivals.expected(&self.cluster);
+                return Err(self.cluster.no_progress(expected, self.arrivals.held(), self.clock));
             }
             if now > self.until {
                 self.halt(self.until);
@@ -162,7 +167,7 @@ impl Simulation {
     #[inline]
     fn next_other(&self) -> Ticks {
         if self.can_happen.nothing {
-            return self.arrivals.next_arrival(&self.cluster);
+            return self.arrivals.next_arrival();
         }
         rare();
         let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
@@ -206,6 +211,7 @@ impl Simulation {
     fn restart_step(&mut self, index: usize, now: Ticks) -> Result<bool, Error> {
         self.cluster.end_step(index, now);
         self.router.hear(&mut self.cluster, now);
+        self.arrivals.hear(&mut self.cluster, now);
         if self.can_happen.nothing || self.may_restart(index, now) {
             self.cluster.start_step(index, now)?;
             if self.follow_starts(now) {
@@ -222,10 +228,11 @@ impl Simulation {
     /// ended starts the next.
     #[inline]
     fn may_restart(&self, index: usize, now: Ticks) -> bool {
-        let asks = self.can_happen.migrations || self.arrivals.held() > 0;
+        let asks = self.can_happen.migrations || self.can_happen.reactions || self.arrivals.held() > 0;
         let together =
             self.can_happen.timers && (self.ranks.are_together() || self.cluster.known().is_relayed(false));
-        !together && (!asks || self.arrivals.held() == 0 && self.cluster.is_alone(index, now))
+        let alone = || self.arrivals.held() == 0 && self.cluster.is_alone(index, now);
+        !together && (!asks || alone() && self.arrivals.next_arrival() > now)
     }
 
     /// Phase 1: the steps that end now end, by instance; then instances whose delay ends now join their pool; then
@@ -241,6 +248,7 @@ impl Simulation {
             self.ranks.end_step(&self.cluster, now);
         }
         self.router.hear(&mut self.cluster, now);
+        self.arrivals.hear(&mut self.cluster, now);
         self.cluster.forget_closed();
         if self.can_happen.timers {
             rare();
@@ -363,7 +371,7 @@ impl Simulation {
             decisions: recorded.decisions,
             watched: self.router.into_watched(),
             flips: recorded.flips,
-            transfers: self.migrations.into_records(),
+            transfers: self.migrations.into_records(recorded.origins.as_deref()),
             timeline,
         }
     }

@@ -116,9 +116,9 @@ impl Migrations {
         self.log = TransferLog::new(Some(window));
     }
 
-    /// The recorded transfers.
-    pub(super) fn into_records(self) -> Vec<TransferRecord> {
-        self.log.into_records()
+    /// The recorded transfers. `origins`: the row in the trace of each request, by its number, where that is another.
+    pub(super) fn into_records(self, origins: Option<&[u32]>) -> Vec<TransferRecord> {
+        self.log.into_records(origins)
     }
 
     /// When the next transfer is delivered, or the KV of a request is given up.

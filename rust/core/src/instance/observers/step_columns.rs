@@ -50,6 +50,13 @@ impl StepColumns {
         self.start.is_empty()
     }
 
+    /// Has each request be the row that `origins` has for it.
+    pub(crate) fn restore(&mut self, origins: &[u32]) {
+        for request in self.requests.iter_mut().chain(&mut self.preempted) {
+            *request = origins[*request as usize];
+        }
+    }
+
     /// Whether each recorded request decoded.
     pub fn decodes(&self) -> impl Iterator<Item = bool> + '_ {
         self.parts.iter().map(|part| matches!(part, Part::Decode | Part::SwappedInDecode | Part::MigratedIn))

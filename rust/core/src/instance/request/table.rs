@@ -18,8 +18,10 @@ pub(crate) type AdmissionSeq = u64;
 #[derive(Debug, Clone)]
 #[repr(align(64))]
 pub(crate) struct RequestState {
-    /// Row in the trace.
+    /// Its row: its number in the order of arrival.
     pub(crate) request: u32,
+    /// The row in the trace whose blocks its KV has.
+    pub(crate) contents: u32,
     /// Prompt tokens.
     pub(crate) prompt: u32,
     /// Output tokens, all told.
@@ -83,6 +85,7 @@ impl RequestState {
     fn new(request: u32, prompt: u32, output: u32) -> Self {
         Self {
             request,
+            contents: request,
             prompt,
             output,
             computed: 0,
@@ -121,7 +124,7 @@ impl RequestState {
     /// Owner of the content of its blocks.
     #[inline]
     pub(crate) fn owner(&self) -> ContentOwner {
-        ContentOwner { request: self.request, prompt: self.prompt }
+        ContentOwner { request: self.contents, prompt: self.prompt }
     }
 }
 

@@ -13,11 +13,11 @@ use crate::trace::Trace;
 /// The request that is admitted next, if it fits.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Candidate {
-    /// Row in the trace.
     request: u32,
     place: Place,
     pub(super) phase: Phase,
-    prompt: u32,
+    /// The owner of the content of its blocks.
+    owner: ContentOwner,
     /// Tokens to compute before its next token is yielded.
     pub(super) target: u32,
     /// Tokens whose KV exists.
@@ -31,7 +31,8 @@ impl Candidate {
     #[inline]
     fn new(request: u32, place: Place, trace: &Trace) -> Self {
         let prompt = trace.prompt_tokens[request as usize];
-        Self { request, place, phase: Phase::Preempted, prompt, target: prompt, computed: 0, blocks: 0 }
+        let owner = ContentOwner { request: trace.origin(request), prompt };
+        Self { request, place, phase: Phase::Preempted, owner, target: prompt, computed: 0, blocks: 0 }
     }
 
     /// Tokens that it lacks.
@@ -148,7 +149,8 @@ impl Instance {
         let gpu = self.kv.gpu();
         self.queues.waiting_mut().sort_by_key(most, |queued| {
             let prompt = trace.prompt_tokens[queued.request as usize];
-            u32::MAX - gpu.matched(ContentOwner { request: queued.request, prompt }, prompt)
+            let owner = ContentOwner { request: trace.origin(queued.request), prompt };
+            u32::MAX - gpu.matched(owner, prompt)
         });
     }
 
@@ -200,7 +202,7 @@ impl Instance {
             request: state.request,
             place: Place::Slot(slot),
             phase: state.phase,
-            prompt: state.prompt,
+            owner: state.owner(),
             target: state.target(),
             computed: state.computed,
             blocks: state.blocks.count(),
@@ -218,7 +220,7 @@ impl Instance {
         hits: &mut Vec<Block>,
     ) -> AdmissionOffer {
         hits.clear();
-        let Candidate { request, prompt, target, .. } = candidate;
+        let Candidate { owner, target, .. } = candidate;
         let limit = if chunked { draft.chunk_limit } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
@@ -240,7 +242,7 @@ impl Instance {
                 resume(tokens, tokens as u32, Part::SwappedInChunk)
             }
             _ => {
-                self.kv.find(ContentOwner { request, prompt }, target, hits);
+                self.kv.find(owner, target, hits);
                 let hit = hits.len() as u32 * self.settings.block.tokens();
                 let wanted = u64::from(target - hit).min(limit);
                 let tokens = wanted.min(draft.tokens_left);
@@ -321,6 +323,7 @@ impl Instance {
         let row = request as usize;
         let arrival = trace.arrival[row];
         let slot = self.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
+        self.requests[slot].contents = trace.origin(request);
         self.requests[slot].times.came_at = arrival;
         self.observers.readers.open(slot, arrival);
         slot

@@ -9,6 +9,7 @@ use crate::instance::queues::Queued;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
 use crate::instance::{Instance, Recorder};
+use crate::kv::ContentOwner;
 use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -365,7 +366,9 @@ impl Instance {
                 debug_assert!(false, "Invariant: an instance does not know its role");
                 0.0
             }
-            InstField::PrefixTokens => asking.map_or(0.0, |asking| whole(self.cached_tokens(asking.view))),
+            InstField::PrefixTokens => {
+                asking.map_or(0.0, |asking| whole(self.cached_tokens(asking.view, trace)))
+            }
             InstField::TotalBlocks | InstField::BlockTokens | InstField::Index => {
                 self.constant(field).unwrap_or(0.0)
             }
@@ -394,8 +397,8 @@ impl Instance {
     }
 
     /// Prompt tokens of a request that the prefix cache holds.
-    fn cached_tokens(&self, view: &RequestView) -> u64 {
-        let owner = crate::kv::ContentOwner { request: view.row, prompt: view.prompt };
+    fn cached_tokens(&self, view: &RequestView, trace: &Trace) -> u64 {
+        let owner = ContentOwner { request: trace.origin(view.row), prompt: view.prompt };
         u64::from(self.kv.gpu().matched(owner, view.prompt)) * u64::from(self.settings.block.tokens())
     }
 

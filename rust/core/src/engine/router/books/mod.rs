@@ -81,8 +81,8 @@ impl Path {
 
     /// The full blocks of a prompt.
     fn of_prompt(&self, row: u32, trace: &Trace) -> impl Iterator<Item = Option<u32>> {
-        let prompt = trace.prompt_tokens[row as usize];
-        (0..prompt / self.block_tokens).map(move |at| self.contents.shared(row, prompt, at))
+        let (prompt, origin) = (trace.prompt_tokens[row as usize], trace.origin(row));
+        (0..prompt / self.block_tokens).map(move |at| self.contents.shared(origin, prompt, at))
     }
 
     /// The full blocks of a prompt and its output, as far as the trace says what is in them.
@@ -90,7 +90,7 @@ impl Path {
         let (prompt, output) = (trace.prompt_tokens[row as usize], trace.output_tokens[row as usize]);
         let total = (prompt + output) / self.block_tokens;
         let outputs = (prompt / self.block_tokens..total)
-            .map_while(move |at| self.contents.of_output(row, prompt, at).map(Some));
+            .map_while(move |at| self.contents.of_output(trace.origin(row), prompt, at).map(Some));
         self.of_prompt(row, trace).chain(outputs)
     }
 }

@@ -52,6 +52,7 @@ impl Texts {
 
     /// The content of a row's block at `position`, full or not.
     fn block(&self, row: u32, position: u64, trace: &Trace) -> u64 {
+        let row = trace.origin(row);
         if self.kind == PromptText::Hex {
             let id = trace.prefix.as_ref().and_then(|ids| ids.of(row as usize).get(position as usize));
             return id.map_or_else(|| own(row), |&id| id & 0xffff_ffff);

@@ -1,6 +1,16 @@
-//! Routes requests as they arrive.
+//! Arrivals of requests: their source, their way to the routers, and the rules that route them.
 
-use super::arrival_rules::ArrivalRules;
+mod entrance;
+mod numbering;
+mod predictor;
+mod rules;
+mod source;
+
+pub use source::Source;
+
+pub(super) use entrance::Entrance;
+pub(super) use rules::ArrivalRules;
+
 use super::cluster::Cluster;
 use super::held::Held;
 use super::router::{Decision, Router};
@@ -8,29 +18,29 @@ use crate::error::Error;
 use crate::hint::rare;
 use crate::metrics::Reason;
 use crate::policy::Blocks;
-use crate::time::{NEVER, Ticks};
+use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
 
-/// The requests of the trace that have not arrived, those that are held, and the rule that routes them.
+/// The requests that have not arrived, those that are held, and the rule that routes them.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     /// The rules that pick their instances.
     rules: ArrivalRules,
-    /// The row of the next request.
-    next: usize,
+    /// The requests that have not arrived.
+    entrance: Entrance,
     /// Requests that arrived and are on no instance yet.
     held: Held,
 }
 
 impl Arrivals {
-    /// All requests, routed by `rules`.
-    pub(super) fn new(rules: ArrivalRules, held: Held) -> Self {
-        Self { rules, next: 0, held }
+    /// The requests of an entrance, routed by `rules`.
+    pub(super) fn new(rules: ArrivalRules, entrance: Entrance, held: Held) -> Self {
+        Self { rules, entrance, held }
     }
 
-    /// When the next request arrives, or gives up; [`NEVER`] if none will.
+    /// When the next request arrives, reaches a stage before, or gives up; [`NEVER`](crate::NEVER) if none will.
     #[inline]
     pub(super) fn next(&self, cluster: &Cluster) -> Ticks {
-        let arrival = self.next_arrival(cluster);
+        let arrival = self.next_arrival();
         if self.held.len() == 0 {
             return arrival;
         }
@@ -38,10 +48,27 @@ impl Arrivals {
         arrival.min(self.held.next_give_up(cluster))
     }
 
-    /// When the next request arrives; [`NEVER`] if all have arrived.
+    /// When the next request arrives, or reaches a stage before; [`NEVER`](crate::NEVER) if none will unless another ends.
     #[inline]
-    pub(super) fn next_arrival(&self, cluster: &Cluster) -> Ticks {
-        cluster.trace().arrival.get(self.next).copied().unwrap_or(NEVER)
+    pub(super) fn next_arrival(&self) -> Ticks {
+        self.entrance.next()
+    }
+
+    /// How many requests have been sent and may still be sent.
+    #[inline]
+    pub(super) fn expected(&self, cluster: &Cluster) -> u64 {
+        self.entrance.expected(cluster.trace())
+    }
+
+    /// Tells the source of the requests that have ended since the last call.
+    #[inline]
+    pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
+        if cluster.has_ends() {
+            rare();
+            for (row, status) in cluster.take_ends() {
+                self.entrance.end(row, status, now, cluster.trace());
+            }
+        }
     }
 
     /// Requests that routers hold.
@@ -67,18 +94,23 @@ impl Arrivals {
     ) -> Result<(), Error> {
         if self.held.len() > 0 {
             rare();
-            let news = reported || self.next_arrival(cluster) == now;
+            let news = reported || self.next_arrival() == now;
             self.held.ask(&mut self.rules, news, cluster, router, now)?;
+            self.hear(cluster, now);
         }
-        while self.next_arrival(cluster) == now {
-            let row = self.next;
-            self.next += 1;
+        while self.next_arrival() == now {
+            let Some(row) = cluster.take_arrival(&mut self.entrance, now) else { break };
+            if now > HORIZON {
+                let row = cluster.trace().origin(row as u32) as usize;
+                return Err(Error::LateArrival { row, seconds: now / TICKS_PER_SECOND });
+            }
             cluster.count_event();
             let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
             let reason = router.rejects(prompt, output, cluster.instances());
             if reason != Reason::None {
                 rare();
                 cluster.reject(row, reason);
+                self.hear(cluster, now);
                 continue;
             }
             if self.held.block(row, cluster) {
@@ -98,6 +130,7 @@ impl Arrivals {
                 Decision::Reject => {
                     rare();
                     cluster.reject(row, Reason::Policy);
+                    self.hear(cluster, now);
                 }
                 Decision::None => return Err(no_instance(row)),
             }
@@ -126,11 +159,14 @@ pub(super) fn no_instance(row: usize) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
     use crate::engine::fixtures::{cluster, router, row};
     use crate::policy::{Alike, Rule};
+    use crate::time::NEVER;
 
-    fn routed_by(rule: Rule) -> Arrivals {
-        Arrivals::new(ArrivalRules::new(rule, None, 0), Held::new(Alike::default(), 1, None))
+    fn routed_by(rule: Rule, cluster: &mut Cluster) -> Arrivals {
+        let entrance = Entrance::new(&config::Entrance::default(), None, cluster.trace_mut());
+        Arrivals::new(ArrivalRules::new(rule, None, 0), entrance, Held::new(Alike::default(), 1, None))
     }
 
     #[test]
@@ -138,7 +174,7 @@ mod tests {
         let rows = [row(5, 20, 2), row(5, 9_999, 2), row(5, 30, 2), row(6, 20, 2)];
         let mut cluster = cluster(&[10, 10], &rows);
         let mut router = router(&cluster);
-        let mut arrivals = routed_by(Rule::RoundRobin { turn: 0, within: None });
+        let mut arrivals = routed_by(Rule::RoundRobin { turn: 0, within: None }, &mut cluster);
         assert_eq!(arrivals.next(&cluster), 5);
         arrivals.route(false, &mut cluster, &mut router, 5).unwrap();
         assert_eq!(arrivals.next(&cluster), 6);
@@ -153,7 +189,7 @@ mod tests {
     fn a_rule_that_picks_no_instance_for_an_arrival_is_an_error() {
         let mut cluster = cluster(&[10], &[row(0, 20, 2)]);
         let mut router = router(&cluster);
-        let mut arrivals = routed_by(Rule::Stay { when: None });
+        let mut arrivals = routed_by(Rule::Stay { when: None }, &mut cluster);
         let error = arrivals.route(false, &mut cluster, &mut router, 0).unwrap_err();
         assert!(error.to_string().contains("routing.on_arrival: must give an instance"), "{error}");
     }

@@ -1,7 +1,7 @@
 //! The rules that are asked as a request arrives: where it is sent, and where it is to decode.
 
-use super::cluster::Cluster;
-use super::router::{Decision, Router};
+use crate::engine::cluster::Cluster;
+use crate::engine::router::{Decision, Router};
 use crate::error::Error;
 use crate::hint::rare;
 use crate::policy::Rule;
@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 
 /// The rules for arrivals of a replay.
 #[derive(Debug)]
-pub(super) struct ArrivalRules {
+pub(in crate::engine) struct ArrivalRules {
     /// Picks the instance to which a request is sent.
     on_arrival: Rule,
     /// Picks the instance to which it migrates once its prefill has ended, if that is picked as it arrives.
@@ -23,14 +23,14 @@ pub(super) struct ArrivalRules {
 
 impl ArrivalRules {
     /// The rules of a replay of so many requests.
-    pub(super) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
+    pub(in crate::engine) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
         let targets = if decode.is_some() { vec![NONE; requests] } else { Vec::new() };
         Self { on_arrival, decode, targets }
     }
 
     /// Asks the rules about a request that arrives, or that a router holds.
     #[inline]
-    pub(super) fn decide(
+    pub(in crate::engine) fn decide(
         &mut self,
         row: usize,
         router: &mut Router,
@@ -51,7 +51,7 @@ impl ArrivalRules {
     }
 
     /// The instance on which a request is to decode, if that was picked as it arrived.
-    pub(super) fn target(&self, request: u32) -> Option<usize> {
+    pub(in crate::engine) fn target(&self, request: u32) -> Option<usize> {
         let picked = self.targets.get(request as usize).copied().filter(|&picked| picked != NONE)?;
         Some(picked as usize)
     }

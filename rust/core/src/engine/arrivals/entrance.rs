@@ -1,0 +1,174 @@
+//! The way of requests from their source to the routers: through the front end, and past a predictor.
+
+use super::numbering::Numbering;
+use super::predictor::Predictor;
+use super::source::Source;
+use crate::config::Entrance as Rules;
+use crate::hint::rare;
+use crate::metrics::{Recorder, Status};
+use crate::time::{NEVER, Ticks};
+use crate::trace::Trace;
+
+/// A request on its way to the routers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sent {
+    /// Its row in the trace.
+    pub(super) row: u32,
+    /// When it was sent.
+    pub(super) at: Ticks,
+    /// When it had passed the front end.
+    pub(super) entered: Ticks,
+}
+
+/// The sender of the requests.
+#[derive(Debug)]
+enum Sender {
+    /// The trace's column of arrivals, from this row on.
+    Column(usize),
+    /// A source that may react to the ends of requests, and the numbers of those that have arrived.
+    Source(Box<dyn Source>, Numbering),
+}
+
+/// The source of a replay's requests, and the stages that they pass on their way to the routers.
+#[derive(Debug)]
+pub(in crate::engine) struct Entrance {
+    sender: Sender,
+    /// Ticks in the front end, and for predictions that are made at once.
+    delay: Ticks,
+    /// The part of these for predictions.
+    prediction: Ticks,
+    /// The predictor, if it scores requests one after another.
+    predictor: Option<Predictor>,
+    /// When a request arrives next, or reaches the predictor.
+    next: Ticks,
+}
+
+impl Entrance {
+    /// The way in under these rules. `source`: sends the requests; `None`: they are sent as the trace's column of arrivals
+    /// says.
+    pub(in crate::engine) fn new(rules: &Rules, source: Option<Box<dyn Source>>, trace: &mut Trace) -> Self {
+        let (serial, at_once) = match rules.prediction {
+            Some(prediction) if prediction.serial => (Some(prediction), 0),
+            Some(prediction) => (None, prediction.once.saturating_add(prediction.each)),
+            None => (None, 0),
+        };
+        let sender = match source {
+            Some(source) => Sender::Source(source, Numbering::new(trace)),
+            None => Sender::Column(0),
+        };
+        let mut entrance = Self {
+            sender,
+            delay: rules.frontend.saturating_add(at_once),
+            prediction: at_once,
+            predictor: serial.map(Predictor::new),
+            next: NEVER,
+        };
+        entrance.next = entrance.next_event(trace);
+        entrance
+    }
+
+    /// When a request arrives next, or reaches the predictor; [`NEVER`] if none will unless another ends.
+    #[inline]
+    pub(in crate::engine) fn next(&self) -> Ticks {
+        self.next
+    }
+
+    fn next_event(&self, trace: &Trace) -> Ticks {
+        let entry = self.next_entry(trace);
+        self.predictor.as_ref().map_or(entry, |predictor| entry.min(predictor.next()))
+    }
+
+    /// When the next request has passed the front end.
+    #[inline]
+    fn next_entry(&self, trace: &Trace) -> Ticks {
+        let sent = match &self.sender {
+            Sender::Column(row) => trace.arrival.get(*row).copied().unwrap_or(NEVER),
+            Sender::Source(source, _) => source.next(),
+        };
+        sent.saturating_add(self.delay)
+    }
+
+    /// Removes the next request that arrives at `now`. Returns its number, which is its row in the columns from here on:
+    /// requests are numbered as they arrive.
+    #[inline]
+    pub(in crate::engine) fn take(
+        &mut self,
+        now: Ticks,
+        trace: &mut Trace,
+        recorder: &mut Recorder,
+    ) -> Option<usize> {
+        if let (Sender::Column(next), 0, None) = (&mut self.sender, self.delay, &self.predictor) {
+            let row = *next;
+            *next += 1;
+            self.next = trace.arrival.get(row + 1).copied().unwrap_or(NEVER);
+            return Some(row);
+        }
+        rare();
+        self.take_staged(now, trace, recorder)
+    }
+
+    /// As [`Self::take`], through stages or from a source.
+    #[inline(never)]
+    fn take_staged(&mut self, now: Ticks, trace: &mut Trace, recorder: &mut Recorder) -> Option<usize> {
+        let sent =
+            if self.predictor.is_some() { self.pass_predictor(now, trace) } else { self.enter(now, trace) };
+        let more = self.predictor.as_ref().is_some_and(Predictor::has_scored);
+        self.next = if more { now } else { self.next_event(trace) };
+        let sent = sent?;
+        let number = match &mut self.sender {
+            Sender::Column(_) => sent.row as usize,
+            Sender::Source(_, numbering) => {
+                let number = numbering.arrive(sent.row, trace);
+                recorder.columns.arrival[number] = sent.at;
+                number
+            }
+        };
+        trace.arrival[number] = now;
+        if let Some(prediction) = recorder.columns.prediction.get_mut(number) {
+            *prediction = now - sent.entered + self.prediction;
+        }
+        Some(number)
+    }
+
+    /// Takes the requests that have passed the front end by `now` to the predictor, and returns the next that has left it.
+    fn pass_predictor(&mut self, now: Ticks, trace: &Trace) -> Option<Sent> {
+        while let Some(sent) = self.enter(now, trace) {
+            self.predictor.as_mut()?.enter(sent);
+        }
+        let predictor = self.predictor.as_mut()?;
+        predictor.advance(now);
+        predictor.leave()
+    }
+
+    /// Removes and returns the next request that has passed the front end by `now`.
+    fn enter(&mut self, now: Ticks, trace: &Trace) -> Option<Sent> {
+        let entered = self.next_entry(trace);
+        if entered > now {
+            return None;
+        }
+        let row = match &mut self.sender {
+            Sender::Column(next) => {
+                *next += 1;
+                (*next - 1) as u32
+            }
+            Sender::Source(source, _) => source.send(),
+        };
+        Some(Sent { row, at: entered - self.delay, entered })
+    }
+
+    /// Tells the source that a request has ended at `now`.
+    pub(in crate::engine) fn end(&mut self, number: u32, status: Status, now: Ticks, trace: &Trace) {
+        if let Sender::Source(source, _) = &mut self.sender {
+            source.end(trace.origin(number), status, now);
+        }
+        self.next = self.next_event(trace);
+    }
+
+    /// How many requests have been sent and may still be sent.
+    pub(in crate::engine) fn expected(&self, trace: &Trace) -> u64 {
+        match &self.sender {
+            Sender::Column(_) => trace.len() as u64,
+            Sender::Source(source, _) => source.expected(),
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Numbers of requests in the order in which they arrive.
+
+use crate::trace::Trace;
+
+/// The place of each row of the trace while a source sends the rows in an order of its own.
+///
+/// The request that arrives as the nth is moved to the nth place of the trace's columns. So whatever the engine keeps by
+/// row is in the order of arrival, as it is where the trace's own arrivals are replayed.
+#[derive(Debug)]
+pub(super) struct Numbering {
+    /// By row of the trace: its place.
+    places: Vec<u32>,
+    /// How many have arrived.
+    arrived: usize,
+}
+
+impl Numbering {
+    /// Every row at its own place, and none arrived.
+    pub(super) fn new(trace: &mut Trace) -> Self {
+        let rows: Vec<u32> = (0..trace.len() as u32).collect();
+        trace.origins = Some(rows.clone());
+        Self { places: rows, arrived: 0 }
+    }
+
+    /// Moves a row of the trace to the next place, and returns that.
+    pub(super) fn arrive(&mut self, row: u32, trace: &mut Trace) -> usize {
+        let (to, from) = (self.arrived, self.places[row as usize] as usize);
+        debug_assert!(from >= to, "Invariant: a row is sent once");
+        self.arrived += 1;
+        let moved = trace.origin(to as u32);
+        trace.swap(from, to);
+        self.places[moved as usize] = from as u32;
+        self.places[row as usize] = to as u32;
+        to
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::fixtures::{row, trace};
+
+    #[test]
+    fn requests_are_numbered_as_they_arrive() {
+        let mut trace = trace(&[row(0, 10, 1), row(0, 11, 1), row(0, 12, 1), row(0, 13, 1)]);
+        let mut numbering = Numbering::new(&mut trace);
+        let numbers: Vec<_> = [2, 0, 3, 1].map(|row| numbering.arrive(row, &mut trace)).into();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        assert_eq!(trace.prompt_tokens, [12, 10, 13, 11]);
+        assert_eq!([0, 1, 2, 3].map(|number| trace.origin(number)), [2, 0, 3, 1]);
+    }
+}

@@ -1,0 +1,157 @@
+//! The steps of a cluster's instances.
+
+use super::Cluster;
+use crate::error::Error;
+use crate::hint::rare;
+use crate::instance::Instance;
+use crate::time::{HORIZON, NEVER, TICKS_PER_SECOND, Ticks};
+
+/// Steps.
+impl Cluster {
+    /// When the next step or run ends, and on which instance.
+    #[inline]
+    pub(in crate::engine) fn next_end(&self) -> (Ticks, usize) {
+        self.calendar.first()
+    }
+
+    /// Whether no other step ends at the moment at which a step of this instance has ended, and no request changed its
+    /// phase in it.
+    #[inline]
+    pub(in crate::engine) fn is_alone(&self, index: usize, now: Ticks) -> bool {
+        !self.instances[index].has_phase_changes() && self.calendar.others_are_after(index, now)
+    }
+
+    /// Ends the step or run of an instance.
+    #[inline]
+    pub(in crate::engine) fn end_step(&mut self, index: usize, now: Ticks) {
+        self.events.all += 1;
+        let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
+        self.outstanding[index] -= finished;
+        self.settled += finished;
+        self.leave_if_done(index, now);
+    }
+
+    /// Ends all steps that end now, by index, and marks their instances as free. Then ends the delays that end now.
+    #[inline]
+    pub(in crate::engine) fn end_steps(&mut self, now: Ticks) {
+        while let (time, index) = self.calendar.first()
+            && time == now
+        {
+            self.end_step(index, now);
+            self.free(index);
+        }
+        while let Some(index) = self.roles.end_delay(now) {
+            rare();
+            self.events.all += 1;
+            self.settle_role(index);
+        }
+    }
+
+    /// Marks an instance as free to start a step at this moment.
+    #[inline]
+    pub(in crate::engine) fn free(&mut self, index: usize) {
+        self.calendar.clear(index);
+        self.free.push(index);
+    }
+
+    /// Starts a step on an instance, if it has one to run.
+    #[inline]
+    pub(in crate::engine) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
+        let instance = &mut self.instances[index];
+        let end = instance.begin(now, &self.trace, &mut self.recorder)?;
+        if instance.has_pulls() {
+            rare();
+            self.with_pulls.push(index);
+        }
+        if instance.has_last_steps() {
+            rare();
+            self.with_last_steps.push(index);
+        }
+        let dropped = instance.take_dropped();
+        if dropped > 0 {
+            rare();
+            self.outstanding[index] -= dropped;
+            self.settled += dropped;
+        }
+        self.calendar.set(index, end.unwrap_or(NEVER));
+        self.leave_if_done(index, now);
+        Ok(())
+    }
+
+    /// Starts a step on every free instance.
+    #[inline]
+    pub(in crate::engine) fn start_steps(&mut self, now: Ticks) -> Result<(), Error> {
+        for at in 0..self.free.len() {
+            self.start_step(self.free[at], now)?;
+        }
+        self.free.clear();
+        Ok(())
+    }
+
+    /// Whether an instance is free to start a step at this moment.
+    pub(in crate::engine) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Sorts the free instances by index and removes duplicates.
+    pub(in crate::engine) fn sort_free(&mut self) {
+        self.free.sort_unstable();
+        self.free.dedup();
+    }
+
+    /// Whether no instance runs a step.
+    pub(in crate::engine) fn is_idle(&self) -> bool {
+        self.instances.iter().all(Instance::is_idle)
+    }
+
+    /// Makes the step in progress of every instance take `ticks`.
+    ///
+    /// # Errors
+    ///
+    /// If a step would end past the range of the clock.
+    pub(in crate::engine) fn stretch_steps(&mut self, ticks: Ticks, now: Ticks) -> Result<(), Error> {
+        for (index, instance) in self.instances.iter_mut().enumerate() {
+            if let Some(end) = instance.stretch_step(ticks) {
+                if end > HORIZON {
+                    return Err(Error::ClockOverflow { seconds: now / TICKS_PER_SECOND, instance: index });
+                }
+                self.calendar.set(index, end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Updates the calendar after something happened to an instance: its run now ends at `end`, or where it did before.
+    pub(super) fn reschedule(&mut self, index: usize, end: Option<Ticks>, now: Ticks) {
+        match end {
+            Some(end) if end > now => self.calendar.set(index, end),
+            Some(_) => {
+                // A step of the run ends at this very moment, and the run with it.
+                self.end_step(index, now);
+                self.free(index);
+            }
+            None => {
+                if self.instances[index].is_idle() && !self.free.contains(&index) {
+                    self.free.push(index);
+                }
+            }
+        }
+    }
+
+    /// The error of a replay in which nothing can happen any more although requests are left of those that are `expected`,
+    /// `held` of them at routers.
+    #[cold]
+    pub(in crate::engine) fn no_progress(&self, expected: u64, held: usize, now: Ticks) -> Error {
+        let left = expected.saturating_sub(self.settled);
+        let blocked = self.instances.iter().find_map(|instance| instance.blockage(now));
+        let rule = if held > 0 {
+            format!(
+                "the router holds {held} requests, and every instance is idle; routing.on_arrival must let a \
+                request go once no other is left"
+            )
+        } else {
+            format!("{left} requests are on no instance and not in transfer")
+        };
+        blocked.unwrap_or(Error::NoProgress { instance: 0, at: now, rule })
+    }
+}
