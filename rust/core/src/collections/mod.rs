@@ -4,14 +4,12 @@
 
 mod due_times;
 mod indexed_heap;
-mod lazy_order;
 mod step_wheel;
 mod suffix_maxima;
 mod tournament;
 
 pub(crate) use due_times::DueTimes;
 pub(crate) use indexed_heap::IndexedHeap;
-pub(crate) use lazy_order::LazyOrder;
 pub(crate) use step_wheel::StepWheel;
 pub(crate) use suffix_maxima::SuffixMaxima;
 pub(crate) use tournament::Tournament;

@@ -166,7 +166,6 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         on_pace: reads(InstField::AnsweringOnPace),
         slack: config.routing.looks_at_request(&|field| field == ReqField::SlackS),
         intervals: reads(InstField::MeanTokenIntervalS),
-        classes: reads(InstField::ClassRequests),
         prefills: reads(InstField::PrefillDelayS),
         asks_prefilled: config.routing.on_prefilled.is_some() || config.routing.decode_on_arrival.is_some(),
         asks_answering: config.routing.on_answering.is_some(),

@@ -92,8 +92,6 @@ pub(crate) struct ObservedFields {
     pub(crate) slack: bool,
     /// Whether intervals between tokens are read.
     pub(crate) intervals: bool,
-    /// Whether it is read how many requests are in a class.
-    pub(crate) classes: bool,
     /// Whether predicted prefills are read.
     pub(crate) prefills: bool,
     /// Whether a rule is asked at the end of a prefill.
@@ -130,8 +128,7 @@ impl Instance {
                 matches!(config.cost, Cost::Table(_)),
             ),
             queues: Queues::new(&scheduler.order),
-            ranking: rules
-                .map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap, observed.classes))),
+            ranking: rules.map(|rules| Box::new(Ranking::new(rules.clone(), caches, observed.leap))),
             run: RunState::default(),
             transfers: Transfers::default(),
             observers: Observers::new(config, observed),

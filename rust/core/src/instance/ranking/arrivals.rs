@@ -2,11 +2,10 @@
 
 use super::super::request::Slot;
 use super::super::view::{OfRequest, RequestView};
-use super::aging_arrivals::AgingArrivals;
 use super::new_arrivals::NewRank;
 use super::{List, NewArrival, RankKey, Ranking};
 use crate::collections::Id;
-use crate::config::{MOST_KEYS, Ranking as RankingRules};
+use crate::config::MOST_KEYS;
 use crate::policy::{Validity, sort_key};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -28,51 +27,16 @@ impl Ranking {
         self.leap && self.inputs.depend_on_trace_and_time_at_first()
     }
 
-    /// Whether the rank of a request without a slot depends on its row of the trace and on how long it has waited only, so
-    /// that no instance need describe the request.
-    #[inline]
-    pub(crate) fn ranks_arrivals_by_wait(&self) -> bool {
-        self.classes.by_wait.is_some()
-    }
-
     /// Number of queued requests without a slot.
     #[inline]
     pub(super) fn without_slot(&self) -> u64 {
-        self.aging.as_ref().map_or(0, AgingArrivals::len) + self.new.len()
+        self.new.len()
     }
 
     /// When the rank of a request without a slot is to be evaluated next.
     #[inline]
     pub(super) fn next_due_arrival(&self) -> Ticks {
-        self.aging.as_ref().map_or_else(|| self.new.next_due(), AgingArrivals::next_due)
-    }
-
-    /// Adds a request that arrives without a slot, if a guard orders such requests by how long they wait. Returns whether it
-    /// is the best of them; `None` if no guard does, and the request is yet to be [added](Self::add_arrival).
-    #[inline]
-    pub(crate) fn add_behind_guard(&mut self, row: u32, now: Ticks, trace: &Trace) -> Option<bool> {
-        let Self { aging, rules, .. } = self;
-        let aging = aging.as_mut()?;
-        if aging.is_broken_by(row) {
-            self.stop_aging(now, trace);
-            return None;
-        }
-        let class = aging.guard().class;
-        Some(aging.add(row, now, |row| rank_of_row(rules, class, row, trace)))
-    }
-
-    /// Has every request ranked and evaluated that is due from now on.
-    #[cold]
-    fn stop_aging(&mut self, now: Ticks, trace: &Trace) {
-        let Some(aging) = self.aging.take() else { return };
-        let guard = aging.guard();
-        for (row, came, class) in aging.all() {
-            let due = (class.0 != guard.aged_class).then(|| came.saturating_add(guard.patience));
-            let key = rank_of_row(&self.rules, class.0, row, trace);
-            self.classes.members[class.0 as usize] += 1;
-            self.new.add(NewArrival { row, came, class }, NewRank { key, due });
-        }
-        self.settle_arrivals(now, trace);
+        self.new.next_due()
     }
 
     /// Adds a request that arrives without a slot.
@@ -84,25 +48,9 @@ impl Ranking {
         self.new.add(arrival, rank);
     }
 
-    /// Finds the best request without a slot, once those that are due have been evaluated.
-    #[inline]
-    pub(crate) fn settle_arrivals(&mut self, now: Ticks, trace: &Trace) {
-        match &mut self.aging {
-            Some(aging) => {
-                let class = aging.guard().class;
-                aging.settle(now, trace, |row| rank_of_row(&self.rules, class, row, trace));
-            }
-            None => self.new.settle(),
-        }
-    }
-
     /// A request without a slot whose rank may have changed by `now`.
     #[inline]
     pub(crate) fn due_arrival(&self, now: Ticks) -> Option<(Id, NewArrival)> {
-        if self.aging.is_some() {
-            // They are evaluated as the best of them is found.
-            return None;
-        }
         self.new.due_by(now).map(|id| (id, self.new.get(id)))
     }
 
@@ -133,15 +81,7 @@ impl Ranking {
         let mut validity = Validity::EVER;
         let held = &self.rules.classes[arrival.class.0 as usize];
         if !has_class || held.hold == 0 && held.hold_steps == 0 {
-            let class = match &self.classes.by_wait {
-                Some(by_wait) => {
-                    let waited = view.now - arrival.came;
-                    let (class, next) = by_wait.at(waited);
-                    validity.ticks = next.map_or(u64::MAX, |next| next - waited);
-                    class
-                }
-                None => self.classes.conditions.first_that_takes(view, trace, &mut validity),
-            };
+            let class = self.classes.conditions.first_that_takes(view, trace, &mut validity);
             if !has_class || class != arrival.class.0 {
                 arrival.class = (class, view.now);
             }
@@ -179,10 +119,7 @@ impl Ranking {
     /// The rank of the best request without a slot.
     #[inline]
     fn best_arrival(&self) -> Option<RankKey> {
-        match &self.aging {
-            Some(aging) => aging.first(),
-            None => self.new.first().map(|(rank, _)| rank),
-        }
+        self.new.first().map(|(rank, _)| rank)
     }
 
     /// The best queued request that has a slot.
@@ -193,13 +130,12 @@ impl Ranking {
 
     /// The rows of the queued requests without a slot.
     pub(crate) fn rows_without_slot(&self) -> impl Iterator<Item = u32> + '_ {
-        self.new.rows().chain(self.aging.iter().flat_map(AgingArrivals::rows))
+        self.new.rows()
     }
 
     /// Admits the best request without a slot, which gets this one. It has its rank as a running request, and its place
     /// among them, once it is [evaluated](Self::evaluate), or only [placed](Self::place) if neither the admission nor time
-    /// changes its rank. Returns whether it is to be evaluated. The best of the others is to be
-    /// [found](Self::settle_arrivals) then. `steps`: the instance's.
+    /// changes its rank. Returns whether it is to be evaluated. `steps`: the instance's.
     pub(crate) fn admit_arrival(&mut self, slot: Slot, now: Ticks, steps: u64) -> bool {
         let Some((rank, class, changes)) = self.take_arrival() else {
             debug_assert!(false, "Invariant: the request is the best without a slot");
@@ -216,24 +152,8 @@ impl Ranking {
     /// Removes the best request without a slot. Returns its rank, its class and when it entered that, and whether time may
     /// change its rank.
     fn take_arrival(&mut self) -> Option<(RankKey, (u32, Ticks), bool)> {
-        if let Some(aging) = &mut self.aging {
-            let taken = aging.take()?;
-            self.classes.members[taken.class as usize] += 1;
-            return Some((taken.rank, (taken.class, taken.entered), !taken.aged));
-        }
         let (rank, id) = self.new.first()?;
         let (arrival, due) = self.new.take(id);
         Some((rank, arrival.class, due.is_some()))
     }
-}
-
-/// The rank of a request in a class whose keys read the trace only.
-fn rank_of_row(rules: &RankingRules, class: u32, row: u32, trace: &Trace) -> RankKey {
-    let view = RequestView::arriving(row, 0, trace);
-    let mut scope = OfRequest { view: &view, trace };
-    let mut keys = [0; MOST_KEYS];
-    for (key, expr) in keys.iter_mut().zip(&rules.classes[class as usize].keys) {
-        *key = sort_key(expr, &mut scope, &mut Validity::EVER.clone());
-    }
-    RankKey::new(class, keys, row)
 }

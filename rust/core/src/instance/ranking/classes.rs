@@ -1,7 +1,6 @@
 //! The classes of a ranking.
 
 use super::super::view::{OfRequest, RequestView};
-use super::by_wait::ClassByWait;
 use crate::config::{Class, MOST_KEYS, Ranking as RankingRules};
 use crate::policy::{Changes, Condition, Expr, Field, ReqField, Validity};
 use crate::trace::{LIMIT, Trace};
@@ -14,8 +13,6 @@ pub(super) struct Conditions(Vec<Condition>);
 #[derive(Debug)]
 pub(super) struct Classes {
     pub(super) conditions: Conditions,
-    /// The class of a request that was never admitted, if only how long it has waited decides that.
-    pub(super) by_wait: Option<ClassByWait>,
     /// Requests in each class.
     pub(super) members: Vec<u64>,
     /// Which keys of each class count quanta, where its other keys do not change
@@ -28,11 +25,9 @@ pub(super) struct Classes {
 impl Classes {
     /// The classes of `rules`, without requests.
     pub(super) fn new(rules: &RankingRules) -> Self {
-        let conditions = Conditions::new(rules);
         Self {
             members: vec![0; rules.classes.len()],
-            by_wait: ClassByWait::new(rules, &conditions),
-            conditions,
+            conditions: Conditions::new(rules),
             count_quanta: rules.classes.iter().map(|class| keys_that_count_quanta(rules, class)).collect(),
             settles: rules.classes.iter().map(|class| settles(rules, class)).collect(),
         }

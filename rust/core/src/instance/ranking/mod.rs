@@ -6,9 +6,7 @@
 //! a known number of steps or ticks, which bounds a run. A rank that cannot have
 //! changed is not evaluated.
 
-mod aging_arrivals;
 mod arrivals;
-mod by_wait;
 mod classes;
 mod entry;
 mod evaluate;
@@ -19,7 +17,6 @@ mod new_arrivals;
 mod running_set;
 #[cfg(test)]
 mod tests;
-mod waiting_set;
 mod worst_few;
 
 pub(crate) use arrivals::BestQueued;
@@ -29,16 +26,15 @@ pub(crate) use inputs::RankInputs;
 pub(crate) use key::RankKey;
 pub(crate) use new_arrivals::NewArrival;
 
-use aging_arrivals::AgingArrivals;
 use classes::Classes;
 use entry::RankedRequest;
 use expiry::Expiry;
 use new_arrivals::NewArrivals;
 use running_set::RunningSet;
-use waiting_set::WaitingSet;
 
 use super::request::Slot;
 use super::view::{OfRequest, RequestView};
+use crate::collections::IndexedHeap;
 use crate::config::{Levels, Ranking as RankingRules};
 use crate::policy::holds_now;
 use crate::time::{NEVER, Ticks};
@@ -52,10 +48,8 @@ pub(crate) struct Ranking {
     requests: Vec<RankedRequest>,
     /// The requests with slots, in the order of their lists.
     sets: Sets,
-    /// Queued requests without a slot, if they are not in `aging`.
+    /// Queued requests without a slot.
     new: NewArrivals,
-    /// Queued requests without a slot, if a guard puts those that have waited for long enough before all others.
-    aging: Option<AgingArrivals>,
     expiry: Expiry,
     classes: Classes,
     /// Requests by list.
@@ -74,8 +68,8 @@ pub(crate) struct Ranking {
 #[derive(Debug, Default)]
 struct Sets {
     running: RunningSet,
-    queued: WaitingSet,
-    left_out: WaitingSet,
+    queued: IndexedHeap<RankKey>,
+    left_out: IndexedHeap<RankKey>,
 }
 
 /// The step that is being formed.
@@ -88,17 +82,14 @@ struct Round {
 }
 
 impl Ranking {
-    /// A ranking of no requests. `caches`: whether the instance caches prefixes. `counted`: whether anything reads how many
-    /// requests are in a class.
-    pub(crate) fn new(rules: RankingRules, caches: bool, leap: bool, counted: bool) -> Self {
+    /// A ranking of no requests. `caches`: whether the instance caches prefixes.
+    pub(crate) fn new(rules: RankingRules, caches: bool, leap: bool) -> Self {
         let classes = Classes::new(&rules);
-        let guard = classes.by_wait.as_ref().filter(|_| !counted).and_then(|by_wait| by_wait.guard(&rules));
         Self {
             inputs: RankInputs::new(&rules, caches),
             requests: Vec::new(),
             sets: Sets::default(),
-            new: NewArrivals::new(rules.classes.len()),
-            aging: guard.map(AgingArrivals::new),
+            new: NewArrivals::default(),
             expiry: Expiry::default(),
             classes,
             rules,
@@ -165,7 +156,7 @@ impl Ranking {
         self.requests[slot as usize].progress_mut().silent.0 += 1;
     }
 
-    /// Number of requests in a class, if the ranking was made to count them.
+    /// Number of requests in a class.
     pub(crate) fn in_class(&self, class: u32) -> u64 {
         self.classes.members.get(class as usize).copied().unwrap_or(0)
     }

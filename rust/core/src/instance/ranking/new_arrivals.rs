@@ -3,7 +3,7 @@
 //! Their ranks depend on the trace and on time only. A request gets its slot as it is admitted.
 
 use super::RankKey;
-use crate::collections::{DueTimes, Id, LazyOrder};
+use crate::collections::{DueTimes, Id, IndexedHeap};
 use crate::time::Ticks;
 
 /// The row of an entry that is free.
@@ -29,9 +29,9 @@ pub(crate) struct NewRank {
 }
 
 /// The ranked requests that have no slot.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct NewArrivals {
-    order: LazyOrder<RankKey>,
+    order: IndexedHeap<RankKey>,
     due: DueTimes,
     /// By id; of ids in `free`, one with no row.
     entries: Vec<NewArrival>,
@@ -39,16 +39,6 @@ pub(super) struct NewArrivals {
 }
 
 impl NewArrivals {
-    /// No requests, for a ranking of so many classes.
-    pub(super) fn new(classes: usize) -> Self {
-        Self {
-            order: LazyOrder::new(classes),
-            due: DueTimes::default(),
-            entries: Vec::new(),
-            free: Vec::new(),
-        }
-    }
-
     /// Number of requests.
     #[inline]
     pub(super) fn len(&self) -> u64 {
@@ -64,7 +54,7 @@ impl NewArrivals {
             self.entries.push(arrival);
             self.entries.len() as Id - 1
         };
-        self.order.set(id, rank.key, arrival.class.0 as usize);
+        self.order.set(id, rank.key);
         if let Some(due) = rank.due {
             self.due.set(id, due);
         }
@@ -73,17 +63,11 @@ impl NewArrivals {
     /// Sets the class and the rank of a request that was due.
     pub(super) fn set(&mut self, id: Id, arrival: NewArrival, rank: NewRank) {
         self.entries[id as usize] = arrival;
-        self.order.set(id, rank.key, arrival.class.0 as usize);
+        self.order.set(id, rank.key);
         // Of requests that are due at the same moment, the one that came first stays first.
         if self.due.get(id) != rank.due {
             self.due.set_or_remove(id, rank.due);
         }
-    }
-
-    /// Finds the best, if it was taken.
-    #[inline]
-    pub(super) fn settle(&mut self) {
-        self.order.settle();
     }
 
     /// The best rank, and its request. Those that are due have been evaluated.
@@ -97,8 +81,7 @@ impl NewArrivals {
         self.entries[id as usize]
     }
 
-    /// Removes a request. Returns it, and when its rank may change. The best is unknown until it is
-    /// [found](Self::settle).
+    /// Removes a request. Returns it, and when its rank may change.
     pub(super) fn take(&mut self, id: Id) -> (NewArrival, Option<Ticks>) {
         let due = self.due.get(id);
         self.order.remove(id);
@@ -140,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_request_that_enters_a_better_class_is_first() {
-        let mut new = NewArrivals::new(2);
+        let mut new = NewArrivals::default();
         for row in [7, 8] {
             let (arrival, key) = arrival(row, 1);
             new.add(arrival, NewRank { key, due: Some(100 + u64::from(row)) });
@@ -150,23 +133,20 @@ mod tests {
         let id = new.due_by(108).and_then(|first| (new.get(first).row == 7).then_some(first + 1));
         let id = id.expect("the earlier of two that are due is first");
         new.set(id, better, NewRank { key, due: None });
-        new.settle();
         assert_eq!(new.first().map(|(_, id)| new.get(id).row), Some(8));
         assert_eq!(new.take(id).0.row, 8);
-        new.settle();
         assert_eq!(new.rows().collect::<Vec<_>>(), [7]);
         assert_eq!((new.first().map(|(_, id)| new.get(id).row), new.len()), (Some(7), 1));
     }
 
     #[test]
     fn an_id_is_used_again() {
-        let mut new = NewArrivals::new(1);
+        let mut new = NewArrivals::default();
         for row in 0..3 {
             let (arrival, key) = arrival(row, 0);
             new.add(arrival, NewRank { key, due: None });
             let (_, id) = new.first().expect("one was added");
             assert_eq!((id, new.take(id).0.row), (0, row));
-            new.settle();
         }
         assert_eq!((new.len(), new.next_due()), (0, NEVER));
     }

@@ -1,9 +1,8 @@
 use super::*;
 use crate::trace::Trace;
-use proptest::prelude::*;
 
 fn ranking(json: &str) -> Ranking {
-    Ranking::new(serde_json::from_str(json).expect("it is a ranking"), false, true, true)
+    Ranking::new(serde_json::from_str(json).expect("it is a ranking"), false, true)
 }
 
 fn best(ranking: &Ranking) -> Option<Slot> {
@@ -92,7 +91,6 @@ fn a_request_whose_quanta_are_counted_ranks_as_if_it_had_a_slot_from_the_start()
     with.enter(0, 3, 0, 0);
     evaluate(&mut with, 0, 0, 3, &trace);
     without.add_arrival(&mut RequestView::arriving(0, 3, &trace), &trace);
-    without.settle_arrivals(3, &trace);
     assert_eq!((without.waiting(), without.best_rank()), (1, with.best_rank()));
     with.admit(0, 8, 2);
     without.admit_arrival(0, 8, 2);
@@ -136,64 +134,27 @@ fn attained_time_counts_while_a_request_is_admitted() {
     assert_eq!(ranking.attained(0, 900), 37);
 }
 
-/// A guard against starvation: after 5 s a request ranks before all that came after it, and before by score.
+/// After 5 s a request ranks before all that came after it, and before by score.
 const GUARD: &str = r#"{"classes": [
     {"when": {"op": "gt", "args": [{"field": "req.waiting_s"}, {"const": 5}]}, "hold": 1073741823,
      "keys": [{"field": "req.arrival_s"}]},
     {"keys": [{"field": "req.score"}]}]}"#;
 
-/// Evaluates the requests without a slot that are due.
-fn refresh(ranking: &mut Ranking, now: Ticks, trace: &Trace) {
-    while let Some((id, arrival)) = ranking.due_arrival(now) {
-        let mut view = RequestView { now, ..RequestView::arriving(arrival.row, arrival.came, trace) };
-        ranking.evaluate_arrival(id, &mut view, trace);
+#[test]
+fn a_request_without_a_slot_changes_its_class_once_it_has_waited() {
+    const SECOND: Ticks = crate::time::TICKS_PER_SECOND;
+    let trace = Trace { score: Some(vec![2.0, 1.0]), ..trace(2) };
+    let mut ranking = ranking(GUARD);
+    for row in 0..2 {
+        ranking.add_arrival(&mut RequestView::arriving(row, u64::from(row) * SECOND, &trace), &trace);
     }
-    ranking.settle_arrivals(now, trace);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-    #[test]
-    fn only_the_first_of_those_that_waited_too_long_need_be_evaluated(
-        moves in prop::collection::vec((prop_oneof![Just(0u64), 0u64..4], 0usize..4, prop::bool::weighted(0.1), 0u8..6), 1..80),
-    ) {
-        const SECOND: Ticks = crate::time::TICKS_PER_SECOND;
-        let scores = moves.iter().map(|&(.., score)| f64::from(score)).collect();
-        let trace = Trace { score: Some(scores), ..trace(moves.len()) };
-        let rules: RankingRules = serde_json::from_str(GUARD).unwrap();
-        let mut all = Ranking::new(rules.clone(), false, true, true);
-        let mut first = Ranking::new(rules, false, true, false);
-        let (mut now, mut held, mut slots) = (0, None, 0);
-        for (row, (passed, admitted, hold, _)) in moves.into_iter().enumerate() {
-            now += passed * SECOND;
-            // A router holds a request back until after the next.
-            let mut coming = vec![row as u32];
-            match held.take() {
-                None if hold => held = coming.pop(),
-                before => coming.extend(before),
-            }
-            for row in coming {
-                for ranking in [&mut all, &mut first] {
-                    let mut view = RequestView::arriving(row, now, &trace);
-                    if ranking.add_behind_guard(row, now, &trace).is_none() {
-                        ranking.add_arrival(&mut view, &trace);
-                    }
-                }
-            }
-            for _ in 0..admitted {
-                for ranking in [&mut all, &mut first] {
-                    refresh(ranking, now, &trace);
-                }
-                prop_assert_eq!((all.best_queued(), all.best_rank()), (first.best_queued(), first.best_rank()));
-                if all.best_queued().is_some() {
-                    for ranking in [&mut all, &mut first] {
-                        ranking.admit_arrival(slots, now, 0);
-                        refresh(ranking, now, &trace);
-                    }
-                    slots += 1;
-                }
-            }
-            prop_assert_eq!(all.waiting(), first.waiting());
-        }
-    }
+    assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(1)), "its score is lower");
+    assert!(ranking.due_arrival(5 * SECOND - 1).is_none());
+    let now = 5 * SECOND + 1;
+    let (id, arrival) = ranking.due_arrival(now).expect("one has waited for more than 5 s");
+    let mut view = RequestView { now, ..RequestView::arriving(arrival.row, arrival.came, &trace) };
+    ranking.evaluate_arrival(id, &mut view, &trace);
+    assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(0)));
+    assert_eq!((ranking.in_class(0), ranking.in_class(1)), (1, 1));
+    assert!(ranking.due_arrival(now).is_none());
 }

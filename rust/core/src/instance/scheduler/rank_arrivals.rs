@@ -14,13 +14,7 @@ impl Instance {
     pub(in crate::instance) fn rank_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
         let keeps = self.ranking.as_deref().is_some_and(Ranking::keeps_arrivals) && !self.settings.selects;
         if keeps {
-            let guarded =
-                self.ranking.as_mut().and_then(|ranking| ranking.add_behind_guard(request, now, trace));
-            match guarded {
-                Some(false) => return false,
-                Some(true) => {}
-                None => self.add_arrival(request, now, trace),
-            }
+            self.add_arrival(request, now, trace);
             let best = self.ranking.as_deref().and_then(Ranking::best_queued);
             return best == Some(BestQueued::Arrival(request));
         }
@@ -56,9 +50,6 @@ impl Instance {
             let mut view = self.view_of_arrival(arrival.row, arrival.came, now, trace);
             let Some(ranking) = &mut self.ranking else { return };
             ranking.evaluate_arrival(id, &mut view, trace);
-        }
-        if let Some(ranking) = &mut self.ranking {
-            ranking.settle_arrivals(now, trace);
         }
     }
 }

@@ -83,9 +83,6 @@ impl Instance {
         trace: &Trace,
     ) -> RequestView {
         let view = RequestView::arriving(row, came, trace);
-        if self.ranking.as_deref().is_some_and(Ranking::ranks_arrivals_by_wait) {
-            return RequestView { now, ..view };
-        }
         let predicts = self.settings.predicts;
         RequestView {
             now,

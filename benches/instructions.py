@@ -1,0 +1,139 @@
+"""Count the instructions that the engine takes for a request, on this tree and on another commit.
+
+    python benches/instructions.py cd1bf6e
+
+Times vary by a tenth on a busy machine; instructions do not. callgrind counts those of the event loop alone, on
+traces of some 40,000 requests like those of `end_to_end.py`. This tree must have been built (`make dev`); the
+other commit is built in a worktree in a temporary folder. It needs valgrind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from against import ROOT, build
+
+REQUESTS = 40_000
+ADVANCE = "*Simulation::advance*"
+"""The function whose instructions, and those of what it calls, are counted."""
+
+
+def plain(requests: int = REQUESTS, *, rate: float = 60.0, instances: int = 8) -> None:
+    """Replay the workload of the issues under vLLM V1."""
+    import paceline
+    from end_to_end import WORKLOAD
+
+    trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    paceline.replay(trace, paceline.Cluster(instances * [instance]))
+
+
+def many() -> None:
+    """Replay it on 64 instances."""
+    plain(rate=480.0, instances=64)
+
+
+def pascal() -> None:
+    """Replay reasoning models under PASCAL, with memory pressure."""
+    import paceline
+    from end_to_end import reasoning
+
+    trace, cluster = reasoning(REQUESTS, 11.0)
+    paceline.replay(trace, cluster, paceline.policies.pascal())
+
+
+def bursts(rate: float = 1_800.0, size: int = 2_000) -> None:
+    """Replay bursts of 2,000 requests at ten times the rate that can be served, under PARS."""
+    import paceline
+    import polars as pl
+    from end_to_end import WORKLOAD
+    from paceline.rank import noisy_scores
+    from paceline.synthesis import Bursts
+
+    trace = paceline.synthesize(
+        WORKLOAD, requests=REQUESTS, rate=rate, arrivals=Bursts(size=size), seed=11
+    )
+    scores = noisy_scores(trace.frame["output_tokens"].to_numpy(), tau=0.65, seed=11)
+    scored = paceline.Trace(trace.frame.with_columns(score=pl.Series(scores)), name=trace.name)
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    paceline.replay(scored, paceline.Cluster(8 * [instance]), paceline.policies.pars())
+
+
+def busy() -> None:
+    """Replay the workload near saturation, in small bursts, under PARS."""
+    bursts(rate=170.0, size=20)
+
+
+def mooncake() -> None:
+    """Replay Mooncake's conversations on four saturated instances that cache prefixes."""
+    import paceline
+    from end_to_end import TRACES
+
+    trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
+    instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
+    policy = paceline.policies.vllm(prefix_caching=True)
+    paceline.replay(trace, paceline.Cluster(4 * [instance]), policy)
+
+
+CASES: dict[str, tuple[Callable[[], None], int]] = {
+    "plain": (plain, REQUESTS),
+    "64 instances": (many, REQUESTS),
+    "PASCAL": (pascal, REQUESTS),
+    "PARS in bursts": (bursts, REQUESTS),
+    "PARS near saturation": (busy, REQUESTS),
+    "Mooncake, prefix caching": (mooncake, 12_031),
+}
+"""Each case, and its requests."""
+
+
+def counted(tree: Path, case: str) -> float:
+    """Return the instructions of a case for a request, by a tree's engine."""
+    replayed = [sys.executable, str(ROOT / "benches/instructions.py"), "--replay", case]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        valgrind = ["valgrind", "--tool=callgrind", f"--toggle-collect={ADVANCE}", f"--callgrind-out-file={out}"]
+        environment = {**os.environ, "PYTHONPATH": str(tree / "python"), "POLARS_MAX_THREADS": "1"}
+        subprocess.run([*valgrind, *replayed], check=True, capture_output=True, env=environment)
+        found = re.search(r"^(?:totals|summary): (\d+)", out.read_text(), re.MULTILINE)
+    total = int(found.group(1)) if found else 0
+    return total / CASES[case][1] if total else math.nan
+
+
+def main() -> None:
+    """Read the command line, count both trees, and print the ratios."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("commit", nargs="?", help="the commit to compare with; left out: only this tree is counted")
+    parser.add_argument("--case", choices=CASES, action="append", help="a case; left out: all")
+    parser.add_argument("--replay", choices=CASES, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.replay:
+        CASES[chosen.replay][0]()
+        return
+    cases = chosen.case or list(CASES)
+    here = {case: counted(ROOT, case) for case in cases}
+    there: dict[str, float] = {}
+    if chosen.commit:
+        with tempfile.TemporaryDirectory() as folder:
+            other = Path(folder) / "other"
+            git = ["git", "-C", str(ROOT), "worktree"]
+            subprocess.run([*git, "add", "--quiet", "--detach", str(other), chosen.commit], check=True)
+            try:
+                build(other)
+                there = {case: counted(other, case) for case in cases}
+            finally:
+                subprocess.run([*git, "remove", "--force", str(other)], check=True)
+    for case in cases:
+        line = f"{case:26} {here[case]:10,.0f} instructions a request"
+        print(line + (f", {here[case] / there[case]:.3f} of {there[case]:,.0f}" if there else ""))
+
+
+if __name__ == "__main__":
+    main()
