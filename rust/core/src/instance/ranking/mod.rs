@@ -17,7 +17,6 @@ mod new_arrivals;
 mod running_set;
 #[cfg(test)]
 mod tests;
-mod worst_few;
 
 pub(crate) use arrivals::BestQueued;
 pub(crate) use entry::List;
@@ -390,25 +389,20 @@ impl Ranking {
 
     /// The running requests, the worst first.
     pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
-        self.sets.running.sorted(|slot| self.rank(slot))
+        self.sets.running.sorted()
     }
 
     /// The worst running request.
     #[inline]
     pub(crate) fn worst_running(&mut self) -> Option<Slot> {
-        let Self { sets, requests, .. } = self;
-        sets.running.worst(|slot| requests[slot as usize].rank).map(|(_, slot)| slot)
+        self.sets.running.worst().map(|(_, slot)| slot)
     }
 
     /// The running requests that rank worse than `rank`, the worst first, without
     /// those admitted while the present step was formed.
     pub(crate) fn worse_than(&mut self, rank: RankKey) -> impl Iterator<Item = Slot> + '_ {
-        let Self { sets, requests, round, .. } = self;
-        sets.running
-            .worst_first(|slot| requests[slot as usize].rank)
-            .take_while(move |(worse, _)| *worse > rank)
-            .map(|(_, slot)| slot)
-            .filter(|&slot| requests[slot as usize].round != round.number)
+        let worse = self.sets.running.worse_than(rank).into_iter();
+        worse.map(|(_, slot)| slot).filter(|&slot| !self.moved_in_round(slot))
     }
 
     /// A request whose rank may have changed by the decode set's `step`, and at which

@@ -149,7 +149,7 @@ fn a_request_without_a_slot_changes_its_class_once_it_has_waited() {
         ranking.add_arrival(&mut RequestView::arriving(row, u64::from(row) * SECOND, &trace), &trace);
     }
     assert_eq!(ranking.best_queued(), Some(BestQueued::Arrival(1)), "its score is lower");
-    assert!(ranking.due_arrival(5 * SECOND - 1).is_none());
+    assert!(ranking.due_arrival(4 * SECOND).is_none());
     let now = 5 * SECOND + 1;
     let (id, arrival) = ranking.due_arrival(now).expect("one has waited for more than 5 s");
     let mut view = RequestView { now, ..RequestView::arriving(arrival.row, arrival.came, &trace) };
