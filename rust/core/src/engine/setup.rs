@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::instance::{Acceptance, Instance, ObservedFields};
 use crate::kv::Prefixes;
 use crate::metrics::{OptionalColumns, RecordRoom, Recorder};
-use crate::policy::{Constants, InstField, ReqField};
+use crate::policy::{InstField, ReqField};
 use crate::time::NEVER;
 use crate::trace::Trace;
 
@@ -67,9 +67,6 @@ impl Simulation {
         let alike = router.alike(&routing.on_arrival);
         let held = Held::new(alike, routers.count as usize, routers.give_up_after);
         let known = Known::new(config, &trace);
-        if !known.is_reported() {
-            routing.fold(&constants(&instances));
-        }
         let mut migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));
@@ -113,12 +110,6 @@ impl Simulation {
             done: false,
         })
     }
-}
-
-/// The fields that have one value on all instances, at any moment.
-fn constants(instances: &[Instance]) -> Constants {
-    let fields = [InstField::TotalBlocks, InstField::BlockTokens];
-    Constants::new(&fields, instances.len(), |index, field| instances[index].constant(field))
 }
 
 /// The roles of a configuration's instances.

@@ -23,8 +23,10 @@ impl Instance {
                     rare();
                     ranking.count_silent_step(slot);
                 }
-                self.sink_level(slot, now);
-                self.evaluate_after_event(slot, now, trace);
+                if let Some(mut ranks) = self.ranks(trace) {
+                    ranks.sink_level(slot, now);
+                    ranks.evaluate_after_event(slot, now);
+                }
                 continue;
             }
             self.batch.complete_chunk(slot, &self.requests);
@@ -39,8 +41,10 @@ impl Instance {
             self.batch.join_decode_set(slot, reasoning, &mut self.requests);
             let joined = Fact::Joined { step: self.batch.decode_set().step() };
             self.observe(joined, slot, now, trace, recorder);
-            self.sink_level(slot, now);
-            self.evaluate_after_event(slot, now, trace);
+            if let Some(mut ranks) = self.ranks(trace) {
+                ranks.sink_level(slot, now);
+                ranks.evaluate_after_event(slot, now);
+            }
         }
         self.batch.finish_chunks(chunks, &self.requests);
     }
@@ -102,7 +106,9 @@ impl Instance {
             completed.sort_unstable();
         }
         for (_, slot) in completed.drain(..) {
-            self.move_in_ranking(slot, List::Gone, now, trace);
+            if let Some(mut ranks) = self.ranks(trace) {
+                ranks.move_to(slot, List::Gone, now);
+            }
             self.observe(Fact::Finished, slot, now, trace, recorder);
             self.free_or_defer(slot, true);
         }

@@ -114,7 +114,9 @@ impl Instance {
             self.batch.remove(slot, &self.requests);
         }
         self.observers.stats.book_waiting(self.waiting(), now);
-        self.move_in_ranking(slot, List::Gone, now, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.move_to(slot, List::Gone, now);
+        }
         let track = self.observers.readers.remove(slot);
         self.requests[slot].phase = Phase::MigratingOut;
         self.observe(Fact::Left, slot, now, trace, recorder);
@@ -177,7 +179,9 @@ impl Instance {
         recorder.columns.last_instance[row] = self.settings.index;
         let queued = Queued { request: migrated.request, slot: Some(slot) };
         if self.ranking.is_some() {
-            self.queue_in_ranking(slot, now, migrated.attained, trace);
+            if let Some(mut ranks) = self.ranks(trace) {
+                ranks.enter(slot, now, migrated.attained);
+            }
             self.queues.push_migrated(slot);
         } else if self.settings.scheduler.schedule_ahead {
             self.queues.ahead_mut().push(queued, now);

@@ -18,6 +18,7 @@ mod migration;
 mod observers;
 mod queues;
 mod ranking;
+mod ranks;
 mod request;
 mod run;
 mod scheduler;
@@ -186,8 +187,27 @@ impl Instance {
         } else if first {
             self.run.truncate(now)
         } else {
-            self.truncate_by_rank(now)
+            self.truncate_by_rank(now, trace)
         }
+    }
+
+    /// Adds a new request to the ranking. Returns whether it is the best queued one, or may be selected.
+    #[inline(never)]
+    fn rank_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
+        let Some(mut ranks) = self.ranks(trace) else { return false };
+        if ranks.keep_arrivals() {
+            return ranks.add_arrival(request, now);
+        }
+        let slot = self.add_request(request, trace);
+        self.ranks(trace).is_some_and(|mut ranks| ranks.enter(slot, now, 0))
+    }
+
+    /// Ends the run in progress before the rank of a request changes that arrived at `now`. Returns when the run now ends,
+    /// if that changed.
+    fn truncate_by_rank(&mut self, now: Ticks, trace: &Trace) -> Option<Ticks> {
+        let run = *self.run.current().filter(|run| run.steps > 1)?;
+        let steps = self.ranks(trace)?.steps_after_arrival(&run)?;
+        self.run.truncate_to(steps, now)
     }
 
     /// Whether no step is in progress.
@@ -223,12 +243,6 @@ impl Instance {
     fn queued(&self) -> u64 {
         let handed = self.transfers.offered() + self.received_in_order();
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
-    }
-
-    /// Queued requests, and running ones that the latest step left out.
-    #[inline]
-    fn idle(&self) -> u64 {
-        self.queued() + self.ranking.as_deref().map_or(0, |ranking| ranking.idle() - ranking.waiting())
     }
 
     /// Requests that wait on this instance: the queued ones but for those whose KV is elsewhere, which count as in

@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now, sort_key_of};
+use crate::policy::{Expr, Field, InstField, InstanceRef, Pick, Scope, sort_key_now};
 
 /// The instances as a pick reads them.
 pub(in crate::engine) trait Candidates: Scope {
@@ -25,10 +25,6 @@ pub(in crate::engine) trait Candidates: Scope {
     }
     /// Whether a condition holds of the candidate.
     fn holds(&mut self, condition: &Expr) -> bool;
-    /// The values of a key for all instances, if they are computed at once.
-    fn values(&mut self, _key: &Expr) -> Option<Vec<f64>> {
-        None
-    }
 }
 
 /// Lists the instances of these pools, or all, that could serve the request, in order. `uniform`: every instance refuses
@@ -61,13 +57,7 @@ pub(super) fn lowest<V: Candidates>(
             set_bounds((field, class), view, able, bounds);
             lowest_by_field((field, class), pick, view, able, bounds)
         }
-        keys => {
-            let values = if let [key] = keys { view.values(key) } else { None };
-            match values {
-                Some(values) => lowest_by_values(&values, pick, view, able),
-                None => lowest_by_keys(keys, pick, view, able),
-            }
-        }
+        keys => lowest_by_keys(keys, pick, view, able),
     }
 }
 
@@ -183,27 +173,6 @@ fn lowest_by_keys<V: Candidates>(keys: &[Expr], pick: &Pick, view: &mut V, able:
         }
     }
     best.found
-}
-
-/// The lowest of the able instances by the values of its key, of all instances; if several are equal, the first.
-#[inline(never)]
-fn lowest_by_values<V: Candidates>(
-    values: &[f64],
-    pick: &Pick,
-    view: &mut V,
-    able: &[usize],
-) -> Option<usize> {
-    let (mut found, mut least) = (None, i64::MAX);
-    for &index in able {
-        let value = sort_key_of(values[index]);
-        if found.is_some() && value >= least {
-            continue;
-        }
-        if meets_condition(pick, index, view) {
-            (found, least) = (Some(index), value);
-        }
-    }
-    found
 }
 
 /// The lowest item so far, and its sort keys.

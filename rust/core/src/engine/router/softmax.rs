@@ -16,15 +16,10 @@ pub(super) fn drawn<V: Candidates>(
     random: &mut WyRand,
 ) -> Option<usize> {
     let key = pick.min.first()?;
-    let values = view.values(key);
     let mut keys = Vec::new();
     for &index in able {
         if meets_condition(pick, index, view) {
-            let value = match &values {
-                Some(values) => values[index],
-                None => value_now(key, view),
-            };
-            keys.push((index, value));
+            keys.push((index, value_now(key, view)));
         }
     }
     if temperature == 0.0 { lowest(&keys, random) } else { weighted(&keys, temperature, random) }

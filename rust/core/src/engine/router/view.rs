@@ -9,8 +9,7 @@ use crate::engine::roles::{Cause, Flipping};
 use crate::instance::{Asking, Instance};
 use crate::metrics::Reason;
 use crate::policy::{
-    Columns, Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity,
-    column_now, holds_now, is_columnar,
+    Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity, holds_now,
 };
 use crate::time::Ticks;
 
@@ -209,29 +208,6 @@ impl Candidates for RouterView<'_> {
                 self.field(self.candidate, field, class) != 0.0
             }
             _ => holds_now(condition, self),
-        }
-    }
-
-    #[inline]
-    fn values(&mut self, key: &Expr) -> Option<Vec<f64>> {
-        is_columnar(key, &InstField::is_booked).then(|| column_now(key, self))
-    }
-}
-
-impl Columns for RouterView<'_> {
-    fn instances(&self) -> usize {
-        self.cluster.len()
-    }
-
-    fn of_request(&mut self, field: ReqField) -> f64 {
-        Scope::request(self, field, &mut Validity::EVER.clone()).value
-    }
-
-    fn of_instances(&mut self, field: InstField, column: &mut Vec<f64>) {
-        let instances = self.cluster.len();
-        match self.books {
-            Some(books) => books.column(field, self.request.view.prompt, instances, column),
-            None => column.resize(instances, 0.0),
         }
     }
 }

@@ -86,8 +86,8 @@ impl Instance {
         self.kv.register(state.owner(), state.computed, &mut state.blocks);
         self.transfers.receive(slot, state.computed, state.blocks.count(), state.answering);
         let attained = state.times.attained;
-        if self.ranking.is_some() {
-            self.queue_in_ranking(slot, now, attained, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.enter(slot, now, attained);
         }
     }
 
@@ -165,7 +165,9 @@ impl Instance {
         state.times.out_since = now;
         let attained = state.times.attained;
         if self.ranking.is_some() {
-            self.queue_in_ranking(offer.slot, now, attained, trace);
+            if let Some(mut ranks) = self.ranks(trace) {
+                ranks.enter(offer.slot, now, attained);
+            }
         } else if self.settings.scheduler.schedule_ahead {
             self.queues.ahead_mut().push(Queued { request, slot: Some(offer.slot) }, now);
         } else {

@@ -157,13 +157,8 @@ impl Instance {
                 self.pass_milestone((slot, generated), at, moments, trace, recorder);
             }
         }
-        let end = run.start + ticks as Ticks;
-        if members > 0 && self.ranking.as_deref().is_some_and(|ranking| ranking.is_due_by_time(end)) {
-            rare();
-            self.refresh_by_time(run, steps, trace);
-        } else if run.decodes && self.has_ranks_due() {
-            rare();
-            self.refresh_expired(run, steps, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.refresh_after(run, steps, members > 0);
         }
     }
 

@@ -1,16 +1,13 @@
 //! How long a formed step takes, and for how many steps it certainly repeats.
 
 use super::Run;
-use crate::config::Admission;
 use crate::cost::StepShape;
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::Instance;
-use crate::instance::ranking::Ranking;
 use crate::instance::scheduler::StepDraft;
-use crate::policy::ReqField;
 use crate::series::Series;
-use crate::time::{HORIZON, TICKS_PER_SECOND, Ticks};
+use crate::time::{HORIZON, TICKS_PER_SECOND};
 use crate::trace::Trace;
 
 impl Instance {
@@ -44,9 +41,10 @@ impl Instance {
         let extrapolation = self.settings.cost.extrapolation(&shape);
         let copying = self.kv.take_copy_ticks(series.first);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
-        if self.ranking.is_some() && run.steps > 1 {
-            rare();
-            run.steps = run.steps.min(self.steps_before_rank_change(&run));
+        if run.steps > 1
+            && let Some(ranks) = self.ranks(trace)
+        {
+            run.steps = run.steps.min(ranks.steps_before_change(&run));
         }
         let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);
         if ends > u128::from(HORIZON) {
@@ -131,54 +129,5 @@ impl Instance {
             Some(free) => set.steps_covered(free + set.blocks_for_next(), most),
             None => 1,
         }
-    }
-
-    /// For how many of a run's steps no rank changes that could change a decision.
-    #[inline]
-    pub(in crate::instance) fn steps_before_rank_change(&self, run: &Run) -> u64 {
-        let steady = self.ranking.as_deref().is_none_or(|ranking| {
-            rare();
-            ranking.inputs().end_no_run()
-        });
-        if steady && self.idle() == 0 { u64::MAX } else { self.steps_to_rank_change(run) }
-    }
-
-    /// Ends the run in progress before the rank of a request changes that arrived at `now`.
-    /// Returns when the run now ends, if that changed.
-    pub(in crate::instance) fn truncate_by_rank(&mut self, now: Ticks) -> Option<Ticks> {
-        if !self.ranking.as_deref().is_some_and(Ranking::may_drift) {
-            return None;
-        }
-        let run = *self.run.current().filter(|run| run.steps > 1)?;
-        self.run.truncate_to(self.steps_to_rank_change(&run), now)
-    }
-
-    #[inline(never)]
-    fn steps_to_rank_change(&self, run: &Run) -> u64 {
-        let Some(ranking) = &self.ranking else { return u64::MAX };
-        if ranking.inputs().read(ReqField::SlackS) {
-            // No run knows when a reader runs out.
-            return 1;
-        }
-        let (reached, taken) = (self.batch.decode_set().step(), self.observers.stats.steps);
-        let mut most = ranking.steps_to_refresh(taken);
-        let next = ranking.next_time();
-        if next != Ticks::MAX {
-            most = most.min(run.steps_to_reach(next));
-        }
-        if ranking.idle() > 0 {
-            most = most.min(ranking.next_idle().saturating_sub(taken).max(1));
-            let next_step = ranking.next_step().saturating_sub(reached).max(1);
-            match self.settings.scheduler.admission {
-                Admission::Wait if self.settings.selects => most = most.min(next_step),
-                // Ranks of running requests decide nothing before blocks run out.
-                Admission::Wait => {}
-                Admission::Displace { when: Some(_), .. } => return 1,
-                Admission::Displace { when: None, .. } => {
-                    most = most.min(next_step);
-                }
-            }
-        }
-        most
     }
 }

@@ -29,7 +29,9 @@ impl Instance {
         if let Some(ranking) = &mut self.ranking {
             rare();
             ranking.begin_round(false);
-            run.steps = run.steps.min(self.steps_before_rank_change(&run));
+        }
+        if let Some(ranks) = self.ranks(trace) {
+            run.steps = run.steps.min(ranks.steps_before_change(&run));
         }
         self.observers.stats.peak_running =
             self.observers.stats.peak_running.max(self.batch.decode_set().len());

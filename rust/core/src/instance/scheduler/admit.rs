@@ -136,9 +136,11 @@ impl Instance {
             self.admit_with_kv(slot, offer, draft, trace);
         }
         self.note_admission(slot, candidate.phase == Phase::Received, draft.now, trace, recorder);
-        match candidate.place {
-            Place::Arrival => self.admit_arrival(slot, draft.now, trace),
-            _ => self.admit_in_ranking(slot, draft, trace),
+        if let Some(mut ranks) = self.ranks(trace) {
+            match candidate.place {
+                Place::Arrival => ranks.admit_arrival(slot, draft.now),
+                _ => ranks.admit(slot, draft.now),
+            }
         }
     }
 
@@ -384,26 +386,6 @@ impl Instance {
         draft.tokens_left -= 1;
     }
 
-    /// Moves an admitted request to the running list of the ranking. Its rank sees the
-    /// blocks that it now holds.
-    fn admit_in_ranking(&mut self, slot: Slot, draft: &StepDraft, trace: &Trace) {
-        if self.ranking.is_none() {
-            return;
-        }
-        rare();
-        self.move_in_ranking(slot, List::Running, draft.now, trace);
-        let step = self.batch.decode_set().step();
-        let decodes = self.requests[slot].phase == Phase::Decoding;
-        let Some(ranking) =
-            self.ranking.as_mut().filter(|ranking| decodes && !ranking.inputs().change_with_admission())
-        else {
-            return;
-        };
-        if !ranking.resume(slot, step) {
-            self.evaluate_rank(slot, draft.now, true, trace);
-        }
-    }
-
     /// Drops a preempted request that has grown past the budget of a step where prompts
     /// are not cut: no step could ever admit it. (vLLM 0.6.1 ignores such a request, too.)
     #[inline(never)]
@@ -415,10 +397,12 @@ impl Instance {
         recorder: &mut Recorder,
     ) {
         let slot = self.take_candidate(&candidate, trace);
-        if matches!(candidate.place, Place::Arrival) {
-            self.admit_arrival(slot, draft.now, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            if matches!(candidate.place, Place::Arrival) {
+                ranks.admit_arrival(slot, draft.now);
+            }
+            ranks.move_to(slot, List::Gone, draft.now);
         }
-        self.move_in_ranking(slot, List::Gone, draft.now, trace);
         self.drop_request(slot, draft.now, trace, recorder);
     }
 

@@ -11,8 +11,6 @@ mod displace;
 mod draft;
 mod layered;
 mod preempt;
-mod rank_arrivals;
-mod rank_updates;
 mod resume;
 mod select;
 mod swap;
@@ -20,10 +18,13 @@ mod swap;
 pub(crate) use draft::StepDraft;
 
 use super::ranking::Ranking;
+use super::ranks::Ranks;
+use super::view::OfInstance;
 use super::{Instance, Recorder, StepRecord};
-use crate::config::Stage;
+use crate::config::{Admission, Stage};
 use crate::error::Error;
 use crate::hint::rare;
+use crate::policy::holds_now;
 use crate::time::Ticks;
 use crate::trace::Trace;
 use resume::ResumeRules;
@@ -52,20 +53,14 @@ impl Instance {
             rare();
             self.queues.release_due(trace);
         }
-        let refreshes = self.may_refresh();
-        let deferred = refreshes && queued == 0 && self.can_defer_ranks();
-        if refreshes && !deferred {
-            rare();
-            self.refresh_for_step(now, trace);
-        }
+        let deferred = self.refresh_ranks(queued > 0, now, trace);
         if queued == 0
             && let Some(end) = self.start_decode_run(now, trace)
         {
             return Ok(Some(end));
         }
-        if deferred {
-            rare();
-            self.refresh_for_step(now, trace);
+        if deferred && let Some(mut ranks) = self.ranks(trace) {
+            ranks.refresh_for_step(now);
         }
         // The step is formed again only if every admitted request was preempted, which
         // leaves none to preempt; by rank, the second time is the last.
@@ -102,6 +97,38 @@ impl Instance {
             }
         };
         self.start(draft, decodes, trace).map(Some)
+    }
+
+    /// Makes all ranks current for a step that starts now. Returns whether that is deferred: no request is queued, and the
+    /// step may be known without it.
+    #[inline]
+    fn refresh_ranks(&mut self, queued: bool, now: Ticks, trace: &Trace) -> bool {
+        let Some(mut ranks) = self.ranks(trace).filter(Ranks::may_refresh) else { return false };
+        let deferred = !queued && ranks.can_be_deferred();
+        if !deferred {
+            ranks.refresh_for_step(now);
+        }
+        deferred
+    }
+
+    /// Starts to form a step: no request has been admitted or preempted in it.
+    #[inline]
+    fn begin_round(&mut self, now: Ticks, trace: &Trace) {
+        let may_displace = match &self.settings.scheduler.admission {
+            Admission::Wait => false,
+            Admission::Displace { when: None, .. } => true,
+            Admission::Displace { .. } => self.displacement_condition_holds(now, trace),
+        };
+        if let Some(ranking) = &mut self.ranking {
+            ranking.begin_round(may_displace);
+        }
+    }
+
+    /// Whether the condition of displacement holds of the instance.
+    #[inline(never)]
+    fn displacement_condition_holds(&mut self, now: Ticks, trace: &Trace) -> bool {
+        let Some(condition) = self.settings.displaces_when.clone() else { return true };
+        holds_now(&condition, &mut OfInstance { instance: self, now, trace })
     }
 
     /// Starts the step that was formed. Returns when the step or run ends.

@@ -165,8 +165,8 @@ impl Instance {
             if self.kv.swap_out(owner, computed, blocks, &mut state.blocks) {
                 state.phase = Phase::Swapped { decoding };
                 self.queues.push_swapped(slot, ranked);
-                if ranked {
-                    self.move_in_ranking(slot, List::Queued, now, trace);
+                if let Some(mut ranks) = self.ranks(trace) {
+                    ranks.move_to(slot, List::Queued, now);
                 }
                 return;
             }
@@ -174,8 +174,8 @@ impl Instance {
         self.kv.release(owner, computed, true, &mut state.blocks);
         state.computed = 0;
         state.phase = Phase::Preempted;
-        if ranked {
-            self.move_in_ranking(slot, List::Queued, now, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.move_to(slot, List::Queued, now);
         } else {
             let late = self.settings.scheduler.requeue_late;
             self.queues.push_preempted(slot, late, &self.requests, trace);

@@ -95,8 +95,8 @@ impl Instance {
             return;
         }
         rare();
-        if self.can_defer_ranks() {
-            self.evaluate_deferred(draft.now, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.evaluate_deferred(draft.now);
         }
         while self.batch.decode_set().blocks_for_next() > self.kv.free() {
             let victim = match &mut self.ranking {
@@ -176,8 +176,8 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
-        if self.can_defer_ranks() {
-            self.evaluate_deferred(draft.now, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.evaluate_deferred(draft.now);
         }
         self.batch.order_mut().compact(&self.requests);
         // Requests that earlier stages admitted have their tokens.

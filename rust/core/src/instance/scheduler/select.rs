@@ -42,8 +42,8 @@ impl Instance {
         trace: &Trace,
         recorder: &mut Recorder,
     ) {
-        if self.can_defer_ranks() {
-            self.evaluate_deferred(draft.now, trace);
+        if let Some(mut ranks) = self.ranks(trace) {
+            ranks.evaluate_deferred(draft.now);
         }
         draft.reserve = self.settings.watermark(self.batch.running()) + rules.reserve_blocks;
         draft.passes_over = self.passes_prompts_over();
@@ -223,7 +223,9 @@ impl Instance {
                 self.assign_blocks(slot);
                 self.batch.keep_outside(slot, &self.requests);
             }
-            self.move_in_ranking(slot, List::LeftOut, draft.now, trace);
+            if let Some(mut ranks) = self.ranks(trace) {
+                ranks.move_to(slot, List::LeftOut, draft.now);
+            }
             draft.reseated = true;
         }
     }
@@ -250,7 +252,9 @@ impl Instance {
                 Part::Decode | Part::Chunk => {
                     self.schedule_chunk(slot, tokens, part, draft);
                     if self.ranking.as_ref().is_some_and(|ranking| ranking.list(slot) == List::LeftOut) {
-                        self.move_in_ranking(slot, List::Running, draft.now, trace);
+                        if let Some(mut ranks) = self.ranks(trace) {
+                            ranks.move_to(slot, List::Running, draft.now);
+                        }
                         draft.reseated = true;
                     }
                 }
@@ -273,15 +277,5 @@ impl Instance {
     /// Whether prompts without KV are passed over, as the swap space is nearly full.
     pub(in crate::instance) fn passes_prompts_over(&self) -> bool {
         self.kv.cpu().free() < self.settings.scheduler.selection_reserves().1
-    }
-
-    /// Whether a request that was queued may change which requests the coming steps select. `idle`: requests that the
-    /// latest step did not run, without it. If there were none, ranks of running requests may not be current.
-    pub(in crate::instance) fn may_select(&mut self, slot: Slot, idle: u64) -> bool {
-        let members = self.batch.decode_set().len();
-        let full = members >= self.settings.scheduler.max_num_seqs && self.run.planned().is_none();
-        let Some(ranking) = self.ranking.as_mut().filter(|_| full && idle > 0) else { return true };
-        let rank = ranking.rank(slot);
-        ranking.worst_running().is_none_or(|worst| rank < ranking.rank(worst))
     }
 }

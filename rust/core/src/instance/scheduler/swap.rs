@@ -74,7 +74,9 @@ impl Instance {
                 self.queues.push_swapped(slot, true);
             } else {
                 (state.computed, state.phase) = (0, Phase::Preempted);
-                self.evaluate_rank(slot, now, true, trace);
+                if let Some(mut ranks) = self.ranks(trace) {
+                    ranks.evaluate(slot, now, true);
+                }
                 dropped = true;
             }
         }

@@ -4,7 +4,7 @@
 //! booked up to there only if the field may have changed in it; fields that grow by one
 //! for each step and member of the decode set are computed from its length.
 
-use super::{RequestView, seconds, seconds_at_least, whole};
+use super::{Reader, RequestView, seconds, seconds_at_least, whole};
 use crate::instance::queues::Queued;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::{Phase, Slot};
@@ -24,105 +24,16 @@ pub(crate) struct Asking<'a> {
 }
 
 impl Instance {
+    /// Reads the requests.
+    #[inline]
+    pub(in crate::instance) fn reader(&self) -> Reader<'_> {
+        let Self { settings, requests, batch, run, observers, .. } = self;
+        Reader { settings, requests, batch, run, observers }
+    }
+
     /// The view of a request, its blocks and reader included where they are read.
     pub(crate) fn view(&self, slot: Slot, now: Ticks) -> RequestView {
-        let mut view = self.base_view(slot, now, 0);
-        view.blocks = self.seen_blocks(slot, view.computed, now);
-        if self.observers.readers.reads_slack() {
-            view.deadline = self.deadline(slot);
-        }
-        view
-    }
-
-    /// The view of a request without its blocks and reader; of a member of the decode
-    /// set, as it was `behind` of the set's steps ago.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "so that the compiler drops what the caller does not read")]
-    pub(in crate::instance) fn base_view(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
-        let state = &self.requests[slot];
-        let decoding = state.phase == Phase::Decoding;
-        let (computed, generated) = if decoding {
-            let computed = self.batch.decode_set().computed(state) - behind as u32;
-            (computed, computed + 1 - state.prompt)
-        } else {
-            (state.computed, state.generated)
-        };
-        let mut view = RequestView {
-            row: state.request,
-            now,
-            prompt: state.prompt,
-            output: state.output,
-            generated,
-            computed,
-            decoding,
-            running: state.phase.is_admitted(),
-            since: now,
-            joined: now,
-            preemptions: state.preemptions,
-            prefill: if self.settings.predicts { self.settings.predicted_prefill(state.prompt) } else { 0 },
-            ..RequestView::default()
-        };
-        if let Some(ranking) = &self.ranking {
-            ranking.describe(slot, self.observers.stats.steps, &mut view);
-        } else {
-            let times = &state.times;
-            view.since = if view.running { times.admitted_at } else { times.out_since.min(now) };
-            (view.attained, view.joined) = (times.attained, times.came_at);
-        }
-        view
-    }
-
-    /// A request that came to the instance at `came` and has no slot yet. If its rank depends on the trace and its wait
-    /// only, nothing else is filled in.
-    #[inline]
-    pub(in crate::instance) fn view_of_arrival(
-        &self,
-        row: u32,
-        came: Ticks,
-        now: Ticks,
-        trace: &Trace,
-    ) -> RequestView {
-        let view = RequestView::arriving(row, came, trace);
-        let predicts = self.settings.predicts;
-        RequestView {
-            now,
-            joined: now,
-            blocks: self.admission_blocks(view.prompt),
-            prefill: if predicts { self.settings.predicted_prefill(view.prompt) } else { 0 },
-            ..view
-        }
-    }
-
-    /// Blocks that a request with `computed` tokens holds if it is admitted; else blocks
-    /// that its admission needs.
-    pub(in crate::instance) fn seen_blocks(&self, slot: Slot, computed: u32, now: Ticks) -> u64 {
-        let state = &self.requests[slot];
-        match state.phase {
-            // In the middle of a step a member holds the block of its next token, as does
-            // one that was admitted to the set while the step is formed.
-            Phase::Decoding => {
-                let late = || self.batch.decode_set().late_joiners().iter().any(|joiner| joiner.0 == slot);
-                let in_step = self.run.is_in_step(now) || (self.run.is_idle() && late());
-                self.settings.blocks_for(computed + u32::from(in_step))
-            }
-            Phase::Swapped { .. } | Phase::MigratedIn => {
-                self.settings.blocks_for(computed + 1).max(state.blocks.count())
-            }
-            Phase::Offered => self.settings.blocks_for(computed + 1),
-            Phase::Received => 0,
-            Phase::Preempted => self.admission_blocks(state.target()),
-            _ => state.blocks.count(),
-        }
-    }
-
-    /// Blocks that the admission of `tokens` tokens allocates, without a cached prefix.
-    fn admission_blocks(&self, tokens: u32) -> u64 {
-        self.settings.blocks_for(self.settings.allocated_tokens(tokens))
-    }
-
-    /// When the reader of a request runs out of tokens, if it has one.
-    pub(in crate::instance) fn deadline(&self, slot: Slot) -> Option<i128> {
-        self.observers.readers.deadline(slot, self.batch.decode_set().step())
+        self.reader().view(slot, self.ranking.as_deref(), now)
     }
 
     /// Whether a field of what is kept by request may change once the steps are booked
@@ -504,7 +415,8 @@ impl Instance {
                 let queued = ranking.slots().into_iter();
                 let slotted = queued.filter(|&slot| !self.requests[slot].phase.is_admitted()).map(of);
                 let prompts = ranking.rows_without_slot().map(|row| trace.prompt_tokens[row as usize]);
-                slotted.sum::<u64>() + prompts.map(|prompt| self.admission_blocks(prompt)).sum::<u64>()
+                slotted.sum::<u64>()
+                    + prompts.map(|prompt| self.reader().admission_blocks(prompt)).sum::<u64>()
             } else {
                 let waiting = self.queues.waiting().iter().chain(self.queues.ahead().iter());
                 let waiting: u64 = waiting.map(|queued| self.queued_blocks(queued, now, trace)).sum();
@@ -517,7 +429,9 @@ impl Instance {
         if let Some(ranking) = &self.ranking {
             return match ranking.best_queued() {
                 None => 0,
-                Some(BestQueued::Arrival(row)) => self.admission_blocks(trace.prompt_tokens[row as usize]),
+                Some(BestQueued::Arrival(row)) => {
+                    self.reader().admission_blocks(trace.prompt_tokens[row as usize])
+                }
                 Some(BestQueued::Slot(slot)) => self.view(slot, now).blocks,
             };
         }
@@ -535,7 +449,7 @@ impl Instance {
     fn queued_blocks(&self, queued: Queued, now: Ticks, trace: &Trace) -> u64 {
         match queued.slot {
             Some(slot) => self.view(slot, now).blocks,
-            None => self.admission_blocks(trace.prompt_tokens[queued.request as usize]),
+            None => self.reader().admission_blocks(trace.prompt_tokens[queued.request as usize]),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Views that policies have of an instance and of its requests.
 
 mod instance;
+mod reader;
 mod reading;
 mod request;
 mod token_intervals;
 
 pub(crate) use instance::Asking;
 pub(in crate::instance) use instance::OfInstance;
+pub(in crate::instance) use reader::Reader;
 pub(crate) use request::{OfRequest, RequestView, seconds, seconds_at_least, whole};
 pub(crate) use token_intervals::TokenIntervals;

@@ -179,18 +179,6 @@ impl Books {
         }
     }
 
-    /// Writes such a field of all instances to `column`.
-    pub(super) fn column(&self, field: InstField, prompt: u32, instances: usize, column: &mut Vec<f64>) {
-        let all = 0..instances;
-        match (field, &self.index, &self.active) {
-            (InstField::IndexBlocks, Some(_), _) => {
-                column.extend(self.indexed.iter().map(|&at| f64::from(at)));
-            }
-            (InstField::ActiveBlocks, _, Some(active)) => column.extend(all.map(|i| active.blocks.blocks(i))),
-            _ => column.extend(all.map(|instance| self.field(instance, field, prompt))),
-        }
-    }
-
     /// The part of a request's prompt that the tree of some pools has.
     pub(super) fn matched(&self, row: u32, pools: Option<&[u32]>, trace: &Trace) -> Option<Matched> {
         let (_, tree) = self.trees.iter().find(|(of, _)| of.as_deref() == pools)?;

@@ -1,0 +1,52 @@
+//! For how many steps no rank changes that could change a decision.
+
+use super::Ranks;
+use crate::config::Admission;
+use crate::instance::run::Run;
+use crate::policy::ReqField;
+use crate::time::Ticks;
+
+impl Ranks<'_> {
+    /// For how many of a run's steps no rank changes that could change a decision.
+    #[inline]
+    pub(in crate::instance) fn steps_before_change(&self, run: &Run) -> u64 {
+        if self.ranking.inputs().end_no_run() && self.idle() == 0 {
+            u64::MAX
+        } else {
+            self.steps_to_change(run)
+        }
+    }
+
+    /// The same for a run in progress, once a request has arrived; `None` if no rank changes by itself.
+    pub(in crate::instance) fn steps_after_arrival(&self, run: &Run) -> Option<u64> {
+        self.ranking.may_drift().then(|| self.steps_to_change(run))
+    }
+
+    #[inline(never)]
+    fn steps_to_change(&self, run: &Run) -> u64 {
+        let ranking = &self.ranking;
+        if ranking.inputs().read(ReqField::SlackS) {
+            // No run knows when a reader runs out.
+            return 1;
+        }
+        let (reached, taken) = (self.step(), self.steps());
+        let mut most = ranking.steps_to_refresh(taken);
+        let next = ranking.next_time();
+        if next != Ticks::MAX {
+            most = most.min(run.steps_to_reach(next));
+        }
+        if ranking.idle() > 0 {
+            most = most.min(ranking.next_idle().saturating_sub(taken).max(1));
+            let next_step = ranking.next_step().saturating_sub(reached).max(1);
+            let settings = self.reader.settings;
+            match settings.scheduler.admission {
+                Admission::Wait if settings.selects => most = most.min(next_step),
+                // Ranks of running requests decide nothing before blocks run out.
+                Admission::Wait => {}
+                Admission::Displace { when: Some(_), .. } => return 1,
+                Admission::Displace { when: None, .. } => most = most.min(next_step),
+            }
+        }
+        most
+    }
+}

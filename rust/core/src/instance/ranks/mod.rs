@@ -1,0 +1,179 @@
+//! The ranks of an instance's requests, kept current.
+//!
+//! A [`Ranking`] has the order of the requests, and a [`Reader`] the state from which their ranks are computed. A rank is
+//! evaluated when something happens to its request, and when it expires. These rules change nothing but the ranking.
+
+mod arrivals;
+mod horizon;
+mod refresh;
+
+use super::Instance;
+use super::ranking::{BestQueued, Evaluation, List, Membership, Ranking};
+use super::request::{Phase, Slot};
+use super::view::{Reader, RequestView};
+use crate::hint::rare;
+use crate::policy::ReqField;
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// The ranking of an instance, with the state from which ranks are computed.
+#[derive(Debug)]
+pub(super) struct Ranks<'a> {
+    ranking: &'a mut Ranking,
+    reader: Reader<'a>,
+    /// Queued requests that are not ranked: they are not on the GPU, or come from another instance.
+    unranked: u64,
+    trace: &'a Trace,
+}
+
+impl Instance {
+    /// The ranks of the requests, if they are ranked.
+    #[inline]
+    pub(super) fn ranks<'a>(&'a mut self, trace: &'a Trace) -> Option<Ranks<'a>> {
+        let Self { settings, requests, batch, run, observers, queues, transfers, ranking, .. } = self;
+        let ranking = ranking.as_deref_mut()?;
+        rare();
+        let reader = Reader { settings, requests, batch, run, observers };
+        Some(Ranks { ranking, reader, unranked: queues.len() + transfers.offered(), trace })
+    }
+}
+
+impl Ranks<'_> {
+    /// Steps of the instance.
+    #[inline]
+    fn steps(&self) -> u64 {
+        self.reader.observers.stats.steps
+    }
+
+    /// Steps of the decode set.
+    #[inline]
+    fn step(&self) -> u64 {
+        self.reader.batch.decode_set().step()
+    }
+
+    /// Requests that the latest step did not run.
+    #[inline]
+    fn idle(&self) -> u64 {
+        self.ranking.idle() + self.unranked
+    }
+
+    /// Evaluates the rank of a request. `keys`: whether the keys of its class are evaluated too.
+    #[inline]
+    pub(super) fn evaluate(&mut self, slot: Slot, now: Ticks, keys: bool) {
+        self.evaluate_behind(slot, now, None, keys);
+    }
+
+    /// Evaluates the rank of a request after an event of its own, if that may change it.
+    #[inline]
+    pub(super) fn evaluate_after_event(&mut self, slot: Slot, now: Ticks) {
+        let runs = self.ranking.list(slot) == List::Running;
+        if !(runs && self.ranking.inputs().stay_while_running()) {
+            let keys = self.ranking.evaluates_always();
+            self.evaluate_behind(slot, now, None, keys);
+        }
+    }
+
+    /// Evaluates the rank of a request; of a member of the decode set that stays one, as it was `behind` of the set's steps
+    /// ago. Returns whether the rank changed.
+    #[inline(never)]
+    fn evaluate_behind(&mut self, slot: Slot, now: Ticks, behind: Option<u64>, keys: bool) -> bool {
+        if self.ranking.is_settled(slot) {
+            return false;
+        }
+        let continues = behind.is_some();
+        let behind = behind.unwrap_or(0);
+        let mut view = self.view(slot, now, behind);
+        let resumes = self.waits_to_decode(slot);
+        view.decoding |= resumes;
+        let steps = if view.decoding { self.step() - behind } else { self.steps() };
+        let member = match (continues, resumes) {
+            (true, _) => Membership::Continues,
+            (false, true) => Membership::Resumes,
+            (false, false) => Membership::New,
+        };
+        self.ranking.evaluate(slot, &mut view, Evaluation { keys, steps, member }, self.trace)
+    }
+
+    /// The view of a request with what ranks read, as it was `behind` of the decode set's steps ago.
+    #[inline]
+    fn view(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
+        let inputs = *self.ranking.inputs();
+        let mut view = self.reader.base_view(slot, Some(self.ranking), now, behind);
+        if inputs.read(ReqField::Blocks) {
+            view.blocks = self.reader.seen_blocks(slot, view.computed, now);
+        }
+        if inputs.read(ReqField::SlackS) {
+            view.deadline = self.reader.deadline(slot);
+        }
+        view
+    }
+
+    /// Whether a queued request resumes as a member of the decode set, and its rank does not change until it has more
+    /// tokens.
+    #[inline]
+    fn waits_to_decode(&self, slot: Slot) -> bool {
+        let phase = self.reader.requests[slot].phase;
+        let queued = matches!(phase, Phase::MigratedIn | Phase::Swapped { decoding: true });
+        queued && self.ranking.inputs().depend_on_tokens_only()
+    }
+
+    /// Moves a request to another list of the ranking, and evaluates its rank.
+    pub(super) fn move_to(&mut self, slot: Slot, to: List, now: Ticks) {
+        let (steps, step) = (self.steps(), self.step());
+        let waits = to == List::Queued && self.waits_to_decode(slot);
+        if to == List::Running && !self.ranking.inputs().change_with_admission() {
+            self.ranking.admit(slot, now, steps);
+            return;
+        }
+        if waits && self.ranking.suspend(slot, step, now, steps) {
+            return;
+        }
+        self.ranking.move_to(slot, to, now, steps);
+        if to != List::Gone && !self.evaluate_behind(slot, now, None, true) {
+            self.ranking.place(slot);
+        }
+    }
+
+    /// Adds a request that has come to the instance, where it has been admitted for `attained` before. Returns whether it is
+    /// the best queued one, or may be selected.
+    pub(super) fn enter(&mut self, slot: Slot, now: Ticks, attained: Ticks) -> bool {
+        let idle = self.ranking.idle();
+        let counts_idle = self.ranking.inputs().read(ReqField::IdleSteps);
+        // A step in progress does not count as one for which the request was queued.
+        let begun = self.reader.run.current().filter(|_| counts_idle).map_or(0, |run| {
+            let ended = run.steps_ended(now);
+            ended + u64::from(run.after(ended) < now)
+        });
+        let steps = self.steps() + begun;
+        self.ranking.enter(slot, now, steps, attained);
+        self.evaluate(slot, now, true);
+        if self.reader.settings.selects {
+            return self.may_select(slot, idle);
+        }
+        self.ranking.best_queued() == Some(BestQueued::Slot(slot))
+    }
+
+    /// Whether a request that was queued may change which requests the coming steps select. `idle`: requests that the
+    /// latest step did not run, without it. If there were none, ranks of running requests may not be current.
+    fn may_select(&mut self, slot: Slot, idle: u64) -> bool {
+        let Reader { settings, batch, run, .. } = self.reader;
+        let full = batch.decode_set().len() >= settings.scheduler.max_num_seqs && run.planned().is_none();
+        if !full || idle == 0 {
+            return true;
+        }
+        let rank = self.ranking.rank(slot);
+        self.ranking.worst_running().is_none_or(|worst| rank < self.ranking.rank(worst))
+    }
+
+    /// Moves an admitted request to the running list. Its rank sees the blocks that it now holds.
+    pub(super) fn admit(&mut self, slot: Slot, now: Ticks) {
+        self.move_to(slot, List::Running, now);
+        let decodes = self.reader.requests[slot].phase == Phase::Decoding;
+        if decodes && !self.ranking.inputs().change_with_admission() {
+            let step = self.step();
+            if !self.ranking.resume(slot, step) {
+                self.evaluate(slot, now, true);
+            }
+        }
+    }
+}
