@@ -28,8 +28,9 @@ ADVANCE = "*Simulation::advance*"
 
 def plain(requests: int = REQUESTS, *, rate: float = 60.0, instances: int = 8) -> None:
     """Replay the workload of the issues under vLLM V1."""
-    import paceline
     from end_to_end import WORKLOAD
+
+    import paceline
 
     trace = paceline.synthesize(WORKLOAD, requests=requests, rate=rate, seed=11)
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
@@ -43,8 +44,9 @@ def many() -> None:
 
 def pascal() -> None:
     """Replay reasoning models under PASCAL, with memory pressure."""
-    import paceline
     from end_to_end import reasoning
+
+    import paceline
 
     trace, cluster = reasoning(REQUESTS, 11.0)
     paceline.replay(trace, cluster, paceline.policies.pascal())
@@ -52,15 +54,14 @@ def pascal() -> None:
 
 def bursts(rate: float = 1_800.0, size: int = 2_000) -> None:
     """Replay bursts of 2,000 requests at ten times the rate that can be served, under PARS."""
-    import paceline
     import polars as pl
     from end_to_end import WORKLOAD
+
+    import paceline
     from paceline.rank import noisy_scores
     from paceline.synthesis import Bursts
 
-    trace = paceline.synthesize(
-        WORKLOAD, requests=REQUESTS, rate=rate, arrivals=Bursts(size=size), seed=11
-    )
+    trace = paceline.synthesize(WORKLOAD, requests=REQUESTS, rate=rate, arrivals=Bursts(size=size), seed=11)
     scores = noisy_scores(trace.frame["output_tokens"].to_numpy(), tau=0.65, seed=11)
     scored = paceline.Trace(trace.frame.with_columns(score=pl.Series(scores)), name=trace.name)
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
@@ -74,8 +75,9 @@ def busy() -> None:
 
 def mooncake() -> None:
     """Replay Mooncake's conversations on four saturated instances that cache prefixes."""
-    import paceline
     from end_to_end import TRACES
+
+    import paceline
 
     trace = paceline.read_trace(TRACES / "mooncake_conversation.jsonl.zst").at_rate(scale=20)
     instance = paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")
@@ -99,7 +101,12 @@ def counted(tree: Path, case: str) -> float:
     replayed = [sys.executable, str(ROOT / "benches/instructions.py"), "--replay", case]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "out"
-        valgrind = ["valgrind", "--tool=callgrind", f"--toggle-collect={ADVANCE}", f"--callgrind-out-file={out}"]
+        valgrind = [
+            "valgrind",
+            "--tool=callgrind",
+            f"--toggle-collect={ADVANCE}",
+            f"--callgrind-out-file={out}",
+        ]
         environment = {**os.environ, "PYTHONPATH": str(tree / "python"), "POLARS_MAX_THREADS": "1"}
         subprocess.run([*valgrind, *replayed], check=True, capture_output=True, env=environment)
         found = re.search(r"^(?:totals|summary): (\d+)", out.read_text(), re.MULTILINE)
@@ -110,7 +117,9 @@ def counted(tree: Path, case: str) -> float:
 def main() -> None:
     """Read the command line, count both trees, and print the ratios."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("commit", nargs="?", help="the commit to compare with; left out: only this tree is counted")
+    parser.add_argument(
+        "commit", nargs="?", help="the commit to compare with; left out: only this tree is counted"
+    )
     parser.add_argument("--case", choices=CASES, action="append", help="a case; left out: all")
     parser.add_argument("--replay", choices=CASES, help=argparse.SUPPRESS)
     chosen = parser.parse_args()

@@ -67,6 +67,8 @@ class _Checks:
         if stop is not None:
             verdict.stopped = stop.kind
             verdict.asked["makes no progress"] += 1
+            if stop.at == 0:
+                return found
             case = progress.before(case, stop)
             self.where = "stepping to where it stops"
             stepped = Replayed(case, leap=False, record=True)

@@ -8,6 +8,7 @@ from search.draw.expressions import Wire
 from search.draw.instances import instance, malform
 from search.draw.network import network
 from search.draw.pace import pace
+from search.draw.routers import holding, routers
 from search.draw.source import Source
 
 
@@ -23,7 +24,7 @@ def cluster(source: Source) -> Wire:
     early = moves and source.chance(0.25)
     overlaps = early and not any(stages.has(one["scheduler"]["stages"], "layered") for one in fleet)
     watched = count > 1 and source.chance(0.4)
-    return {
+    drawn: Wire = {
         "instances": fleet,
         "routing": {
             "on_arrival": rules.on_arrival(source),
@@ -40,6 +41,14 @@ def cluster(source: Source) -> Wire:
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
         "sample": source.maybe(0.3, lambda: sample(source)),
     }
+    held = source.chance(0.15)
+    if held:
+        # A condition on the instance or the request, in place of a rule that always picks one.
+        arrival = rules.partial(source, rules.KNOWN_OF_ARRIVALS)
+        drawn["routing"]["on_arrival"] = holding(source, arrival, sessions=False)
+    if held or source.chance(0.08):
+        drawn["routers"] = routers(source, holds="'hold'" in str(drawn["routing"]["on_arrival"]))
+    return drawn
 
 
 def _any_instance(source: Source, block_tokens: int | None) -> Wire:

@@ -32,7 +32,7 @@ def network(source: Source, instances: int) -> Wire:
 
 def _rate(source: Source) -> Wire:
     return {
-        "bytes_per_s": source.pick((1e12, 2.5e11, 2e12)) / source.unit,
+        "bytes_per_s": source.pick((1e12, 2.5e11, 2e12, 1e12 / 3, 7e11 + 0.1)) / source.unit,
         "latency": source.pick((0, 3, 20)) * source.unit,
     }
 

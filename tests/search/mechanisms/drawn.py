@@ -36,6 +36,9 @@ def drawn(case: Case) -> set[str]:
         if config.get(name) is not None:
             found.add(name)
     found |= set(_of_handover(config))
+    for name, value in (config.get("routers") or {}).items():
+        if name != "seed" and value not in (None, 1):
+            found.add(f"routers: {name}")
     if config["until"] is not None:
         found.add("until")
     if any(config["roles"]):

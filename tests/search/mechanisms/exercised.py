@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from search.mechanisms.drawn import FLAGS
-from search.oracle.replayed import FINISHED, REJECTED, RUNNING, WAITING, Replayed
+from search.oracle.replayed import FINISHED, GAVE_UP, HELD, REJECTED, RUNNING, WAITING, Replayed
 
 Wire = dict[str, Any]
 REASONS = {1: "max_model_len", 2: "blocks", 3: "max_num_batched_tokens"}
@@ -21,6 +21,8 @@ def exercised(replayed: Replayed) -> set[str]:
         (REJECTED, "rejected"),
         (RUNNING, "cut off running"),
         (WAITING, "cut off waiting"),
+        (HELD, "cut off held"),
+        (GAVE_UP, "gave up"),
     ):
         if status in statuses:
             found.add(name)
@@ -28,6 +30,8 @@ def exercised(replayed: Replayed) -> set[str]:
         found |= {f"rejected: {REASONS[reason]}" for reason in set(replayed.column("reason")) - {0}}
     if any(replayed.column("migrations")):
         found.add("moved")
+    if any(replayed.column("held")):
+        found.add("held")
     for name in ("handover_wait", "received_wait", "first_decode"):
         if any(replayed.column(name)):
             found.add(name.removesuffix("_ticks"))

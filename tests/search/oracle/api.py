@@ -15,6 +15,7 @@ from typing import Any
 
 from paceline.errors import PacelineError, PolicyError
 from paceline.policy import Scheduler
+from paceline.policy.routers import routers_to_wire
 from paceline.policy.wire import routing_to_wire
 from search.case import Case
 from search.oracle import leaping
@@ -90,6 +91,10 @@ def _routing(config: Wire, asked: Counter[str]) -> Wire:
         return {}
     asked["API: a routing is spelled out"] += 1
     told: Wire = {"routing": routing_to_wire(policy.rules, policy.monitors, NAMES, scheduler.TICKS_PER_S)}
+    if "routers" in config:
+        told["routers"] = routers_to_wire(
+            policy.routers, policy.reports, policy.give_up_after, policy.seed, scheduler.TICKS_PER_S
+        )
     if policy.handover is not None:
         told["handover"] = policy.handover.to_wire(scheduler.TICKS_PER_S)
     if policy.pace is not None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from search.oracle.failure import Failure
-from search.oracle.replayed import FINISHED, NEVER, NOT_ARRIVED, NOWHERE, REJECTED, Replayed
+from search.oracle.replayed import FINISHED, GAVE_UP, NEVER, NOT_ARRIVED, NOWHERE, REJECTED, Replayed
 
 
 class Table:
@@ -35,6 +35,7 @@ class Table:
         self.instance = replayed.column("instance")
         self.migrations = replayed.column("migrations") or [0] * self.count
         self.transfer = replayed.column("transfer") or [0] * self.count
+        self.held = replayed.column("held") or [0] * self.count
         self.stats = replayed.stats
         self.usage: list[dict[str, Any]] = self.stats["instances"]
         self.end: int = self.stats["end_ticks"]
@@ -117,7 +118,7 @@ def accounting(table: Table) -> Iterator[Failure]:
         placed = table.instance[row] != NOWHERE
         if (status < NOT_ARRIVED and not placed) or (status == NOT_ARRIVED and placed):
             yield table.broken(3, "served where it was routed to", row, status=status)
-        if table.config["until"] is None and status not in (FINISHED, REJECTED):
+        if table.config["until"] is None and status not in (FINISHED, REJECTED, GAVE_UP):
             yield table.broken(3, "all is finished where time does not run out", row, status=status)
     for rows, served in table.groups():
         finished = sum(table.status[row] == FINISHED for row in rows)
@@ -137,7 +138,9 @@ def blocks(table: Table) -> Iterator[Failure]:
             yield table.broken(4, "blocks held <= blocks there are", None, **_some(used, "peak_blocks"))
         # Not only in steps: an admitted request may be in no step.
         room = used["peak_blocks"] * used["block_tokens"] * table.end
-        if used["prefix_hits"] == 0 and used["kv_token_ticks"] > room:
+        # A request that migrates finds what the prefix cache of its target has, which is no hit of a prompt.
+        shares = used["prefix_hits"] > 0 or table.moved
+        if not shares and used["kv_token_ticks"] > room:
             yield table.broken(4, "tokens held <= the peak of blocks", None, instance=index, room=room)
         for step, record in enumerate(table.replayed.decisions[index] if table.replayed.record else ()):
             if not 0 <= record["free_blocks"] <= used["blocks"]:
@@ -169,7 +172,7 @@ def work(table: Table) -> Iterator[Failure]:
         reserves = (table.config.get("handover") or {}).get("overlap") == "layers"
         if table.moved or reserves or not table.settled(rows):
             continue
-        present = _measure([(table.arrival[row], table.finish[row] or 0) for row in rows])
+        present = _measure([(table.arrival[row] + table.held[row], table.finish[row] or 0) for row in rows])
         busy = used["busy_ticks"]
         if busy > present or (busy < present and not waits):
             yield table.broken(10, "busy exactly while there is a request", None, busy=busy, present=present)
@@ -207,12 +210,13 @@ def presence(table: Table) -> Iterator[Failure]:
     for rows, served in table.groups():
         if not table.settled(rows):
             continue
-        e2e = sum((table.finish[row] or 0) - table.arrival[row] - table.transfer[row] for row in rows)
+        apart = sum(table.transfer[row] + table.held[row] for row in rows)
+        e2e = sum((table.finish[row] or 0) - table.arrival[row] for row in rows) - apart
         waiting = sum(one["waiting_ticks"] for one in served)
         spent = sum(one["running_ticks"] for one in served) + waiting
         if spent != e2e:
             yield table.broken(13, "time running + waiting = sum of e2e", None, spent=spent, e2e=e2e)
-        queued = sum((table.scheduled[row] or 0) - table.arrival[row] for row in rows)
+        queued = sum((table.scheduled[row] or 0) - table.arrival[row] - table.held[row] for row in rows)
         stays = not table.moved and all(one["preemptions"] == 0 for one in served)
         if waiting < queued or (stays and waiting > queued):
             yield table.broken(13, "time waiting = sum of queueing", None, waiting=waiting, queued=queued)

@@ -14,7 +14,7 @@ from search.case import Case
 
 NEVER = 2**64 - 1
 NOWHERE = 2**32 - 1
-FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED = range(5)
+FINISHED, RUNNING, WAITING, NOT_ARRIVED, REJECTED, HELD, GAVE_UP = range(7)
 # Every column that the engine gives.
 COLUMNS = tuple(one[0] for one in _core.COLUMNS)
 

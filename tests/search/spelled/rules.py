@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.policy import Handover, Live, Pace, Policy, Pools, Scheduler, first_of, migrate, pick, stay
+from paceline.policy import (
+    Handover,
+    Live,
+    Pace,
+    Policy,
+    Pools,
+    Reports,
+    Scheduler,
+    first_of,
+    hold,
+    migrate,
+    pick,
+    stay,
+)
 from paceline.policy.monitors import Migrate
 from paceline.policy.rules import Pick, Rule
 from search.spelled.expressions import NAMES, condition, number, pools
@@ -36,6 +49,7 @@ def spell(config: Wire, scheduler: Scheduler) -> Policy:
         pools=Pools(**dict.fromkeys(NAMES.pools, 1)),
         handover=None if handover is None else _handover(handover),
         pace=None if pace is None else _pace(pace),
+        **_routers(config.get("routers")),
     )
 
 
@@ -43,6 +57,16 @@ def sayable(config: Wire) -> bool:
     """Whether the public API can express a routing: it has one list of actions for each period."""
     periods = [monitor["period"] for monitor in config["routing"]["every"]]
     return len(set(periods)) == len(periods) and "class_requests" not in str(config["routing"])
+
+
+def _routers(wire: Wire | None) -> Wire:
+    if wire is None:
+        return {}
+    every, gives_up = (
+        None if wire[name] is None else wire[name] / TICKS_PER_S for name in ("report_every", "give_up_after")
+    )
+    reports = None if every is None else Reports(every=every)
+    return {"routers": wire["count"], "reports": reports, "give_up_after": gives_up, "seed": wire["seed"]}
 
 
 def _handover(wire: Wire) -> Handover:
@@ -69,6 +93,8 @@ def _rule(wire: Wire) -> Rule:
             return _rule(wire["of"]).unless(condition(wire["when"]))  # type: ignore[union-attr]
         case "stay":
             return stay(when=None if wire["when"] is None else condition(wire["when"]))
+        case "hold":
+            return hold(blocks=wire.get("blocks"))
     name: Rule = wire["rule"]
     return name
 

@@ -52,3 +52,18 @@ def test_only_instances_of_the_pool_are_considered() -> None:
 def test_a_pool_that_there_is_not_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"there is no pool 'idel'; close to it: idle"):
         moved(Pools(busy=2, idle=2), "idel")
+
+
+def test_a_monitor_that_runs_too_often_for_the_trace_is_refused() -> None:
+    policy = Policy(
+        name="busy",
+        on_arrival=pick(min=inst.requests),
+        every={1e-9: [migrate(source=pick(max=inst.requests), target=pick(min=inst.requests))]},
+    )
+    trace = paceline.Trace.from_columns(arrival=[0.0, 1e7], prompt_tokens=[8, 8], output_tokens=[4, 4])
+    cluster = paceline.Cluster(2 * [paceline.Instance(cost=paceline.Affine(step_s=0.1), num_blocks=200)])
+    rule = (
+        r"period: must fit at most 1000000000 times into .* 10000000 s .* was 0\.000000001 s.* take 0\.01 s"
+    )
+    with pytest.raises(paceline.ConfigError, match=rule):
+        paceline.replay(trace, cluster, policy)

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from paceline.errors import PolicyError
-from paceline.policy import Reports
+import paceline
+from paceline.errors import NoProgressError, PolicyError
+from paceline.policy import Policy, Reports, first_of, hold, inst, pick, req
 from paceline.policy.routers import routers_to_wire
 
 
@@ -41,3 +42,23 @@ def test_a_relay_is_written_in_ticks() -> None:
 def test_a_relay_has_no_gap_and_an_exact_clock_by_default() -> None:
     wire = routers_to_wire(1, Reports(every=1.0, on_change="after"), None, 0, 1e6)
     assert wire["relay"] == {"gap": 0, "unit": 1, "before": False, "copies": None}
+
+
+@pytest.mark.parametrize("leap", [True, False])
+def test_a_report_lets_a_held_request_go_that_has_waited_for_long_enough(leap: bool) -> None:
+    old = pick(min=inst.requests, where=req.age > 5.0)
+    policy = Policy(name="old", on_arrival=first_of(old, hold()), reports=Reports(every=1.0))
+    trace = paceline.Trace.from_columns(arrival=[0.0, 0.5], prompt_tokens=[8, 8], output_tokens=[2, 2])
+    cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.1), num_blocks=200)])
+    result = paceline.replay(trace, cluster, policy, leap=leap)
+    # The routers are asked again at each whole second.
+    assert result.requests["held"].to_list() == [6.0, 5.5]
+
+
+def test_without_reports_a_rule_on_the_time_that_passes_makes_no_progress() -> None:
+    old = pick(min=inst.requests, where=req.age > 5.0)
+    policy = Policy(name="old", on_arrival=first_of(old, hold()))
+    trace = paceline.Trace.from_columns(arrival=[0.0], prompt_tokens=[8], output_tokens=[2])
+    cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.1), num_blocks=200)])
+    with pytest.raises(NoProgressError, match="because of a report, and a request may give up"):
+        paceline.replay(trace, cluster, policy)

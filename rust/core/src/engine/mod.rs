@@ -25,6 +25,7 @@ mod live_migration;
 mod lockstep;
 mod monitors;
 mod network;
+mod periods;
 mod phase_routing;
 mod roles;
 mod router;

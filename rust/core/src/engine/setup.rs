@@ -9,6 +9,7 @@ use super::held::Held;
 use super::live_migration::Migrations;
 use super::lockstep::Ranks;
 use super::monitors::Monitors;
+use super::periods;
 use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
 use super::router::{Decide, Known, Router};
@@ -58,6 +59,7 @@ impl Simulation {
         source: Option<Box<dyn Source>>,
     ) -> Result<Self, Error> {
         trace.validate()?;
+        periods::check(config, &trace)?;
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
         routing.prepare();
@@ -76,6 +78,7 @@ impl Simulation {
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
         let may_migrate = routing.may_migrate();
+        let passing = routing.on_arrival.reads_passing_time();
         let reactions = source.is_some();
         let only_arrivals =
             routing.only_sends() && config.lockstep.is_none() && !known.is_reported() && !reactions;
@@ -88,6 +91,7 @@ impl Simulation {
         Ok(Self {
             can_happen: CanHappen {
                 nothing: only_arrivals,
+                passing,
                 reactions,
                 migrations: may_migrate,
                 timers: has_timers,
@@ -107,6 +111,7 @@ impl Simulation {
             until: config.until.unwrap_or(NEVER - 1),
             clock: 0,
             reported: false,
+            quiet: 0,
             done: false,
         })
     }

@@ -367,6 +367,14 @@ impl Rule {
         self.has(&|rule| matches!(rule, Self::Call { .. }))
     }
 
+    /// Whether it reads for how long a request that arrives, or is held, has waited.
+    pub(crate) fn reads_passing_time(&self) -> bool {
+        let passes = |field| matches!(field, ReqField::AgeS | ReqField::WaitingS);
+        let mut found = false;
+        self.visit(&mut |expr: &Expr| found |= expr.looks_at_request(&passes));
+        found
+    }
+
     /// Whether it may keep a request at the router.
     pub(crate) fn holds(&self) -> bool {
         self.has(&|rule| matches!(rule, Self::Hold { .. }))

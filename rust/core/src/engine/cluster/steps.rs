@@ -147,7 +147,8 @@ impl Cluster {
         let rule = if held > 0 {
             format!(
                 "the router holds {held} requests, and every instance is idle; routing.on_arrival must let a \
-                request go once no other is left"
+                request go once no other is left; it is not asked again because time passes, but because of a report, \
+                and a request may give up"
             )
         } else {
             format!("{left} requests are on no instance and not in transfer")

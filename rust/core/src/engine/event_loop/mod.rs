@@ -31,12 +31,17 @@ use crate::metrics::{Columns, InstanceStats, NetworkStats, Sketch};
 use crate::time::{NEVER, Ticks};
 use crate::timeline::Rows;
 
+/// How many reports of a cluster in which nothing happens may let a held request go: after so many, none will.
+const MOST_QUIET: u64 = 1_000_000;
+
 /// The kinds of events, besides arrivals and ends of steps, that the configuration allows: the loop asks for no other.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a kind of events")]
 pub(super) struct CanHappen {
     /// Whether nothing else can.
     pub(super) nothing: bool,
+    /// Whether the time that passes may let a held request go: the rule reads for how long it has waited.
+    pub(super) passing: bool,
     /// Whether requests may arrive as others end.
     pub(super) reactions: bool,
     /// Whether a rule or a monitor may migrate requests; if not, phases 2 to 4 have nothing to do.
@@ -72,6 +77,8 @@ pub struct Simulation {
     pub(super) clock: Ticks,
     /// Whether instances reported at the present moment.
     pub(super) reported: bool,
+    /// Reports since anything else happened.
+    pub(super) quiet: u64,
     /// Whether the replay has ended.
     pub(super) done: bool,
 }
@@ -192,7 +199,13 @@ impl Simulation {
         if self.arrivals.held() == 0 {
             return NEVER;
         }
-        self.cluster.known().next_news(self.cluster.happenings()).min(self.cluster.next_role())
+        let known = self.cluster.known();
+        let report = if self.can_happen.passing && self.quiet < MOST_QUIET {
+            known.next_report()
+        } else {
+            known.next_news(self.cluster.happenings())
+        };
+        report.min(self.cluster.next_role())
     }
 
     /// Handles everything that happens at one moment.
@@ -254,6 +267,8 @@ impl Simulation {
             rare();
             self.reported = self.cluster.known().next_report() <= now;
             if self.reported {
+                let news = self.cluster.known().has_news(self.cluster.happenings());
+                self.quiet = if news { 0 } else { self.quiet + 1 };
                 self.cluster.report(now);
             }
         }

@@ -122,6 +122,11 @@ impl Known {
         }
     }
 
+    /// Whether something has happened since the instances last reported, after so many `happenings`.
+    pub(in crate::engine) fn has_news(&self, happenings: u64) -> bool {
+        self.reports.as_ref().is_none_or(|reports| !reports.is_fresh(happenings))
+    }
+
     /// When the instances report next, if something has happened since they last did, after so many `happenings`.
     pub(in crate::engine) fn next_news(&self, happenings: u64) -> Ticks {
         let news = |reports: &&Reports| {
