@@ -2,9 +2,9 @@
 
     python benches/instructions.py cd1bf6e
 
-Times vary by a tenth on a busy machine; instructions do not. callgrind counts those of the event loop alone, on
-traces of some 40,000 requests like those of `end_to_end.py`. This tree must have been built (`make dev`); the
-other commit is built in a worktree in a temporary folder. It needs valgrind.
+Times vary by a tenth on a busy machine; instructions do not. callgrind counts those of the event loop alone,
+on traces of some 40,000 requests like those of `end_to_end.py`. This tree must have been built (`make dev`);
+the other commit is built in a worktree in a temporary folder. It needs valgrind.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ class Figure:
     note
         How to read it, in a sentence or two.
     chart
-        The picture; None for a table alone.
+        The picture; None for a table alone, and beside panels.
+    panels
+        Several small pictures on equal axes in place of one, each with its name.
     table
         The numbers of the picture.
     wide
@@ -61,7 +63,13 @@ class Figure:
     table: Table
     note: str = ""
     chart: Chart | None = None
+    panels: tuple[tuple[str, Chart], ...] = ()
     wide: bool = False
+
+    @property
+    def charts(self) -> tuple[tuple[str, Chart], ...]:
+        """The pictures with their names; a picture that is alone has none."""
+        return self.panels if self.chart is None else (("", self.chart), *self.panels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ import polars as pl
 
 from paceline.errors import ResultError
 from paceline.report.charts.kit import Axis, Chart, lines, spans
+from paceline.report.charts.shown import offline
 from paceline.report.charts.theme import NOTEBOOK
 from paceline.report.data.distributions import METRICS, distributions, histogram
 from paceline.report.data.lengths import by_length
@@ -90,9 +91,8 @@ class Plots:
 
     @staticmethod
     def _own(chart: Any) -> Chart:  # noqa: ANN401 - Altair's
-        """Return the chart with the colours of reports."""
-        own: Chart = chart.configure(**NOTEBOOK)
-        return own
+        """Return the chart with the colours of reports, as a notebook shows it without a network."""
+        return offline(chart.configure(**NOTEBOOK))
 
 
 def _known(argument: str, value: str, known: list[str]) -> None:

@@ -191,6 +191,7 @@ def _figure(done: pl.DataFrame, column: str, axis: str | None, others: list[str]
         also=(replays,),
         places=True,
         band=("low", "high") if note else None,
+        named=True,
     )
     return Figure(title=f"{title} by {axis}", chart=chart, table=table, note=note)
 

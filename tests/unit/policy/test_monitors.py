@@ -58,7 +58,15 @@ def test_a_monitor_that_runs_too_often_for_the_trace_is_refused() -> None:
     policy = Policy(
         name="busy",
         on_arrival=pick(min=inst.requests),
-        every={1e-9: [migrate(source=pick(max=inst.requests), target=pick(min=inst.requests))]},
+        every={
+            1e-9: [
+                migrate(
+                    source=pick(max=inst.requests),
+                    target=pick(min=inst.requests),
+                    choose=pick(min=req.prompt_tokens),
+                )
+            ]
+        },
     )
     trace = paceline.Trace.from_columns(arrival=[0.0, 1e7], prompt_tokens=[8, 8], output_tokens=[4, 4])
     cluster = paceline.Cluster(2 * [paceline.Instance(cost=paceline.Affine(step_s=0.1), num_blocks=200)])

@@ -202,5 +202,5 @@ def test_a_capacity_has_its_curve_in_the_report() -> None:
     found = paceline.capacity(trace, cluster, paceline.policies.vllm(), SLO, 0.9, tolerance=0.05)
     for given in (found, json.loads(found.to_json())):
         page = Page(page_of({"a": result}, capacities={"search": given}))
-        assert "spec-capacity-2" in page.documents
+        assert "spec-capacity-2-1" in page.documents
         assert "Attainment by rate" in page.words

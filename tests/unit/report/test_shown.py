@@ -108,3 +108,11 @@ def test_a_terminal_without_the_characters_is_recognized() -> None:
     assert not can_draw("ascii")
     assert not can_draw("latin-1")
     assert not can_draw(None)
+
+
+def test_a_chart_in_a_notebook_loads_nothing() -> None:
+    shown = RESULT.plot.cdf("ttft").properties(width=300)._repr_mimebundle_()
+    assert "text/html" not in shown
+    assert shown["image/svg+xml"].startswith("<svg")
+    assert "http" not in shown["image/svg+xml"].replace("http://www.w3.org/", "")
+    assert next(iter(shown)).startswith("application/vnd.vegalite.v")

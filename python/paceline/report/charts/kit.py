@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 __all__ = [
+    "MOST_TOGETHER",
     "Axis",
     "Chart",
     "Scale",
@@ -22,6 +23,7 @@ __all__ = [
     "in_time",
     "intervals",
     "lines",
+    "panels",
     "spans",
     "stacked_areas",
     "stacked_bars",
@@ -30,7 +32,7 @@ __all__ = [
 Chart: TypeAlias = "alt.Chart | alt.LayerChart"
 Scale: TypeAlias = Literal["linear", "log", "symlog", "sqrt"]
 
-_WIDTH, _HEIGHT = 460, 240
+_WIDTH, _HEIGHT, _SMALL = 460, 240, 130
 
 
 class Axis:
@@ -111,6 +113,7 @@ def lines(
     places: bool = False,
     band: tuple[str, str] | None = None,
     marks: pl.DataFrame | None = None,
+    named: bool = False,
 ) -> Chart:
     """Draw a line for each value of ``by``, with the point nearest to the pointer marked and named.
 
@@ -130,6 +133,8 @@ def lines(
         The columns of the lowest and the highest value around each point, drawn as an area behind the line.
     marks
         Points with a ``label``, in the columns of the axes and ``by``; a vertical line goes through each.
+    named
+        Whether each line has its name beside it, in place of a legend.
     """
     alt = altair()
     names, dashes = _values(frame, by), _values(frame, dash or by)
@@ -150,14 +155,14 @@ def lines(
     base = alt.Chart(_inline(described)).encode(
         x=alt.X(field=x.column, **x.scaled(frame)),
         y=alt.Y(field=y.column, **y.scaled(frame)),
-        color=_colour(by, names, legend=len(names) > 1, symbol="stroke"),
+        color=_colour(by, names, legend=len(names) > 1 and not named, symbol="stroke"),
     )
     strokes = alt.StrokeDash(
         field=dash or by,
         type="nominal",
         sort=None,
         scale=alt.Scale(domain=dashes, range=[DASHES[place % len(DASHES)] for place in range(len(dashes))]),
-        legend=alt.Legend(title=None, symbolType="stroke") if len(dashes) > 1 else None,
+        legend=alt.Legend(title=None, symbolType="stroke") if len(dashes) > 1 and not named else None,
     )
     drawn = base.mark_line(interpolate="step-before" if step else "linear", clip=True).encode(
         strokeDash=strokes
@@ -181,6 +186,8 @@ def lines(
         layers.insert(0, area.encode(y=alt.Y(field=low, **y.scaled(frame)), y2=alt.Y2(field=high)))
     if marks is not None and marks.height:
         layers += _marked(marks, x, y, _colour(by, names, legend=len(names) > 1, symbol="stroke"))
+    if named and len(names) > 1:
+        layers += _named(frame, x, y, by)
     if level is not None:
         rule = alt.Chart(alt.InlineData(values=[{"level": level}])).mark_rule(strokeDash=[3, 3], opacity=0.7)
         layers.append(rule.encode(y=alt.Y(field="level", type="quantitative", title=y.title)))
@@ -200,6 +207,99 @@ def _marked(marks: pl.DataFrame, x: Axis, y: Axis, colour: Any) -> list[Any]:  #
             x=across, y=up, color=colour, text=alt.Text(field="label", type="nominal")
         ),
     ]
+
+
+def _named(frame: pl.DataFrame, x: Axis, y: Axis, by: str) -> list[Any]:
+    """Return the names of lines, each beside its point nearest to the middle height, where most are apart."""
+    alt = altair()
+    heights = frame[y.column].drop_nulls()
+    low, high = heights.min(), heights.max()
+    if not (isinstance(low, int | float) and isinstance(high, int | float)):
+        return []
+    nearest = (pl.col(y.column) - (low + high) / 2).abs()
+    one_each = frame.drop_nulls(y.column).sort(nearest, maintain_order=True)
+    points = one_each.unique(by, keep="first", maintain_order=True)
+    # Lines that meet there share a label.
+    joined = points.group_by(x.column, y.column, maintain_order=True).agg(
+        pl.col(by).str.join(", ").alias("label"), pl.col(by).first()
+    )
+    names = _values(frame, by)
+    layers = []
+    places = frame[x.column].log() if x.scale == "log" else frame[x.column]
+    middle = (places.min() + places.max()) / 2  # type: ignore[operator]
+    for place, row in enumerate(joined.sort(x.column).iter_slices(1)):
+        # On the side with more room, each lower than the one before it.
+        at = row[x.column].log().item() if x.scale == "log" else row[x.column].item()
+        side = "left" if at < middle else "right"
+        text = alt.Chart(_inline(row)).mark_text(
+            align=side, dx=10 if side == "left" else -10, dy=17 * place, fontWeight=600
+        )
+        layers.append(
+            text.encode(
+                x=alt.X(field=x.column, type="quantitative"),
+                y=alt.Y(field=y.column, type="quantitative"),
+                color=_colour(by, names, legend=False),
+                text=alt.Text(field="label", type="nominal"),
+            )
+        )
+    return layers
+
+
+MOST_TOGETHER: Final = 4
+"""How many runs share a picture of lines over time; more have a small panel each."""
+
+
+def panels(
+    frame: pl.DataFrame,
+    x: Axis,
+    y: Axis,
+    *,
+    by: str = "run",
+    **more: Any,  # noqa: ANN401 - of `lines`
+) -> tuple[tuple[str, Chart], ...]:
+    """Draw `lines` for each value of ``by`` apart, on equal axes.
+
+    Parameters
+    ----------
+    frame, x, y, by
+        As for `lines`.
+    more
+        Its other arguments.
+
+    Returns
+    -------
+    tuple
+        Each value with its picture.
+    """
+    x, y = (_over(frame, axis, more.get("band") if axis is y else None) for axis in (x, y))
+    return tuple(
+        (str(name), _sized(lines(frame.filter(pl.col(by) == name), x, y, by=by, **more), height=_SMALL))
+        for name in _values(frame, by)
+    )
+
+
+def _over(frame: pl.DataFrame, axis: Axis, band: tuple[str, str] | None) -> Axis:
+    """Return an axis with the domain of all values, so that it is the same for each part of the frame."""
+    if axis.domain is not None:
+        return axis
+    values = pl.concat([frame[column].cast(pl.Float64) for column in (axis.column, *(band or ()))])
+    values = values.drop_nulls().drop_nans()
+    if axis.scale == "log":
+        values = values.filter(values > 0)
+    low, high = values.min(), values.max()
+    if not (isinstance(low, float) and isinstance(high, float)) or low == high:
+        return axis
+    domain = (min(low, 0.0) if axis.zero else low, high)
+    return Axis(
+        axis.column,
+        axis.title,
+        scale=axis.scale,
+        form=axis.form,
+        tip=axis.tip,
+        zero=axis.zero,
+        domain=domain,
+        reverse=axis.reverse,
+    )
 
 
 def in_time(frame: pl.DataFrame, title: str) -> tuple[pl.DataFrame, Axis]:

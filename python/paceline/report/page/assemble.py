@@ -37,10 +37,10 @@ def assemble(
 
     drawing, script = drawing_script(), _text("script.js")
     specs = {
-        f"spec-{section.name}-{place}": _spec(figure.chart, f"{figure.title}. {figure.note}")
+        f"spec-{section.name}-{place}-{at}": _spec(chart, f"{figure.title}. {name or figure.note}")
         for section in sections
         for place, figure in enumerate(section.figures, 1)
-        if figure.chart is not None
+        for at, (name, chart) in enumerate(figure.charts, 1)
     }
     page: str = _template().render(
         title=title,

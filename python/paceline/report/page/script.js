@@ -8,9 +8,11 @@
   const begun = new Set();
   const charts = Array.from(document.querySelectorAll(".chart"));
 
-  // The widths of figures are equal in all sections; a hidden one has none.
+  // The widths of figures are equal in all sections, and so are those of small panels; a hidden one has none.
   function width(chart) {
-    const shown = charts.find((each) => each.clientWidth > 0);
+    const small = chart.classList.contains("small");
+    const shown = charts.find((each) => each.clientWidth > 0 && each.classList.contains("small") === small);
+    if (small && !chart.clientWidth && !shown) return 220;
     const own = chart.clientWidth || (shown ? shown.clientWidth : Math.min(520, document.body.clientWidth - 40));
     return Math.max(220, Math.floor(own) - 4);
   }

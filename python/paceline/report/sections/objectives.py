@@ -60,6 +60,7 @@ def _attainment(runs: tuple[Run, ...], slo: SLO) -> list[Figure]:
                 scaled,
                 Axis("scale", "factor on every bound", scale="log"),
                 _SHARE,
+                named=True,
             ),
             table=table_of(_wide(scaled, "scale", "attainment"), most=80),
         ),

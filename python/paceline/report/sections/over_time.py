@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any, TypedDict
+
 import polars as pl
 
-from paceline.report.charts.kit import Axis, in_time, lines, stacked_areas
+from paceline.report.charts.kit import MOST_TOGETHER, Axis, Chart, in_time, lines, panels, stacked_areas
 from paceline.report.data.moments import over_time, percentiles_over_time, roles_over_time
 from paceline.report.data.sampled import sampled, tenants
 from paceline.report.data.whereabouts import PLACES, whereabouts
@@ -93,14 +95,28 @@ def _panel(frame: pl.DataFrame, column: str, title: str, unit: str, note: str) -
     return Figure(
         title=title,
         note=f"{note} The area is from the least to the most of each interval." if ends else note,
-        chart=lines(
-            *in_time(of, "time"),
+        table=table,
+        **_drawn(
+            of,
+            "time",
             y,
             step=column not in ("in_flight", "waiting", "running"),
             band=(f"{column}_low", f"{column}_high") if ends else None,
         ),
-        table=table,
     )
+
+
+class _Drawn(TypedDict, total=False):
+    chart: Chart
+    panels: tuple[tuple[str, Chart], ...]
+
+
+def _drawn(frame: pl.DataFrame, title: str, y: Axis, **more: Any) -> _Drawn:  # noqa: ANN401 - of `lines`
+    """Draw the lines of all runs in one picture, or a small panel for each run if there are many."""
+    timed, x = in_time(frame, title)
+    if timed["run"].n_unique() > MOST_TOGETHER:
+        return {"panels": panels(timed, x, y, **more)}
+    return {"chart": lines(timed, x, y, **more)}
 
 
 def _latency(runs: tuple[Run, ...], metric: str, title: str) -> list[Figure]:
@@ -114,14 +130,15 @@ def _latency(runs: tuple[Run, ...], metric: str, title: str) -> list[Figure]:
         Figure(
             title=f"{title} by time of arrival",
             note="Median and 99th percentile of the requests that arrived in each interval.",
-            chart=lines(
-                *in_time(long, "time of arrival"),
+            table=table_of(frame, ("run", "from (s)", "requests", "p50 (s)", "p99 (s)")),
+            **_drawn(
+                long,
+                "time of arrival",
                 Axis("seconds", f"{title} (s)", scale="log"),
                 dash="quantile",
                 also=(Axis("requests", "requests", tip=","),),
                 places=True,
             ),
-            table=table_of(frame, ("run", "from (s)", "requests", "p50 (s)", "p99 (s)")),
         )
     ]
 
