@@ -11,17 +11,15 @@ const ABSENT: u32 = u32::MAX;
 /// has at most one entry, and no entry is outdated. If keys are equal, the lower id is first.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedHeap<K> {
-    /// The ids, each after its parent.
-    heap: Vec<Id>,
+    /// The keys and their ids, each after its parent.
+    heap: Vec<(K, Id)>,
     /// By id: its position in the heap, or `ABSENT`.
     places: Vec<u32>,
-    /// By id: its key, if it is in the heap.
-    keys: Vec<K>,
 }
 
 impl<K> Default for IndexedHeap<K> {
     fn default() -> Self {
-        Self { heap: Vec::new(), places: Vec::new(), keys: Vec::new() }
+        Self { heap: Vec::new(), places: Vec::new() }
     }
 }
 
@@ -33,11 +31,11 @@ impl IndexedHeap<u64> {
     }
 }
 
-impl<K: Copy + Default + Ord> IndexedHeap<K> {
+impl<K: Copy + Ord> IndexedHeap<K> {
     /// The smallest key and its id.
     #[inline]
     pub(crate) fn first(&self) -> Option<(K, Id)> {
-        self.heap.first().map(|&id| (self.keys[id as usize], id))
+        self.heap.first().copied()
     }
 
     /// Whether no id has a key.
@@ -46,11 +44,17 @@ impl<K: Copy + Default + Ord> IndexedHeap<K> {
         self.heap.is_empty()
     }
 
+    /// The position of an id, if it has a key.
+    #[inline]
+    fn place(&self, id: Id) -> Option<usize> {
+        let place = *self.places.get(id as usize)?;
+        (place != ABSENT).then_some(place as usize)
+    }
+
     /// The key of an id, if it has one.
     #[inline]
     pub(crate) fn key(&self, id: Id) -> Option<K> {
-        let place = *self.places.get(id as usize)?;
-        (place != ABSENT).then(|| self.keys[id as usize])
+        self.place(id).map(|place| self.heap[place].0)
     }
 
     /// Sets the key of an id, whether or not it had one.
@@ -58,17 +62,17 @@ impl<K: Copy + Default + Ord> IndexedHeap<K> {
         let at = id as usize;
         if at >= self.places.len() {
             self.places.resize(at + 1, ABSENT);
-            self.keys.resize(at + 1, K::default());
         }
-        let place = self.places[at];
-        let was = std::mem::replace(&mut self.keys[at], key);
-        if place == ABSENT {
-            self.heap.push(id);
-            self.rise(self.heap.len() - 1, id);
-        } else if key < was {
-            self.rise(place as usize, id);
+        let Some(place) = self.place(id) else {
+            self.heap.push((key, id));
+            self.rise(self.heap.len() - 1, (key, id));
+            return;
+        };
+        let was = self.heap[place].0;
+        if key < was {
+            self.rise(place, (key, id));
         } else if was < key {
-            self.sink(place as usize, id);
+            self.sink(place, (key, id));
         }
     }
 
@@ -84,81 +88,64 @@ impl<K: Copy + Default + Ord> IndexedHeap<K> {
     /// Removes an id, if it is in the heap.
     #[inline]
     pub(crate) fn remove(&mut self, id: Id) {
-        if let Some(place) = self.places.get_mut(id as usize)
-            && *place != ABSENT
-        {
-            let hole = std::mem::replace(place, ABSENT) as usize;
+        if let Some(hole) = self.place(id) {
+            self.places[id as usize] = ABSENT;
             self.fill(hole);
         }
     }
 
-    /// Fills a hole with the last id of the heap.
+    /// Fills a hole with the last entry of the heap.
     fn fill(&mut self, mut hole: usize) {
         let Some(last) = self.heap.pop() else { return };
         if hole == self.heap.len() {
             return;
         }
-        // The last id mostly belongs near the bottom: move the hole down first, then the id up as far as needed.
-        loop {
-            let below = 2 * hole + 1;
-            let Some(&[left, right]) = self.heap.get(below..below + 2) else { break };
-            let second = self.is_before(right, left);
-            self.put(hole, if second { right } else { left });
-            hole = below + usize::from(second);
-        }
-        if let Some(&only) = self.heap.get(2 * hole + 1) {
-            self.put(hole, only);
-            hole = 2 * hole + 1;
+        // The last entry mostly belongs near the bottom: move the hole down first, then the entry up as far as needed.
+        while let Some(below) = self.first_below(hole) {
+            self.put(hole, self.heap[below]);
+            hole = below;
         }
         self.rise(hole, last);
     }
 
-    /// Stores an id at a place, or moves it up from there.
-    fn rise(&mut self, mut place: usize, id: Id) {
-        let key = self.keys[id as usize];
+    /// The place of the first of the two entries below a place.
+    #[inline]
+    fn first_below(&self, place: usize) -> Option<usize> {
+        let below = 2 * place + 1;
+        match self.heap.get(below..)? {
+            [left, right, ..] => Some(below + usize::from(right < left)),
+            [_] => Some(below),
+            [] => None,
+        }
+    }
+
+    /// Stores an entry at a place, or moves it up from there.
+    fn rise(&mut self, mut place: usize, entry: (K, Id)) {
         while place > 0 {
             let above = (place - 1) / 2;
-            let other = self.heap[above];
-            if (self.keys[other as usize], other) <= (key, id) {
+            if self.heap[above] <= entry {
                 break;
             }
-            self.put(place, other);
+            self.put(place, self.heap[above]);
             place = above;
         }
-        self.put(place, id);
+        self.put(place, entry);
     }
 
-    /// Stores an id at a place, or moves it down from there.
-    fn sink(&mut self, mut place: usize, id: Id) {
-        let key = self.keys[id as usize];
-        loop {
-            let mut below = 2 * place + 1;
-            match self.heap.get(below..) {
-                Some(&[left, right, ..]) => below += usize::from(self.is_before(right, left)),
-                Some([_]) => {}
-                _ => break,
-            }
-            let other = self.heap[below];
-            if (key, id) <= (self.keys[other as usize], other) {
-                break;
-            }
-            self.put(place, other);
+    /// Stores an entry at a place, or moves it down from there.
+    fn sink(&mut self, mut place: usize, entry: (K, Id)) {
+        while let Some(below) = self.first_below(place).filter(|&below| self.heap[below] < entry) {
+            self.put(place, self.heap[below]);
             place = below;
         }
-        self.put(place, id);
+        self.put(place, entry);
     }
 
-    /// Whether `id` comes before `other`.
+    /// Stores an entry at a place.
     #[inline]
-    fn is_before(&self, id: Id, other: Id) -> bool {
-        (self.keys[id as usize], id) < (self.keys[other as usize], other)
-    }
-
-    /// Stores an id at a place.
-    #[inline]
-    fn put(&mut self, place: usize, id: Id) {
-        self.heap[place] = id;
-        self.places[id as usize] = place as u32;
+    fn put(&mut self, place: usize, entry: (K, Id)) {
+        self.places[entry.1 as usize] = place as u32;
+        self.heap[place] = entry;
     }
 }
 

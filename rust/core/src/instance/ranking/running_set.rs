@@ -5,14 +5,17 @@ use std::cmp::Reverse;
 use super::super::request::Slot;
 use super::RankKey;
 
-/// The running requests. Ranks change often and the worst is seldom asked for, so there is no order: the worst is found by
-/// a scan, and known until its own rank changes.
+/// How many of the worst members a scan finds.
+const FEW: usize = 4;
+
+/// The running requests. Ranks change often and the worst is seldom asked for, so there is no order: the worst few are found
+/// by a scan, and known until their own ranks change.
 #[derive(Debug, Default)]
 pub(crate) struct RunningSet {
     /// By slot: the rank of a member.
     ranks: Vec<Option<RankKey>>,
-    /// The worst member, if it is known.
-    worst: Option<(RankKey, Slot)>,
+    /// The worst members, the worst last: all others are better. If it is empty, they are to be found.
+    worst: Vec<(RankKey, Slot)>,
 }
 
 impl RunningSet {
@@ -23,30 +26,41 @@ impl RunningSet {
         if at >= self.ranks.len() {
             self.ranks.resize(at + 1, None);
         }
-        self.ranks[at] = Some(rank);
-        match self.worst {
-            Some((worst, _)) if worst < rank => self.worst = Some((rank, slot)),
-            Some((_, other)) if other == slot => self.worst = None,
-            _ => {}
+        if self.ranks[at].replace(rank).is_some() {
+            self.forget(slot);
+        }
+        if self.worst.first().is_some_and(|best| best.0 < rank) {
+            insert(&mut self.worst, rank, slot);
         }
     }
 
     /// Removes a request, if it is a member.
     #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
-        if let Some(rank) = self.ranks.get_mut(slot as usize) {
-            *rank = None;
-            self.worst = self.worst.filter(|&(_, worst)| worst != slot);
+        if self.ranks.get_mut(slot as usize).is_some_and(|rank| rank.take().is_some()) {
+            self.forget(slot);
+        }
+    }
+
+    /// Takes a request out of the worst few, if it is one of them.
+    #[inline]
+    fn forget(&mut self, slot: Slot) {
+        if let Some(at) = self.worst.iter().position(|other| other.1 == slot) {
+            self.worst.remove(at);
         }
     }
 
     /// The worst member.
     #[inline]
     pub(crate) fn worst(&mut self) -> Option<(RankKey, Slot)> {
-        if self.worst.is_none() {
-            self.worst = self.members().max();
+        if self.worst.is_empty() {
+            for (rank, slot) in members(&self.ranks) {
+                if self.worst.len() < FEW || self.worst[0].0 < rank {
+                    insert(&mut self.worst, rank, slot);
+                }
+            }
         }
-        self.worst
+        self.worst.last().copied()
     }
 
     /// The members that are worse than `bound`, the worst first.
@@ -54,20 +68,31 @@ impl RunningSet {
         if self.worst().is_none_or(|(worst, _)| worst <= bound) {
             return Vec::new();
         }
-        let mut worse: Vec<_> = self.members().filter(|(rank, _)| *rank > bound).collect();
+        let mut worse: Vec<_> = members(&self.ranks).filter(|(rank, _)| *rank > bound).collect();
         worse.sort_unstable_by_key(|&(rank, _)| Reverse(rank));
         worse
     }
 
     /// All members, the worst first.
     pub(crate) fn sorted(&self) -> Vec<(RankKey, Slot)> {
-        let mut all: Vec<_> = self.members().collect();
+        let mut all: Vec<_> = members(&self.ranks).collect();
         all.sort_unstable_by_key(|&(rank, _)| Reverse(rank));
         all
     }
+}
 
-    fn members(&self) -> impl Iterator<Item = (RankKey, Slot)> + '_ {
-        (0..).zip(&self.ranks).filter_map(|(slot, rank)| rank.map(|rank| (rank, slot)))
+/// The members with their ranks.
+fn members(ranks: &[Option<RankKey>]) -> impl Iterator<Item = (RankKey, Slot)> + '_ {
+    (0..).zip(ranks).filter_map(|(slot, rank)| rank.map(|rank| (rank, slot)))
+}
+
+/// Inserts a request into a few that are sorted, and drops the best of too many.
+#[inline]
+fn insert(few: &mut Vec<(RankKey, Slot)>, rank: RankKey, slot: Slot) {
+    let better = few.iter().take_while(|other| other.0 < rank).count();
+    few.insert(better, (rank, slot));
+    if few.len() > FEW {
+        few.remove(0);
     }
 }
 
