@@ -83,7 +83,8 @@ impl Instance {
     }
 
     /// Tells all observers what happened to a request.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told, so that most observers drop out")]
     pub(super) fn observe(
         &mut self,
         fact: Fact,

@@ -45,7 +45,8 @@ impl Liveness {
     }
 
     /// Notes a token of a request.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact) {
         if matches!(fact, Fact::Yielded { .. }) {
             self.formed = 0;
@@ -53,7 +54,8 @@ impl Liveness {
     }
 
     /// Notes the tokens of the decode set.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
         if steps.members > 0 {
             self.formed = 0;

@@ -73,7 +73,8 @@ impl Load {
     }
 
     /// Counts what happened to a request.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
         let state = of.state;
         match fact {
@@ -109,7 +110,8 @@ impl Load {
     }
 
     /// Counts the tokens that the decode set yielded.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
         self.outstanding_tokens += steps.members * steps.count;
         if let Some(intervals) = self.intervals.as_mut().filter(|_| steps.decodes) {

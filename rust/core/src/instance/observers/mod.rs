@@ -67,7 +67,8 @@ impl Observers {
     }
 
     /// Tells all observers of a fact.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as above")]
     pub(in crate::instance) fn observe(&mut self, fact: Fact, of: Subject, recorder: &mut Recorder) {
         self.liveness.observe(fact);
         self.load.observe(fact, of);
@@ -78,7 +79,8 @@ impl Observers {
     }
 
     /// Tells all observers of steps of a run that have ended, before [`Self::observe_steps`].
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(in crate::instance) fn observe_run(&mut self, ended: &Ended) {
         self.stats.observe_run(ended);
         if let Some(traffic) = &mut self.traffic {
@@ -87,7 +89,8 @@ impl Observers {
     }
 
     /// Tells all observers of steps that have ended.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(in crate::instance) fn observe_steps(&mut self, steps: &Steps) {
         self.liveness.observe_steps(steps);
         self.load.observe_steps(steps);

@@ -63,7 +63,8 @@ impl Outbox {
     }
 
     /// Reports changes of phase that a rule is asked about, and requests that were dropped.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
         let Reports { prefilled, answering } = self.reports;
         match fact {

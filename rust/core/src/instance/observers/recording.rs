@@ -6,7 +6,8 @@ use crate::time::{NEVER, Ticks};
 
 impl Recorder {
     /// Writes what happened to a request.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
         match fact {
             Fact::Admitted { since: None, .. } => {

@@ -5,7 +5,8 @@ use crate::metrics::InstanceStats;
 
 impl InstanceStats {
     /// Counts what happened to a request.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact) {
         match fact {
             Fact::Preempted => self.preemptions += 1,
@@ -19,7 +20,8 @@ impl InstanceStats {
     }
 
     /// Counts the tokens outside the decode set, and the steps whose cost was extrapolated.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_run(&mut self, ended: &Ended) {
         let &Ended { run, steps, shape, members, ends_prefills } = ended;
         // A batch computes its tokens once, in however many groups of layers.
@@ -31,7 +33,8 @@ impl InstanceStats {
     }
 
     /// Counts steps and their time, and the tokens of the decode set.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is told of at one place, once a run")]
     pub(super) fn observe_steps(&mut self, steps: &Steps) {
         let &Steps { series, count, ticks, members, running, kv, .. } = steps;
         self.steps += count;

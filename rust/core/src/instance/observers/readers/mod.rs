@@ -48,7 +48,8 @@ impl Readers {
     }
 
     /// Notes what happened to a request, and writes its quality of experience when it has finished.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the fact is known where it is told")]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject, columns: &mut Columns) {
         if self.pacing.is_some() {
             rare();
