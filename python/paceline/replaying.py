@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from paceline import _native
 from paceline._arguments import typed
@@ -28,6 +28,9 @@ from paceline.result.turns import warn_of_early_turns
 from paceline.trace import Trace
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from paceline._core import Progress
 
 __all__ = ["replay"]
@@ -129,64 +132,31 @@ def replay(
     policy = vllm() if policy is None else policy
     columns = _native.columns(trace, policy)
     arrivals = columns["arrival_ticks"]
-    frontend = _ticks("frontend_s", frontend_s)
-    entrance = {"frontend": frontend or 0, "prediction": None if prediction is None else prediction.to_wire()}
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
-    rules = policy.to_wire(instances=len(cluster.instances), tenants=names.tenants)
-    check_same_kv(cluster.instances, moves_of(policy, len(cluster.instances)))
-    if pace is not None and policy.pace is not None and pace != policy.pace:
-        raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
-    if pace is not None:
-        rules["pace"] = pace.to_wire()
-    schedulers = [policy.scheduler_of(index) for index in range(len(cluster.instances))]
-    check_states(cluster.instances, schedulers)
-    placed = list(zip(cluster.instances, schedulers, strict=True))
-    distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
-    lockstep = _lockstep(cluster, distinct, policy)
-    settings: dict[str, Any] = {"until": until, "leap": leap}
-    samples = None
-    if sample is not None:
-        settings["sample"] = sample
-        samples = sample_to_wire(
-            sample,
-            instances=len(cluster.instances),
-            arrivals=columns["arrival_ticks"],
-            until=_ticks("until", until),
-        )
-    if sample_tenants:
-        if sample is None or "tenant" not in trace.frame.columns:
-            missing = (
-                "sample" if sample is None else f"a trace with the column tenant, which {trace.name} has not"
-            )
-            raise ConfigError(f"sample_tenants=True needs {missing}")
-        settings["sample_tenants"] = True
-    if frontend:
-        settings["frontend_s"] = frontend_s
-    if prediction is not None:
-        settings["prediction"] = repr(prediction)
-    if pace is not None:
-        settings["pace"] = repr(pace)
-    links = None if cluster.links is None else cluster.links.to_wire(instances=len(cluster.instances))
-    window = None
-    if record is not None:
-        window = _window(record)
-        settings["record"] = f"{record[0]} to {record[1]}"
+    served = _served(cluster, policy, names, pace)
+    entrance = {
+        "frontend": _ticks("frontend_s", frontend_s),
+        "prediction": None if prediction is None else prediction.to_wire(),
+    }
+    kept = _kept(trace, cluster, arrivals, _Asked(sample, sample_tenants, record, until))
+    settings: dict[str, Any] = {
+        "until": until,
+        "leap": leap,
+        **({"frontend_s": frontend_s} if frontend_s else {}),
+        **({} if prediction is None else {"prediction": repr(prediction)}),
+        **({} if pace is None else {"pace": repr(pace)}),
+        **kept.settings,
+    }
     try:
         with Watched(policy.calls):
             outcome = _native.run(
-                [distinct[pair] for pair in placed],
-                columns,
-                **rules,
-                links=links,
-                lockstep=lockstep,
+                columns=columns,
+                **served,
+                **kept.wire,
                 entrance=entrance,
                 calls=routers_of(policy.calls),
                 until_ticks=_ticks("until", until),
                 leap=leap,
-                record_decisions=window is not None,
-                record_between=window,
-                record_most=None if window is None else Limits.current().recorded,
-                sample=samples,
                 progress=progress,
             )
     except InternalError as error:
@@ -195,16 +165,77 @@ def replay(
     if sample is not None:
         warn_if_longer(sample, outcome.timeline)
     result = Result.from_outcome(
-        trace=trace,
-        cluster=cluster,
-        policy=policy,
-        outcome=outcome,
-        settings=settings,
-        arrivals=arrivals,
+        trace=trace, cluster=cluster, policy=policy, outcome=outcome, settings=settings, arrivals=arrivals
     )
     if "session" in trace.frame.columns:
         warn_of_early_turns(result.totals().early_turns)
     return result
+
+
+class _Kept(NamedTuple):
+    """What a replay keeps beside its columns.
+
+    Attributes
+    ----------
+    wire
+        The arguments of `_native.run` for it.
+    settings
+        The arguments of `replay` for it, as the provenance has them.
+    """
+
+    wire: dict[str, Any]
+    settings: dict[str, Any]
+
+
+class _Asked(NamedTuple):
+    """The arguments of `replay` that say what is kept, and the end of time."""
+
+    sample: float | None
+    sample_tenants: bool
+    record: tuple[float, float] | None
+    until: float | None
+
+
+def _kept(trace: Trace, cluster: Cluster, arrivals: NDArray[np.uint64], asked: _Asked) -> _Kept:
+    """Return what is sampled and recorded."""
+    sample, sample_tenants, record, until = asked
+    wire: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    if sample is not None:
+        settings["sample"] = sample
+        wire["sample"] = sample_to_wire(
+            sample, instances=len(cluster.instances), arrivals=arrivals, until=_ticks("until", until)
+        )
+    if sample_tenants:
+        if sample is None or "tenant" not in trace.frame.columns:
+            missing = (
+                "sample" if sample is None else f"a trace with the column tenant, which {trace.name} has not"
+            )
+            raise ConfigError(f"sample_tenants=True needs {missing}")
+        settings["sample_tenants"] = True
+    if record is not None:
+        settings["record"] = f"{record[0]} to {record[1]}"
+        most = Limits.current().recorded
+        wire |= {"record_decisions": True, "record_between": _window(record), "record_most": most}
+    return _Kept(wire, settings)
+
+
+def _served(cluster: Cluster, policy: Policy, names: Names, pace: Pace | None) -> dict[str, Any]:
+    """Return the instances with their schedulers and the rules, as arguments of `_native.run`."""
+    count = len(cluster.instances)
+    rules = policy.to_wire(instances=count, tenants=names.tenants)
+    check_same_kv(cluster.instances, moves_of(policy, count))
+    if pace is not None and policy.pace is not None and pace != policy.pace:
+        raise ConfigError(f"pace must be left out where the policy has one ({policy.pace!r}), was {pace!r}")
+    if pace is not None:
+        rules["pace"] = pace.to_wire()
+    schedulers = [policy.scheduler_of(index) for index in range(count)]
+    check_states(cluster.instances, schedulers)
+    placed = list(zip(cluster.instances, schedulers, strict=True))
+    distinct = {pair: dict(_wire(*pair, names)) for pair in dict.fromkeys(placed)}
+    lockstep = _lockstep(cluster, distinct, policy)
+    links = None if cluster.links is None else cluster.links.to_wire(instances=count)
+    return {"instances": [distinct[pair] for pair in placed], **rules, "links": links, "lockstep": lockstep}
 
 
 @lru_cache(maxsize=64)
@@ -242,13 +273,15 @@ def _lockstep(
 
 def _window(record: tuple[float, float]) -> dict[str, int]:
     start, end = (_ticks("record", moment) for moment in record)
-    assert start is not None, "Invariant: a moment has ticks"
-    assert end is not None, "Invariant: a moment has ticks"
     if end <= start:
         raise ConfigError(f"record must be two moments in order, from one to a later one, was {record}")
     return {"from": start, "to": end}
 
 
+@overload
+def _ticks(name: str, seconds: float) -> int: ...
+@overload
+def _ticks(name: str, seconds: float | None) -> int | None: ...
 def _ticks(name: str, seconds: float | None) -> int | None:
     if seconds is None:
         return None

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-LONGEST_FILE = 600
-
 # Policies and the systems they come from. vLLM is an engine we follow, and not one of them.
 POLICY_NAMES = re.compile(
     r"\b(pascal|arrow|pars|sarathi|andes|llumnix|splitwise|distserve|mooncake|fastserve|layered_prefill)(?=\b|_)",
@@ -58,13 +56,6 @@ def lines_of(files: list[Path], *suffixes: str) -> Iterator[tuple[Path, int, str
             continue
         for number, line in enumerate(text.splitlines(), start=1):
             yield file, number, line
-
-
-def test_no_source_file_is_too_long(tree: list[Path]) -> None:
-    lengths = {file: len(file.read_bytes().splitlines()) for file in tree if file.suffix in {".rs", ".py"}}
-    assert lengths
-    too_long = {str(file): length for file, length in lengths.items() if length > LONGEST_FILE}
-    assert not too_long
 
 
 def test_no_file_names_the_machine_it_was_written_on(tree: list[Path], root: Path) -> None:

@@ -77,25 +77,11 @@ impl Simulation {
         recorder.ends = source.is_some().then(Vec::new);
         recorder.room = config.record_most.map_or_else(RecordRoom::default, RecordRoom::new);
         recorder.notices = routing.books.exist().then(Vec::new);
-        let may_migrate = routing.may_migrate();
-        let passing = routing.on_arrival.reads_passing_time();
-        let reactions = source.is_some();
-        let only_arrivals =
-            routing.only_sends() && config.lockstep.is_none() && !known.is_reported() && !reactions;
-        let has_timers = !routing.every.is_empty()
-            || !config.leaving.is_empty()
-            || config.lockstep.is_some()
-            || known.is_reported();
+        let can_happen = can_happen(config, &known, source.is_some());
         let requests = trace.len();
         let entrance = Entrance::new(&config.entrance, source, &mut trace);
         Ok(Self {
-            can_happen: CanHappen {
-                nothing: only_arrivals,
-                passing,
-                reactions,
-                migrations: may_migrate,
-                timers: has_timers,
-            },
+            can_happen,
             cluster: Cluster::new(instances, roles(config), trace, recorder, known),
             router,
             monitors: Monitors::new(&routing.every),
@@ -114,6 +100,19 @@ impl Simulation {
             quiet: 0,
             done: false,
         })
+    }
+}
+
+/// The kinds of events that a configuration allows. `reactions`: whether requests may arrive as others end.
+fn can_happen(config: &Config, known: &Known, reactions: bool) -> CanHappen {
+    let routing = &config.routing;
+    let together = config.lockstep.is_some() || known.is_reported();
+    CanHappen {
+        nothing: routing.only_sends() && !together && !reactions,
+        passing: routing.on_arrival.reads_passing_time(),
+        reactions,
+        migrations: routing.may_migrate(),
+        timers: together || !routing.every.is_empty() || !config.leaving.is_empty(),
     }
 }
 

@@ -84,7 +84,10 @@ impl Instance {
 
     /// Tells all observers what happened to a request.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the fact is known where it is told, so that most observers drop out")]
+    #[expect(
+        clippy::inline_always,
+        reason = "the fact is known where it is told, so that most observers drop out"
+    )]
     pub(super) fn observe(
         &mut self,
         fact: Fact,

@@ -87,16 +87,21 @@ impl Instance {
             // A step in which every request was preempted takes no time; its blocks are
             // free for the next one. Nor does one that could not be decided ahead.
             if !(draft.has_preempted() || ahead && self.release_all(trace)) {
-                // Offers may have been accepted, though no step forms.
-                self.kv.note_peak();
-                self.observers.load.rest(now);
-                if self.batch.running() > 0 {
-                    self.run.stand_still(now);
-                }
+                self.rest(now);
                 return Ok(draft.retry_at);
             }
         };
         self.start(draft, decodes, trace).map(Some)
+    }
+
+    /// Stays without a step from now on.
+    fn rest(&mut self, now: Ticks) {
+        // Offers may have been accepted, though no step forms.
+        self.kv.note_peak();
+        self.observers.load.rest(now);
+        if self.batch.running() > 0 {
+            self.run.stand_still(now);
+        }
     }
 
     /// Makes all ranks current for a step that starts now. Returns whether that is deferred: no request is queued, and the
