@@ -22,6 +22,7 @@ is null, a part or a count 0.
 
 _WITH = {
     "always": "",
+    "used": "",
     "reasons": "reasoning tokens in the trace",
     "moves": "migrations in the policy",
     "paced": "a pace",

@@ -127,10 +127,22 @@ pub struct Declared {
     pub name: &'static str,
     /// The name of its kind.
     pub kind: &'static str,
-    /// The replays that have it: "always", or a field of [`OptionalColumns`]. In others it is empty.
+    /// The replays that have it: "always", a field of [`OptionalColumns`], or "used": it is empty until a request has a part
+    /// above 0. In others it is empty.
     pub when: &'static str,
     /// Its definition: a sentence, or several.
     pub definition: &'static str,
+}
+
+/// Adds to a part of a row in a column of `rows` that is empty until one is above 0: most replays preempt no request.
+#[inline]
+pub(crate) fn add_part(column: &mut Vec<Ticks>, rows: usize, row: usize, ticks: Ticks) {
+    if ticks > 0 {
+        if column.is_empty() {
+            *column = vec![0; rows];
+        }
+        column[row] += ticks;
+    }
 }
 
 /// Puts the value in each place at the row that `origins` has there.
@@ -148,6 +160,9 @@ fn restore<T: Copy>(values: &mut [T], origins: &[u32]) {
 macro_rules! given {
     ($optional:ident, always) => {
         true
+    };
+    ($optional:ident, used) => {
+        false
     };
     ($optional:ident, $group:ident) => {
         $optional.$group
@@ -214,9 +229,9 @@ columns! {
     max_itl: Gap, always;
     /// Time out of the batch after its first admission, without such time between the end of its reasoning and its
     /// first answer token.
-    preempted: Part, always;
+    preempted: Part, used;
     /// The part of `preempted` after its first answer token.
-    preempted_answering: Part, always;
+    preempted_answering: Part, used;
     /// Time in transfer between instances.
     transfer: Part, moves;
     /// The part of `transfer` between the end of its reasoning and its first answer token.
@@ -230,7 +245,7 @@ columns! {
     /// The time between its first admission and its first token in which no step computed its prompt; a part of TTFT.
     prefill_stall: Part, always;
     /// The part of `prefill_stall` in which it was preempted or in transfer.
-    interrupted_prefill: Part, always;
+    interrupted_prefill: Part, used;
     /// Time for which the router held it; a part of queueing.
     held: Part, holds;
     /// Quality of experience from the target of its first token on.
@@ -284,7 +299,8 @@ mod tests {
                 Buffer::F64(values) => values.len(),
                 Buffer::U8(values) => values.len(),
             };
-            assert_eq!(filled, 3, "{name}");
+            let used = Columns::DECLARED.iter().any(|one| one.name == name && one.when == "used");
+            assert_eq!(filled, if used { 0 } else { 3 }, "{name}");
         }
     }
 

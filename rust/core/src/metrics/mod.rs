@@ -10,6 +10,7 @@ mod spread;
 mod traffic_counter;
 
 pub(crate) use columns::OptionalColumns;
+pub(crate) use columns::add_part;
 pub use columns::{Buffer, Columns, Declared, NO_INSTANCE, Reason, Status};
 pub use instance_stats::InstanceStats;
 pub use network_stats::{MediumStats, NetworkStats};

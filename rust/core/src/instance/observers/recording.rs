@@ -1,7 +1,7 @@
 //! The columns of the result as an observer.
 
 use super::fact::{Fact, Subject};
-use crate::metrics::{Reason, Recorder, Status};
+use crate::metrics::{Reason, Recorder, Status, add_part};
 use crate::time::{NEVER, Ticks};
 
 impl Recorder {
@@ -33,7 +33,8 @@ impl Recorder {
                 self.migrated(of.row(), transfer, of.is_before_answer());
                 self.columns.handover_wait[of.row()] += wait;
                 if of.state.generated == 0 && self.columns.scheduled[of.row()] != NEVER {
-                    self.columns.interrupted_prefill[of.row()] += transfer;
+                    let rows = self.columns.status.len();
+                    add_part(&mut self.columns.interrupted_prefill, rows, of.row(), transfer);
                 }
             }
             // Until the first token, the column is the time of the steps that computed the prompt.
@@ -46,9 +47,9 @@ impl Recorder {
 
     /// Writes for how long a request was out of the batch that is admitted again.
     fn readmitted(&mut self, since: Ticks, received: bool, of: Subject) {
-        let (row, out) = (of.row(), of.now - since);
+        let (row, out, rows) = (of.row(), of.now - since, self.columns.status.len());
         if of.state.generated == 0 {
-            self.columns.interrupted_prefill[row] += out;
+            add_part(&mut self.columns.interrupted_prefill, rows, row, out);
         }
         if received {
             self.columns.received_wait[row] += out;
@@ -58,9 +59,9 @@ impl Recorder {
         if reasoning.is_some_and(|reasoning| reasoning > 0 && of.state.generated == reasoning) {
             return;
         }
-        self.columns.preempted[row] += out;
+        add_part(&mut self.columns.preempted, rows, row, out);
         if of.state.generated > reasoning.unwrap_or(0) {
-            self.columns.preempted_answering[row] += out;
+            add_part(&mut self.columns.preempted_answering, rows, row, out);
         }
     }
 
