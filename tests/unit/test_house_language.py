@@ -72,3 +72,17 @@ def test_requests_are_named(root: Path) -> None:
         for number, match in violations((root / name).read_text(encoding="utf-8"))
     ]
     assert not found, "name the request, the instance or the policy:\n" + "\n".join(found)
+
+
+def test_words_with_one_meaning_are_used_for_it(root: Path) -> None:
+    """*Rank* alone is the order of requests: GPUs that share a model are named with their parallelism."""
+    glossary = (root / "docs/glossary.md").read_text(encoding="utf-8")
+    for word in ("rank", "hold", "row"):
+        assert len(re.findall(rf"^\| {word} \|", glossary, re.MULTILINE)) == 1, word
+    engine = root / "rust/core/src/engine"
+    named = [
+        str(file.relative_to(root))
+        for file in engine.rglob("*.rs")
+        if re.search(r"\b(?:struct|enum|trait|fn) \w*[Rr]anks?\b", file.read_text(encoding="utf-8"))
+    ]
+    assert named == [], "the engine beside the instances knows no ranks of requests"

@@ -81,7 +81,7 @@ fn of_row<'a>(ends: &[usize], ids: &'a [u64], row: usize) -> &'a [u64] {
 impl Trace {
     /// The priority of a request.
     #[inline]
-    pub(crate) fn rank(&self, row: usize) -> i64 {
+    pub(crate) fn priority_of(&self, row: usize) -> i64 {
         self.priority.as_ref().map_or(0, |column| column[row])
     }
 

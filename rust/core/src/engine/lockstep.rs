@@ -18,7 +18,7 @@ use crate::time::{NEVER, Ticks};
 
 /// Instances that step together, or each on its own.
 #[derive(Debug)]
-pub(super) struct Ranks {
+pub(super) struct LockedSteps {
     /// The resources that they share; `None` if each steps on its own.
     lockstep: Option<Lockstep>,
     /// Steps since the instances began to step, each with at least one request at first.
@@ -31,7 +31,7 @@ pub(super) struct Ranks {
     idle_until: Ticks,
 }
 
-impl Ranks {
+impl LockedSteps {
     /// Instances that are idle.
     pub(super) fn new(lockstep: Option<Lockstep>) -> Self {
         Self { lockstep, steps: 0, total: 0, in_step: false, idle_until: NEVER }

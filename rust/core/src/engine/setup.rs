@@ -7,7 +7,7 @@ use super::cluster::Cluster;
 use super::event_loop::{CanHappen, Simulation};
 use super::held::Held;
 use super::live_migration::Migrations;
-use super::lockstep::Ranks;
+use super::lockstep::LockedSteps;
 use super::monitors::Monitors;
 use super::periods;
 use super::phase_routing::PhaseRouting;
@@ -92,7 +92,7 @@ impl Simulation {
             ),
             phase_routing: PhaseRouting::new(routing.on_prefilled, routing.on_answering),
             migrations,
-            ranks: Ranks::new(config.lockstep.clone()),
+            locked: LockedSteps::new(config.lockstep.clone()),
             sampling: Sampling::new(config.sample, config.instances.len()),
             until: config.until.unwrap_or(NEVER - 1),
             clock: 0,

@@ -17,7 +17,7 @@
 use super::arrivals::Arrivals;
 use super::cluster::Cluster;
 use super::live_migration::Migrations;
-use super::lockstep::Ranks;
+use super::lockstep::LockedSteps;
 use super::monitors::Monitors;
 use super::phase_routing::PhaseRouting;
 use super::roles::FlipRecord;
@@ -66,7 +66,7 @@ pub struct Simulation {
     /// Requests that migrate between instances.
     pub(super) migrations: Migrations,
     /// Starts steps: of each instance on its own, or of all together.
-    pub(super) ranks: Ranks,
+    pub(super) locked: LockedSteps,
     /// Samples the instances, if that is asked for.
     pub(super) sampling: Sampling,
     /// The kinds of events besides arrivals and ends of steps.
@@ -183,14 +183,14 @@ impl Simulation {
         }
         rare();
         let roles = self.monitors.next().min(self.cluster.next_role());
-        comes.min(roles).min(self.cluster.known().next_report()).min(self.ranks.idle_until())
+        comes.min(roles).min(self.cluster.known().next_report()).min(self.locked.idle_until())
     }
 
     /// Whether nothing will happen any more but monitors, and reports that let no request go. No instance is in a step.
     #[inline(never)]
     fn is_stuck(&self) -> bool {
         let comes = self.arrivals.next(&self.cluster).min(self.migrations.next_delivery());
-        comes.min(self.next_news()).min(self.ranks.idle_until()) == NEVER
+        comes.min(self.next_news()).min(self.locked.idle_until()) == NEVER
     }
 
     /// When a report is taken or an instance joins a pool, which may let a request go that is held; [`NEVER`] if none will.
@@ -243,7 +243,7 @@ impl Simulation {
     fn may_restart(&self, index: usize, now: Ticks) -> bool {
         let asks = self.can_happen.migrations || self.can_happen.reactions || self.arrivals.held() > 0;
         let together =
-            self.can_happen.timers && (self.ranks.are_together() || self.cluster.known().is_relayed(false));
+            self.can_happen.timers && (self.locked.are_together() || self.cluster.known().is_relayed(false));
         let alone = || self.arrivals.held() == 0 && self.cluster.is_alone(index, now);
         !together && (!asks || alone() && self.arrivals.next_arrival() > now)
     }
@@ -255,10 +255,10 @@ impl Simulation {
         self.cluster.end_steps(now);
         if self.can_happen.timers {
             rare();
-            if self.cluster.known().is_relayed(false) && self.ranks.step_ends(&self.cluster, now) {
-                self.cluster.tell(false, self.ranks.step(), self.ranks.are_together(), now);
+            if self.cluster.known().is_relayed(false) && self.locked.step_ends(&self.cluster, now) {
+                self.cluster.tell(false, self.locked.step(), self.locked.are_together(), now);
             }
-            self.ranks.end_step(&self.cluster, now);
+            self.locked.end_step(&self.cluster, now);
         }
         self.router.hear(&mut self.cluster, now);
         self.arrivals.hear(&mut self.cluster, now);
@@ -324,7 +324,7 @@ impl Simulation {
         loop {
             if self.can_happen.timers {
                 rare();
-                self.ranks.start_steps(&mut self.cluster, now)?;
+                self.locked.start_steps(&mut self.cluster, now)?;
             } else {
                 self.cluster.start_steps(now)?;
             }

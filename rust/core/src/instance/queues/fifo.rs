@@ -66,7 +66,7 @@ impl WaitingQueue {
             }
             Order::Priority(heap) => {
                 rare();
-                heap.push(Reverse((trace.rank(request as usize), queued)));
+                heap.push(Reverse((trace.priority_of(request as usize), queued)));
                 heap.peek().is_some_and(|Reverse((_, first))| *first == queued)
             }
         }
@@ -78,7 +78,7 @@ impl WaitingQueue {
         self.len += 1;
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_front(queued),
-            Order::Priority(heap) => heap.push(Reverse((trace.rank(request as usize), queued))),
+            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request as usize), queued))),
         }
     }
 
@@ -88,7 +88,7 @@ impl WaitingQueue {
         self.len += 1;
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_back(queued),
-            Order::Priority(heap) => heap.push(Reverse((trace.rank(request as usize), queued))),
+            Order::Priority(heap) => heap.push(Reverse((trace.priority_of(request as usize), queued))),
         }
     }
 

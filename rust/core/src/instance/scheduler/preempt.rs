@@ -24,7 +24,7 @@ impl Instance {
             // row, which is the order of arrival, decides.
             Victim::Worst => candidates.max_by_key(|&i| {
                 let request = self.requests[order.slot(i)].request;
-                (trace.rank(request as usize), request)
+                (trace.priority_of(request as usize), request)
             }),
             Victim::FewestGenerated => candidates.min_by_key(|&i| {
                 let state = &self.requests[order.slot(i)];

@@ -120,7 +120,7 @@ impl RequestView {
                 }
                 Linear::fixed(f64::from(self.phase(trace)))
             }
-            ReqField::Priority => Linear::fixed(trace.rank(row) as f64),
+            ReqField::Priority => Linear::fixed(trace.priority_of(row) as f64),
             ReqField::Score => Linear::fixed(trace.score.as_ref().map_or(0.0, |column| column[row])),
             ReqField::Tenant => {
                 Linear::fixed(trace.tenant.as_ref().map_or(0.0, |column| f64::from(column[row])))
