@@ -27,8 +27,8 @@ class Declared(NamedTuple):
     when
         The replays that have it: ``always``, or where the trace ``reasons``, requests may move (``moves``),
         a pace is given (``paced``; ``asked`` with a target for the first token), a router ``holds``, requests
-        are scored before they are routed (``predicts``) or sent as others end (``reacts``), or one has more than
-        0 of it (``used``). In others it is empty.
+        are scored before they are routed (``predicts``), are sent as others end (``reacts``), or have more
+        than 0 of it (``used``). In others it is empty.
     definition
         A sentence or two.
     """

@@ -44,7 +44,7 @@ impl Instance {
         let next_milestone = self.batch.decode_set().next_milestone();
         let next = match field {
             InstField::ClassRequests => self.ranking.as_deref().map_or(u64::MAX, Ranking::next_class),
-            InstField::AnsweringOnPace if self.pace_depends_on_run(now) => return true,
+            InstField::AnsweringOnPace if self.reader().pace_depends_on_run(now) => return true,
             InstField::AnsweringOnPace | InstField::AnsweringRequests | InstField::ReasoningRequests => {
                 next_milestone
             }
@@ -93,24 +93,10 @@ impl Instance {
         self.batch.running() + self.queued() + self.transfers.receiving() - self.transfers.expected()
     }
 
-    /// By how much such a field has grown since. `head`: what the chunks of the step in
-    /// progress add once it has ended.
-    #[inline]
-    fn growth(&self, now: Ticks, head: u64) -> u64 {
-        let joining = self.batch.chunks().len() as u64;
-        self.run.growth(now, self.batch.decode_set().len(), head, joining)
-    }
-
-    #[inline]
-    fn growth_of(&self, field: InstField, now: Ticks) -> u64 {
-        let yields = field == InstField::OutstandingTokens;
-        self.growth(now, if yields { self.batch.chunks().len() as u64 } else { self.batch.inflight_tokens() })
-    }
-
     /// Prompt tokens and output tokens so far, over the unfinished requests that were
     /// sent here, as of the last step that ended by `now`.
     pub(crate) fn outstanding_tokens(&self, now: Ticks) -> u64 {
-        self.observers.load.outstanding_tokens() + self.growth_of(InstField::OutstandingTokens, now)
+        self.observers.load.outstanding_tokens() + self.reader().growth_of(InstField::OutstandingTokens, now)
     }
 
     /// A lower bound of [`Self::outstanding_tokens`] until the step or run in progress
@@ -184,12 +170,12 @@ impl Instance {
         recorder: &mut Recorder,
     ) -> f64 {
         if let Some(first) = self.at_start(field) {
-            return whole(first + self.growth_of(field, now));
+            return whole(first + self.reader().growth_of(field, now));
         }
         self.apply_head(now, trace, recorder);
         match field {
             InstField::FreeBlocks => return whole(self.free_blocks(now)),
-            InstField::AnsweringOnPace if self.all_stay_on_pace(now) => return 1.0,
+            InstField::AnsweringOnPace if self.reader().all_stay_on_pace(now) => return 1.0,
             _ => {}
         }
         // A block that a run takes may evict cached content.
@@ -232,7 +218,7 @@ impl Instance {
     ) -> f64 {
         match field {
             InstField::KvTokens | InstField::GpuKvTokens | InstField::OutstandingTokens => {
-                whole(self.at_start(field).unwrap_or(0) + self.growth_of(field, now))
+                whole(self.at_start(field).unwrap_or(0) + self.reader().growth_of(field, now))
             }
             InstField::CpuKvTokens => whole(self.kv.cpu_tokens()),
             InstField::FreeBlocks => whole(self.free_blocks(now)),
@@ -258,8 +244,8 @@ impl Instance {
             }
             InstField::ClassRequests => whole(self.in_class(class)),
             InstField::AnsweringOnPace => f64::from(u8::from(self.is_on_pace(now))),
-            InstField::RunningTokens => whole(self.running_tokens(now)),
-            InstField::ContextBlocks => whole(self.context_blocks()),
+            InstField::RunningTokens => whole(self.reader().running_tokens(now)),
+            InstField::ContextBlocks => whole(self.reader().context_blocks()),
             InstField::MeanTokenIntervalS => self.observers.load.mean_interval_s(),
             InstField::PrefillDelayS => seconds(self.observers.load.prefill_delay()),
             InstField::PrefillS => {
@@ -304,6 +290,14 @@ impl Instance {
         })
     }
 
+    /// Whether every reader has tokens left.
+    fn is_on_pace(&mut self, now: Ticks) -> bool {
+        match self.reader().latest_step(now) {
+            Some((step, ended)) => self.observers.readers.all_on_pace(now, step, ended),
+            None => self.observers.readers.out_of_tokens(now).is_none(),
+        }
+    }
+
     /// Prompt tokens of a request that the prefix cache holds.
     fn cached_tokens(&self, view: &RequestView, trace: &Trace) -> u64 {
         let owner = ContentOwner { request: trace.origin(view.row), prompt: view.prompt };
@@ -329,81 +323,6 @@ impl Instance {
         };
         let needed = if asking.place.is_some() { view.computed + 1 } else { view.prompt };
         self.settings.blocks_for(needed).saturating_sub(held)
-    }
-
-    /// Whether every reader has tokens left.
-    fn is_on_pace(&mut self, now: Ticks) -> bool {
-        if self.steps_keep_pace() {
-            return self.observers.readers.out_of_tokens(now).is_none();
-        }
-        let ended = self.run.ended(now);
-        let (step, last) = (self.batch.decode_set().step() + ended, self.last_decoded(ended));
-        self.observers.readers.all_on_pace(now, step, last)
-    }
-
-    /// When the decode set's latest finished step ended, of which `ended` are not booked.
-    fn last_decoded(&self, ended: u64) -> Ticks {
-        match self.run.current() {
-            Some(run) if ended > 0 => run.after(ended),
-            _ => self.batch.decoded_at(),
-        }
-    }
-
-    /// Whether a run is in progress whose steps are shorter than readers take for a
-    /// token: then no member of the decode set runs out.
-    fn steps_keep_pace(&self) -> bool {
-        self.run.current().is_some_and(|run| {
-            run.decodes
-                && run.start == self.batch.decoded_at()
-                && run.copying == 0
-                && run.series.at(run.steps.saturating_sub(1)) < self.observers.readers.interval()
-        })
-    }
-
-    /// Whether every reader has tokens left, whatever the run in progress has done: those
-    /// outside the decode set had not run out when it began, each next token came in time
-    /// for the members, and a member that began to answer had at least as long.
-    fn all_stay_on_pace(&self, now: Ticks) -> bool {
-        self.steps_keep_pace()
-            && self.observers.readers.are_patient()
-            && self.observers.readers.out_of_tokens(now).is_none()
-    }
-
-    /// Whether it depends on steps that are not booked if every reader has tokens left.
-    fn pace_depends_on_run(&self, now: Ticks) -> bool {
-        let ended = self.run.ended(now);
-        let late = self.batch.decode_set().late_joiners();
-        if ended > 0
-            && !late.is_empty()
-            && let Some(slot) = self.observers.readers.out_of_tokens(now)
-        {
-            // If the request has not had a token since, its reader has run out.
-            return late.iter().any(|joiner| joiner.0 == slot);
-        }
-        if self.steps_keep_pace() {
-            return false;
-        }
-        let interval = self.observers.readers.interval();
-        ended > 0
-            && self.observers.readers.exist()
-            && now >= self.last_decoded(ended).saturating_add(interval)
-    }
-
-    /// Context of the running requests, in tokens.
-    fn running_tokens(&self, now: Ticks) -> u64 {
-        let set = self.batch.decode_set();
-        let context = |&slot: &Slot| u64::from(self.requests[slot].target());
-        let outside: u64 = self.batch.outside().iter().map(context).sum();
-        set.kv_tokens() + set.len() * (1 + self.run.ended(now)) + outside
-    }
-
-    /// Blocks that the context of each running request fills. The finished steps are booked.
-    fn context_blocks(&self) -> u64 {
-        let outside = self.batch.outside().iter().map(|&slot| self.requests[slot].target());
-        let members = self.batch.order().current(&self.requests);
-        let members = members.filter(|&slot| self.requests[slot].phase == Phase::Decoding);
-        let decoding = members.map(|slot| self.batch.decode_set().computed(&self.requests[slot]) + 1);
-        outside.chain(decoding).map(|tokens| self.settings.blocks_for(tokens)).sum()
     }
 
     /// Blocks that the admissions of all queued requests need.

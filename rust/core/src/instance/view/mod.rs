@@ -1,6 +1,8 @@
 //! Views that policies have of an instance and of its requests.
 
 mod instance;
+mod pace;
+mod progress;
 mod reader;
 mod reading;
 mod request;

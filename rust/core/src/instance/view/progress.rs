@@ -1,0 +1,39 @@
+//! Tokens of an instance's requests, steps that are not booked included.
+
+use super::Reader;
+use crate::instance::request::{Phase, Slot};
+use crate::policy::InstField;
+use crate::time::Ticks;
+
+impl Reader<'_> {
+    /// By how much such a field has grown since. `head`: what the chunks of the step in
+    /// progress add once it has ended.
+    #[inline]
+    pub(in crate::instance) fn growth(&self, now: Ticks, head: u64) -> u64 {
+        let joining = self.batch.chunks().len() as u64;
+        self.run.growth(now, self.batch.decode_set().len(), head, joining)
+    }
+
+    #[inline]
+    pub(in crate::instance) fn growth_of(&self, field: InstField, now: Ticks) -> u64 {
+        let yields = field == InstField::OutstandingTokens;
+        self.growth(now, if yields { self.batch.chunks().len() as u64 } else { self.batch.inflight_tokens() })
+    }
+
+    /// Context of the running requests, in tokens.
+    pub(in crate::instance) fn running_tokens(&self, now: Ticks) -> u64 {
+        let set = self.batch.decode_set();
+        let context = |&slot: &Slot| u64::from(self.requests[slot].target());
+        let outside: u64 = self.batch.outside().iter().map(context).sum();
+        set.kv_tokens() + set.len() * (1 + self.run.ended(now)) + outside
+    }
+
+    /// Blocks that the context of each running request fills. The finished steps are booked.
+    pub(in crate::instance) fn context_blocks(&self) -> u64 {
+        let outside = self.batch.outside().iter().map(|&slot| self.requests[slot].target());
+        let members = self.batch.order().current(self.requests);
+        let members = members.filter(|&slot| self.requests[slot].phase == Phase::Decoding);
+        let decoding = members.map(|slot| self.batch.decode_set().computed(&self.requests[slot]) + 1);
+        outside.chain(decoding).map(|tokens| self.settings.blocks_for(tokens)).sum()
+    }
+}
