@@ -80,25 +80,21 @@ fn of_row<'a>(ends: &[usize], ids: &'a [u64], row: usize) -> &'a [u64] {
 
 impl Trace {
     /// The priority of a request.
-    #[inline]
     pub(crate) fn priority_of(&self, row: usize) -> i64 {
         self.priority.as_ref().map_or(0, |column| column[row])
     }
 
     /// Reasoning tokens of a request, where the trace has them.
-    #[inline]
     pub(crate) fn reasoning(&self, row: usize) -> Option<u32> {
         self.reasoning_tokens.as_ref().map(|column| column[row])
     }
 
     /// Whether the reasoning of a request that has yielded `generated` tokens has ended.
-    #[inline]
     pub(crate) fn is_answering(&self, row: usize, generated: u32) -> bool {
         generated > 0 && self.reasoning(row).is_none_or(|reasoning| generated >= reasoning)
     }
 
     /// The row in the trace of the request in a place of the columns.
-    #[inline]
     pub(crate) fn origin(&self, place: u32) -> u32 {
         self.origins.as_ref().map_or(place, |origins| origins[place as usize])
     }

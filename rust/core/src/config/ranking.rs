@@ -85,7 +85,6 @@ pub struct Refresh {
 
 impl Refresh {
     /// Whether keys are evaluated again only at these moments.
-    #[inline]
     pub(crate) fn is_set(self) -> bool {
         self.steps > 0 || self.ticks > 0
     }

@@ -19,7 +19,6 @@ impl Window {
     pub const ALL: Self = Self { from: 0, to: Ticks::MAX };
 
     /// Whether a moment is in it.
-    #[inline]
     pub fn contains(&self, moment: Ticks) -> bool {
         (self.from..self.to).contains(&moment)
     }

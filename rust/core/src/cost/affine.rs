@@ -26,7 +26,6 @@ pub struct Affine {
 
 impl Affine {
     /// Ticks that a step of this shape takes.
-    #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {
         let prefill = self
             .token
@@ -41,7 +40,6 @@ impl Affine {
 
     /// The run of up to `most` pure-decode steps that starts with `shape`; it
     /// never ends before the horizon.
-    #[inline]
     pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         let first = self.step(shape);
         let slope = self.kv_token.checked_mul(shape.decode_requests);
@@ -51,7 +49,6 @@ impl Affine {
 
 /// A run that starts at `first` and rises by `slope` (`None`: by more than fits),
 /// cut to `steps` and to those that end before the sums saturate.
-#[inline]
 pub(super) fn series(first: Ticks, slope: Option<Ticks>, steps: u64) -> Run {
     match slope {
         Some(0) => Run { first, slope: 0, steps },

@@ -51,7 +51,6 @@ pub struct StepShape {
 impl StepShape {
     /// The share of something that all layers do which the layers that run
     /// prefills in this step do, rounded down.
-    #[inline]
     pub fn prefill_share(&self, all: u64) -> u64 {
         if self.prefill_layers == self.layers {
             return all;
@@ -100,7 +99,6 @@ impl Cost {
     }
 
     /// Ticks that a step of this shape takes.
-    #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {
         match self {
             Self::Roofline(cost) => cost.step(shape),
@@ -114,7 +112,6 @@ impl Cost {
     ///
     /// `run(s, _).first == step(s)`, and step `i < run(s, _).steps` costs exactly
     /// what `step` says of the shape it has by then.
-    #[inline]
     pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         debug_assert_eq!(shape.prefill_tokens, 0, "Invariant: a run only decodes");
         match self {
@@ -125,7 +122,6 @@ impl Cost {
     }
 
     /// The axes on which the cost of a step is extrapolated. They are the same for all steps of a run.
-    #[inline]
     pub fn extrapolation(&self, shape: &StepShape) -> Extrapolation {
         match self {
             Self::Affine(_) | Self::Roofline(_) => Extrapolation::default(),

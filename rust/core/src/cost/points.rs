@@ -3,7 +3,6 @@
 /// The value at `n` of the line through points that rise in their first number,
 /// rounded down. Before the first point the line starts at 0 and 0; past the
 /// last one the value stays.
-#[inline]
 pub(super) fn between(points: &[(u64, u64)], n: u64) -> u64 {
     // Most curves have a point at every whole number from 1 on.
     if let Some(&(at, value)) = points.get(n.saturating_sub(1) as usize)

@@ -18,25 +18,21 @@ impl Calendar {
 
     /// The earliest end and its instance; if ends are equal, the instance with the lowest index. The time is
     /// [`NEVER`] if no instance runs a step.
-    #[inline]
     pub(crate) fn first(&self) -> (Ticks, usize) {
         self.ends.first()
     }
 
     /// Whether no instance but `index` ends a step at `time` or before.
-    #[inline]
     pub(crate) fn others_are_after(&self, index: usize, time: Ticks) -> bool {
         self.ends.others_exceed(index, time)
     }
 
     /// Sets the end of an instance's step.
-    #[inline]
     pub(crate) fn set(&mut self, index: usize, time: Ticks) {
         self.ends.set(index, time);
     }
 
     /// Removes an instance's step.
-    #[inline]
     pub(crate) fn clear(&mut self, index: usize) {
         self.set(index, NEVER);
     }

@@ -38,7 +38,6 @@ impl LockedSteps {
     }
 
     /// Whether they step together.
-    #[inline]
     pub(super) fn are_together(&self) -> bool {
         self.lockstep.is_some()
     }
@@ -49,13 +48,11 @@ impl LockedSteps {
     }
 
     /// When the step ends in which no instance has a request; [`NEVER`] if they are in no such step.
-    #[inline]
     pub(super) fn idle_until(&self) -> Ticks {
         self.idle_until
     }
 
     /// Whether a step ends at this moment: of any instance if each steps on its own, else the step of all.
-    #[inline]
     pub(super) fn step_ends(&self, cluster: &Cluster, now: Ticks) -> bool {
         let idles = self.idle_until != NEVER && self.idle_until > now;
         self.lockstep.is_none() || self.in_step && !idles && cluster.is_idle()
@@ -63,7 +60,6 @@ impl LockedSteps {
 
     /// Notes that a step has ended, if one has. At the steps at which the instances agree on that, they stop if none of
     /// them has a request.
-    #[inline]
     pub(super) fn end_step(&mut self, cluster: &Cluster, now: Ticks) {
         if self.in_step {
             self.end_common_step(cluster, now);
@@ -86,7 +82,6 @@ impl LockedSteps {
     }
 
     /// Starts a step on all instances that have one to run, unless they step together and one is still in a step.
-    #[inline]
     pub(super) fn start_steps(&mut self, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
         if self.lockstep.is_some() {
             return self.start_together(cluster, now);

@@ -44,7 +44,6 @@ impl Monitors {
     }
 
     /// When the next monitor runs.
-    #[inline]
     pub(super) fn next(&self) -> Ticks {
         self.next
     }

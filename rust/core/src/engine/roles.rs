@@ -111,19 +111,16 @@ impl Roles {
     }
 
     /// The role of an instance.
-    #[inline]
     pub(super) fn of(&self, index: usize) -> u32 {
         self.present[index]
     }
 
     /// Whether an instance is in one of these pools.
-    #[inline]
     pub(super) fn is_in(&self, index: usize, pools: &[u32]) -> bool {
         pools.contains(&self.present[index])
     }
 
     /// Lists the instances in these pools, in order.
-    #[inline]
     pub(super) fn list(&self, pools: &[u32], into: &mut Vec<usize>) {
         for &pool in pools {
             into.extend_from_slice(self.members.get(pool as usize).map_or(&[], Vec::as_slice));
@@ -169,19 +166,16 @@ impl Roles {
     }
 
     /// Whether an instance waits for a condition.
-    #[inline]
     pub(super) fn any_waits(&self) -> bool {
         self.waiting > 0
     }
 
     /// When the next delay ends; [`NEVER`] if there is none.
-    #[inline]
     pub(super) fn next_due(&self) -> Ticks {
         self.due.first().0
     }
 
     /// Ends a delay that ends by `now`: its instance joins its pool. Returns the instance; `None` if no delay ends by then.
-    #[inline]
     pub(super) fn end_delay(&mut self, now: Ticks) -> Option<usize> {
         let (due, index) = self.due.first();
         if due > now {

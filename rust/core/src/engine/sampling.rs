@@ -24,7 +24,6 @@ impl Sampling {
     }
 
     /// When the next sample is due.
-    #[inline]
     pub(super) fn next(&self) -> Ticks {
         self.next
     }

@@ -64,7 +64,6 @@ impl Instance {
     }
 
     /// A request outside the decode set yields a token in a step from `start` to `now`.
-    #[inline]
     fn yield_token(
         &mut self,
         slot: Slot,

@@ -62,7 +62,6 @@ impl Instance {
     }
 
     /// Whether there is any phase change to ask about.
-    #[inline]
     pub(crate) fn has_phase_changes(&self) -> bool {
         self.observers.outbox.has_phase_changes()
     }

@@ -138,7 +138,6 @@ impl Instance {
     }
 
     /// Why this instance can never serve such a request, if it cannot.
-    #[inline]
     pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
         self.settings.rejects(prompt, output)
     }
@@ -211,7 +210,6 @@ impl Instance {
     }
 
     /// Whether no step is in progress.
-    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.run.is_idle()
     }
@@ -239,7 +237,6 @@ impl Instance {
 
     /// Queued requests: new, preempted, swapped out, handed over or migrated in. Those whose KV is on its way are not
     /// among them.
-    #[inline]
     fn queued(&self) -> u64 {
         let handed = self.transfers.offered() + self.received_in_order();
         self.queues.len() + self.ranking.as_deref().map_or(0, Ranking::waiting) + handed
@@ -247,19 +244,16 @@ impl Instance {
 
     /// Requests that wait on this instance: the queued ones but for those whose KV is elsewhere, which count as in
     /// transfer.
-    #[inline]
     fn waiting(&self) -> u64 {
         self.queued() - self.transfers.offered()
     }
 
     /// Requests whose KV has been received and that wait in the order of that.
-    #[inline]
     fn received_in_order(&self) -> u64 {
         if self.ranking.is_some() { 0 } else { self.transfers.received() }
     }
 
     /// Requests that take a seat, as far as the step that is formed sees.
-    #[inline]
     fn admitted(&self) -> u64 {
         self.batch.running() + self.queues.ahead().seats()
     }
@@ -300,13 +294,11 @@ impl Instance {
     }
 
     /// Requests dropped since the last call.
-    #[inline]
     pub(crate) fn take_dropped(&mut self) -> u64 {
         self.observers.outbox.take_dropped()
     }
 
     /// Books the time in which requests were admitted and no step could be formed.
-    #[inline]
     fn book_standstill(&mut self, now: Ticks) {
         if let Some(since) = self.run.take_standstill() {
             rare();

@@ -114,7 +114,6 @@ impl Settings {
     /// The KV of the last token is never written, so a sequence of `n` tokens
     /// needs blocks for `n - 1`, beside the watermark and the spare block where
     /// these apply even to the only request.
-    #[inline]
     pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
         let sequence = u64::from(prompt) + u64::from(output);
         if sequence > self.lone.context {
@@ -137,13 +136,11 @@ impl Settings {
 
     /// Blocks of a request with so many tokens: those that the tokens fill, and those of its states. Without a token it
     /// has neither.
-    #[inline]
     pub(crate) fn blocks_for(&self, tokens: u32) -> u64 {
         self.block.held_with(u64::from(tokens))
     }
 
     /// Blocks that so many tokens fill.
-    #[inline]
     pub(crate) fn token_blocks(&self, tokens: u32) -> u64 {
         self.block.needed_for(u64::from(tokens))
     }
@@ -157,7 +154,6 @@ impl Settings {
     }
 
     /// Whether an admission allocates the blocks of the whole sequence.
-    #[inline]
     pub(crate) fn allocates_sequence(&self) -> bool {
         self.scheduler.allocation == Allocation::Sequence
     }
@@ -173,13 +169,11 @@ impl Settings {
     }
 
     /// Whether requests have states, which are transferred though no KV is lacking.
-    #[inline]
     pub(crate) fn has_states(&self) -> bool {
         self.state_bytes > 0
     }
 
     /// Blocks that admissions leave free while `admitted` requests are admitted.
-    #[inline]
     pub(crate) fn watermark(&self, admitted: u64) -> u64 {
         let applies = self.scheduler.watermark_when_idle || admitted > 0;
         if applies { self.scheduler.watermark_blocks } else { 0 }

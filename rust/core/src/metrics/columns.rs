@@ -135,7 +135,6 @@ pub struct Declared {
 }
 
 /// Adds to a part of a row in a column of `rows` that is empty until one is above 0: most replays preempt no request.
-#[inline]
 pub(crate) fn add_part(column: &mut Vec<Ticks>, rows: usize, row: usize, ticks: Ticks) {
     if ticks > 0 {
         if column.is_empty() {

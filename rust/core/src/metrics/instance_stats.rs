@@ -74,7 +74,6 @@ pub struct Extrapolated([u64; Axis::ALL.len()]);
 
 impl Extrapolated {
     /// Counts `steps` steps.
-    #[inline]
     pub(crate) fn add(&mut self, beyond: Extrapolation, steps: u64) {
         if beyond != Extrapolation::default() {
             self.add_beyond(beyond, steps);
@@ -105,7 +104,6 @@ impl InstanceStats {
     }
 
     /// Adds the time since the last call, during which `waiting` requests waited.
-    #[inline]
     pub(crate) fn book_waiting(&mut self, waiting: u64, now: Ticks) {
         self.waiting_ticks += u128::from(waiting) * u128::from(now - self.waiting_since);
         self.waiting_since = now;

@@ -68,7 +68,6 @@ impl Recorder {
     }
 
     /// Writes that a request yielded its first token.
-    #[inline]
     pub(crate) fn first_token(&mut self, row: usize, now: Ticks) {
         self.columns.first_token[row] = now;
         self.changes += 1;
@@ -80,7 +79,6 @@ impl Recorder {
     /// Writes that a request with `reasoning` reasoning tokens yielded its `generated`th
     /// token in a step from `start` to `end`, if that ended its reasoning or began its
     /// answer.
-    #[inline]
     pub(crate) fn token(
         &mut self,
         request: u32,
@@ -109,7 +107,6 @@ impl Recorder {
     }
 
     /// Lists a request that has ended, if those are listed.
-    #[inline]
     fn end(&mut self, row: u32, status: Status) {
         if let Some(ends) = &mut self.ends {
             ends.push((row, status));
@@ -135,7 +132,6 @@ impl Recorder {
     }
 
     /// Writes the final columns of a request.
-    #[inline]
     pub(crate) fn close(&mut self, request: u32, status: Status, totals: RequestTotals) {
         let row = request as usize;
         self.end(request, status);

@@ -103,7 +103,6 @@ impl TryFrom<SketchWire> for Sketch {
 }
 
 /// The bucket that holds `value`.
-#[inline]
 fn bucket(value: Ticks) -> usize {
     if value < SUB {
         return value as usize;
@@ -113,7 +112,6 @@ fn bucket(value: Ticks) -> usize {
 }
 
 /// The smallest value that falls into bucket `index`.
-#[inline]
 fn lower_bound(index: usize) -> u128 {
     let index = index as u64;
     if index < 2 * SUB {
@@ -124,7 +122,6 @@ fn lower_bound(index: usize) -> u128 {
 }
 
 /// The product, or `u128::MAX` if it exceeds that: in most cases both factors are far from it.
-#[inline]
 fn times(squares: u128, weight: u64) -> u128 {
     if squares >> 96 == 0 && weight >> 32 == 0 {
         return squares * u128::from(weight);
@@ -144,7 +141,6 @@ impl Sketch {
     pub const RELATIVE_ERROR: f64 = 1.0 / 256.0;
 
     /// The count of a bucket, which is added if there is none.
-    #[inline]
     fn slot(&mut self, index: usize) -> &mut u64 {
         if index >= self.counts.len() {
             self.grow(index);
@@ -160,7 +156,6 @@ impl Sketch {
     }
 
     /// Adds `weight` copies of `value`.
-    #[inline]
     pub fn add(&mut self, value: Ticks, weight: u64) {
         if weight == 0 {
             return;

@@ -21,7 +21,6 @@ impl TrafficCounter {
     }
 
     /// Adds `steps` steps, see [`Work::add`].
-    #[inline]
     pub(crate) fn add(&mut self, shape: &StepShape, steps: u64) {
         self.work.add(&self.traffic, shape, steps);
     }

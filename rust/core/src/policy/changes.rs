@@ -40,7 +40,6 @@ impl Changes {
     }
 
     /// Whether the sets have an event in common.
-    #[inline]
     pub(crate) const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }

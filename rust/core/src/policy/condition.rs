@@ -38,7 +38,6 @@ impl Condition {
     }
 
     /// Whether it holds; `validity` is lowered to how long the answer holds.
-    #[inline]
     pub(crate) fn holds<S: Scope>(&self, scope: &mut S, validity: &mut Validity) -> bool {
         match self {
             Self::All(all) => all.iter().all(|one| {

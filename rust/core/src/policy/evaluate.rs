@@ -31,37 +31,31 @@ pub(crate) trait Scope {
 }
 
 /// Whether a condition holds; `validity` is lowered to how long the answer holds.
-#[inline]
 pub(crate) fn holds<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
     is_true::<S, Linear>(expr, scope, validity)
 }
 
 /// Whether a condition holds now.
-#[inline]
 pub(crate) fn holds_now<S: Scope>(expr: &Expr, scope: &mut S) -> bool {
     is_true::<S, f64>(expr, scope, &mut Validity::EVER.clone())
 }
 
 /// The sort key of an expression's value, see [`sort_key_of`]; `validity` is lowered to how long it holds.
-#[inline]
 pub(crate) fn sort_key<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> i64 {
     sort_key_of(evaluate::<S, Linear>(expr, scope, validity).value)
 }
 
 /// The sort key of an expression's present value.
-#[inline]
 pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
     sort_key_of(evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone()))
 }
 
 /// The present value of an expression.
-#[inline]
 pub(crate) fn value_now<S: Scope>(expr: &Expr, scope: &mut S) -> f64 {
     evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone())
 }
 
 /// The sort key of a value: a whole number that orders as the value does, the same on any machine. NaN is the largest.
-#[inline]
 pub(crate) fn sort_key_of(value: f64) -> i64 {
     if value.is_nan() {
         return i64::MAX;
@@ -72,7 +66,6 @@ pub(crate) fn sort_key_of(value: f64) -> i64 {
 }
 
 /// Whether a condition holds, computed with `N`.
-#[inline]
 fn is_true<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> bool {
     match expr {
         Expr::Op(op, arguments) => is_true_of::<S, N>(*op, arguments, scope, validity),
@@ -157,7 +150,6 @@ fn operate_otherwise<S: Scope, N: Number>(
 }
 
 /// The value of an operation of two values.
-#[inline]
 pub(super) fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> N {
     match op {
         Op::Add => first.plus(second, 1.0),
@@ -171,7 +163,6 @@ pub(super) fn combine<N: Number>(op: Op, first: N, second: N, validity: &mut Val
 }
 
 /// Whether a comparison holds.
-#[inline]
 pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Validity) -> bool {
     // On a line, one value passes the other only once.
     let gap = first.plus(second, -1.0);
@@ -182,7 +173,6 @@ pub(super) fn compare<N: Number>(op: Op, first: N, second: N, validity: &mut Val
 }
 
 /// Whether a comparison of numbers holds.
-#[inline]
 #[expect(clippy::float_cmp, reason = "a policy's == and != are exact")]
 pub(super) fn truth_of(op: Op, a: f64, b: f64) -> bool {
     match op {
@@ -242,7 +232,6 @@ impl Default for Tally {
 
 impl Tally {
     /// Adds a value.
-    #[inline]
     pub(super) fn add(&mut self, value: f64) {
         self.count += 1;
         self.holding += u32::from(value != 0.0);

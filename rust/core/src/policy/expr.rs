@@ -56,14 +56,12 @@ pub enum Op {
 
 impl Op {
     /// Whether its value is a truth value.
-    #[inline]
     pub(super) fn tells(self) -> bool {
         use Op::{And, Eq, Ge, Gt, Le, Lt, Ne, Not, Or};
         matches!(self, And | Or | Not | Lt | Le | Gt | Ge | Eq | Ne)
     }
 
     /// Whether it combines its arguments one after another.
-    #[inline]
     pub(super) fn combines(self) -> bool {
         matches!(self, Self::Add | Self::Sub | Self::Mul | Self::Div | Self::Floordiv | Self::Min | Self::Max)
     }

@@ -164,7 +164,6 @@ pub(crate) enum Source {
 
 impl InstField {
     /// Whether the books of a router have it.
-    #[inline]
     pub(crate) const fn is_booked(self) -> bool {
         matches!(
             self,

@@ -16,30 +16,25 @@ pub(crate) struct Linear {
 
 impl Linear {
     /// Whether the value never changes.
-    #[inline]
     fn is_fixed(self) -> bool {
         self.per_step == 0.0 && self.per_tick == 0.0
     }
 
     /// The line times a number.
-    #[inline]
     fn scaled(self, by: f64) -> Self {
         Self { value: self.value * by, per_step: self.per_step * by, per_tick: self.per_tick * by }
     }
 }
 
 impl Number for Linear {
-    #[inline]
     fn of(line: Linear) -> Self {
         line
     }
 
-    #[inline]
     fn fixed(value: f64) -> Self {
         Self { value, per_step: 0.0, per_tick: 0.0 }
     }
 
-    #[inline]
     fn freeze(self, validity: &mut Validity) -> f64 {
         if self.per_step != 0.0 {
             validity.within_steps(1);
@@ -50,7 +45,6 @@ impl Number for Linear {
         self.value
     }
 
-    #[inline]
     fn plus(self, other: Self, sign: f64) -> Self {
         Self {
             value: self.value + sign * other.value,
@@ -89,14 +83,12 @@ impl Number for Linear {
         Self::fixed(whole)
     }
 
-    #[inline]
     fn bounded(self, up: f64, down: f64, validity: &mut Validity) {
         if !self.is_fixed() {
             validity.end_before(self, up, down);
         }
     }
 
-    #[inline]
     fn value(self) -> f64 {
         self.value
     }

@@ -28,52 +28,42 @@ pub(crate) trait Number: Copy {
     fn value(self) -> f64;
 
     /// 1 if `value` is true, else 0.
-    #[inline]
     fn truth(value: bool) -> Self {
         Self::fixed(if value { 1.0 } else { 0.0 })
     }
 }
 
 impl Number for f64 {
-    #[inline]
     fn of(line: Linear) -> Self {
         line.value
     }
 
-    #[inline]
     fn fixed(value: f64) -> Self {
         value
     }
 
-    #[inline]
     fn freeze(self, _: &mut Validity) -> f64 {
         self
     }
 
-    #[inline]
     fn plus(self, other: Self, sign: f64) -> Self {
         self + sign * other
     }
 
-    #[inline]
     fn times(self, other: Self, _: &mut Validity) -> Self {
         self * other
     }
 
-    #[inline]
     fn divided(self, by: Self, _: &mut Validity) -> Self {
         self / by
     }
 
-    #[inline]
     fn divided_whole(self, by: Self, _: &mut Validity) -> Self {
         (self / by).floor()
     }
 
-    #[inline]
     fn bounded(self, _: f64, _: f64, _: &mut Validity) {}
 
-    #[inline]
     fn value(self) -> f64 {
         self
     }

@@ -216,7 +216,6 @@ pub struct Softmax {
 
 impl Pick {
     /// Whether all instances are compared and the lowest index wins ties.
-    #[inline]
     pub(crate) fn scans(&self) -> bool {
         self.among.is_none() && self.ties == Ties::First
     }
@@ -263,13 +262,11 @@ pub enum Moment {
 
 impl Rule {
     /// Whether it compares counts that every instance keeps, and evaluates no field.
-    #[inline]
     pub(crate) fn counts(&self) -> bool {
         matches!(self, Self::FewestRequests { .. } | Self::FewestTokens { .. })
     }
 
     /// The roles that the picked instance may have, if a rule that counts or takes turns names them.
-    #[inline]
     pub(crate) fn within(&self) -> Option<&[u32]> {
         match self {
             Self::RoundRobin { within, .. }

@@ -18,13 +18,11 @@ impl Validity {
     pub(crate) const EVER: Self = Self { steps: u64::MAX, ticks: u64::MAX };
 
     /// Lowers the steps to at most `steps`, but at least 1.
-    #[inline]
     pub(crate) fn within_steps(&mut self, steps: u64) {
         self.steps = self.steps.min(steps.max(1));
     }
 
     /// Lowers the ticks to at most `ticks`, but at least 1.
-    #[inline]
     pub(crate) fn within_ticks(&mut self, ticks: u64) {
         self.ticks = self.ticks.min(ticks.max(1));
     }

@@ -52,13 +52,11 @@ pub struct WindowedAttention {
 
 impl DecodeAttention {
     /// Ticks of this attention in a step.
-    #[inline]
     pub(super) fn at(self, shape: &StepShape) -> Ticks {
         self.memory(shape).max(self.compute(shape))
     }
 
     /// Ticks to read and write memory.
-    #[inline]
     fn memory(self, shape: &StepShape) -> Ticks {
         self.request_bytes
             .saturating_mul(shape.decode_requests)
@@ -66,14 +64,12 @@ impl DecodeAttention {
     }
 
     /// Ticks to compute.
-    #[inline]
     fn compute(self, shape: &StepShape) -> Ticks {
         self.kv_flops.saturating_mul(shape.decode_kv)
     }
 
     /// Ticks that each further token of context adds, and for how many steps
     /// that side of the maximum stays the greater one.
-    #[inline]
     pub(super) fn growth(self, shape: &StepShape) -> (Ticks, u64) {
         let (memory, compute) = (self.memory(shape), self.compute(shape));
         let memory_leads = (memory, self.kv_bytes) >= (compute, self.kv_flops);
@@ -92,7 +88,6 @@ impl DecodeAttention {
 
 impl PrefillAttention {
     /// Ticks of this attention in a step.
-    #[inline]
     pub(super) fn at(self, shape: &StepShape) -> Ticks {
         let memory = self
             .token_bytes
@@ -106,7 +101,6 @@ impl PrefillAttention {
 
 impl WindowedAttention {
     /// The shape with contexts and pairs cut to what the windows can hold.
-    #[inline]
     fn seen(&self, shape: &StepShape) -> StepShape {
         let decodes = self.tokens.saturating_mul(shape.decode_requests);
         // A chunk's own tokens, and a window before the first of them.
@@ -121,20 +115,17 @@ impl WindowedAttention {
     }
 
     /// Ticks of the decoding requests in a step.
-    #[inline]
     pub(super) fn decode(&self, shape: &StepShape) -> Ticks {
         self.decode.at(&self.seen(shape))
     }
 
     /// Ticks of the requests in prefill in a step.
-    #[inline]
     pub(super) fn prefill(&self, shape: &StepShape) -> Ticks {
         self.prefill.at(&self.seen(shape))
     }
 
     /// As [`DecodeAttention::growth`]: nothing once the windows are full, and
     /// until then no further than to where they are.
-    #[inline]
     pub(super) fn growth(&self, shape: &StepShape) -> (Ticks, u64) {
         let full = self.tokens.saturating_mul(shape.decode_requests);
         if shape.decode_kv >= full {

@@ -27,7 +27,6 @@ pub struct Experts {
 
 impl Experts {
     /// Ticks for `n` tokens.
-    #[inline]
     pub(super) fn at(&self, n: u64) -> Ticks {
         if n == 0 {
             return 0;

@@ -29,7 +29,6 @@ impl Lines {
     }
 
     /// Ticks for `n` tokens; `None` if there are no lines.
-    #[inline]
     pub(super) fn at(&self, n: u64) -> Option<Ticks> {
         if n == 0 {
             return Some(0);

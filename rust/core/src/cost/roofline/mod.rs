@@ -133,7 +133,6 @@ pub struct Line {
 
 impl Line {
     /// Ticks for `n` tokens.
-    #[inline]
     fn at(self, n: u64) -> Ticks {
         self.fixed.saturating_add(self.token.saturating_mul(n))
     }
@@ -141,7 +140,6 @@ impl Line {
 
 impl Linear {
     /// Ticks for `n` tokens.
-    #[inline]
     fn at(self, n: u64) -> Ticks {
         if n == 0 {
             return 0;
@@ -185,7 +183,6 @@ impl Roofline {
 
     /// The run of up to `most` pure-decode steps that starts with `shape`, up to
     /// the step where attention stops being bound by what binds it now, or windows fill.
-    #[inline]
     pub fn run(&self, shape: &StepShape, most: u64) -> Run {
         let (mut kv_token, mut steps) = self.decode_attention.growth(shape);
         if let Some(windowed) = &self.windowed {
@@ -198,7 +195,6 @@ impl Roofline {
     }
 
     /// All but attention: what a step costs whatever its context.
-    #[inline]
     fn rest(&self, shape: &StepShape) -> Ticks {
         if shape.prefill_requests == 0
             && shape.sampled == shape.decode_requests
@@ -235,7 +231,6 @@ impl Roofline {
     }
 
     /// The time of all layers for a batch, attention apart.
-    #[inline]
     fn layers(&self, tokens: u64, requests: u64) -> Ticks {
         let linears = self.lines.at(tokens).unwrap_or_else(|| self.sum_of_linears(tokens));
         let experts = self.experts.as_ref().map_or(0, |experts| experts.at(tokens));

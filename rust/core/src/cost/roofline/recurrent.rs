@@ -25,13 +25,11 @@ pub struct Recurrent {
 
 impl Recurrent {
     /// Ticks of the decoding requests in a step.
-    #[inline]
     pub(super) fn decode(self, shape: &StepShape) -> Ticks {
         self.request_decodes.saturating_mul(shape.decode_requests)
     }
 
     /// Ticks of the prefills in a step, in all layers.
-    #[inline]
     pub(super) fn prefill(self, shape: &StepShape) -> Ticks {
         let bytes = self
             .request_bytes

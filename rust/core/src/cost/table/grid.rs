@@ -22,7 +22,6 @@ pub(super) struct Place {
 
 impl Place {
     /// Finds `above / below` on a rising axis.
-    #[inline]
     pub(super) fn of(axis: &[u64], above: u128, below: u128) -> Self {
         let passed = axis.partition_point(|&point| u128::from(point) * below <= above);
         if passed == 0 || axis.len() == 1 {
@@ -35,14 +34,12 @@ impl Place {
     }
 
     /// The same, at the last point where the coordinate lies past it.
-    #[inline]
     pub(super) fn within(axis: &[u64], at: u64) -> Self {
         let place = Self::of(axis, u128::from(at), 1);
         Self { num: place.num.min(place.den), ..place }
     }
 
     /// The value on the line from `lo` to `hi`, rounded down.
-    #[inline]
     pub(super) fn between(self, lo: i128, hi: i128) -> i128 {
         lo.saturating_add((hi.saturating_sub(lo)).saturating_mul(self.num).div_euclid(self.den))
     }
@@ -68,7 +65,6 @@ struct Points {
 
 impl Curve {
     /// The value at `n`; nothing at all takes no time.
-    #[inline]
     pub fn at(&self, n: u64) -> Ticks {
         if n == 0 {
             return 0;
@@ -80,7 +76,6 @@ impl Curve {
     }
 
     /// Whether `n` lies past the last point.
-    #[inline]
     pub fn ends_before(&self, n: u64) -> bool {
         self.at.last().is_some_and(|&end| n > end)
     }

@@ -118,13 +118,11 @@ pub struct Extrapolation(u8);
 
 impl Extrapolation {
     /// Whether there is none, as for every step inside the tables.
-    #[inline]
     pub fn is_none(self) -> bool {
         self.0 == 0
     }
 
     /// Whether this one is among them.
-    #[inline]
     pub fn has(self, axis: Axis) -> bool {
         self.0 & (1 << axis as u8) != 0
     }
@@ -137,7 +135,6 @@ impl Extrapolation {
 
 impl Table {
     /// Ticks that a step of this shape takes.
-    #[inline]
     pub fn step(&self, shape: &StepShape) -> Ticks {
         let whole = self.sum(shape, self.attention(shape).value);
         if shape.prefill_layers == shape.layers {
@@ -183,7 +180,6 @@ impl Table {
     }
 
     /// The ticks of a step, of which `attention` is known.
-    #[inline]
     fn sum(&self, shape: &StepShape, attention: i128) -> Ticks {
         let tokens = shape.decode_requests.saturating_add(shape.prefill_tokens);
         let attention = Ticks::try_from(attention.max(0)).unwrap_or(HORIZON);
@@ -195,7 +191,6 @@ impl Table {
     }
 
     /// The table that has this kind of step; none for a step without tokens.
-    #[inline]
     fn kernel(&self, shape: &StepShape) -> Option<&Kernel> {
         match (shape.prefill_tokens > 0, shape.decode_requests > 0) {
             (false, false) => None,
@@ -226,13 +221,11 @@ impl Table {
 }
 
 /// Requests in the step.
-#[inline]
 fn rows(shape: &StepShape) -> u64 {
     shape.decode_requests.saturating_add(shape.prefill_requests)
 }
 
 /// The longest decode context, at least the mean.
-#[inline]
 fn longest(shape: &StepShape) -> u64 {
     let mean = shape.decode_kv.checked_div(shape.decode_requests).unwrap_or(0);
     shape.decode_max_kv.max(mean)
@@ -244,7 +237,6 @@ fn longest(shape: &StepShape) -> u64 {
 /// With `p` tokens and `w` pairs that is `(w - p(p+1)/2) / p`; several short
 /// prompts have fewer pairs than a long one even without history, and count as
 /// one without.
-#[inline]
 fn history(shape: &StepShape) -> (u128, u128) {
     let tokens = u128::from(shape.prefill_tokens);
     let fresh = tokens * (tokens + 1) / 2;

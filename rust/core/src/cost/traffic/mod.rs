@@ -155,7 +155,6 @@ pub struct Moved {
 impl Traffic {
     /// Experts of a layer that `tokens` tokens are routed to, in units of
     /// 2^-[`LOAD_FRACTION_BITS`].
-    #[inline]
     pub fn loads(&self, tokens: u64) -> u64 {
         match &self.experts {
             Some(experts) if tokens > 0 => between(&experts.loads, tokens),

@@ -64,14 +64,12 @@ impl Work {
     }
 
     /// The layers by which prefills are counted.
-    #[inline]
     pub fn depth(&self) -> u32 {
         self.depth
     }
 
     /// Adds `steps` steps of which `shape` is the first. If there is more than one, they only decode, and each
     /// lengthens every context by one token.
-    #[inline]
     pub fn add(&mut self, traffic: &Traffic, shape: &StepShape, steps: u64) {
         debug_assert!(steps <= 1 || shape.prefill_tokens == 0, "Invariant: a run only decodes");
         let requests = shape.decode_requests;
@@ -132,7 +130,6 @@ impl Prefilled {
 }
 
 /// The sum of `first + i * growth` over `steps` steps.
-#[inline]
 fn grown(first: u64, growth: u64, steps: u64) -> u128 {
     if steps == 1 {
         return u128::from(first);

@@ -45,13 +45,11 @@ impl Held {
     }
 
     /// How many there are.
-    #[inline]
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
     /// Whether a request that arrives waits behind others, which were asked about at this moment.
-    #[inline]
     pub(super) fn block(&self, row: usize, cluster: &Cluster) -> bool {
         self.queue.len() > 0 && self.blocked.cover(&self.kind(row, cluster))
     }
@@ -77,7 +75,6 @@ impl Held {
     }
 
     /// When the next request gives up.
-    #[inline]
     pub(super) fn next_give_up(&self, cluster: &Cluster) -> Ticks {
         let Some(after) = self.give_up_after else { return NEVER };
         // Rows are in order of arrival.

@@ -32,7 +32,6 @@ impl Queue {
     }
 
     /// How many rows there are.
-    #[inline]
     pub(super) fn len(&self) -> usize {
         self.count
     }
@@ -76,13 +75,11 @@ impl Queue {
     }
 
     /// The first row, and its kind.
-    #[inline]
     pub(super) fn first(&self) -> Option<(u32, Kind)> {
         self.first_from(0)
     }
 
     /// The first row from a row on that is the first of its kind, and the kind.
-    #[inline]
     pub(super) fn first_from(&self, row: u32) -> Option<(u32, Kind)> {
         self.firsts.range(row..).next().map(|(&row, &kind)| (row, kind))
     }

@@ -122,7 +122,6 @@ impl Migrations {
     }
 
     /// When the next transfer is delivered, or the KV of a request is given up.
-    #[inline]
     pub(super) fn next_delivery(&self) -> Ticks {
         let delivery = self.network.next();
         if !self.hand_over() {
@@ -134,7 +133,6 @@ impl Migrations {
     }
 
     /// Whether requests take memory on their targets before they are transferred.
-    #[inline]
     pub(super) fn hand_over(&self) -> bool {
         self.handover.is_some()
     }
@@ -199,7 +197,6 @@ impl Migrations {
     }
 
     /// Delivers all transfers that are delivered by `now`.
-    #[inline]
     pub(super) fn deliver(&mut self, cluster: &mut Cluster, now: Ticks) {
         if self.next_delivery() <= now {
             self.call_off_ended(cluster, now);
@@ -254,7 +251,6 @@ impl Migrations {
     /// Sends the KV of the requests that were accepted in the steps which start now. What a target lacks none of is
     /// there already.
     /// Returns whether an instance may start a step because of that.
-    #[inline]
     pub(super) fn send_accepted(&mut self, cluster: &mut Cluster, now: Ticks) -> bool {
         let mut any = false;
         while let Some(target) = cluster.next_with_pulls() {

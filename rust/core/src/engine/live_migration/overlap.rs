@@ -41,7 +41,6 @@ impl Default for Expected {
 
 impl Expected {
     /// When the first of their steps ends; [`NEVER`] if there is none.
-    #[inline]
     pub(super) fn next_end(&self) -> Ticks {
         self.next_end
     }
@@ -67,7 +66,6 @@ impl Expected {
 impl Migrations {
     /// Offers the requests whose prompts end with the steps that have started to the instances that `target` gives, if it
     /// gives one. Returns whether an instance may start a step because of that.
-    #[inline]
     pub(in crate::engine) fn offer_last_steps(
         &mut self,
         target: impl Fn(u32) -> Option<usize>,

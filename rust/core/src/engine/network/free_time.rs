@@ -62,7 +62,6 @@ impl FreeTime {
     }
 
     /// Forgets the time before `now`: nothing is sent in the past.
-    #[inline]
     pub(super) fn forget(&mut self, now: Ticks) {
         self.endless = self.endless.max(now);
         if !self.chunks.is_empty() {
@@ -83,7 +82,6 @@ impl FreeTime {
     }
 
     /// The earliest start, at `from` or later, of a free interval of `length` ticks.
-    #[inline]
     pub(super) fn earliest(&self, from: Ticks, length: Ticks) -> Ticks {
         let gap = if self.chunks.is_empty() { None } else { self.earliest_in_gap(from, length) };
         gap.unwrap_or_else(|| self.endless.max(from))
@@ -104,7 +102,6 @@ impl FreeTime {
     }
 
     /// Takes a free interval, at least one tick long.
-    #[inline]
     pub(super) fn take(&mut self, start: Ticks, length: Ticks) {
         let end = start.saturating_add(length);
         if start < self.endless {

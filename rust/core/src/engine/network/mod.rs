@@ -169,13 +169,11 @@ impl<T> Network<T> {
     }
 
     /// Whether transfers take no time.
-    #[inline]
     pub(super) fn is_instant(&self) -> bool {
         self.wires.is_none()
     }
 
     /// When the next transfer is delivered; [`NEVER`] if there is none.
-    #[inline]
     pub(super) fn next(&self) -> Ticks {
         self.deliveries.peek().map_or(NEVER, |&Reverse((time, _, _))| time)
     }

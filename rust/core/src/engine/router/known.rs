@@ -61,7 +61,6 @@ impl Known {
     }
 
     /// The router of a request.
-    #[inline]
     pub(in crate::engine) fn router_of(&self, row: usize) -> usize {
         if self.routers == 1 { 0 } else { self.router_in_turn(row) }
     }
@@ -74,19 +73,16 @@ impl Known {
     }
 
     /// Whether routers keep counts of their own.
-    #[inline]
     pub(in crate::engine) fn keeps(&self) -> bool {
         self.kept.is_some()
     }
 
     /// Whether routers see reports, and not the instances as they are.
-    #[inline]
     pub(in crate::engine) fn is_reported(&self) -> bool {
         self.reports.is_some()
     }
 
     /// Counts a request on the instance that a rule picked for it.
-    #[inline]
     pub(in crate::engine) fn route(&mut self, row: usize, instance: usize, trace: &Trace) {
         if let Some(kept) = &mut self.kept {
             rare();
@@ -111,7 +107,6 @@ impl Known {
     }
 
     /// When the instances report next.
-    #[inline]
     pub(in crate::engine) fn next_report(&self) -> Ticks {
         match &self.relay {
             Some(relay) => {
@@ -136,7 +131,6 @@ impl Known {
     }
 
     /// Whether instances report to a relay: before and after steps, or only after them.
-    #[inline]
     pub(in crate::engine) fn is_relayed(&self, before: bool) -> bool {
         self.relay.as_ref().is_some_and(|relay| !before || relay.hears_before())
     }

@@ -162,7 +162,6 @@ impl Router {
     }
 
     /// Books a request that was routed to an instance.
-    #[inline]
     pub(super) fn book(&mut self, row: u32, instance: usize, cluster: &Cluster) {
         if !self.keeps_books {
             return;
@@ -175,7 +174,6 @@ impl Router {
     }
 
     /// Books a request that arrives, which is to decode on an instance.
-    #[inline]
     pub(super) fn book_decode(&mut self, row: u32, instance: usize, cluster: &Cluster) {
         let router = cluster.known().router_of(row as usize);
         if let Some(books) = &mut self.desks[router].books {
@@ -184,7 +182,6 @@ impl Router {
     }
 
     /// Books what happened to requests in steps that have ended.
-    #[inline]
     pub(super) fn hear(&mut self, cluster: &mut Cluster, now: Ticks) {
         if cluster.has_notices() {
             rare();
@@ -196,7 +193,6 @@ impl Router {
     }
 
     /// Why no instance could ever serve a request; [`Reason::None`] if one could.
-    #[inline]
     pub(super) fn rejects(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
         let reason = instances[0].rejects(prompt, output);
         if self.uniform || reason == Reason::None {
@@ -211,7 +207,6 @@ impl Router {
     }
 
     /// Asks a rule about a request that arrives, or that a router holds.
-    #[inline]
     pub(super) fn decide_on_arrival(
         &mut self,
         rule: &Rule,
@@ -269,7 +264,6 @@ impl Router {
     }
 
     /// The instance that a rule picks for a request on an instance.
-    #[inline]
     pub(super) fn pick(
         &mut self,
         rule: &Rule,
@@ -506,7 +500,6 @@ impl Decision {
     }
 
     /// To send the request to the instance that was picked.
-    #[inline]
     fn of(picked: Option<usize>) -> Self {
         picked.map_or(Self::None, Self::Send)
     }

@@ -17,7 +17,6 @@ pub(in crate::engine) trait Candidates: Scope {
     /// A field of an instance.
     fn field(&mut self, index: usize, field: InstField, class: u32) -> f64;
     /// Calls `f` with a field of each of these instances.
-    #[inline]
     fn each_field(&mut self, indices: &[usize], (field, class): (InstField, u32), f: &mut impl FnMut(f64)) {
         for &index in indices {
             f(self.field(index, field, class));
@@ -29,7 +28,6 @@ pub(in crate::engine) trait Candidates: Scope {
 
 /// Lists the instances of these pools, or all, that could serve the request, in order. `uniform`: every instance refuses
 /// the same requests, so that all of them serve this one.
-#[inline]
 pub(super) fn list_able<V: Candidates>(
     within: Option<&[u32]>,
     view: &V,
@@ -45,7 +43,6 @@ pub(super) fn list_able<V: Candidates>(
 
 /// The lowest of the `able` instances by the keys of `pick`; if several are equal, the first. `bounds`: room for a bound
 /// of each.
-#[inline]
 pub(super) fn lowest<V: Candidates>(
     pick: &Pick,
     view: &mut V,
@@ -62,7 +59,6 @@ pub(super) fn lowest<V: Candidates>(
 }
 
 /// Whether the condition of `pick` holds of an instance.
-#[inline]
 pub(super) fn meets_condition<V: Candidates>(pick: &Pick, index: usize, view: &mut V) -> bool {
     view.consider(index);
     pick.r#where.as_ref().is_none_or(|condition| view.holds(condition))
@@ -83,7 +79,6 @@ impl LowerBound {
 }
 
 /// Sets the bound of every instance that is able.
-#[inline]
 fn set_bounds<V: Candidates>(
     (field, class): (InstField, u32),
     view: &mut V,
@@ -102,7 +97,6 @@ fn set_bounds<V: Candidates>(
 }
 
 /// The place of the lowest bound, the first of equal ones; `None` if all are excluded.
-#[inline]
 fn first_least(bounds: &[LowerBound]) -> Option<usize> {
     // A comparison waits for the one before it in its lane only.
     let mut lanes = [f64::INFINITY; LANES];
@@ -129,7 +123,6 @@ const MOST_LOOKS: usize = 6;
 /// A field that only grows within a run is at least what it was when the run began, which is read at once. So the
 /// instance with the lowest bound is examined, until its bound is the field itself and its condition holds. In most
 /// cases that is one of the first few; otherwise all instances are examined in turn.
-#[inline]
 fn lowest_by_field<V: Candidates>(
     (field, class): (InstField, u32),
     pick: &Pick,

@@ -29,7 +29,6 @@ impl Reports {
     }
 
     /// When the next report is taken.
-    #[inline]
     pub(super) fn next(&self) -> Ticks {
         self.next
     }

@@ -157,7 +157,6 @@ impl RouterView<'_> {
 }
 
 impl Candidates for RouterView<'_> {
-    #[inline]
     fn members(&self, within: Option<&[u32]>, into: &mut Vec<usize>) {
         match within {
             Some(roles) => self.cluster.roles().list(roles, into),
@@ -165,18 +164,15 @@ impl Candidates for RouterView<'_> {
         }
     }
 
-    #[inline]
     fn serves(&self, index: usize) -> bool {
         let view = self.request.view;
         self.cluster.instance(index).rejects(view.prompt, view.output) == Reason::None
     }
 
-    #[inline]
     fn has_bound(&self, field: InstField) -> bool {
         Instance::has_bound(field) && !self.cluster.known().is_reported()
     }
 
-    #[inline]
     fn lower_bound(&self, index: usize, field: InstField) -> Option<f64> {
         self.cluster.instance(index).at_least(field)
     }
@@ -191,7 +187,6 @@ impl Candidates for RouterView<'_> {
         self.known_field(index, field, class)
     }
 
-    #[inline]
     fn each_field(&mut self, indices: &[usize], (field, class): (InstField, u32), f: &mut impl FnMut(f64)) {
         let at_once = field == InstField::ClassRequests && !self.is_reported();
         for &index in indices {
@@ -201,7 +196,6 @@ impl Candidates for RouterView<'_> {
         }
     }
 
-    #[inline]
     fn holds(&mut self, condition: &Expr) -> bool {
         match *condition {
             Expr::Field(Field::Inst(InstanceRef::Candidate, field, class)) => {

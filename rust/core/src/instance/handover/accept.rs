@@ -93,13 +93,11 @@ impl Instance {
 
     /// Whether the step that is formed sees what happened at `moment`: all of it, unless steps
     /// are decided ahead.
-    #[inline]
     pub(in crate::instance) fn sees(&self, moment: Ticks) -> bool {
         !self.settings.scheduler.schedule_ahead || moment <= self.queues.ahead().latest_start()
     }
 
     /// The received request that is admitted next, if the step that is formed sees one.
-    #[inline]
     pub(in crate::instance) fn first_received(&mut self) -> Option<Slot> {
         if self.transfers.received() == 0 {
             return None;
@@ -181,7 +179,6 @@ impl Instance {
     }
 
     /// Accepted requests that the engine has not asked for.
-    #[inline]
     pub(crate) fn has_pulls(&self) -> bool {
         self.transfers.has_pulls()
     }

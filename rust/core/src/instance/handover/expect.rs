@@ -9,7 +9,6 @@ use crate::trace::Trace;
 
 impl Instance {
     /// Reports the requests whose prompt ends with the step that starts, if transfers overlap with that step.
-    #[inline]
     pub(in crate::instance) fn report_last_steps(&mut self) {
         if self.settings.handover.is_some_and(|handover| handover.overlaps) {
             self.report_each_last_step();
@@ -28,7 +27,6 @@ impl Instance {
     }
 
     /// Whether a prompt ends with the step in progress that the engine has not asked for.
-    #[inline]
     pub(crate) fn has_last_steps(&self) -> bool {
         self.observers.outbox.has_last_steps()
     }

@@ -132,7 +132,6 @@ impl Transfers {
     }
 
     /// The request that was offered first.
-    #[inline]
     pub(super) fn first_offer(&self) -> Option<Offer> {
         self.offered.front().copied()
     }
@@ -224,7 +223,6 @@ impl Transfers {
     }
 
     /// Whether received requests were admitted in the step in progress.
-    #[inline]
     pub(crate) fn has_admitted(&self) -> bool {
         !self.admitted.is_empty()
     }
@@ -245,31 +243,26 @@ impl Transfers {
     }
 
     /// Requests that were offered and not accepted.
-    #[inline]
     pub(crate) fn offered(&self) -> u64 {
         self.offered.len() as u64
     }
 
     /// Requests that were offered and are still in the last step of their prompt.
-    #[inline]
     pub(crate) fn expected(&self) -> u64 {
         self.expected
     }
 
     /// Requests whose KV is on its way.
-    #[inline]
     pub(crate) fn receiving(&self) -> u64 {
         self.receiving
     }
 
     /// Requests whose KV has been received and that were not admitted since.
-    #[inline]
     pub(crate) fn received(&self) -> u64 {
         self.received.len() as u64
     }
 
     /// Requests that answer and whose KV has not been received.
-    #[inline]
     pub(crate) fn answering(&self) -> u64 {
         self.answering
     }
@@ -295,13 +288,11 @@ impl Transfers {
     }
 
     /// Tokens of KV in the GPU's memory of requests that are not admitted here.
-    #[inline]
     pub(crate) fn kv_tokens(&self) -> u64 {
         self.held.0 + self.outgoing_tokens
     }
 
     /// Whether requests were accepted that the engine has not asked for.
-    #[inline]
     pub(crate) fn has_pulls(&self) -> bool {
         !self.pulls.is_empty()
     }

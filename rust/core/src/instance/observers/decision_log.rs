@@ -98,13 +98,11 @@ impl DecisionLog {
     }
 
     /// Whether decisions are kept.
-    #[inline]
     pub(crate) fn is_kept(&self) -> bool {
         self.steps.is_some()
     }
 
     /// Whether a run of `steps` steps that starts at `start` may have a step that is kept.
-    #[inline]
     pub(crate) fn reaches(&self, start: Ticks, steps: u64) -> bool {
         self.is_kept() && start < self.window.to && (steps > 1 || start >= self.window.from)
     }

@@ -76,13 +76,11 @@ pub(in crate::instance) struct Subject<'a> {
 
 impl Subject<'_> {
     /// Row in the trace.
-    #[inline]
     pub(super) fn row(&self) -> usize {
         self.state.request as usize
     }
 
     /// Its reasoning tokens, if the trace has any.
-    #[inline]
     pub(super) fn reasoning(&self) -> Option<u32> {
         self.trace.reasoning(self.row())
     }

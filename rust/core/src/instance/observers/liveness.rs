@@ -63,7 +63,6 @@ impl Liveness {
     }
 
     /// Counts a step that is formed. Returns whether to compute the bound.
-    #[inline]
     pub(in crate::instance) fn count_step(&mut self, now: Ticks) -> bool {
         if self.formed == 0 {
             (self.since, self.look_at) = (now, FIRST_LOOK);

@@ -29,31 +29,26 @@ impl Load {
     }
 
     /// Prompt tokens and output tokens so far, over the unfinished requests.
-    #[inline]
     pub(crate) fn outstanding_tokens(&self) -> u64 {
         self.outstanding_tokens
     }
 
     /// Unfinished requests whose prefill has not ended.
-    #[inline]
     pub(crate) fn prefilling(&self) -> u64 {
         self.prefilling
     }
 
     /// Unfinished requests whose prefill has ended.
-    #[inline]
     pub(crate) fn decoding(&self) -> u64 {
         self.requests - self.prefilling
     }
 
     /// Unfinished requests whose reasoning has ended.
-    #[inline]
     pub(crate) fn answering(&self) -> u64 {
         self.answering
     }
 
     /// Predicted time of the prefills of unfinished prompts.
-    #[inline]
     pub(crate) fn prefill_delay(&self) -> Ticks {
         self.prefill_delay
     }
@@ -64,7 +59,6 @@ impl Load {
     }
 
     /// Adds a new request.
-    #[inline]
     pub(crate) fn add_arrival(&mut self, prompt: u32, prefill: Ticks) {
         self.requests += 1;
         self.prefilling += 1;
@@ -121,7 +115,6 @@ impl Load {
     }
 
     /// Removes a request that leaves with `tokens` tokens.
-    #[inline]
     fn remove(&mut self, tokens: u64, answers: bool) {
         self.requests -= 1;
         self.outstanding_tokens -= tokens;
@@ -129,14 +122,12 @@ impl Load {
     }
 
     /// The prefill of a request has ended, or the request is dropped before.
-    #[inline]
     fn end_prefill(&mut self, predicted: Ticks) {
         self.prefilling -= 1;
         self.prefill_delay -= predicted;
     }
 
     /// No step can be formed at `now`: the time until the next one is no interval.
-    #[inline]
     pub(crate) fn rest(&mut self, now: Ticks) {
         if let Some(intervals) = &mut self.intervals {
             rare();
@@ -145,7 +136,6 @@ impl Load {
     }
 
     /// A step is to be formed at `now`.
-    #[inline]
     pub(crate) fn end_rest(&mut self, now: Ticks) {
         if let Some(intervals) = &mut self.intervals {
             rare();

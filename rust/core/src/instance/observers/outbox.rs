@@ -46,13 +46,11 @@ impl Outbox {
     }
 
     /// Which phase changes a rule is asked about.
-    #[inline]
     pub(crate) fn reports(&self) -> Reports {
         self.reports
     }
 
     /// Whether the end of each prefill is to end the step or run in progress.
-    #[inline]
     pub(crate) fn awaits_prefills(&self) -> bool {
         self.awaits_prefills
     }
@@ -98,7 +96,6 @@ impl Outbox {
     }
 
     /// Whether there is any such report.
-    #[inline]
     pub(crate) fn has_last_steps(&self) -> bool {
         !self.last_steps.is_empty()
     }
@@ -115,7 +112,6 @@ impl Outbox {
     }
 
     /// At the end of a step: reports the requests told to leave that still decode.
-    #[inline]
     pub(crate) fn report_departures(&mut self, requests: &RequestTable) {
         if !self.leaving.is_empty() {
             self.report_each_departure(requests);
@@ -133,7 +129,6 @@ impl Outbox {
     }
 
     /// Whether there is any phase change to ask about.
-    #[inline]
     pub(crate) fn has_phase_changes(&self) -> bool {
         !self.phase_changes.is_empty()
     }
@@ -149,7 +144,6 @@ impl Outbox {
     }
 
     /// Requests dropped since the last call.
-    #[inline]
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

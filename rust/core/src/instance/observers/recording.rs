@@ -66,7 +66,6 @@ impl Recorder {
     }
 
     /// Writes a token that a request yielded outside the decode set.
-    #[inline]
     fn yielded(&mut self, start: Ticks, gap: Option<Ticks>, of: Subject) {
         match gap {
             None => {

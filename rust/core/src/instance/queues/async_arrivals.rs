@@ -33,13 +33,11 @@ impl AsyncArrivals {
     }
 
     /// Notes that a step started.
-    #[inline]
     pub(crate) fn started(&mut self, start: Ticks) {
         self.started = start;
     }
 
     /// When the latest step started; [`Ticks::MAX`] if none is in progress.
-    #[inline]
     pub(crate) fn latest_start(&self) -> Ticks {
         self.started
     }
@@ -53,7 +51,6 @@ impl AsyncArrivals {
     }
 
     /// Number of requests that are kept.
-    #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.arrived.len() as u64
     }
@@ -71,13 +68,11 @@ impl AsyncArrivals {
     }
 
     /// Whether blocks are kept.
-    #[inline]
     pub(crate) fn defers(&self) -> bool {
         !self.deferred.is_empty()
     }
 
     /// Seats that are kept.
-    #[inline]
     pub(crate) fn seats(&self) -> u64 {
         self.seats
     }

@@ -46,7 +46,6 @@ impl WaitingQueue {
     }
 
     /// Number of requests.
-    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.len
     }
@@ -93,7 +92,6 @@ impl WaitingQueue {
     }
 
     /// The first request.
-    #[inline]
     pub(crate) fn front(&self) -> Option<Queued> {
         match &self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.front().copied(),
@@ -102,7 +100,6 @@ impl WaitingQueue {
     }
 
     /// Removes the first request.
-    #[inline]
     pub(crate) fn pop(&mut self) {
         let gone = match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.pop_front(),
@@ -125,7 +122,6 @@ impl WaitingQueue {
     }
 
     /// Whether the first request may change though none is queued or removed.
-    #[inline]
     pub(crate) fn is_sorted_anew(&self) -> bool {
         self.len > 1 && matches!(self.order, Order::Sorted(_))
     }

@@ -39,43 +39,36 @@ impl Queues {
     }
 
     /// Queued requests, without those in the ranking.
-    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.waiting.len() + self.ahead.arrived() + self.swapped.len() as u64
     }
 
     /// Swapped-out requests, those in the ranking included.
-    #[inline]
     pub(crate) fn swapped_out(&self) -> u64 {
         self.swapped.len() as u64 + self.ranked_swapped
     }
 
     /// The waiting queue, to read.
-    #[inline]
     pub(crate) fn waiting(&self) -> &WaitingQueue {
         &self.waiting
     }
 
     /// The waiting queue.
-    #[inline]
     pub(crate) fn waiting_mut(&mut self) -> &mut WaitingQueue {
         &mut self.waiting
     }
 
     /// The requests that arrived, and the blocks that were freed, since a step was decided ahead.
-    #[inline]
     pub(crate) fn ahead(&self) -> &AsyncArrivals {
         &self.ahead
     }
 
     /// The same, to change.
-    #[inline]
     pub(crate) fn ahead_mut(&mut self) -> &mut AsyncArrivals {
         &mut self.ahead
     }
 
     /// Swapped-out requests, in the order in which they resume.
-    #[inline]
     pub(crate) fn swapped(&self) -> &[Slot] {
         &self.swapped
     }
@@ -124,7 +117,6 @@ impl Queues {
     }
 
     /// Whether ranked requests were migrated in since the last scheduling pass.
-    #[inline]
     pub(crate) fn has_migrated_in(&self) -> bool {
         !self.migrated_in.is_empty()
     }

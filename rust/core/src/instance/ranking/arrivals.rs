@@ -22,19 +22,16 @@ pub(crate) enum BestQueued {
 impl Ranking {
     /// Whether arrivals may be kept without a slot: their ranks depend on the trace and on time only. Without leaping,
     /// every rank is evaluated at every step, of requests with slots.
-    #[inline]
     pub(crate) fn keeps_arrivals(&self) -> bool {
         self.leap && self.inputs.depend_on_trace_and_time_at_first()
     }
 
     /// Number of queued requests without a slot.
-    #[inline]
     pub(super) fn without_slot(&self) -> u64 {
         self.new.len()
     }
 
     /// When the rank of a request without a slot is to be evaluated next.
-    #[inline]
     pub(super) fn next_due_arrival(&self) -> Ticks {
         self.new.next_due()
     }
@@ -49,7 +46,6 @@ impl Ranking {
     }
 
     /// A request without a slot whose rank may have changed by `now`.
-    #[inline]
     pub(crate) fn due_arrival(&self, now: Ticks) -> Option<(Id, NewArrival)> {
         self.new.due_by(now).map(|id| (id, self.new.get(id)))
     }
@@ -98,7 +94,6 @@ impl Ranking {
     }
 
     /// The best queued request.
-    #[inline]
     pub(crate) fn best_queued(&self) -> Option<BestQueued> {
         let arrived = self.best_arrival();
         match self.best_with_slot() {
@@ -117,13 +112,11 @@ impl Ranking {
     }
 
     /// The rank of the best request without a slot.
-    #[inline]
     fn best_arrival(&self) -> Option<RankKey> {
         self.new.first().map(|(rank, _)| rank)
     }
 
     /// The best queued request that has a slot.
-    #[inline]
     fn best_with_slot(&self) -> Option<(RankKey, Slot)> {
         if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() }
     }

@@ -75,7 +75,6 @@ impl RankedRequest {
     }
 
     /// Becomes a request that has come, and has a rank in a class, which it entered at a moment.
-    #[inline]
     pub(super) fn renew(&mut self, rank: RankKey, (class, entered): (u32, Ticks)) {
         if self.has_progress {
             (self.progress, self.has_progress) = (Progress::default(), false);
@@ -85,46 +84,39 @@ impl RankedRequest {
         (self.list, self.in_first_quantum, self.attained) = (List::Gone, false, 0);
     }
 
-    #[inline]
     pub(super) fn progress(&self) -> &Progress {
         &self.progress
     }
 
     /// The same, to change.
-    #[inline]
     pub(super) fn progress_mut(&mut self) -> &mut Progress {
         self.has_progress = true;
         &mut self.progress
     }
 
     /// Forgets when the rank may change. Returns whether that was noted since the request entered its list.
-    #[inline]
     pub(super) fn forget_expiry(&mut self) -> bool {
         self.has_progress && std::mem::take(&mut self.progress.any_noted)
     }
 
     /// Notes after how many steps of the decode set the rank and the class may change once the request resumes: of a queued
     /// one whose rank only tokens change.
-    #[inline]
     pub(super) fn set_resuming(&mut self, left: (u64, u64)) {
         let progress = self.progress_mut();
         (progress.resumes, progress.class_due) = (true, left);
     }
 
     /// Removes and returns these steps, if they were noted since the request entered its list.
-    #[inline]
     pub(super) fn take_resuming(&mut self) -> Option<(u64, u64)> {
         std::mem::take(&mut self.progress.resumes).then_some(self.progress.class_due)
     }
 
     /// Forgets what applies once the request resumes.
-    #[inline]
     pub(super) fn forget_resuming(&mut self) {
         self.progress.resumes = false;
     }
 
     /// Enters a list.
-    #[inline]
     pub(super) fn enter_list(&mut self, list: List, now: Ticks, steps: u64, round: u64) {
         // A request that was left out has been idle since.
         let listed =
@@ -159,7 +151,6 @@ impl RankedRequest {
     }
 
     /// Sets those keys that count quanta. Returns whether that changed the rank.
-    #[inline]
     pub(super) fn set_quanta(&mut self, counts: [bool; MOST_KEYS], quanta: u32) -> bool {
         let quanta = sort_key_of(f64::from(quanta));
         let (mut keys, mut changed) = (self.rank.keys(), false);
@@ -176,7 +167,6 @@ impl RankedRequest {
 
     /// Whether the request stays in its class because of the class's hold, with
     /// `generated` output tokens by now.
-    #[inline]
     pub(super) fn is_held(
         &self,
         rules: &RankingRules,

@@ -46,14 +46,12 @@ impl Expiry {
     }
 
     /// Sets only the steps of the decode set.
-    #[inline]
     pub(super) fn set_steps(&mut self, slot: Slot, rank: Option<u64>, class: Option<u64>, step: u64) {
         self.ranks.set_or_remove(slot, rank, step);
         self.classes.set_or_remove(slot, class, step);
     }
 
     /// Sets only the step of the decode set at which the rank may change.
-    #[inline]
     pub(super) fn set_step(&mut self, slot: Slot, due: u64, step: u64) {
         self.ranks.set(slot, due, step);
     }
@@ -80,49 +78,41 @@ impl Expiry {
 
     /// A request whose rank may have changed by the decode set's `step`, and at which
     /// step that was.
-    #[inline]
     pub(super) fn due_by_step(&self, step: u64) -> Option<(u64, Slot)> {
         self.ranks.due(step)
     }
 
     /// A queued request whose rank may have changed by the instance's `steps`.
-    #[inline]
     pub(super) fn due_by_idle(&self, steps: u64) -> Option<Slot> {
         self.idle.first().filter(|(due, _)| *due <= steps).map(|(_, slot)| slot)
     }
 
     /// A request whose rank may have changed by `now`.
-    #[inline]
     pub(super) fn due_by_time(&self, now: Ticks) -> Option<Slot> {
         self.times.first().filter(|(due, _)| *due <= now).map(|(_, slot)| slot)
     }
 
     /// The decode set's step at which a rank may change next.
-    #[inline]
     pub(super) fn next_step(&self) -> u64 {
         self.ranks.next()
     }
 
     /// The decode set's step at which a class may change next.
-    #[inline]
     pub(super) fn next_class(&self) -> u64 {
         self.classes.next()
     }
 
     /// The instance's step at which the rank of a queued request may change next.
-    #[inline]
     pub(super) fn next_idle(&self) -> u64 {
         self.idle.next()
     }
 
     /// The moment at which a rank may change next.
-    #[inline]
     pub(super) fn next_time(&self) -> Ticks {
         self.times.next()
     }
 
     /// Whether a rank may change by the clock, or while its request is queued.
-    #[inline]
     pub(super) fn has_drifting(&self) -> bool {
         !self.times.is_empty() || !self.idle.is_empty()
     }

@@ -19,7 +19,6 @@ impl Fields {
         Self(self.0 | other.0)
     }
 
-    #[inline]
     const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
@@ -92,31 +91,26 @@ impl RankInputs {
 
     /// Whether all ranks are current as soon as a step has ended: none is deferred, and neither time nor waiting changes
     /// one.
-    #[inline]
     pub(crate) fn are_current_after_steps(&self) -> bool {
         self.current
     }
 
     /// Whether ranks read a field.
-    #[inline]
     pub(crate) fn read(&self, field: ReqField) -> bool {
         self.fields.meets(Fields::one(field))
     }
 
     /// Whether the rank of a request may change when the request is admitted.
-    #[inline]
     pub(crate) fn change_with_admission(&self) -> bool {
         self.with_admission
     }
 
     /// Whether the rank of a request that was never admitted, which has no tokens and has used up no quanta, depends on the
     /// trace and on time only.
-    #[inline]
     pub(crate) fn depend_on_trace_and_time_at_first(&self) -> bool {
         !self.refresh.is_set() && !self.levels && !self.reads_steps_or_slack()
     }
 
-    #[inline]
     fn reads_steps_or_slack(&self) -> bool {
         const EITHER: Fields = Fields::one(ReqField::SlackS).or(Fields::one(ReqField::IdleSteps));
         self.fields.meets(EITHER)
@@ -124,13 +118,11 @@ impl RankInputs {
 
     /// Whether the rank of a decoding request changes by its tokens only: not with time, and
     /// not by its being admitted or preempted.
-    #[inline]
     pub(crate) fn depend_on_tokens_only(&self) -> bool {
         self.by_tokens
     }
 
     /// Whether the rank of a request does not change as it runs: it was evaluated when the request was admitted.
-    #[inline]
     pub(crate) fn stay_while_running(&self) -> bool {
         const RUNNING: Changes = Changes::TOKEN.or(Changes::SOME_TOKENS).or(Changes::TIME);
         let fixed = !self.refresh.is_set() && !self.levels && self.quantum == 0 && !self.holds_end;
@@ -139,19 +131,16 @@ impl RankInputs {
 
     /// Whether ranks of running requests need not be current while no request is queued and
     /// blocks suffice.
-    #[inline]
     pub(crate) fn can_be_deferred(&self) -> bool {
         self.deferrable
     }
 
     /// Whether no change of a rank need end a run while no request is queued.
-    #[inline]
     pub(crate) fn end_no_run(&self) -> bool {
         self.by_tokens || self.deferrable
     }
 
     /// Whether time alone may move a request to another class.
-    #[inline]
     pub(crate) fn classes_change_with_time(&self) -> bool {
         self.condition_changes.meets(Changes::TIME)
     }

@@ -11,7 +11,6 @@ pub(crate) struct RankKey([u64; MOST_KEYS + 1]);
 
 impl RankKey {
     /// The key of a request of a class, with sort keys, at `row`.
-    #[inline]
     pub(crate) fn new(class: u32, keys: [i64; MOST_KEYS], row: u32) -> Self {
         let mut digits = [0; MOST_KEYS + 1];
         let mut above = u64::from(class);
@@ -26,32 +25,27 @@ impl RankKey {
     }
 
     /// The sort keys.
-    #[inline]
     pub(crate) fn keys(self) -> [i64; MOST_KEYS] {
         std::array::from_fn(|i| ((self.0[i] << 32 | self.0[i + 1] >> 32) ^ (1 << 63)) as i64)
     }
 
     /// The first two digits.
-    #[inline]
     pub(crate) fn high(self) -> u128 {
         u128::from(self.0[0]) << 64 | u128::from(self.0[1])
     }
 
     /// The others.
-    #[inline]
     fn low(self) -> u128 {
         u128::from(self.0[2]) << 64 | u128::from(self.0[3])
     }
 
     /// The row.
-    #[inline]
     pub(crate) fn row(self) -> u32 {
         self.0[MOST_KEYS] as u32
     }
 }
 
 impl Ord for RankKey {
-    #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         // Two digits at a time: a branch on which of them decides would be mispredicted.
         match self.high().cmp(&other.high()) {
@@ -62,19 +56,16 @@ impl Ord for RankKey {
 }
 
 impl PartialOrd for RankKey {
-    #[inline]
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 
     /// Without a branch, which would be mispredicted.
-    #[inline]
     fn lt(&self, other: &Self) -> bool {
         let (high, others) = (self.high(), other.high());
         (high < others) | ((high == others) & (self.low() < other.low()))
     }
 
-    #[inline]
     fn gt(&self, other: &Self) -> bool {
         other < self
     }

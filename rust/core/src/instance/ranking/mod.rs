@@ -101,56 +101,47 @@ impl Ranking {
     }
 
     /// The fields from which ranks are computed.
-    #[inline]
     pub(crate) fn inputs(&self) -> &RankInputs {
         &self.inputs
     }
 
     /// Whether keys are evaluated on every event, and not at intervals only.
-    #[inline]
     pub(crate) fn evaluates_always(&self) -> bool {
         !self.rules.refresh.is_set()
     }
 
     /// The rank of a request.
-    #[inline]
     pub(crate) fn rank(&self, slot: Slot) -> RankKey {
         self.requests[slot as usize].rank
     }
 
     /// Number of queued requests.
-    #[inline]
     pub(crate) fn waiting(&self) -> u64 {
         self.lists[List::Queued as usize] + self.without_slot()
     }
 
     /// Number of requests that the latest step does not run: queued, or left out.
-    #[inline]
     pub(crate) fn idle(&self) -> u64 {
         self.waiting() + self.lists[List::LeftOut as usize]
     }
 
     /// Number of requests that the latest step runs.
-    #[inline]
     pub(crate) fn running(&self) -> u64 {
         self.lists[List::Running as usize]
     }
 
     /// Whether the rank of a request never changes again.
-    #[inline]
     pub(crate) fn is_settled(&self, slot: Slot) -> bool {
         let request = &self.requests[slot as usize];
         request.has_class && self.classes.settles[request.class as usize]
     }
 
     /// The list that a request is in.
-    #[inline]
     pub(crate) fn list(&self, slot: Slot) -> List {
         self.requests[slot as usize].list
     }
 
     /// Counts a step that ran a request and yielded no token.
-    #[inline]
     pub(crate) fn count_silent_step(&mut self, slot: Slot) {
         self.requests[slot as usize].progress_mut().silent.0 += 1;
     }
@@ -161,7 +152,6 @@ impl Ranking {
     }
 
     /// Answering requests in their first quantum; `None` without quanta.
-    #[inline]
     pub(crate) fn in_first_quantum(&self) -> Option<u64> {
         (self.rules.quantum > 0).then_some(self.first_quantum)
     }
@@ -179,7 +169,6 @@ impl Ranking {
 
     /// Fills in what the ranking knows of a request, whose instance has taken `steps`
     /// steps.
-    #[inline]
     pub(crate) fn describe(&self, slot: Slot, steps: u64, view: &mut RequestView) {
         let request = &self.requests[slot as usize];
         view.running &= request.list != List::LeftOut;
@@ -194,21 +183,18 @@ impl Ranking {
     }
 
     /// Whether time may have changed the class or the level of a request that ran up to `now`.
-    #[inline]
     pub(crate) fn is_due_by_time(&self, now: Ticks) -> bool {
         let timed = self.rules.levels.is_some() || self.inputs.classes_change_with_time();
         timed && self.expiry.next_time() <= now
     }
 
     /// Whether time may have changed the class of a member of the decode set by `now`.
-    #[inline]
     pub(crate) fn class_is_due(&self, slot: Slot, now: Ticks) -> bool {
         self.requests[slot as usize].progress().class_due.1 <= now
     }
 
     /// Moves a request to the next level, if it has run for longer than the quantum of its own at `now`, when a step has
     /// ended that ran it. Returns whether it has.
-    #[inline]
     pub(crate) fn sink(&mut self, slot: Slot, now: Ticks) -> bool {
         self.rules.levels.as_ref().is_some_and(|levels| self.requests[slot as usize].sink(levels, now))
     }
@@ -221,7 +207,6 @@ impl Ranking {
     }
 
     /// Whether requests that do not run may go to the first level at the step after `steps`.
-    #[inline]
     pub(crate) fn may_promote(&self, steps: u64) -> bool {
         let due = |levels: &Levels| {
             levels.promote.is_some() && levels.every > 0 && steps > 0 && steps.is_multiple_of(levels.every)
@@ -250,14 +235,12 @@ impl Ranking {
 
     /// Starts to form a step. `may_displace`: whether queued requests may displace
     /// running ones in it.
-    #[inline]
     pub(crate) fn begin_round(&mut self, may_displace: bool) {
         self.round.number += 1;
         self.round.may_displace = may_displace;
     }
 
     /// Whether queued requests may displace running ones in this step.
-    #[inline]
     pub(crate) fn may_displace(&self) -> bool {
         self.round.may_displace
     }
@@ -270,7 +253,6 @@ impl Ranking {
     }
 
     /// The place of a request that gets a slot.
-    #[inline]
     fn slot_mut(&mut self, slot: Slot) -> &mut RankedRequest {
         let at = slot as usize;
         if at >= self.requests.len() {
@@ -339,13 +321,11 @@ impl Ranking {
     }
 
     /// Whether a request entered its list while the present step was formed.
-    #[inline]
     pub(crate) fn moved_in_round(&self, slot: Slot) -> bool {
         self.requests[slot as usize].round == self.round.number
     }
 
     /// Forgets when the rank of a request may change.
-    #[inline]
     pub(super) fn forget_expiry(&mut self, slot: Slot) {
         if self.requests[slot as usize].forget_expiry() {
             self.expiry.remove(slot);
@@ -374,7 +354,6 @@ impl Ranking {
     }
 
     /// The best request that the latest step does not run, queued or left out.
-    #[inline]
     pub(crate) fn best_idle(&self) -> Option<(RankKey, Slot)> {
         match (self.sets.queued.first(), self.sets.left_out.first()) {
             (Some(queued), Some(left)) => Some(if queued.0 < left.0 { queued } else { left }),
@@ -393,7 +372,6 @@ impl Ranking {
     }
 
     /// The worst running request.
-    #[inline]
     pub(crate) fn worst_running(&mut self) -> Option<Slot> {
         self.sets.running.worst().map(|(_, slot)| slot)
     }
@@ -407,26 +385,22 @@ impl Ranking {
 
     /// A request whose rank may have changed by the decode set's `step`, and at which
     /// step that was. Evaluating it notes when its rank may change next.
-    #[inline]
     pub(crate) fn due_by_step(&self, step: u64) -> Option<(u64, Slot)> {
         self.expiry.due_by_step(step)
     }
 
     /// A queued request whose rank may have changed by the instance's `steps`.
-    #[inline]
     pub(crate) fn due_by_idle(&self, steps: u64) -> Option<Slot> {
         self.expiry.due_by_idle(steps)
     }
 
     /// A request whose rank may have changed by `now`.
-    #[inline]
     pub(crate) fn due_by_time(&self, now: Ticks) -> Option<Slot> {
         self.expiry.due_by_time(now)
     }
 
     /// The last of the decode set's steps from `from` to `to`, the latter of which
     /// ended at `now`, up to which a member's class does not change.
-    #[inline]
     pub(crate) fn same_class_until(&self, slot: Slot, from: u64, to: u64, now: Ticks) -> u64 {
         let (step, moment) = self.requests[slot as usize].progress().class_due;
         if now < moment { step.clamp(from, to) } else { from }
@@ -440,25 +414,21 @@ impl Ranking {
     }
 
     /// The decode set's step at which a rank may change next.
-    #[inline]
     pub(crate) fn next_step(&self) -> u64 {
         self.expiry.next_step()
     }
 
     /// The decode set's step at which a class may change next.
-    #[inline]
     pub(crate) fn next_class(&self) -> u64 {
         self.expiry.next_class()
     }
 
     /// The instance's step at which the rank of a queued request may change next.
-    #[inline]
     pub(crate) fn next_idle(&self) -> u64 {
         self.expiry.next_idle()
     }
 
     /// When a rank may change next, or all are refreshed next.
-    #[inline]
     pub(crate) fn next_time(&self) -> Ticks {
         let next = self.expiry.next_time().min(self.next_due_arrival());
         match self.rules.refresh.ticks {
@@ -476,7 +446,6 @@ impl Ranking {
 
     /// Whether a rank may change though nothing happens to its request: by the clock,
     /// while it is queued, or by a refresh.
-    #[inline]
     pub(crate) fn may_drift(&self) -> bool {
         self.rules.refresh.is_set()
             || self.rules.levels.is_some()

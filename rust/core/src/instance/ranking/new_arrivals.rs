@@ -40,7 +40,6 @@ pub(super) struct NewArrivals {
 
 impl NewArrivals {
     /// Number of requests.
-    #[inline]
     pub(super) fn len(&self) -> u64 {
         (self.entries.len() - self.free.len()) as u64
     }
@@ -71,7 +70,6 @@ impl NewArrivals {
     }
 
     /// The best rank, and its request. Those that are due have been evaluated.
-    #[inline]
     pub(super) fn first(&self) -> Option<(RankKey, Id)> {
         self.order.first()
     }
@@ -94,13 +92,11 @@ impl NewArrivals {
     }
 
     /// A request to evaluate, as its rank may have changed by `now`.
-    #[inline]
     pub(super) fn due_by(&self, now: Ticks) -> Option<Id> {
         self.due.first().filter(|(due, _)| *due <= now).map(|(_, id)| id)
     }
 
     /// When a request is to be evaluated next.
-    #[inline]
     pub(super) fn next_due(&self) -> Ticks {
         self.due.next()
     }

@@ -20,7 +20,6 @@ pub(crate) struct RunningSet {
 
 impl RunningSet {
     /// Adds a request with its rank; or notes the new rank of a member.
-    #[inline]
     pub(crate) fn set(&mut self, slot: Slot, rank: RankKey) {
         let at = slot as usize;
         if at >= self.ranks.len() {
@@ -35,7 +34,6 @@ impl RunningSet {
     }
 
     /// Removes a request, if it is a member.
-    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) {
         if self.ranks.get_mut(slot as usize).is_some_and(|rank| rank.take().is_some()) {
             self.forget(slot);
@@ -43,7 +41,6 @@ impl RunningSet {
     }
 
     /// Takes a request out of the worst few, if it is one of them.
-    #[inline]
     fn forget(&mut self, slot: Slot) {
         if let Some(at) = self.worst.iter().position(|other| other.1 == slot) {
             self.worst.remove(at);
@@ -51,7 +48,6 @@ impl RunningSet {
     }
 
     /// The worst member.
-    #[inline]
     pub(crate) fn worst(&mut self) -> Option<(RankKey, Slot)> {
         if self.worst.is_empty() {
             for (rank, slot) in members(&self.ranks) {
@@ -87,7 +83,6 @@ fn members(ranks: &[Option<RankKey>]) -> impl Iterator<Item = (RankKey, Slot)> +
 }
 
 /// Inserts a request into a few that are sorted, and drops the best of too many.
-#[inline]
 fn insert(few: &mut Vec<(RankKey, Slot)>, rank: RankKey, slot: Slot) {
     let better = few.iter().take_while(|other| other.0 < rank).count();
     few.insert(better, (rank, slot));

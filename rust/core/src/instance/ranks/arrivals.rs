@@ -8,7 +8,6 @@ use crate::time::Ticks;
 
 impl Ranks<'_> {
     /// Whether requests that arrive are kept without a slot.
-    #[inline]
     pub(in crate::instance) fn keep_arrivals(&self) -> bool {
         self.ranking.keeps_arrivals() && !self.reader.settings.selects
     }

@@ -8,7 +8,6 @@ use crate::time::Ticks;
 
 impl Ranks<'_> {
     /// For how many of a run's steps no rank changes that could change a decision.
-    #[inline]
     pub(in crate::instance) fn steps_before_change(&self, run: &Run) -> u64 {
         if self.ranking.inputs().end_no_run() && self.idle() == 0 {
             u64::MAX

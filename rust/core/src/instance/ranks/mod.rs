@@ -28,7 +28,6 @@ pub(super) struct Ranks<'a> {
 
 impl Instance {
     /// The ranks of the requests, if they are ranked.
-    #[inline]
     pub(super) fn ranks<'a>(&'a mut self, trace: &'a Trace) -> Option<Ranks<'a>> {
         let Self { settings, requests, batch, run, observers, queues, transfers, ranking, .. } = self;
         let ranking = ranking.as_deref_mut()?;
@@ -40,31 +39,26 @@ impl Instance {
 
 impl Ranks<'_> {
     /// Steps of the instance.
-    #[inline]
     fn steps(&self) -> u64 {
         self.reader.observers.stats.steps
     }
 
     /// Steps of the decode set.
-    #[inline]
     fn step(&self) -> u64 {
         self.reader.batch.decode_set().step()
     }
 
     /// Requests that the latest step did not run.
-    #[inline]
     fn idle(&self) -> u64 {
         self.ranking.idle() + self.unranked
     }
 
     /// Evaluates the rank of a request. `keys`: whether the keys of its class are evaluated too.
-    #[inline]
     pub(super) fn evaluate(&mut self, slot: Slot, now: Ticks, keys: bool) {
         self.evaluate_behind(slot, now, None, keys);
     }
 
     /// Evaluates the rank of a request after an event of its own, if that may change it.
-    #[inline]
     pub(super) fn evaluate_after_event(&mut self, slot: Slot, now: Ticks) {
         let runs = self.ranking.list(slot) == List::Running;
         if !(runs && self.ranking.inputs().stay_while_running()) {
@@ -95,7 +89,6 @@ impl Ranks<'_> {
     }
 
     /// The view of a request with what ranks read, as it was `behind` of the decode set's steps ago.
-    #[inline]
     fn view(&self, slot: Slot, now: Ticks, behind: u64) -> RequestView {
         let inputs = *self.ranking.inputs();
         let mut view = self.reader.base_view(slot, Some(self.ranking), now, behind);
@@ -110,7 +103,6 @@ impl Ranks<'_> {
 
     /// Whether a queued request resumes as a member of the decode set, and its rank does not change until it has more
     /// tokens.
-    #[inline]
     fn waits_to_decode(&self, slot: Slot) -> bool {
         let phase = self.reader.requests[slot].phase;
         let queued = matches!(phase, Phase::MigratedIn | Phase::Swapped { decoding: true });

@@ -10,21 +10,18 @@ use crate::time::Ticks;
 /// Ranks of running requests.
 impl Ranks<'_> {
     /// Whether ranks of running requests need not be current while no request is queued.
-    #[inline]
     pub(in crate::instance) fn can_be_deferred(&self) -> bool {
         self.ranking.inputs().can_be_deferred()
     }
 
     /// Whether ranks of running requests are not read now, before blocks run out or a stage selects by rank: both evaluate
     /// deferred ranks first.
-    #[inline]
     fn are_deferred(&self) -> bool {
         let waits = matches!(self.reader.settings.scheduler.admission, Admission::Wait);
         self.can_be_deferred() && (self.idle() == 0 || waits)
     }
 
     /// Whether ranks may have changed with the decode set's latest step.
-    #[inline]
     pub(in crate::instance) fn are_due(&self) -> bool {
         let reached = self.step();
         let deferred = || self.are_deferred() && self.ranking.next_class() > reached;
@@ -93,7 +90,6 @@ impl Ranks<'_> {
 
     /// Evaluates the ranks that may have changed in the `steps` steps of a run that were just booked. `members`: whether
     /// the decode set has any.
-    #[inline]
     pub(in crate::instance) fn refresh_after(&mut self, run: &Run, steps: u64, members: bool) {
         if members && self.ranking.is_due_by_time(run.after(steps)) {
             self.refresh_by_time(run, steps);
@@ -103,13 +99,11 @@ impl Ranks<'_> {
     }
 
     /// Moves a request to its next level, if it is due, at the end of a step that ran it. Returns whether it was.
-    #[inline]
     pub(in crate::instance) fn sink_level(&mut self, slot: Slot, now: Ticks) -> bool {
         self.ranking.sink(slot, now)
     }
 
     /// A member of the decode set whose rank may have changed by the set's step `reached`, and at which step that was.
-    #[inline]
     fn due_member(&mut self, reached: u64) -> Option<(u64, Slot)> {
         while let Some((step, slot)) = self.ranking.due_by_step(reached) {
             if self.reader.requests[slot].phase == Phase::Decoding {
@@ -124,7 +118,6 @@ impl Ranks<'_> {
 /// All ranks, before a step is formed.
 impl Ranks<'_> {
     /// Whether ranks may have to be evaluated before a step starts.
-    #[inline]
     pub(in crate::instance) fn may_refresh(&self) -> bool {
         let current = self.ranking.inputs().are_current_after_steps();
         debug_assert!(!(current && self.ranking.may_drift()), "Invariant: a rank that drifts is not current");

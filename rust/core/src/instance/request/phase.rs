@@ -38,25 +38,21 @@ pub(crate) enum Phase {
 
 impl Phase {
     /// Whether the request is admitted: it has a place in the admission order.
-    #[inline]
     pub(crate) fn is_admitted(self) -> bool {
         matches!(self, Self::Prefilling | Self::Decoding | Self::Stalled)
     }
 
     /// Whether the request is admitted and past its prefill.
-    #[inline]
     pub(crate) fn decodes(self) -> bool {
         matches!(self, Self::Decoding | Self::Stalled)
     }
 
     /// Whether the request is still in the last step of its prompt on another instance, which writes what becomes of it.
-    #[inline]
     pub(crate) fn is_expected(self) -> bool {
         matches!(self, Self::Expected | Self::Reserved)
     }
 
     /// Whether the request is swapped out.
-    #[inline]
     pub(crate) fn is_swapped(self) -> bool {
         matches!(self, Self::Swapped { .. })
     }

@@ -101,13 +101,11 @@ impl RequestState {
     }
 
     /// Tokens to compute before the next token is yielded.
-    #[inline]
     pub(crate) fn target(&self) -> u32 {
         self.prompt + self.generated
     }
 
     /// Tokens to compute that have no KV.
-    #[inline]
     pub(crate) fn lacking(&self) -> u32 {
         self.target() - self.computed
     }
@@ -122,7 +120,6 @@ impl RequestState {
     }
 
     /// Owner of the content of its blocks.
-    #[inline]
     pub(crate) fn owner(&self) -> ContentOwner {
         ContentOwner { request: self.contents, prompt: self.prompt }
     }
@@ -163,7 +160,6 @@ impl RequestTable {
 
     /// Whether an entry of the admission order is current: the request is still
     /// admitted, and was not admitted anew since.
-    #[inline]
     pub(crate) fn is_current(&self, seq: AdmissionSeq, slot: Slot) -> bool {
         let state = &self[slot];
         state.seq == seq && state.phase.is_admitted()
@@ -180,14 +176,12 @@ fn lacks(slot: Slot) -> ! {
 impl std::ops::Index<Slot> for RequestTable {
     type Output = RequestState;
 
-    #[inline]
     fn index(&self, slot: Slot) -> &RequestState {
         self.slots.get(slot as usize).unwrap_or_else(|| lacks(slot))
     }
 }
 
 impl std::ops::IndexMut<Slot> for RequestTable {
-    #[inline]
     fn index_mut(&mut self, slot: Slot) -> &mut RequestState {
         self.slots.get_mut(slot as usize).unwrap_or_else(|| lacks(slot))
     }

@@ -28,7 +28,6 @@ pub(super) struct Candidate {
 
 impl Candidate {
     /// A request that was never admitted.
-    #[inline]
     fn new(request: u32, place: Place, trace: &Trace) -> Self {
         let prompt = trace.prompt_tokens[request as usize];
         let owner = ContentOwner { request: trace.origin(request), prompt };
@@ -120,7 +119,6 @@ impl Instance {
     }
 
     /// Admits a request that has its slot.
-    #[inline]
     pub(super) fn admit_candidate(
         &mut self,
         (candidate, slot): (Candidate, Slot),
@@ -160,7 +158,6 @@ impl Instance {
     /// already. In the queue's order there is none without a free seat;
     /// a ranked request may displace another, and is not admitted in the step that
     /// preempted it.
-    #[inline]
     fn next_candidate(&mut self, draft: &StepDraft, trace: &Trace) -> Option<Candidate> {
         let seated = self.seats_taken(draft) < self.settings.scheduler.max_num_seqs;
         if seated && let Some(slot) = self.first_received() {
@@ -180,7 +177,6 @@ impl Instance {
     }
 
     /// The first request in the queue's order.
-    #[inline]
     fn first_queued(&self, trace: &Trace) -> Option<Candidate> {
         let queued = self.queues.waiting().front()?;
         if let Some(slot) = queued.slot {
@@ -190,7 +186,6 @@ impl Instance {
     }
 
     /// The best queued request of the ranking.
-    #[inline]
     fn candidate_by_rank(&self, best: BestQueued, trace: &Trace) -> Candidate {
         match best {
             BestQueued::Arrival(row) => Candidate::new(row, Place::Arrival, trace),
@@ -213,7 +208,6 @@ impl Instance {
 
     /// The tokens and blocks that the admission of a request takes. `hits`: becomes the blocks that the prefix
     /// cache has of it.
-    #[inline]
     fn admission_offer(
         &self,
         candidate: Candidate,
@@ -282,7 +276,6 @@ impl Instance {
 
     /// Whether a seat and the blocks for a request are free, or can be made free by
     /// displacing others.
-    #[inline]
     fn has_room(
         &mut self,
         candidate: Candidate,
@@ -309,7 +302,6 @@ impl Instance {
     }
 
     /// Takes a request out of the queue, if it is not ranked. Returns its slot.
-    #[inline]
     fn take_candidate(&mut self, candidate: &Candidate, trace: &Trace) -> Slot {
         if self.ranking.is_none() && candidate.phase != Phase::Received {
             self.queues.waiting_mut().pop();
@@ -332,7 +324,6 @@ impl Instance {
     }
 
     /// Admits a request without KV, with the blocks that the prefix cache has of it.
-    #[inline]
     fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block], draft: &mut StepDraft) {
         let state = &mut self.requests[slot];
         let hit = hits.len() as u32 * self.settings.block.tokens();

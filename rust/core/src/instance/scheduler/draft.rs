@@ -55,14 +55,12 @@ impl StepDraft {
     }
 
     /// Whether a request was preempted.
-    #[inline]
     pub(crate) fn has_preempted(&self) -> bool {
         !self.preempted.is_empty()
     }
 
     /// Whether a request takes a seat: any admitted one, or only one whose prefill runs
     /// in this step.
-    #[inline]
     pub(crate) fn takes_seat(&self, phase: Phase, runs: bool) -> bool {
         self.count_decodes || phase == Phase::Prefilling && runs
     }

@@ -106,7 +106,6 @@ impl Instance {
 
     /// Makes all ranks current for a step that starts now. Returns whether that is deferred: no request is queued, and the
     /// step may be known without it.
-    #[inline]
     fn refresh_ranks(&mut self, queued: bool, now: Ticks, trace: &Trace) -> bool {
         let Some(mut ranks) = self.ranks(trace).filter(Ranks::may_refresh) else { return false };
         let deferred = !queued && ranks.can_be_deferred();
@@ -117,7 +116,6 @@ impl Instance {
     }
 
     /// Starts to form a step: no request has been admitted or preempted in it.
-    #[inline]
     fn begin_round(&mut self, now: Ticks, trace: &Trace) {
         let may_displace = match &self.settings.scheduler.admission {
             Admission::Wait => false,
@@ -261,7 +259,6 @@ impl Instance {
     }
 
     /// Seats taken in the step that is formed.
-    #[inline]
     pub(super) fn seats_taken(&self, draft: &StepDraft) -> u64 {
         if draft.count_decodes { self.admitted() } else { self.batch.prefills(&self.requests) }
     }

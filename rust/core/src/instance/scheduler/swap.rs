@@ -85,7 +85,6 @@ impl Instance {
     }
 
     /// Notes that a request was admitted. `received`: with KV that another instance had sent.
-    #[inline]
     pub(super) fn note_admission(
         &mut self,
         slot: Slot,

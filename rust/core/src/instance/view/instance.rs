@@ -25,7 +25,6 @@ pub(crate) struct Asking<'a> {
 
 impl Instance {
     /// Reads the requests.
-    #[inline]
     pub(in crate::instance) fn reader(&self) -> Reader<'_> {
         let Self { settings, requests, batch, run, observers, .. } = self;
         Reader { settings, requests, batch, run, observers }
@@ -38,7 +37,6 @@ impl Instance {
 
     /// Whether a field of what is kept by request may change once the steps are booked
     /// that have ended.
-    #[inline]
     fn is_behind(&self, field: InstField, now: Ticks) -> bool {
         let next_rank = || self.ranking.as_deref().map_or(u64::MAX, Ranking::next_step);
         let next_milestone = self.batch.decode_set().next_milestone();
@@ -71,7 +69,6 @@ impl Instance {
 
     /// A field as of when the run in progress began, if it grows by one for each step
     /// and member of the decode set.
-    #[inline]
     fn at_start(&self, field: InstField) -> Option<u64> {
         match field {
             InstField::KvTokens => Some(self.gpu_kv_tokens() + self.kv.cpu_tokens()),
@@ -82,13 +79,11 @@ impl Instance {
     }
 
     /// Tokens of KV in the memory of the GPU, as of when the run in progress began.
-    #[inline]
     pub(super) fn gpu_kv_tokens(&self) -> u64 {
         self.batch.finished_kv_tokens() + self.transfers.kv_tokens()
     }
 
     /// Unfinished requests that were sent here.
-    #[inline]
     fn unfinished(&self) -> u64 {
         self.batch.running() + self.queued() + self.transfers.receiving() - self.transfers.expected()
     }
@@ -101,20 +96,17 @@ impl Instance {
 
     /// A lower bound of [`Self::outstanding_tokens`] until the step or run in progress
     /// ends.
-    #[inline]
     pub(crate) fn outstanding_tokens_at_least(&self) -> u64 {
         self.observers.load.outstanding_tokens()
     }
 
     /// Whether a field only grows within a run, or has a bound that takes less time than the field.
-    #[inline]
     pub(crate) fn has_bound(field: InstField) -> bool {
         use InstField::{GpuKvTokens, KvTokens, OutstandingTokens, PrefillDelayS};
         matches!(field, KvTokens | GpuKvTokens | OutstandingTokens | PrefillDelayS)
     }
 
     /// A lower bound of a field now, if the field has one.
-    #[inline]
     pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
         match field {
             // The end of a step that is not booked yet may have shortened it.
@@ -125,7 +117,6 @@ impl Instance {
     }
 
     /// A field that never changes.
-    #[inline]
     pub(crate) fn constant(&self, field: InstField) -> Option<f64> {
         match field {
             InstField::TotalBlocks => Some(whole(self.settings.blocks)),
@@ -136,7 +127,6 @@ impl Instance {
     }
 
     /// How many requests are in a class, if that is read without booking anything.
-    #[inline]
     pub(crate) fn in_class_at_once(&self, class: u32, now: Ticks) -> Option<f64> {
         let ranking = self.ranking.as_deref()?;
         let taken = self.batch.decode_set().step();
@@ -146,7 +136,6 @@ impl Instance {
 
     /// A field that is read without booking anything and in few instructions. Rules often
     /// read one of all instances.
-    #[inline]
     pub(crate) fn field_at_once(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         match field {
             InstField::ClassRequests => self.in_class_at_once(class, now),
@@ -202,7 +191,6 @@ impl Instance {
         holds_now(condition, &mut OfInstance { instance: self, now, trace })
     }
 
-    #[inline]
     fn in_class(&self, class: u32) -> u64 {
         self.ranking.as_ref().map_or(0, |ranking| ranking.in_class(class))
     }

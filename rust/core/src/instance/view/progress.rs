@@ -8,13 +8,11 @@ use crate::time::Ticks;
 impl Reader<'_> {
     /// By how much such a field has grown since. `head`: what the chunks of the step in
     /// progress add once it has ended.
-    #[inline]
     pub(in crate::instance) fn growth(&self, now: Ticks, head: u64) -> u64 {
         let joining = self.batch.chunks().len() as u64;
         self.run.growth(now, self.batch.decode_set().len(), head, joining)
     }
 
-    #[inline]
     pub(in crate::instance) fn growth_of(&self, field: InstField, now: Ticks) -> u64 {
         let yields = field == InstField::OutstandingTokens;
         self.growth(now, if yields { self.batch.chunks().len() as u64 } else { self.batch.inflight_tokens() })

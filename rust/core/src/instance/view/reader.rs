@@ -76,7 +76,6 @@ impl Reader<'_> {
     }
 
     /// The view of a request that came to the instance at `came` and has no slot yet.
-    #[inline]
     pub(in crate::instance) fn arrival(
         &self,
         row: u32,

@@ -5,7 +5,6 @@ use crate::time::Ticks;
 use crate::trace::Trace;
 
 /// A count as a number that expressions compute with.
-#[inline]
 pub(crate) fn whole(count: u64) -> f64 {
     // A processor converts signed numbers in one instruction, and no count has 64 bits.
     debug_assert!(count >> 63 == 0, "Invariant: a count has 63 bits");
@@ -13,13 +12,11 @@ pub(crate) fn whole(count: u64) -> f64 {
 }
 
 /// Ticks as the seconds that expressions count in.
-#[inline]
 pub(crate) fn seconds(ticks: Ticks) -> f64 {
     ticks as f64 / TICKS
 }
 
 /// At most what [`seconds`] gives, without its division.
-#[inline]
 pub(crate) fn seconds_at_least(ticks: Ticks) -> f64 {
     // Three roundings are less than this.
     const BELOW: f64 = 1.0 - 4.0 * f64::EPSILON;
@@ -183,13 +180,11 @@ impl RequestView {
     }
 
     /// Quanta used up in its class.
-    #[inline]
     pub(crate) fn quanta(&self) -> u32 {
         (self.generated - self.base).checked_div(self.quantum).unwrap_or(0)
     }
 
     /// Steps until its quantum ends, if it is in the decode set.
-    #[inline]
     pub(crate) fn steps_to_quantum(&self) -> Option<u32> {
         let counts = self.decoding && self.quantum > 0;
         counts.then(|| self.quantum - (self.generated - self.base) % self.quantum)
@@ -203,7 +198,6 @@ pub(crate) struct OfRequest<'a> {
 }
 
 impl Scope for OfRequest<'_> {
-    #[inline]
     fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear {
         self.view.field(field, self.trace, validity)
     }

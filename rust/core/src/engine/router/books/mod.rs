@@ -161,7 +161,6 @@ impl Books {
     }
 
     /// A field of an instance that the books have, for the request that was looked up last.
-    #[inline]
     pub(super) fn field(&self, instance: usize, field: InstField, prompt: u32) -> f64 {
         match (field, &self.index, &self.active) {
             (InstField::IndexBlocks, Some(_), _) => f64::from(self.indexed[instance]),
@@ -278,7 +277,6 @@ impl Books {
     }
 
     /// Books the output tokens of all requests as of the steps that ended by now, if outputs are tracked.
-    #[inline]
     pub(super) fn catch_up(&mut self, cluster: &mut Cluster, now: Ticks) {
         if self.tracks_tokens() {
             for instance in 0..cluster.len() {
@@ -324,7 +322,6 @@ impl Books {
     }
 
     /// Whether they follow the output tokens of requests.
-    #[inline]
     fn tracks_tokens(&self) -> bool {
         self.active.as_ref().is_some_and(|active| active.tracked != TrackedOutputs::None)
     }

@@ -30,19 +30,16 @@ impl Readers {
     }
 
     /// Whether there can be readers.
-    #[inline]
     pub(crate) fn exist(&self) -> bool {
         self.pacing.is_some()
     }
 
     /// Whether a routing rule reads when one reader runs out.
-    #[inline]
     pub(crate) fn reads_slack(&self) -> bool {
         self.reads_slack
     }
 
     /// Ticks in which a reader takes a token; 0 without readers.
-    #[inline]
     pub(crate) fn interval(&self) -> Ticks {
         self.pacing.as_ref().map_or(0, |pacing| pacing.interval())
     }
@@ -86,7 +83,6 @@ impl Readers {
     }
 
     /// Adds the reader of a request that arrived at `arrival`.
-    #[inline]
     pub(crate) fn open(&mut self, slot: Slot, arrival: Ticks) {
         if let Some(pacing) = &mut self.pacing {
             rare();
@@ -102,14 +98,12 @@ impl Readers {
     }
 
     /// Removes a reader, and returns its track.
-    #[inline]
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Track> {
         self.pacing.as_mut().map(|pacing| pacing.remove(slot))
     }
 
     /// A member leaves the decode set, which has taken `step` steps and then has
     /// `left` members. If it stays on the instance, its deadline is to be noted.
-    #[inline]
     pub(crate) fn leave(&mut self, slot: Slot, step: u64, left: u64) {
         if let Some(pacing) = &mut self.pacing {
             rare();
@@ -121,7 +115,6 @@ impl Readers {
     }
 
     /// Notes when the reader of a request outside the decode set runs out.
-    #[inline]
     pub(crate) fn note_deadline(&mut self, slot: Slot) {
         if let Some(pacing) = &mut self.pacing {
             rare();
@@ -132,7 +125,6 @@ impl Readers {
     /// The decode set has taken `steps` steps of a run, which ended at `end`, and
     /// `after` in all. `late`: members for which the first of them was the first with
     /// the set.
-    #[inline]
     pub(crate) fn advance(
         &mut self,
         run: &Run,
@@ -162,14 +154,12 @@ impl Readers {
 
     /// A request outside the decode set, or without tokens yet, whose reader has run
     /// out.
-    #[inline]
     pub(crate) fn out_of_tokens(&self, now: Ticks) -> Option<Slot> {
         self.pacing.as_ref().and_then(|pacing| pacing.out_of_tokens(now))
     }
 
     /// Whether no reader runs out in a run whose steps are shorter than the interval:
     /// each waits at least as long for its first token as for any other.
-    #[inline]
     pub(crate) fn are_patient(&self) -> bool {
         self.pacing.as_ref().is_none_or(|pacing| pacing.is_patient())
     }

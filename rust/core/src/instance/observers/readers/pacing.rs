@@ -68,7 +68,6 @@ impl Pacing {
     }
 
     /// Ticks in which a reader takes a token.
-    #[inline]
     pub(crate) fn interval(&self) -> Ticks {
         self.interval as Ticks
     }
@@ -132,7 +131,6 @@ impl Pacing {
     }
 
     /// A request joins the set, which has taken `step` steps.
-    #[inline]
     pub(crate) fn join(&mut self, slot: Slot, step: u64) {
         if self.tracks[slot as usize].visible > 0 {
             self.follow(slot, step);
@@ -183,7 +181,6 @@ impl Pacing {
     }
 
     /// The set has taken `steps` steps of a run, which ended at `end`, and `after` in all.
-    #[inline]
     pub(crate) fn advance(&mut self, run: &Run, steps: u64, end: Ticks, after: u64) {
         // Steps shorter than the interval, without a pause before, raise no maximum.
         let follows = run.start == self.latest.0 && after - steps == self.latest.1 && self.latest.1 > 0;
@@ -316,13 +313,11 @@ impl Pacing {
     }
 
     /// A request outside the set, or without tokens yet, whose reader has run out.
-    #[inline]
     pub(crate) fn out_of_tokens(&self, now: Ticks) -> Option<Slot> {
         self.outside.first().filter(|(deadline, _)| *deadline <= now).map(|(_, slot)| slot)
     }
 
     /// Whether readers wait at least as long for the first token as for any other.
-    #[inline]
     pub(crate) fn is_patient(&self) -> bool {
         self.to_first >= self.interval
     }

@@ -16,7 +16,6 @@ pub(super) struct SlowSteps {
 
 impl SlowSteps {
     /// The last of the steps.
-    #[inline]
     pub(super) fn last(&self) -> u64 {
         self.before + self.steps
     }

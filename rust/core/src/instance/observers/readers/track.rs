@@ -57,7 +57,6 @@ impl Track {
     }
 
     /// Notes when the first token is due, unless it has come or that is noted already. Returns whether it was noted.
-    #[inline]
     pub(super) fn await_first(&mut self, due: i128) -> bool {
         let awaits = self.visible == 0 && self.due == NOT_DUE;
         if awaits {
@@ -80,7 +79,6 @@ impl Track {
     }
 
     /// Token index at the set's step `k`, less `k` and negated.
-    #[inline]
     pub(super) fn shift(&self, step: u64) -> i128 {
         i128::from(step) - i128::from(self.visible) + 1
     }
