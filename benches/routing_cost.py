@@ -62,7 +62,11 @@ def arrow(instances: int, **how: Any) -> Policy:
 
 def cases() -> Iterator[tuple[str, Callable[[int], Policy], Callable[[int], Policy]]]:
     """Yield the name of each rule, its policy by the number of instances, and what that is compared with."""
-    for policy in (policies.dynamo(), policies.dynamo(use_kv_events=False), policies.sglang_router()):
+    for policy in (
+        policies.dynamo(),
+        policies.dynamo(tracking=policies.DynamoTracking(use_kv_events=False)),
+        policies.sglang_router(),
+    ):
         learns = "" if policy.index is None else f", index learns when {policy.index.learns}"
         yield policy.name + learns, lambda instances, policy=policy: policy, in_turn
 

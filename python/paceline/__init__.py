@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paceline.hardware import Energy, Gpu
     from paceline.model import Model
     from paceline.objectives import SLO
-    from paceline.planning import capacity, plan
+    from paceline.planning import Candidates, capacity, plan
     from paceline.policy import Pace, Policy, Scheduler
     from paceline.policy.expressions import cluster, inst, oracle, req, slo
     from paceline.prediction import Prediction
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SLO",
     "Affine",
+    "Candidates",
     "ClockError",
     "Cluster",
     "Comparison",
@@ -118,7 +119,7 @@ _HOMES = {
     "runs": ("Recipe", "Run", "read_run"),
     "sweeping": ("Grid", "Sweep", "read_grid", "read_sweep", "sweep"),
     "objectives": ("SLO",),
-    "planning": ("capacity", "plan"),
+    "planning": ("Candidates", "capacity", "plan"),
     "synthesis": ("synthesize",),
     "trace": ("Trace", "read_trace"),
 }

@@ -50,9 +50,9 @@ class Prediction:
     >>> trace = Trace.from_columns(
     ...     arrival=[0, 0, 0], prompt_tokens=[8, 8, 8], output_tokens=[2, 2, 2], score=[1.0, 2.0, 3.0]
     ... )
-    >>> cluster = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=101)])
     >>> serial = Prediction(seconds=0.002, batch=2, where="serial")
-    >>> replay(trace, cluster, policies.pars(), prediction=serial).requests["prediction"].to_list()
+    >>> cluster = Cluster([Instance(cost=Affine(step_s=0.01), num_blocks=101)], prediction=serial)
+    >>> replay(trace, cluster, policies.pars()).requests["prediction"].to_list()
     [0.004, 0.004, 0.006]
 
     Notes

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paceline import _native
 from paceline._arguments import typed
-from paceline._clock import TICKS_PER_SECOND
+from paceline._clock import moment
 from paceline._sampling import sample_to_wire, warn_if_longer
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv, check_states
@@ -22,7 +21,6 @@ from paceline.policy import Pace, Policy, Scheduler
 from paceline.policy.expressions.wire import Names
 from paceline.policy.python_routers import Watched, routers_of
 from paceline.policy.reach import moves_of
-from paceline.prediction import Prediction
 from paceline.result import Provenance, Result
 from paceline.result.turns import warn_of_early_turns
 from paceline.trace import Trace
@@ -44,8 +42,6 @@ def replay(
     *,
     pace: Pace | None = None,
     until: float | None = None,
-    frontend_s: float = 0.0,
-    prediction: Prediction | None = None,
     leap: bool = True,
     sample: float | None = None,
     sample_tenants: bool = False,
@@ -71,16 +67,6 @@ def replay(
         The end of the simulated time, in seconds from the trace's start. Requests
         that are unfinished then have a status that says so. None: the replay ends
         when all requests have finished.
-    frontend_s
-        Seconds from a request's arrival until a scheduler sees it: the API server, its tokenizer, and the way
-        to the engine. TTFT, queueing and E2E latency begin with the arrival, so they include it; policies
-        and paces see a request after it. 0 by default, as it depends on the server. vLLM 0.23.0 with
-        Qwen3-14B and prompts of 1,000 tokens takes 7 to 10 ms beyond its kernels (``paceline validate`` on
-        residency-vllm's runs, README).
-    prediction
-        The time in which a predictor scores each prompt between the front end and the router. The column
-        ``prediction`` has it, as a part of queueing; policies and paces see a request after it. None: scores
-        cost nothing.
     leap
         Whether runs of equal steps are computed at once. It does not change the
         result, only the time that the replay takes.
@@ -134,16 +120,10 @@ def replay(
     arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     served = _served(cluster, policy, names, pace)
-    entrance = {
-        "frontend": _ticks("frontend_s", frontend_s),
-        "prediction": None if prediction is None else prediction.to_wire(),
-    }
     kept = _kept(trace, cluster, arrivals, _Asked(sample, sample_tenants, record, until))
     settings: dict[str, Any] = {
         "until": until,
         "leap": leap,
-        **({"frontend_s": frontend_s} if frontend_s else {}),
-        **({} if prediction is None else {"prediction": repr(prediction)}),
         **({} if pace is None else {"pace": repr(pace)}),
         **kept.settings,
     }
@@ -153,9 +133,9 @@ def replay(
                 columns=columns,
                 **served,
                 **kept.wire,
-                entrance=entrance,
+                entrance=cluster.entrance_to_wire(),
                 calls=routers_of(policy.calls),
-                until_ticks=_ticks("until", until),
+                until_ticks=None if until is None else moment("until", until),
                 leap=leap,
                 progress=progress,
             )
@@ -204,7 +184,10 @@ def _kept(trace: Trace, cluster: Cluster, arrivals: NDArray[np.uint64], asked: _
     if sample is not None:
         settings["sample"] = sample
         wire["sample"] = sample_to_wire(
-            sample, instances=len(cluster.instances), arrivals=arrivals, until=_ticks("until", until)
+            sample,
+            instances=len(cluster.instances),
+            arrivals=arrivals,
+            until=None if until is None else moment("until", until),
         )
     if sample_tenants:
         if sample is None or "tenant" not in trace.frame.columns:
@@ -272,19 +255,7 @@ def _lockstep(
 
 
 def _window(record: tuple[float, float]) -> dict[str, int]:
-    start, end = (_ticks("record", moment) for moment in record)
+    start, end = (moment("record", each) for each in record)
     if end <= start:
         raise ConfigError(f"record must be two moments in order, from one to a later one, was {record}")
     return {"from": start, "to": end}
-
-
-@overload
-def _ticks(name: str, seconds: float) -> int: ...
-@overload
-def _ticks(name: str, seconds: float | None) -> int | None: ...
-def _ticks(name: str, seconds: float | None) -> int | None:
-    if seconds is None:
-        return None
-    if not (math.isfinite(seconds) and 0 <= seconds < 16_000_000):
-        raise ConfigError(f"{name} must be 0 or more seconds and below 16000000 (185 days), was {seconds}")
-    return round(seconds * TICKS_PER_SECOND)

@@ -91,12 +91,14 @@ def test_the_json_of_plan_is_what_the_function_returns(paceline: Run, small_trac
     document = json.loads(done.stdout)
     found = package.plan(
         read_trace(small_trace),
-        [H100, Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2)],
+        package.Candidates(
+            [H100, Instance(model="llama-3.1-8b", gpu="h100-sxm", tensor_parallel=2)],
+            most=12,
+            prices={"h100-sxm": 2.5},
+        ),
         None,
         SLO(ttft=0.3, tpot=0.01),
         scale=60,
-        prices={"h100-sxm": 2.5},
-        most=12,
     )
     assert document["table"] == found.to_dict()["table"]
     assert document["evaluated"] == found.to_dict()["evaluated"]

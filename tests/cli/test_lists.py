@@ -13,6 +13,7 @@ import pytest
 from cli.running import Run, command
 from paceline import policies, read_trace, synthesize
 from paceline.model import model_names
+from paceline.policies.by_name import names
 
 
 @pytest.mark.parametrize("name", ["models", "gpus", "policies"])
@@ -36,7 +37,7 @@ def test_the_list_of_models_is_complete(paceline: Run) -> None:
 
 def test_policies_show_their_parameters(paceline: Run) -> None:
     document = json.loads(paceline("policies", "--json").stdout)
-    assert {name.replace("-", "_") for name in document} == set(policies.__all__)
+    assert {name.replace("-", "_") for name in document} == set(names())
     parameters = document["vllm"]["parameters"]
     assert list(parameters) == list(inspect.signature(policies.vllm).parameters)
     assert (parameters["watermark"]["required"], parameters["watermark"]["default"]) == (False, 0.0)
@@ -45,7 +46,7 @@ def test_policies_show_their_parameters(paceline: Run) -> None:
 
 def test_every_parameter_of_a_policy_has_a_meaning(paceline: Run) -> None:
     document = json.loads(paceline("policies", "--json").stdout)
-    assert len(document) == len(policies.__all__)
+    assert len(document) == len(names())
     for name, policy in document.items():
         assert policy["summary"].endswith("."), name
         if name not in ("authors-chunked", "authors-orca"):

@@ -12,6 +12,7 @@ from cli.running import ON_ONE_H100, Run
 from paceline import SLO, Cluster, Gpu, Instance, Trace, load_result, policies, read_trace
 from paceline.cli.options import objectives, seconds_of
 from paceline.errors import ConfigError
+from paceline.policies.by_name import names
 
 
 @pytest.mark.parametrize(
@@ -125,10 +126,10 @@ def test_searches_judge_what_arrives_after_the_warm_up() -> None:
     )
     server = Instance(cost=package.Affine(step_s=0.1, token_s=1.0), num_blocks=99)
     bounds = SLO(ttft=1.5)
-    whole = package.plan(trace, server, None, bounds, 1.0, most=4)
-    cut = package.plan(trace, server, None, bounds, 1.0, most=4, warmup_s=5.0)
+    whole = package.plan(trace, package.Candidates(server, most=4), None, bounds, 1.0)
+    cut = package.plan(trace, package.Candidates(server, most=4), None, bounds, 1.0, warmup_s=5.0)
     assert (whole.best, cut.best["instances"], cut.best["requests"]) == (None, 1, 9)
-    found = package.capacity(trace, Cluster([server]), None, bounds, 1.0, warmup_s=5.0, highest=1.0)
+    found = package.capacity(trace, Cluster([server]), None, bounds, 1.0, warmup_s=5.0, between=(None, 1.0))
     assert found.curve["requests"].unique().to_list() == [9]
     assert found.rate is not None
 
@@ -162,6 +163,6 @@ def test_a_page_of_a_policy_says_what_it_reads_and_where_it_is_from(paceline: Ru
 
 
 def test_every_policy_has_a_page(paceline: Run) -> None:
-    for name in policies.__all__:
+    for name in names():
         page = json.loads(paceline("policies", name, "--json").stdout)[name.replace("_", "-")]
         assert any("Source" in note for note in page["notes"]), name

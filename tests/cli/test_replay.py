@@ -12,8 +12,8 @@ from cli.running import ON_ONE_H100, Run, started
 from paceline import SLO, Cluster, Instance, Prediction, Result, load_result, policies, read_trace
 
 
-def replayed(trace: Path, **settings: object) -> Result:
-    cluster = Cluster(2 * [Instance(model="llama-3.1-8b", gpu="h100-sxm")])
+def replayed(trace: Path, prediction: Prediction | None = None, **settings: object) -> Result:
+    cluster = Cluster(2 * [Instance(model="llama-3.1-8b", gpu="h100-sxm")], prediction=prediction)
     return package.replay(read_trace(trace), cluster, policies.vllm(routing="fewest_tokens"), **settings)  # type: ignore[arg-type]
 
 
@@ -94,7 +94,7 @@ def test_predictions_are_charged_in_parallel_or_serially(
     serial = (*quick, "--prediction-batch", 8, "--prediction-batch-ms", 5)
     assert paceline("replay", small_trace, *TWO, *serial, "--force").returncode == 0
     expected = Prediction(seconds=0.002, batch=8, where="serial", batch_seconds=0.005)
-    assert load_result(tmp_path / "run") == replayed(small_trace, prediction=expected)
+    assert load_result(tmp_path / "run") == replayed(small_trace, expected)
     done = paceline("replay", small_trace, *TWO, "--prediction-batch", 8)
     assert done.returncode == 2
     assert "--prediction-batch needs --prediction-ms, the time of a prompt; none was given" in done.stderr

@@ -12,7 +12,7 @@ import pytest
 
 import paceline as package
 from cli.running import ON_ONE_H100, Run, command
-from paceline import SLO, Cluster, Instance, Links, policies, read_sweep, read_trace
+from paceline import SLO, Candidates, Cluster, Instance, Links, policies, read_sweep, read_trace
 
 MIXED = Cluster(
     [
@@ -88,7 +88,11 @@ def test_a_cluster_file_stands_for_the_options(paceline: Run, small_trace: Path,
     words = ("plan", small_trace, "--cluster", mixed, "--slo", "ttft=1", "--scale", 20, "--most", 8)
     planned = document(paceline, *words)
     found = package.plan(
-        read_trace(small_trace), list(MIXED.instances), None, SLO(ttft=1), scale=20, most=8, links=MIXED.links
+        read_trace(small_trace),
+        Candidates(list(MIXED.instances), most=8, links=MIXED.links),
+        None,
+        SLO(ttft=1),
+        scale=20,
     )
     assert planned["table"] == found.to_dict()["table"]
 

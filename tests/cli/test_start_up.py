@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-import paceline
 from cli.running import ON_ONE_H100
 from paceline.cli import main
+from paceline.policies.by_name import names
 
 LAZY = ("kernels", "policies", "policy", "report", "result", "runs", "synthesis")
 """The packages whose names are imported when they are first read."""
@@ -57,7 +57,7 @@ def imported_by(*words: object) -> set[str]:
 def test_a_plain_replay_imports_one_policy_and_nothing_that_it_does_without(small_trace: Path) -> None:
     modules = imported_by("replay", small_trace, *ON_ONE_H100, "--quiet")
     assert modules.isdisjoint(UNUSED)
-    made = {f"paceline.policies.{name}" for name in paceline.policies.__all__}
+    made = {f"paceline.policies.{name}" for name in names()}
     assert modules & made == {"paceline.policies.vllm"}
 
 

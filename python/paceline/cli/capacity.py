@@ -81,9 +81,8 @@ def capacity(
     from paceline.errors import TraceWarning
 
     slo = meeting.bounds()
-    cluster = on.cluster()
+    cluster = predicting.of(on.cluster())
     chosen = under.choose(layers_of(cluster.instances[0]))
-    prediction = predicting.prediction()
     requests = reading.read(trace)
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar, warnings.catch_warnings():
@@ -96,11 +95,9 @@ def capacity(
             meeting.target,
             rule=meeting.rule,
             tolerance=tolerance,
-            lowest=lowest,
-            highest=highest,
+            between=(lowest, highest),
             windows=windows,
             warmup_s=warmup_of(warmup),
-            prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("searching", done, total),
         )

@@ -111,11 +111,10 @@ def compare(
     if not policies:
         raise ConfigError("--against must name a policy to compare with --policy, was not given")
     bounds = objectives_if(slo)
-    cluster = on.cluster()
+    cluster = predicting.of(on.cluster())
     chosen = _chosen(under, policies, layers_of(cluster.instances[0]))
     if report is not None:
         libraries()  # before the replays, which may take long
-    prediction = predicting.prediction()
     requests = [load.paced(reading.read(path)) for path in traces]
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
@@ -128,7 +127,6 @@ def compare(
             confidence=confidence,
             draws=draws,
             until=load.until,
-            prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("replaying", done, total),
         )

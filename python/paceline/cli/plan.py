@@ -101,25 +101,29 @@ def plan(
     instances, left_out = _kinds(on, also)
     prices = dict(_price(words) for words in price) if price else None
     policy, pools = _policy(under, split, instances[0])
-    prediction = predicting.prediction()
+    read = on.read()
+    candidates = paceline.Candidates(
+        instances,
+        most=most,
+        links=on.links(),
+        prices=prices,
+        frontend_s=0.0 if read is None else read.frontend_s,
+        prediction=predicting.prediction() or (None if read is None else read.prediction),
+    )
     requests = reading.read(trace)
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
         found = paceline.plan(
             requests,
-            instances,
+            candidates,
             policy,
             slo,
             meeting.target,
             rate=load.rate,
             scale=load.scale,
             rule=meeting.rule,
-            most=most,
             split=pools,
             warmup_s=warmup_of(warmup),
-            links=on.links(),
-            prices=prices,
-            prediction=prediction,
             workers=workers,
             progress=lambda done, total: bar.show("searching", done, total),
         )

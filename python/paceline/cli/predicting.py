@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from paceline.cli.options import POLICY
 
 if TYPE_CHECKING:
+    from paceline.deployment import Cluster
     from paceline.prediction import Prediction
 
 __all__ = ["NO_PREDICTION", "PredictionOptions"]
@@ -57,6 +58,11 @@ class PredictionOptions:
             where="parallel" if batch is None else "serial",
             batch_seconds=0.0 if batch_ms is None else batch_ms / 1e3,
         )
+
+    def of(self, cluster: Cluster) -> Cluster:
+        """Return a cluster with the prediction that the options describe; if none, with its own."""
+        found = self.prediction()
+        return cluster if found is None else replace(cluster, prediction=found)
 
 
 NO_PREDICTION = PredictionOptions()

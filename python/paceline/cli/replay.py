@@ -138,7 +138,7 @@ def replay(
         if perfetto is not None and run.settings.record is None:
             run = replace(run, settings=replace(run.settings, record=window))
     else:
-        cluster = on.cluster()
+        cluster = predicting.of(on.cluster())
         run = Run(
             trace=Recipe(
                 path=str(trace), rate=load.rate, scale=load.scale, on_empty_output=reading.on_empty_output
@@ -148,7 +148,6 @@ def replay(
             settings=Settings(
                 until=load.until,
                 leap=not no_leap,
-                prediction=predicting.prediction(),
                 sample=every,
                 sample_tenants=sample_tenants,
                 record=window,

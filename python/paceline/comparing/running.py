@@ -24,7 +24,6 @@ from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.policy import Policy
-from paceline.prediction import Prediction
 from paceline.replaying import replay
 from paceline.result import Result
 from paceline.trace import Trace
@@ -52,8 +51,6 @@ def compare(
     draws: int = 1000,
     seed: int = 0,
     until: float | None = None,
-    frontend_s: float = 0.0,
-    prediction: Prediction | None = None,
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Comparison:
@@ -87,7 +84,7 @@ def compare(
         Draws of the bootstrap.
     seed
         Of the draws.
-    until, frontend_s, prediction
+    until
         As of `replay`.
     workers
         Replays at a time; None: one on each core. The result does not depend on it. Policies with rules that
@@ -123,7 +120,6 @@ def compare(
     traces = [trace] if isinstance(trace, Trace) else list(trace)
     baseline = next(iter(policies), "") if baseline is None else baseline
     _check_arguments(traces, policies, baseline, warmup_s, confidence, draws, seed)
-    settings: dict[str, Any] = {"until": until, "frontend_s": frontend_s, "prediction": prediction}
     jobs = [(name, index) for name in policies for index in range(len(traces))]
     at_a_time = 1 if any(policy.calls for policy in policies.values()) else threads(workers)
 
@@ -133,7 +129,7 @@ def compare(
 
         name, index = job
         heed(0.0)
-        return replay(traces[index], cluster, policies[name], progress=report, **settings)
+        return replay(traces[index], cluster, policies[name], until=until, progress=report)
 
     found = _all(jobs, one, at_a_time, progress)
     results = {name: tuple(found[name, index] for index in range(len(traces))) for name in policies}

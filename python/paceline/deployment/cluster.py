@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
+from typing import Any
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
-from paceline._toml import build, dump, parse
+from paceline._clock import moment
+from paceline._toml import build, dump, parse, table
 from paceline.deployment.instance import Instance
 from paceline.deployment.links import Links
 from paceline.deployment.links_toml import links_from_table, links_table
 from paceline.deployment.toml import instance_fields, instance_table
 from paceline.errors import ConfigError
 from paceline.kernels.loaded import is_table
+from paceline.prediction import Prediction
 from paceline.trace import Trace
 
 __all__ = ["Cluster"]
@@ -37,6 +40,16 @@ class Cluster:
         must be the same :class:`~paceline.kernels.Table`, with as many ``data_parallel`` ranks. Times follow
         the tokens of all instances; the traffic of each is counted as if the others had as many tokens as it
         has.
+    frontend_s
+        Seconds from a request's arrival until the router sees it: the API server, its tokenizer, and the way
+        to the engine. TTFT, queueing and E2E latency begin with the arrival, so they include it; policies
+        and paces see a request after it. 0 by default, as it depends on the server. vLLM 0.23.0 with
+        Qwen3-14B and prompts of 1,000 tokens takes 7 to 10 ms beyond its kernels (``paceline validate`` on
+        residency-vllm's runs, README).
+    prediction
+        The time in which a predictor scores each prompt between the front end and the router. The column
+        ``prediction`` has it, as a part of queueing; policies and paces see a request after it. None: scores
+        cost nothing.
 
     Raises
     ------
@@ -55,6 +68,8 @@ class Cluster:
     instances: Sequence[Instance]
     links: Links | None = None
     lockstep: bool = False
+    frontend_s: float = 0.0
+    prediction: Prediction | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.instances, Instance):
@@ -75,6 +90,7 @@ class Cluster:
             raise ConfigError(f"links of a Cluster must be Links or None, was {_check.said(self.links)}")
         if self.links is not None:
             self.links.check(len(instances))
+        moment("frontend_s", self.frontend_s)
         if self.lockstep:
             first = instances[0].cost
             ranks = first.data_parallel if is_table(first) else 0
@@ -138,10 +154,21 @@ class Cluster:
         for instance, same in groupby(self.instances):
             number = sum(1 for _ in same)
             tables.append(({"count": number} if number > 1 else {}) | instance_table(instance))
-        head = ({"lockstep": True} if self.lockstep else {}) | (
-            {} if self.links is None else {"links": links_table(self.links)}
-        )
+        head: dict[str, Any] = {"lockstep": True} if self.lockstep else {}
+        if self.frontend_s:
+            head["frontend_s"] = float(self.frontend_s)
+        if self.prediction is not None:
+            head["prediction"] = table(self.prediction)
+        if self.links is not None:
+            head["links"] = links_table(self.links)
         return dump(head | {"instances": tables})
+
+    def entrance_to_wire(self) -> dict[str, Any]:
+        """Return the stages between an arrival and the router, as the engine takes them."""
+        return {
+            "frontend": moment("frontend_s", self.frontend_s),
+            "prediction": None if self.prediction is None else self.prediction.to_wire(),
+        }
 
     @classmethod
     @typed()
@@ -161,18 +188,22 @@ class Cluster:
         """
         content = parse(text, "a cluster")
         tables = content.get("instances")
-        if not isinstance(tables, list) or not set(content) <= {"instances", "links", "lockstep"}:
+        if not isinstance(tables, list) or not set(content) <= {each.name for each in fields(cls)}:
             raise ConfigError(
-                f"a cluster must be tables [[instances]] and perhaps [links], was {sorted(content)}"
+                f"a cluster must be tables [[instances]], and perhaps [links], [prediction], lockstep and "
+                f"frontend_s, was {sorted(content)}"
             )
         instances: list[Instance] = []
-        for index, fields in enumerate(tables):
+        for index, own in enumerate(tables):
             what = f"table {index} of instances"
-            if not isinstance(fields, Mapping):
-                raise ConfigError(f"{what} must be a table, was {fields!r}")
-            fields = dict(fields)
-            number = fields.pop("count", 1)
+            if not isinstance(own, Mapping):
+                raise ConfigError(f"{what} must be a table, was {own!r}")
+            own = dict(own)
+            number = own.pop("count", 1)
             _check.count(f"count of {what}", number)
-            instances += number * [build(Instance, instance_fields(fields, what), what)]
+            instances += number * [build(Instance, instance_fields(own, what), what)]
         links = links_from_table(content["links"], "links of a cluster") if "links" in content else None
-        return cls(instances, links, lockstep=bool(content.get("lockstep", False)))
+        head: dict[str, Any] = {name: content[name] for name in ("lockstep", "frontend_s") if name in content}
+        if "prediction" in content:
+            head["prediction"] = build(Prediction, content["prediction"], "prediction of a cluster")
+        return cls(instances, links, **head)

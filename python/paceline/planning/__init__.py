@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from paceline.planning.candidates import Candidates
 from paceline.planning.edge import Crossing
 from paceline.planning.fewest_gpus import plan
 from paceline.planning.found import Capacity
 from paceline.planning.highest_rate import capacity
 from paceline.planning.planned import Plan
 
-__all__ = ["Capacity", "Crossing", "Plan", "capacity", "plan"]
+__all__ = ["Candidates", "Capacity", "Crossing", "Plan", "capacity", "plan"]

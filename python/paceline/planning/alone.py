@@ -6,8 +6,7 @@ A policy that gathers requests may do better in company; there a search still tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -35,7 +34,6 @@ def misses_alone(
     cluster: Cluster,
     policy: Policy,
     criterion: Criterion,
-    settings: Mapping[str, Any],
     skipped: int,
 ) -> bool:
     """Return whether the objective is missed although no request meets another one.
@@ -46,7 +44,7 @@ def misses_alone(
         The requests, whose arrivals are spread so far that each has ended before the next one arrives.
     cluster
         The smallest cluster of the policy.
-    policy, criterion, settings, skipped
+    policy, criterion, skipped
         As of the search.
 
     Returns
@@ -56,7 +54,7 @@ def misses_alone(
     """
     apart = _APART_S
     while len(trace) * apart <= _SPAN_S:
-        result = replay(_spread(trace, apart), cluster, policy, **settings)
+        result = replay(_spread(trace, apart), cluster, policy)
         longest = result.column("e2e").max()
         if not (isinstance(longest, float) and longest >= apart):
             return not criterion.judge([criterion.sample(result, skipped)]).passes

@@ -7,13 +7,13 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from paceline import _check
 from paceline._arguments import typed
-from paceline.deployment import Cluster, Instance, Links
+from paceline.deployment import Instance
 from paceline.errors import ConfigError
 from paceline.objectives import SLO
 from paceline.planning.alone import misses_alone
 from paceline.planning.asking import Asked, Search
+from paceline.planning.candidates import Candidates
 from paceline.planning.fitting import fitting
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
 from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
@@ -23,7 +23,6 @@ from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
 from paceline.policy import Policy
-from paceline.prediction import Prediction
 from paceline.trace import Trace
 
 __all__ = ["plan"]
@@ -35,7 +34,7 @@ _Verdict: TypeAlias = tuple[bool, float]
 @typed()
 def plan(
     trace: Trace,
-    instances: Instance | Sequence[Instance] | Mapping[str, Instance],
+    candidates: Candidates | Instance | Sequence[Instance] | Mapping[str, Instance],
     policy: Policy | Callable[..., Policy] | None = None,
     slo: SLO | None = None,
     target: float = 0.90,
@@ -43,13 +42,8 @@ def plan(
     rate: float | None = None,
     scale: float | None = None,
     rule: Rule = "joint",
-    most: int = 64,
     split: Sequence[str] | None = None,
-    links: Links | None = None,
-    prices: Mapping[str, float] | None = None,
     warmup_s: float = 0.0,
-    frontend_s: float = 0.0,
-    prediction: Prediction | None = None,
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Plan:
@@ -63,9 +57,9 @@ def plan(
     ----------
     trace
         The requests.
-    instances
-        The kind of instance to count; or several kinds, each a row of the table, by name or named by their
-        GPU.
+    candidates
+        The kind of instance to count, several kinds, or `Candidates`, which also say how many GPUs there may
+        be, what they cost, and how they are linked.
     policy
         A policy for any number of instances (None: vLLM V1's scheduler); or a function that makes one from
         the instances of each pool, as ``lambda prefill, decode: …``, or from their number, as ``lambda
@@ -78,20 +72,12 @@ def plan(
     rate, scale
         The rate, in requests per second or as a multiple of the trace's own; the trace's own if neither is
         given.
-    most
-        The most GPUs of a cluster. Above 64, each kind is first tried with each request alone on the smallest
-        cluster: where that misses the objective, the search ends at 64 GPUs. It also ends where each request
-        has an instance, or one of each pool, to itself.
     split
         The parameters of ``policy`` that add up to the number of instances, where its signature does not say.
-    links
-        The network between the instances.
-    prices
-        Price per hour of a GPU, by its name: adds a column, by which the table is then sorted.
     warmup_s
         Requests that arrive in the first so many seconds, at the rate of the search, are replayed but not
         judged.
-    frontend_s, prediction, workers, progress
+    workers, progress
         As of `capacity`.
 
     Returns
@@ -103,7 +89,8 @@ def plan(
     Raises
     ------
     ConfigError
-        If an argument is out of range, or not even the smallest cluster has at most ``most`` GPUs.
+        If an argument is out of range, or even the smallest cluster has more GPUs than ``most`` of the
+        candidates.
     FitError
         If the model fits no kind of instance.
     PacelineError
@@ -124,27 +111,27 @@ def plan(
     if slo is None:
         raise ConfigError("slo of plan() must be given, was None: slo=SLO(ttft=2.0, tpot=0.15)")
     criterion = Criterion(slo=slo, target=target, rule=rule)
-    _check.count("most", most)
+    given = candidates if isinstance(candidates, Candidates) else Candidates(candidates)
+    most = given.most
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
     skipped = skipped_of(load, warmup_s, "plan()")
     layouts = layouts_of(policy, split)
-    kinds, left_out = fitting(kinds_of(instances, prices), layouts)
-    settings = {"frontend_s": frontend_s, "prediction": prediction}
+    kinds, left_out = fitting(kinds_of(given.instances, given.prices), layouts)
     sizes = [Sizes(kind, layouts, most) for kind in kinds]
     hopeless: list[str] = []
     for kind, each in zip(kinds, sizes, strict=True):
         each.end_at(len(load) * len(layouts.pools))
         if most > NEAR:
             counts = each[0][0]
-            cluster = Cluster(sum(counts) * [kind.instance], links)
-            if misses_alone(load, cluster, layouts.policy(counts), criterion, settings, skipped):
+            cluster = given.cluster(kind.instance, sum(counts))
+            if misses_alone(load, cluster, layouts.policy(counts), criterion, skipped):
                 each.end_at(NEAR // kind.gpus)
                 hopeless.append(kind.name)
 
     def answer(key: _Key, heed: Heed) -> Measured:
         index, counts = key
-        cluster = Cluster(sum(counts) * [kinds[index].instance], links)
-        result = replayed(load, cluster, layouts.policy(counts), settings, heed)
+        cluster = given.cluster(kinds[index].instance, sum(counts))
+        result = replayed(load, cluster, layouts.policy(counts), heed)
         return criterion.judge([criterion.sample(result, skipped)])
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
@@ -156,7 +143,7 @@ def plan(
     evaluated = pl.DataFrame(rows)
     order = ["kind", "gpus", "split"] if len(layouts.pools) > 1 else ["kind", "gpus"]
     return Plan(
-        table=_table(kinds, found, evaluated, priced=prices is not None),
+        table=_table(kinds, found, evaluated, priced=given.prices is not None),
         evaluated=evaluated.sort(order),
         rate=load.rate_per_s,
         scale=1.0 if load is trace else load.rate_per_s / trace.rate_per_s,

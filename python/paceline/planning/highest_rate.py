@@ -27,7 +27,6 @@ from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.ties import ties_of, warn_of_ties
 from paceline.policies.vllm import vllm
 from paceline.policy import Policy
-from paceline.prediction import Prediction
 from paceline.trace import Trace
 
 __all__ = ["capacity"]
@@ -51,12 +50,9 @@ def capacity(
     *,
     rule: Rule = "joint",
     tolerance: float = 0.01,
-    lowest: float | None = None,
-    highest: float | None = None,
+    between: tuple[float | None, float | None] = (None, None),
     windows: int = 1,
     warmup_s: float = 0.0,
-    frontend_s: float = 0.0,
-    prediction: Prediction | None = None,
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Capacity:
@@ -88,16 +84,15 @@ def capacity(
         single token 0.
     tolerance
         The width of the last bracket, relative to the rate.
-    lowest, highest
-        Limits of the search, in requests per second; by default 1/1024 and 1024 times the trace's own rate.
+    between
+        The lowest and the highest rate of the search, in requests per second. None: 1/1024 and 1024 times the
+        trace's own rate.
     windows
         Cut each trace into so many windows of equal duration, and search for the capacity of each by itself
         also: see `Capacity.band`. With several traces, 1 takes each trace for a window.
     warmup_s
         Requests that arrive in the first so many seconds of the trace, at its own rate, are replayed but not
         judged: the same requests at each rate. Each window begins anew.
-    frontend_s, prediction
-        As of `replay`.
     workers
         Replays at a time; None: one on each core. The result does not depend on it. A policy with rules that
         are Python functions is replayed by one at a time, as these may keep state.
@@ -129,7 +124,8 @@ def capacity(
     ...     arrival=range(100), prompt_tokens=[1] * 100, output_tokens=[1] * 100)
     >>> cluster = paceline.Cluster([paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=9)])
     >>> found = paceline.capacity(
-    ...     trace, cluster, paceline.policies.vllm(max_num_seqs=1), paceline.SLO(ttft=0.5), highest=16.0)
+    ...     trace, cluster, paceline.policies.vllm(max_num_seqs=1), paceline.SLO(ttft=0.5),
+    ...     between=(None, 16.0))
     >>> found.rate, found.monotone
     (2.0, True)
     """
@@ -141,14 +137,12 @@ def capacity(
     own = _own_rate(traces)
     ties = ties_of(traces)
     warn_of_ties(ties, target, " + ".join(dict.fromkeys(each.name for each in traces)))
-    low, high = _limits(own, lowest, highest, tolerance, max(each.span_s for each in traces))
+    low, high = _limits(own, between, tolerance, max(each.span_s for each in traces))
     whole = tuple(range(len(traces)))
     parts = _windows(traces, windows)
     samples = [(len(traces) + index,) for index in range(len(parts))]
     loads = traces + parts
     skipped = [skipped_of(each, warmup_s, "capacity()") for each in loads]
-
-    settings = {"frontend_s": frontend_s, "prediction": prediction}
 
     def answer(key: _Key, heed: Heed) -> Measured:
         case, rate = key
@@ -156,7 +150,7 @@ def capacity(
         for done, index in enumerate(case):
             load = loads[index].stretched(own / rate)
             heard = _share_of(heed, done, len(case))
-            result = replayed(load, cluster, policy, settings, heard)
+            result = replayed(load, cluster, policy, heard)
             outcomes.append(criterion.sample(result, skipped[index]))
         return criterion.judge(outcomes)
 
@@ -215,18 +209,22 @@ def _own_rate(traces: Sequence[Trace]) -> float:
 
 
 def _limits(
-    own: float, lowest: float | None, highest: float | None, tolerance: float, span_s: float
+    own: float, between: tuple[float | None, float | None], tolerance: float, span_s: float
 ) -> tuple[float, float]:
     """Return the limits of the search, in requests per second."""
     if not _check.is_number(tolerance) or not 1e-6 <= tolerance <= 0.5:
         raise ConfigError(f"tolerance must be from 1e-06 to 0.5, was {tolerance}")
+    if len(between) != 2:
+        raise ConfigError(f"between must be the lowest and the highest rate, was {between}")
+    lowest, highest = between
     for name, limit in (("lowest", lowest), ("highest", highest)):
         if limit is not None:
-            _check.positive(f"{name} of capacity()", limit)
+            _check.positive(f"{name} rate of capacity()", limit)
     least = own * span_s / _LONGEST_S
     if lowest is not None and lowest < least:
         raise ConfigError(
-            f"lowest must be at least {least:.3g} requests/s, at which the trace spans 92 days, was {lowest}"
+            f"between must begin at {least:.3g} requests/s or more, at which the trace spans 92 days, "
+            f"was {lowest}"
         )
     low = max(own / _WIDEST, least) if lowest is None else float(lowest)
     high = own * _WIDEST if highest is None else float(highest)
@@ -235,7 +233,7 @@ def _limits(
     if highest is None:
         high = max(low, high)
     if low > high:
-        raise ConfigError(f"lowest must be at most highest ({highest}), was {lowest}")
+        raise ConfigError(f"between must begin with the lower rate, was {between}")
     return low, high
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paceline._cores import threads
 from paceline.deployment import Cluster
@@ -19,16 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["concurrent", "gpus_of", "replayed"]
 
 
-def replayed(
-    trace: Trace, cluster: Cluster, policy: Policy, settings: Mapping[str, Any], heed: Heed
-) -> Result:
-    """Replay a trace with further arguments of `replay`, and call `heed` with the share that is done."""
+def replayed(trace: Trace, cluster: Cluster, policy: Policy, heed: Heed) -> Result:
+    """Replay a trace, and call `heed` with the share that is done."""
 
     def progress(at: Progress) -> None:
         heed(at.finished / max(at.total, 1))
 
     heed(0.0)
-    result = replay(trace, cluster, policy, progress=progress, **settings)
+    result = replay(trace, cluster, policy, progress=progress)
     heed(1.0)
     return result
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paceline.policies.distserve import distserve
     from paceline.policies.dynamo import dynamo
     from paceline.policies.dynamo_disaggregated import dynamo_disaggregated
+    from paceline.policies.dynamo_tracking import DynamoTracking
     from paceline.policies.fastserve import fastserve
     from paceline.policies.fcfs import fcfs
     from paceline.policies.las import las
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from paceline.policies.orca import orca
     from paceline.policies.pars import pars
     from paceline.policies.pascal import pascal
+    from paceline.policies.pascal_reading import PascalReading
     from paceline.policies.power_of_two import power_of_two
     from paceline.policies.prefix_hash import prefix_hash
     from paceline.policies.round_robin_quanta import round_robin_quanta
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     from paceline.policies.vllm_v0 import vllm_v0
 
 __all__ = [
+    "DynamoTracking",
+    "PascalReading",
     "andes",
     "arrow",
     "arrow_xllm",
@@ -97,6 +101,7 @@ attach(
         "distserve": ("distserve",),
         "dynamo": ("dynamo",),
         "dynamo_disaggregated": ("dynamo_disaggregated",),
+        "dynamo_tracking": ("DynamoTracking",),
         "fastserve": ("fastserve",),
         "fcfs": ("fcfs",),
         "las": ("las",),
@@ -109,6 +114,7 @@ attach(
         "orca": ("orca",),
         "pars": ("pars",),
         "pascal": ("pascal",),
+        "pascal_reading": ("PascalReading",),
         "power_of_two": ("power_of_two",),
         "prefix_hash": ("prefix_hash",),
         "round_robin_quanta": ("round_robin_quanta",),

@@ -22,7 +22,8 @@ def names() -> tuple[str, ...]:
     >>> "layered_prefill" in names()
     True
     """
-    return tuple(policies.__all__)
+    # Classes of settings, such as PascalReading, are beside the functions.
+    return tuple(name for name in policies.__all__ if name.islower())
 
 
 def maker(name: str) -> Callable[..., Policy]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from paceline._arguments import typed
 from paceline.errors import PolicyError
+from paceline.policies.dynamo_tracking import DynamoTracking
 from paceline.policy import (
     ActiveBlocks,
     Expr,
@@ -16,7 +17,6 @@ from paceline.policy import (
     pick,
     req,
 )
-from paceline.policy.books import Learns, TrackedOutputs
 
 __all__ = ["dynamo", "dynamo_cost"]
 
@@ -62,13 +62,7 @@ def dynamo(
     prefill_load_scale: float = 1.0,
     decode_active_request_weight: float = 0.0,
     temperature: float = 0.0,
-    use_kv_events: bool = True,
-    output_events: bool = True,
-    track_active_blocks: bool = True,
-    track_output_blocks: bool = False,
-    expected_outputs: bool = False,
-    assume_kv_reuse: bool = True,
-    track_prefill_tokens: bool = True,
+    tracking: DynamoTracking | None = None,
     decode_pool: bool = False,
     seed: int = 0,
     scheduler: Scheduler | None = None,
@@ -91,23 +85,8 @@ def dynamo(
         Blocks that count for each unfinished request.
     temperature
         How random the choice is; 0: the least cost, ties at random.
-    use_kv_events
-        Whether the index learns from events of the engines, at the first token;
-        False: from the router's decisions.
-    output_events
-        Whether events also tell of the blocks that outputs filled. Needs a trace
-        with sessions.
-    track_active_blocks
-        Whether the blocks of unfinished requests' prompts count.
-    track_output_blocks
-        Whether the blocks that their outputs fill count.
-    expected_outputs
-        Whether these fade as an output nears its expected end, here its real one,
-        so that the policy uses an oracle.
-    assume_kv_reuse
-        Whether a block that several requests of an instance have counts once.
-    track_prefill_tokens
-        Whether prefill counts.
+    tracking
+        What the router keeps of the requests that it routed; None: as `DynamoTracking` has it.
     decode_pool
         Whether the instances only decode: without prefill, cached blocks then
         reduce the active ones.
@@ -118,7 +97,7 @@ def dynamo(
 
     Examples
     --------
-    >>> dynamo(use_kv_events=False).index
+    >>> dynamo(tracking=DynamoTracking(use_kv_events=False)).index
     PrefixIndex()
 
     Notes
@@ -133,28 +112,25 @@ def dynamo(
     taints and predicted prefill times are not modelled. The source scans a hash map
     with an unseeded generator, so its ties cannot be repeated.
     """
-    learned: Learns = "routed" if not use_kv_events else "finished" if output_events else "prefilled"
-    outputs: TrackedOutputs = (
-        "none" if not track_output_blocks else "decaying" if expected_outputs else "whole"
-    )
+    kept = DynamoTracking() if tracking is None else tracking
     cost = dynamo_cost(
         block_tokens=block_tokens,
         overlap_score_credit=overlap_score_credit,
         overlap_score_credit_decay=overlap_score_credit_decay,
         prefill_load_scale=prefill_load_scale,
         decode_active_request_weight=decode_active_request_weight,
-        track_prefill_tokens=track_prefill_tokens,
+        track_prefill_tokens=kept.prefill_tokens,
         decode_pool=decode_pool,
     )
     return Policy(
         name="dynamo",
         scheduler=Scheduler() if scheduler is None else scheduler,
         on_arrival=pick(min=cost, temperature=temperature, seed=seed),
-        index=PrefixIndex(block_tokens=block_tokens, learns=learned),
+        index=PrefixIndex(block_tokens=block_tokens, learns=kept.learns),
         active=ActiveBlocks(
             block_tokens=block_tokens,
-            prompts=track_active_blocks,
-            reuses=assume_kv_reuse,
-            outputs=outputs,
+            prompts=kept.active_blocks,
+            reuses=kept.assume_kv_reuse,
+            outputs=kept.outputs,
         ),
     )

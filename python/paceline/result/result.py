@@ -113,7 +113,14 @@ class Result(OverTime, Shown):
             stats=lambda: _stats(outcome, policy),
             itl=lambda: outcome.itl,
             provenance=lambda: Provenance.of(trace, cluster, policy, settings),
-            timelines=timelines_of(trace.frame, outcome, lambda: _stats(outcome, policy), policy, settings),
+            timelines=timelines_of(
+                trace.frame,
+                outcome,
+                lambda: _stats(outcome, policy),
+                policy,
+                settings,
+                getattr(cluster, "frontend_s", 0.0),
+            ),
             recorded=recorded_of(outcome, lambda: len(_stats(outcome, policy).instances))
             if "record" in settings
             else None,

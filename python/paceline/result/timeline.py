@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from paceline._clock import TICKS_PER_SECOND
+from paceline._clock import TICKS_PER_SECOND, moment
 from paceline.policy.pools import Pools
 from paceline.result.outcome import Outcome
 from paceline.result.roles import spans_in
@@ -161,6 +161,7 @@ def timelines_of(
     stats: Callable[[], ReplayStats],
     policy: object,
     settings: Mapping[str, Any],
+    frontend_s: float,
 ) -> Timelines | None:
     """Return the timelines of an outcome; None if the replay was not sampled."""
     samples = outcome.timeline
@@ -171,7 +172,7 @@ def timelines_of(
 
     def arrivals() -> NDArray[np.uint64]:
         seconds = trace.get_column("arrival").to_numpy()
-        frontend = round(settings.get("frontend_s", 0.0) * TICKS_PER_SECOND)
+        frontend = moment("frontend_s", frontend_s)
         ticks: NDArray[np.uint64] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
         predicted = outcome.columns["prediction"]
         return ticks + np.uint64(frontend) + (predicted if predicted.size else np.uint64(0))

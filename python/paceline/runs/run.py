@@ -15,7 +15,6 @@ from paceline.errors import ConfigError
 from paceline.limits import Limits
 from paceline.policies.vllm import vllm
 from paceline.policy import Pace, Policy
-from paceline.prediction import Prediction
 from paceline.replaying import replay
 from paceline.result import Result
 from paceline.runs.parts import cluster_from, included, policy_from
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Settings", "read_run"]
 
 
-_OBJECTS: Final[Mapping[str, type[Any]]] = {"pace": Pace, "prediction": Prediction}
+_OBJECTS: Final[Mapping[str, type[Any]]] = {"pace": Pace}
 """Settings that are tables of their own."""
 
 
@@ -39,15 +38,13 @@ class Settings:
 
     Parameters
     ----------
-    until, frontend_s, leap, pace, prediction, sample, sample_tenants, record
+    until, leap, pace, sample, sample_tenants, record
         As of `paceline.replay`.
     """
 
     until: float | None = None
-    frontend_s: float = 0.0
     leap: bool = True
     pace: Pace | None = None
-    prediction: Prediction | None = None
     sample: float | int | None = None
     sample_tenants: bool = False
     record: tuple[float, float] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -43,7 +44,12 @@ class Rows:
     @property
     def before_instance_s(self) -> Floats:
         """Seconds from each arrival to its instance: the front end, the prediction, and the router's hold."""
-        return self.seconds("prediction") + self.seconds("held") + float(self.setting("frontend_s") or 0.0)
+        return self.seconds("prediction") + self.seconds("held") + self.frontend_s
+
+    @property
+    def frontend_s(self) -> float:
+        """Seconds of the cluster's front end."""
+        return float(tomllib.loads(self.result.provenance.cluster).get("frontend_s", 0.0))
 
     def seconds(self, name: str) -> Floats:
         """Return a column of times."""

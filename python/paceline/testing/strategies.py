@@ -16,6 +16,7 @@ from typing import Any, Literal
 from paceline import policies as shelf
 from paceline.cost import Affine
 from paceline.deployment import Cluster, Instance
+from paceline.policies import PascalReading
 from paceline.policy import Policy, Routing
 from paceline.policy.stages import Groups, Recompute, Swap
 from paceline.trace import Trace
@@ -276,14 +277,17 @@ def ranked(draw: st.DrawFn, kind: str, limits: dict[str, Any]) -> Policy:
             "demote_above": st.sampled_from([5, 20, 5000]),
             "migration": st.sampled_from(["adaptive", "always", "never"]),
             "tpot": st.sampled_from([0.005, 0.02, 0.1]),
-            "turn": st.sampled_from(["joined", "arrival"]),
-            "recount": st.booleans(),
             "admission": st.sampled_from(["displace", "displace", "wait"]),
-            "prefill_as": st.sampled_from(["reasoning", "first"]),
-            "demote_by": st.sampled_from(["kv_tokens", "generated_tokens"]),
-            "on_pace": st.sampled_from(["every_buffer", "mean_interval"]),
-            "footprint": st.sampled_from(["gpu_and_cpu", "gpu"]),
-            "room": st.sampled_from([None, 0, 3, 40]),
+            "reading": st.builds(
+                PascalReading,
+                turn=st.sampled_from(["joined", "arrival"]),
+                recount=st.booleans(),
+                prefill_as=st.sampled_from(["reasoning", "first"]),
+                demote_by=st.sampled_from(["kv_tokens", "generated_tokens"]),
+                on_pace=st.sampled_from(["every_buffer", "mean_interval"]),
+                footprint=st.sampled_from(["gpu_and_cpu", "gpu"]),
+                room=st.sampled_from([None, 0, 3, 40]),
+            ),
         },
         "round_robin_quanta": {"quantum": st.sampled_from([1, 3, 10])},
         "sjf": {"patience": st.sampled_from([0.1, 120.0]), "keep_boost": st.booleans()},

@@ -143,7 +143,7 @@ def predict_means(
         max_num_batched_tokens=server.max_num_batched_tokens,
         async_scheduling=True,  # vLLM's default from 0.14 on
     )
-    rows = replay(run.trace, Cluster([instance]), policy, frontend_s=frontend_s).requests
+    rows = replay(run.trace, Cluster([instance], frontend_s=frontend_s), policy).requests
     return {metric: float(np.mean(rows[metric].drop_nulls().to_numpy())) for metric in METRICS}
 
 

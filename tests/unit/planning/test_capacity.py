@@ -79,7 +79,7 @@ def test_the_marginal_rule_passes_where_different_requests_miss_different_bounds
     long_prompts = [1000 if index % 12 == 0 and index < 96 else 1 for index in range(100)]
     long_outputs = [1001 if index % 12 == 6 and index < 96 else 1 for index in range(100)]
     trace = regular(100, prompt_tokens=long_prompts, output_tokens=long_outputs)
-    slo, slow = SLO(ttft=1.5, tpot=1.25), {"lowest": 1e-4, "highest": 2e-4}
+    slo, slow = SLO(ttft=1.5, tpot=1.25), {"between": (1e-4, 2e-4)}
     joint = paceline.capacity(trace, Cluster([server]), None, slo, **slow)
     marginal = paceline.capacity(trace, Cluster([server]), None, slo, rule="marginal", **slow)
     assert set(joint.curve["attainment"]) == set(marginal.curve["attainment"]) == {0.84}
@@ -91,7 +91,7 @@ def test_the_marginal_rule_passes_where_different_requests_miss_different_bounds
 
 def test_the_marginal_rule_is_strict_and_the_joint_rule_is_not() -> None:
     # Every latency is exactly the bound.
-    slo, slow = SLO(ttft=SERVICE), {"lowest": 0.1, "highest": 1.0}
+    slo, slow = SLO(ttft=SERVICE), {"between": (0.1, 1.0)}
     joint = paceline.capacity(regular(20), Cluster([SERVER]), None, slo, **slow)
     marginal = paceline.capacity(regular(20), Cluster([SERVER]), None, slo, rule="marginal", **slow)
     assert (joint.bound, marginal.bound) == ("above", "below")
@@ -120,7 +120,7 @@ def test_rejected_requests_are_missed_under_both_rules() -> None:
     trace = regular(100, prompt_tokens=[20_000 if index % 5 == 0 else 1 for index in range(100)])
     slo = SLO(ttft=1e6)
     for rule in ("joint", "marginal"):
-        at_most = {"lowest": 0.5, "highest": 4.0}
+        at_most = {"between": (0.5, 4.0)}
         missed = paceline.capacity(trace, Cluster([SERVER]), None, slo, 0.81, rule=rule, **at_most)
         assert (missed.rate, missed.bound, missed.gpu_rate) == (None, "below", None)
         assert set(missed.curve["attainment"]) == {0.8}
@@ -182,7 +182,7 @@ def test_windows_are_cut_at_equal_times_and_keep_every_request() -> None:
 
 def test_a_limit_beyond_which_all_passes_is_said_and_the_band_counts_it_as_infinite() -> None:
     traces = [regular(30), regular(30)]
-    found = paceline.capacity(traces, Cluster([SERVER]), None, SLO(ttft=1e6), highest=8.0)
+    found = paceline.capacity(traces, Cluster([SERVER]), None, SLO(ttft=1e6), between=(None, 8.0))
     assert (found.rate, found.fails_at, found.bound, found.highest) == (8.0, None, "above", 8.0)
     assert found.band == (math.inf, math.inf)
     assert repr(found) == "Capacity(above 8 requests/s)"
@@ -225,9 +225,9 @@ def test_a_failed_replay_raises_its_own_error() -> None:
         ({"target": 90}, "target must be a number above 0 and at most 1, was 90"),
         ({"rule": "median"}, "rule of capacity() must be one of joint, marginal, was 'median'"),
         ({"tolerance": 0.0}, "tolerance must be from 1e-06 to 0.5, was 0"),
-        ({"lowest": -1.0}, "lowest of capacity() must be a finite number above 0"),
-        ({"lowest": 2.0, "highest": 1.0}, r"lowest must be at most highest (1.0), was 2.0"),
-        ({"lowest": 1e-9}, "lowest must be at least"),
+        ({"between": (-1.0, None)}, "lowest rate of capacity() must be a finite number above 0"),
+        ({"between": (2.0, 1.0)}, r"between must begin with the lower rate, was (2.0, 1.0)"),
+        ({"between": (1e-9, None)}, "between must begin at"),
         ({"windows": 0}, "windows must be a whole number of at least 1, was 0"),
         ({"windows": 40}, "windows must leave requests in each"),
         ({"workers": 0}, "workers must be 1 or more, was 0"),
@@ -247,7 +247,7 @@ def test_a_trace_without_a_rate_is_refused() -> None:
 
 
 def test_results_are_frozen_and_compare_by_content() -> None:
-    found = paceline.capacity(regular(10), Cluster([SERVER]), None, SLO(ttft=1.0), highest=4.0)
+    found = paceline.capacity(regular(10), Cluster([SERVER]), None, SLO(ttft=1.0), between=(None, 4.0))
     assert isinstance(found, Capacity)
     with pytest.raises(AttributeError):
         found.rate = 2.0  # type: ignore[misc]
@@ -267,7 +267,7 @@ def test_python_rules_are_called_by_one_replay_at_a_time() -> None:
     policy = paceline.Policy(name="mine", on_arrival=router)
     ours = functools.partial(paceline.capacity, regular(20), Cluster([SERVER]), policy, SLO(ttft=1.0))
     with pytest.warns(RouterStateWarning, match="router starts with state that an earlier replay changed"):
-        found = ours(highest=4.0, workers=4)
+        found = ours(between=(None, 4.0), workers=4)
     assert most == 1
-    plain = paceline.capacity(regular(20), Cluster([SERVER]), None, SLO(ttft=1.0), highest=4.0)
+    plain = paceline.capacity(regular(20), Cluster([SERVER]), None, SLO(ttft=1.0), between=(None, 4.0))
     assert found.curve.equals(plain.curve)

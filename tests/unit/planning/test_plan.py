@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
 import paceline
-from paceline import SLO, Affine, Cluster, Instance, Policy, Trace, inst, policies
+from paceline import SLO, Affine, Candidates, Cluster, Instance, Policy, Trace, inst, policies
 from paceline.errors import ConfigError, FitError
 from paceline.planning import Plan
 from paceline.policy import Pools, pick
@@ -107,14 +108,14 @@ def test_kinds_are_rows_and_the_cheapest_is_first() -> None:
         assert (row["instances"], row["gpus"]) == (alone["instances"], gpus * alone["instances"])
     a100 = Instance(model="llama-3.1-8b", gpu="a100-80gb")
     free = paceline.plan(
-        mixed(), {"new": H100, "old": a100}, None, slo, prices={"h100-sxm": 5.0, "a100-80gb": 0.0}
+        mixed(), Candidates({"new": H100, "old": a100}, prices={"h100-sxm": 5.0, "a100-80gb": 0.0}), None, slo
     )
     assert free.table["kind"].to_list() == ["old", "new"]
     assert free.table["price_per_hour"].to_list() == [0.0, 5.0 * free.table["gpus"][1]]
 
 
 def test_where_no_number_passes_the_best_replayed_is_shown() -> None:
-    found = paceline.plan(regular(100, 8.0), SERVER, ONE_AT_A_TIME, SLO(ttft=SERVICE), most=3)
+    found = paceline.plan(regular(100, 8.0), Candidates(SERVER, most=3), ONE_AT_A_TIME, SLO(ttft=SERVICE))
     assert found.best is None
     row = found.table.row(0, named=True)
     # Of equal margins the most instances.
@@ -196,27 +197,39 @@ def test_the_document_is_json_with_nothing_left_out() -> None:
     ("arguments", "message"),
     [
         ({"slo": None}, "slo of plan() must be given"),
-        ({"most": 0}, "most must be a whole number of at least 1, was 0"),
-        ({"instances": []}, "instances of plan() must be at least one Instance, were none"),
         (
-            {"instances": TWO_H100, "most": 1},
+            {"candidates": lambda: Candidates(H100, most=0)},
+            "most of Candidates must be a whole number of at least 1, was 0",
+        ),
+        ({"candidates": list}, "instances of plan() must be at least one Instance, were none"),
+        (
+            {"candidates": lambda: Candidates(TWO_H100, most=1)},
             "most must be at least 2 GPUs, which 1 of h100-sxm tp=2 have, was 1",
         ),
-        ({"policy": divided, "most": 1}, "most must be at least 2 GPUs, which 2 of h100-sxm have, was 1"),
+        (
+            {"policy": divided, "candidates": lambda: Candidates(H100, most=1)},
+            "most must be at least 2 GPUs, which 2 of h100-sxm have, was 1",
+        ),
         ({"policy": lambda prefill, decode: "vllm"}, "policy of plan() must return a Policy, was 'vllm'"),
         ({"split": ("prefill",)}, "split needs a policy that is a function of it"),
         (
             {"policy": divided, "split": ("prefill", "encode")},
             "split must name parameters of the policy, each once (prefill, decode)",
         ),
-        ({"prices": {"a100-80gb": 1.0}}, "prices must have the GPU of every kind: h100-sxm is on h100-sxm"),
-        ({"prices": {"h100-sxm": -1.0}}, "price of h100-sxm must be a finite number, 0 or more, was -1"),
+        (
+            {"candidates": lambda: Candidates(H100, prices={"a100-80gb": 1.0})},
+            "prices must have the GPU of every kind: h100-sxm is on h100-sxm",
+        ),
+        (
+            {"candidates": lambda: Candidates(H100, prices={"h100-sxm": -1.0})},
+            "price of h100-sxm must be a finite number, 0 or more, was -1",
+        ),
     ],
 )
-def test_arguments_out_of_range_are_refused_by_name(arguments: dict[str, object], message: str) -> None:
-    usual = {"trace": mixed(requests=20), "instances": H100, "slo": SLO(ttft=1.0)}
+def test_arguments_out_of_range_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:
+    usual = {"trace": mixed(requests=20), "candidates": lambda: H100, "slo": SLO(ttft=1.0), **arguments}
     with pytest.raises(ConfigError) as refused:
-        paceline.plan(**{**usual, **arguments})  # type: ignore[arg-type]
+        paceline.plan(**{**usual, "candidates": usual["candidates"]()})  # type: ignore[arg-type]
     assert message in str(refused.value)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline import policies
+from paceline.policies.by_name import names
 from paceline.policy import Policy
 from paceline.policy.stages import Swap
 from paceline.testing import check
@@ -50,12 +51,15 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         overlap_score_credit_decay=st.sampled_from([0.0, 0.7]),
         decode_active_request_weight=st.sampled_from([0.0, 2.0]),
         temperature=st.sampled_from([0.0, 0.5]),
-        use_kv_events=st.booleans(),
-        track_active_blocks=st.booleans(),
-        track_output_blocks=st.booleans(),
-        expected_outputs=st.booleans(),
-        assume_kv_reuse=st.booleans(),
-        track_prefill_tokens=st.booleans(),
+        tracking=st.builds(
+            policies.DynamoTracking,
+            use_kv_events=st.booleans(),
+            active_blocks=st.booleans(),
+            output_blocks=st.booleans(),
+            expected_outputs=st.booleans(),
+            assume_kv_reuse=st.booleans(),
+            prefill_tokens=st.booleans(),
+        ),
         decode_pool=st.booleans(),
         seed=st.integers(0, 3),
     ),
@@ -164,9 +168,12 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
     "dynamo": st.builds(
         policies.dynamo,
         temperature=st.sampled_from([0.0, 0.7]),
-        use_kv_events=st.booleans(),
-        output_events=st.just(False),
-        track_output_blocks=st.booleans(),
+        tracking=st.builds(
+            policies.DynamoTracking,
+            use_kv_events=st.booleans(),
+            output_events=st.just(False),
+            output_blocks=st.booleans(),
+        ),
     ),
     "dynamo_disaggregated": st.builds(
         policies.dynamo_disaggregated, local_below_tokens=st.sampled_from([4, 12, 2048]), **POOLS
@@ -227,7 +234,7 @@ CLUSTERED: dict[str, st.SearchStrategy[Policy]] = {
 
 
 def test_no_policy_is_left_out() -> None:
-    assert {name.partition(",")[0] for name in (*STRATEGIES, *CLUSTERED)} == set(policies.__all__)
+    assert {name.partition(",")[0] for name in (*STRATEGIES, *CLUSTERED)} == set(names())
 
 
 @pytest.mark.parametrize("name", CLUSTERED)

@@ -6,7 +6,7 @@ import pytest
 
 from paceline import Affine, Cluster, Instance, Trace, replay
 from paceline.errors import PolicyError
-from paceline.policies import fcfs, pascal
+from paceline.policies import PascalReading, fcfs, pascal
 from paceline.policy import Swap
 
 SWAP = Swap(cpu_blocks=1000, out_s=0.0, in_s=0.0)
@@ -27,16 +27,16 @@ def test_room_counts_what_is_free_above_the_watermark(room: int | None, moves: i
         reasoning_tokens=[0, 5, 199],
     )
     instance = Instance(cost=Affine(step_s=0.01), num_blocks=101)
-    policy = pascal(watermark=0.1, room=room, preemption=SWAP)
+    policy = pascal(watermark=0.1, reading=PascalReading(room=room), preemption=SWAP)
     requests = replay(trace, Cluster(2 * [instance]), policy).requests
     assert requests["migrations"][1] == moves
 
 
 def test_room_is_a_quantum_unless_it_is_given() -> None:
-    assert pascal(quantum=250) == pascal(quantum=250, room=250)
-    assert pascal() != pascal(room=0)
-    with pytest.raises(PolicyError, match=r"room of pascal must be 0 or more tokens, was -1"):
-        pascal(room=-1)
+    assert pascal(quantum=250) == pascal(quantum=250, reading=PascalReading(room=250))
+    assert pascal() != pascal(reading=PascalReading(room=0))
+    with pytest.raises(PolicyError, match=r"room of a PascalReading must be 0 or more tokens, was -1"):
+        PascalReading(room=-1)
 
 
 @pytest.mark.parametrize("strict", [True, False])

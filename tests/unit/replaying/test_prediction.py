@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,16 @@ from paceline.testing import check
 CLUSTER = Cluster([Instance(cost=Affine(step_s=0.01, token_s=1e-5), num_blocks=101)])
 
 
+def predicted_by(prediction: Prediction, frontend_s: float = 0.0) -> Cluster:
+    return replace(CLUSTER, prediction=prediction, frontend_s=frontend_s)
+
+
 def delays(prediction: Prediction, *arrivals_ms: int) -> list[float]:
     n = len(arrivals_ms)
     given = Trace.from_columns(
         arrival=np.array(arrivals_ms) / 1e3, prompt_tokens=[8] * n, output_tokens=[1] * n
     )
-    predicted = paceline.replay(given, CLUSTER, prediction=prediction).column("prediction")
+    predicted = paceline.replay(given, predicted_by(prediction)).column("prediction")
     return [round(seconds * 1e3, 9) for seconds in predicted]
 
 
@@ -115,7 +120,7 @@ def test_a_prediction_is_a_later_arrival_at_the_router(
     prediction: Prediction, policy: paceline.Policy
 ) -> None:
     given = trace()
-    result = paceline.replay(given, CLUSTER, policy, prediction=prediction, frontend_s=0.25)
+    result = paceline.replay(given, predicted_by(prediction, frontend_s=0.25), policy)
     check(result)
     late = result.column("prediction")
     ticks = np.rint(given.frame["arrival"].to_numpy() * 1e12).astype(np.uint64) + np.uint64(25 * 10**10)
@@ -135,9 +140,9 @@ def test_a_prediction_is_a_later_arrival_at_the_router(
 def test_a_prediction_is_a_part_of_queueing_and_parts_still_add_up() -> None:
     # 4 ms and 6 ms in a batch of one; the instance is free after the 10 ms step of the first.
     two = Trace.from_columns(arrival=[0.0, 0.001], prompt_tokens=[8, 8], output_tokens=[1, 1])
-    cluster = Cluster([Instance(cost=Affine(step_s=0.010), num_blocks=101)])
     serial = Prediction(seconds=0.004, where="serial")
-    rows = paceline.replay(two, cluster, prediction=serial).requests
+    cluster = Cluster([Instance(cost=Affine(step_s=0.010), num_blocks=101)], prediction=serial)
+    rows = paceline.replay(two, cluster).requests
     # Predicted at 4 and 8 ms; the first runs from 4 to 14 ms, the second from 14 to 24 ms.
     assert rows["prediction"].to_list() == [0.004, 0.007]
     assert rows["queueing"].to_list() == [0.004, 0.013]
@@ -150,17 +155,16 @@ def test_a_prediction_is_a_part_of_queueing_and_parts_still_add_up() -> None:
 def test_without_predictions_nothing_is_charged() -> None:
     result = paceline.replay(trace(), CLUSTER, policies.pars())
     assert set(result.column("prediction")) == {0.0}
-    assert "prediction" not in result.provenance.settings
+    assert "prediction" not in result.provenance.cluster
 
 
 def test_leaping_equals_stepping_and_a_saved_result_has_the_column(tmp_path: Path) -> None:
     serial = Prediction(seconds=0.015, batch=3, where="serial")
     leaping, stepping = (
-        paceline.replay(trace(), CLUSTER, policies.pars(), prediction=serial, leap=leap)
-        for leap in (True, False)
+        paceline.replay(trace(), predicted_by(serial), policies.pars(), leap=leap) for leap in (True, False)
     )
     assert leaping.requests.equals(stepping.requests)
-    assert leaping.provenance.settings["prediction"] == repr(serial)
+    assert Cluster.from_toml(leaping.provenance.cluster) == predicted_by(serial)
     folder = leaping.save(tmp_path / "run")
     assert paceline.load_result(folder) == leaping
     assert paceline.load_result(folder, lazy=True).column("prediction").equals(leaping.column("prediction"))
@@ -169,14 +173,14 @@ def test_leaping_equals_stepping_and_a_saved_result_has_the_column(tmp_path: Pat
 def test_a_request_arrives_in_the_timeline_when_it_was_predicted() -> None:
     two = Trace.from_columns(arrival=[0.0, 0.0], prompt_tokens=[8, 8], output_tokens=[400, 1])
     serial = Prediction(seconds=1.5, where="serial")
-    result = paceline.replay(two, CLUSTER, prediction=serial, sample=1.0)
+    result = paceline.replay(two, predicted_by(serial), sample=1.0)
     # At 1.5 and 3 s: between the samples at 1 and 2 s, and by the one at 3 s.
     arrivals = result.router_timeline.filter(pl.col("arrivals") > 0).select("time_s", "arrivals")
     assert arrivals.rows() == [(2.0, 1), (3.0, 1)]
 
 
 def test_a_request_that_is_not_predicted_by_the_end_has_not_arrived() -> None:
-    result = paceline.replay(trace(requests=2), CLUSTER, prediction=Prediction(seconds=60), until=10.0)
+    result = paceline.replay(trace(requests=2), predicted_by(Prediction(seconds=60)), until=10.0)
     assert result.column("status").to_list() == ["not_arrived"] * 2
     assert result.column("prediction").to_list() == [0.0, 0.0]
 
@@ -204,4 +208,4 @@ def test_predictions_beyond_the_clock_are_refused(batch: int) -> None:
     # The clock holds 16,140,901 s, and a prediction takes an hour.
     prediction = Prediction(seconds=3600, batch=batch, where="serial")
     with pytest.raises(ClockError, match=r"row 448\d reaches the routers after .* predict faster"):
-        paceline.replay(given, CLUSTER, prediction=prediction)
+        paceline.replay(given, predicted_by(prediction))

@@ -24,6 +24,7 @@ def replayed(
     prompt: Sequence[int] | None = None,
     instances: int = 1,
     name: str = "case",
+    frontend_s: float = 0.0,
     **others: Any,
 ) -> paceline.Result:
     """Replay requests on instances whose every step takes half a second."""
@@ -31,7 +32,8 @@ def replayed(
         arrival=arrival, prompt_tokens=prompt or [8] * len(output), output_tokens=output, name=name
     )
     cluster = paceline.Cluster(
-        [paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=64)] * instances
+        [paceline.Instance(cost=paceline.Affine(step_s=0.5), num_blocks=64)] * instances,
+        frontend_s=frontend_s,
     )
     return paceline.replay(trace, cluster, **others)
 

@@ -51,7 +51,7 @@ def small(tmp_path: Path) -> Path:
 )
 @pytest.mark.parametrize(
     "settings",
-    [Settings(), Settings(until=3.0, frontend_s=0.01, leap=False, pace=Pace(tpot=0.1, ttft=1.0))],
+    [Settings(), Settings(until=3.0, leap=False, pace=Pace(tpot=0.1, ttft=1.0))],
     ids=["plain", "all"],
 )
 def test_a_run_reads_back_and_replays_to_the_same_result(policy: paceline.Policy, settings: Settings) -> None:

@@ -103,15 +103,15 @@ def test_a_front_end_shifts_every_moment_and_is_in_the_provenance() -> None:
     trace = paceline.Trace.from_columns(
         arrival=[0.0, 0.001, 0.5], prompt_tokens=[100, 200, 50], output_tokens=[5, 1, 9]
     )
-    cluster = paceline.Cluster([paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")])
-    plain, later = (paceline.replay(trace, cluster, frontend_s=f) for f in (0.0, 0.25))
+    instances = [paceline.Instance(model="llama-3.1-8b", gpu="h100-sxm")]
+    plain, later = (paceline.replay(trace, paceline.Cluster(instances, frontend_s=f)) for f in (0.0, 0.25))
     shifts = dict.fromkeys(("scheduled", "first_token", "finish", "queueing", "ttft", "e2e"), 0.25)
     for name, shift in {**shifts, "arrival": 0.0, "executed": 0.0, "tpot": 0.0}.items():
         off = (later.requests[name] - plain.requests[name]).drop_nulls().to_numpy()
         assert off == pytest.approx(shift, abs=1e-9), name
     check(plain)
     check(later)
-    assert later.provenance.settings["frontend_s"] == 0.25
-    assert "frontend_s" not in plain.provenance.settings
+    assert paceline.Cluster.from_toml(later.provenance.cluster).frontend_s == 0.25
+    assert "frontend_s" not in plain.provenance.cluster
     with pytest.raises(ConfigError, match=r"frontend_s must be 0 or more seconds .*, was -0\.1"):
-        paceline.replay(trace, cluster, frontend_s=-0.1)
+        paceline.Cluster(instances, frontend_s=-0.1)

@@ -11,6 +11,7 @@ from paceline.conformance.routers.bounds import Index, Instances, Nanoseconds, S
 from paceline.conformance.routers.decided import Decided
 from paceline.conformance.routers.prefixes import PrefixRequest, prefix_columns
 from paceline.conformance.routers.replay import TICKS_PER_S, columns, instance, watch
+from paceline.policies import DynamoTracking
 from paceline.policies.dynamo import dynamo, dynamo_cost
 from paceline.policy import Policy, pick
 
@@ -78,13 +79,15 @@ def _policy(log: Log) -> Policy:
         prefill_load_scale=config.prefill_load_scale,
         decode_active_request_weight=config.decode_active_request_weight,
         temperature=config.router_temperature,
-        use_kv_events=config.use_kv_events,
-        output_events=config.kv_events == "prompt_and_output",
-        track_active_blocks=config.router_track_active_blocks,
-        track_output_blocks=config.router_track_output_blocks,
-        expected_outputs=config.pass_expected_output_tokens,
-        assume_kv_reuse=config.router_assume_kv_reuse,
-        track_prefill_tokens=config.router_track_prefill_tokens,
+        tracking=DynamoTracking(
+            use_kv_events=config.use_kv_events,
+            output_events=config.kv_events == "prompt_and_output",
+            active_blocks=config.router_track_active_blocks,
+            output_blocks=config.router_track_output_blocks,
+            expected_outputs=config.pass_expected_output_tokens,
+            assume_kv_reuse=config.router_assume_kv_reuse,
+            prefill_tokens=config.router_track_prefill_tokens,
+        ),
         decode_pool=config.worker_type == "decode",
         seed=config.tie_seed,
     )

@@ -41,8 +41,7 @@ def draws_page(found: Searches) -> dict[str, Content]:
                 TARGET,
                 tolerance=0.05,
                 workers=found.work.workers,
-                lowest=own / 8,
-                highest=4 * own,
+                between=(own / 8, 4 * own),
             )
             of_system.append(np.nan if one.rate is None else one.rate)
     rows = []

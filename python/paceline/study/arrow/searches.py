@@ -75,8 +75,7 @@ class Searches:
                 rule=how.rule,
                 tolerance=0.05 if setting or self.work.quick else 0.02,
                 workers=self.work.workers,
-                lowest=None if math.isnan(own) else own / 8,
-                highest=None if math.isnan(own) else 4 * own,
+                between=(None, None) if math.isnan(own) else (own / 8, 4 * own),
             )
         return self._found[key]
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import polars as pl
 
+from paceline.policies import PascalReading
 from paceline.policy import Swap
 from paceline.study.choices import Comparisons, choices
 from paceline.study.model import Table
@@ -56,21 +57,27 @@ def _copying(bytes_per_s: float) -> Swap:
 VARIATIONS: Final = {
     OWN: _OWN,
     "watermark 0": _with("all", watermark=0.0),
-    "room: the next step's": _with("pascal", room=0),
-    "room: the longest answer's": _with("pascal", room=2025),
+    "room: the next step's": _with("pascal", reading=PascalReading(room=0)),
+    "room: the longest answer's": _with("pascal", reading=PascalReading(room=2025)),
     "swap space of 4 GiB, vLLM's default": _with("all", preemption=Swap.over_pcie(cpu_gib=4)),
     "swap space of 32 GiB": _with("all", preemption=Swap.over_pcie(cpu_gib=32)),
     "copies to the host take no time": _with("all", preemption=_copying(1e18)),
     "copies at a quarter of PCIe's bandwidth": _with("all", preemption=_copying(16e9)),
     "FCFS of vLLM 0.6.1, whole prompts": _with("fcfs", strict=False, chunked_prefill=False),
     "FCFS of vLLM 0.6.1, chunked prefill": _with("fcfs", strict=False),
-    "PASCAL: on pace by the mean time between tokens": _with("pascal", on_pace="mean_interval"),
-    "PASCAL: Algorithm 1 counts KV on the GPU alone": _with("pascal", footprint="gpu"),
-    "PASCAL: quanta are not counted anew for the answer": _with("pascal", recount=False),
+    "PASCAL: on pace by the mean time between tokens": _with(
+        "pascal", reading=PascalReading(on_pace="mean_interval")
+    ),
+    "PASCAL: Algorithm 1 counts KV on the GPU alone": _with("pascal", reading=PascalReading(footprint="gpu")),
+    "PASCAL: quanta are not counted anew for the answer": _with(
+        "pascal", reading=PascalReading(recount=False)
+    ),
     "PASCAL: no displacement": _with("pascal", admission="wait"),
-    "PASCAL: equal quanta go by arrival": _with("pascal", turn="arrival"),
-    "PASCAL: prefill ranks before reasoning": _with("pascal", prefill_as="first"),
-    "PASCAL: demotion by generated tokens": _with("pascal", demote_by="generated_tokens"),
+    "PASCAL: equal quanta go by arrival": _with("pascal", reading=PascalReading(turn="arrival")),
+    "PASCAL: prefill ranks before reasoning": _with("pascal", reading=PascalReading(prefill_as="first")),
+    "PASCAL: demotion by generated tokens": _with(
+        "pascal", reading=PascalReading(demote_by="generated_tokens")
+    ),
     "PASCAL: quanta of 250 tokens": _with("pascal", quantum=250),
     "no host time in a step": _stepping(host_step_s=0.0),
     "13 ms of host time in a step": _stepping(host_step_s=HOST_STEP_MOST_S),
