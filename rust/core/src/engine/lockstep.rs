@@ -108,7 +108,8 @@ impl LockedSteps {
             return cluster.stretch_steps(own.saturating_add(shared), now);
         }
         if lockstep.sync.is_some() && self.steps > 0 {
-            let own = instances.iter().map(|instance| instance.predicted_prefill(1)).max().unwrap_or(0);
+            let own =
+                instances.iter().map(|instance| instance.settings().predicted_prefill(1)).max().unwrap_or(0);
             self.in_step = true;
             self.idle_until = now.saturating_add(own).saturating_add(shared);
         }

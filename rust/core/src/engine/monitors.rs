@@ -121,7 +121,7 @@ fn migrate(
     let mut best: Best<(u32, RequestView)> = Best::default();
     for slot in cluster.instance(source).decoding() {
         let view = cluster.view(source, slot, now);
-        let refused = cluster.instance(target).rejects(view.prompt, view.output) != Reason::None;
+        let refused = cluster.instance(target).settings().rejects(view.prompt, view.output) != Reason::None;
         if refused || migrations.is_under_way(view.row) {
             continue;
         }

@@ -3,9 +3,10 @@
 use super::Instance;
 use super::ranking::Ranking;
 use crate::error::Error;
+use crate::instance::effects::Effects;
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
-impl Instance {
+impl Effects<'_> {
     /// Checks that the instance still makes progress.
     ///
     /// # Errors
@@ -14,15 +15,15 @@ impl Instance {
     #[cold]
     #[inline(never)]
     pub(super) fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
-        let held = self.settings.blocks.saturating_add(self.kv.cpu().capacity());
-        let held = held.saturating_mul(u64::from(self.settings.block.tokens()));
-        let tokens = self.observers.load.outstanding_tokens().min(held);
-        let together = (self.queued() + self.admitted()).min(self.settings.scheduler.max_num_seqs).max(2);
-        let quantum = self.ranking.as_deref().map_or(0, Ranking::longest_quantum);
-        if !self.observers.liveness.is_over(tokens.saturating_mul(together), quantum, now) {
+        let held = self.on.settings.blocks.saturating_add(self.on.kv.cpu().capacity());
+        let held = held.saturating_mul(u64::from(self.on.settings.block.tokens()));
+        let tokens = self.on.observers.load.outstanding_tokens().min(held);
+        let together = (self.queued() + self.admitted()).min(self.on.settings.scheduler.max_num_seqs).max(2);
+        let quantum = self.on.ranking.as_deref().map_or(0, Ranking::longest_quantum);
+        if !self.on.observers.liveness.is_over(tokens.saturating_mul(together), quantum, now) {
             return Ok(());
         }
-        let (formed, since) = self.observers.liveness.without_token();
+        let (formed, since) = self.on.observers.liveness.without_token();
         let rule = format!(
             "{formed} steps were formed since the latest token at {} s, more than its {} requests can take: \
              they preempt each other before any yields its next token; where memory is lost, ranks that change \
@@ -30,9 +31,11 @@ impl Instance {
             seconds_of(since),
             self.queued() + self.admitted(),
         );
-        Err(Error::NoProgress { instance: self.settings.index as usize, at: now, rule })
+        Err(Error::NoProgress { instance: self.on.settings.index as usize, at: now, rule })
     }
+}
 
+impl Instance {
     /// Why no stage can run any of the unfinished requests, of an instance at which nothing
     /// more happens; `None` if all have finished.
     pub(crate) fn blockage(&self, now: Ticks) -> Option<Error> {

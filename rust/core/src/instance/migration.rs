@@ -5,14 +5,14 @@
 //! at the first step formed after, it takes blocks and costs nothing more; if not, its KV
 //! goes to the swap space, where preemption swaps.
 
-use super::observers::{Fact, PhaseChange, Track};
+use super::Recorder;
+use super::observers::{Fact, Track};
 use super::queues::Queued;
 use super::ranking::List;
 use super::request::{Phase, RequestState, Slot};
-use super::{Instance, Recorder};
+use crate::instance::effects::Effects;
 use crate::metrics::{RequestTotals, Status};
 use crate::time::Ticks;
-use crate::trace::Trace;
 
 /// A request between two instances.
 #[derive(Debug)]
@@ -50,78 +50,33 @@ impl MigratingRequest {
     }
 }
 
-impl Instance {
-    /// Sorts the phase changes since the latest step ended by the order of admission.
-    pub(crate) fn sort_phase_changes(&mut self) {
-        self.observers.outbox.sort_phase_changes();
-    }
-
-    /// Removes and returns the first phase change.
-    pub(crate) fn pop_phase_change(&mut self) -> Option<(PhaseChange, Slot)> {
-        self.observers.outbox.pop_phase_change()
-    }
-
-    /// Whether there is any phase change to ask about.
-    pub(crate) fn has_phase_changes(&self) -> bool {
-        self.observers.outbox.has_phase_changes()
-    }
-
-    /// Whether a slot still has an admitted request, which is `request`.
-    pub(crate) fn still_runs(&self, slot: Slot, request: u32) -> bool {
-        let state = &self.requests[slot];
-        state.request == request && state.phase.is_admitted()
-    }
-
-    /// Slots of the decoding requests, by row.
-    pub(crate) fn decoding(&self) -> Vec<Slot> {
-        let current = self.batch.order().current(&self.requests);
-        let mut slots: Vec<Slot> = current.filter(|&slot| self.requests[slot].phase.decodes()).collect();
-        slots.sort_unstable_by_key(|&slot| self.requests[slot].request);
-        slots
-    }
-
-    /// The row of the request in a slot.
-    pub(crate) fn request_in(&self, slot: Slot) -> u32 {
-        self.requests[slot].request
-    }
-
-    /// Has a request leave once the step in progress has ended.
-    pub(crate) fn request_departure(&mut self, slot: Slot) {
-        self.observers.outbox.request_departure(slot, &self.requests);
-    }
-
+impl Effects<'_> {
     /// Removes a decoding request from the batch. Its blocks stay allocated until
     /// [`Self::finish_transfer`].
     #[inline(never)]
-    pub(crate) fn migrate_out(
-        &mut self,
-        slot: Slot,
-        now: Ticks,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> MigratingRequest {
+    pub(crate) fn migrate_out(&mut self, slot: Slot, now: Ticks) -> MigratingRequest {
         self.rebook_standstill(now);
-        let times = self.requests[slot].times;
-        let attained = match &self.ranking {
+        let times = self.on.requests[slot].times;
+        let attained = match &self.on.ranking {
             Some(ranking) => ranking.attained(slot, now),
             None => times.attained + (now - times.admitted_at),
         };
-        if self.requests[slot].phase == Phase::Decoding {
+        if self.on.requests[slot].phase == Phase::Decoding {
             self.leave_decode_set(slot, Phase::Stalled, now);
             self.assign_blocks(slot);
         } else {
-            self.batch.remove(slot, &self.requests);
+            self.on.batch.remove(slot, &self.on.requests);
         }
-        self.observers.stats.book_waiting(self.waiting(), now);
-        if let Some(mut ranks) = self.ranks(trace) {
+        self.on.observers.stats.book_waiting(self.waiting(), now);
+        if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Gone, now);
         }
-        let track = self.observers.readers.remove(slot);
-        self.requests[slot].phase = Phase::MigratingOut;
-        self.observe(Fact::Left, slot, now, trace, recorder);
-        let state = &self.requests[slot];
-        if self.settings.handover.is_some() {
-            self.transfers.send(state.computed);
+        let track = self.on.observers.readers.remove(slot);
+        self.on.requests[slot].phase = Phase::MigratingOut;
+        self.observe(Fact::Left, slot, now);
+        let state = &self.on.requests[slot];
+        if self.on.settings.handover.is_some() {
+            self.on.transfers.send(state.computed);
         }
         MigratingRequest {
             request: state.request,
@@ -137,89 +92,68 @@ impl Instance {
     /// Releases the blocks of a request whose KV has been read. Returns when the run in
     /// progress now ends, if that changed: a queued request may fit now.
     #[inline(never)]
-    pub(crate) fn finish_transfer(
-        &mut self,
-        slot: Slot,
-        now: Ticks,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> Option<Ticks> {
+    pub(crate) fn finish_transfer(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
         // The peak of the blocks may have been held until now.
-        self.apply_until(now, trace, recorder);
-        if self.settings.handover.is_some() {
-            self.transfers.sent(self.requests[slot].computed);
+        self.apply_until(now);
+        if self.on.settings.handover.is_some() {
+            self.on.transfers.sent(self.on.requests[slot].computed);
         }
         self.free_or_defer(slot, false);
         // Decision logs have the free blocks of each step.
         let seen =
-            self.queued() > 0 || self.observers.log.is_kept() || self.settings.scheduler.schedule_ahead;
-        if seen { self.run.truncate(now) } else { None }
+            self.queued() > 0 || self.on.observers.log.is_kept() || self.on.settings.scheduler.schedule_ahead;
+        if seen { self.on.run.truncate(now) } else { None }
     }
 
     /// Queues a request that was migrated in with its KV. Returns when the run in progress
     /// now ends, if that changed.
     #[inline(never)]
-    pub(crate) fn migrate_in(
-        &mut self,
-        migrated: &MigratingRequest,
-        now: Ticks,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> Option<Ticks> {
-        self.apply_head(now, trace, recorder);
-        self.observers.stats.book_waiting(self.waiting(), now);
-        let slot = self.insert_migrated(migrated, Phase::MigratedIn, now, trace, recorder);
+    pub(crate) fn migrate_in(&mut self, migrated: &MigratingRequest, now: Ticks) -> Option<Ticks> {
+        self.apply_head(now);
+        self.on.observers.stats.book_waiting(self.waiting(), now);
+        let slot = self.insert_migrated(migrated, Phase::MigratedIn, now);
         let row = migrated.request as usize;
-        let state = &mut self.requests[slot];
-        let blocks = self.settings.blocks_for(migrated.kv_tokens);
-        self.kv.receive(migrated.kv_tokens, blocks, &mut state.blocks);
+        let state = &mut self.on.requests[slot];
+        let blocks = self.on.settings.blocks_for(migrated.kv_tokens);
+        self.on.kv.receive(migrated.kv_tokens, blocks, &mut state.blocks);
         let landed = Fact::Landed { transfer: now - migrated.left, wait: 0, expired: false };
-        self.observe(landed, slot, now, trace, recorder);
-        recorder.columns.last_instance[row] = self.settings.index;
+        self.observe(landed, slot, now);
+        self.recorder.columns.last_instance[row] = self.on.settings.index;
         let queued = Queued { request: migrated.request, slot: Some(slot) };
-        if self.ranking.is_some() {
-            if let Some(mut ranks) = self.ranks(trace) {
+        if self.on.ranking.is_some() {
+            if let Some(mut ranks) = self.ranks() {
                 ranks.enter(slot, now, migrated.attained);
             }
-            self.queues.push_migrated(slot);
-        } else if self.settings.scheduler.schedule_ahead {
-            self.queues.ahead_mut().push(queued, now);
+            self.on.queues.push_migrated(slot);
+        } else if self.on.settings.scheduler.schedule_ahead {
+            self.on.queues.ahead_mut().push(queued, now);
         } else {
-            self.queues.waiting_mut().push_migrated(queued.request, slot, trace);
+            self.on.queues.waiting_mut().push_migrated(queued.request, slot, self.trace);
         }
-        self.observers.stats.peak_waiting = self.observers.stats.peak_waiting.max(self.waiting());
+        self.on.observers.stats.peak_waiting = self.on.observers.stats.peak_waiting.max(self.waiting());
         // The cost of its admission depends on the step that admits it.
-        self.run.truncate(now)
+        self.on.run.truncate(now)
     }
 
     /// Adds a request that comes from another instance, with its load and its reader.
-    pub(super) fn insert_migrated(
-        &mut self,
-        migrated: &MigratingRequest,
-        phase: Phase,
-        now: Ticks,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> Slot {
-        let slot = self.place_migrated(migrated, phase, now, trace);
-        self.count_migrated(slot, migrated, now, trace, recorder);
+    pub(super) fn insert_migrated(&mut self, migrated: &MigratingRequest, phase: Phase, now: Ticks) -> Slot {
+        let slot = self.place_migrated(migrated, phase, now);
+        self.count_migrated(slot, migrated, now);
         slot
     }
 
     /// Adds a request that comes from another instance, without its load and its reader.
-    pub(super) fn place_migrated(
-        &mut self,
-        migrated: &MigratingRequest,
-        phase: Phase,
-        now: Ticks,
-        trace: &Trace,
-    ) -> Slot {
+    pub(super) fn place_migrated(&mut self, migrated: &MigratingRequest, phase: Phase, now: Ticks) -> Slot {
         let row = migrated.request as usize;
         let RequestTotals { generated, preemptions, max_gap } = migrated.totals;
-        let slot = self.requests.insert(migrated.request, trace.prompt_tokens[row], trace.output_tokens[row]);
-        self.requests[slot].contents = trace.origin(migrated.request);
-        let answers = trace.is_answering(row, generated);
-        let state = &mut self.requests[slot];
+        let slot = self.on.requests.insert(
+            migrated.request,
+            self.trace.prompt_tokens[row],
+            self.trace.output_tokens[row],
+        );
+        self.on.requests[slot].contents = self.trace.origin(migrated.request);
+        let answers = self.trace.is_answering(row, generated);
+        let state = &mut self.on.requests[slot];
         state.phase = phase;
         (state.computed, state.generated, state.preemptions) = (migrated.kv_tokens, generated, preemptions);
         state.answering = answers;
@@ -230,19 +164,12 @@ impl Instance {
     }
 
     /// Adds the load and the reader of a request that has left its source and is in a slot here.
-    pub(super) fn count_migrated(
-        &mut self,
-        slot: Slot,
-        migrated: &MigratingRequest,
-        now: Ticks,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) {
-        let state = &mut self.requests[slot];
+    pub(super) fn count_migrated(&mut self, slot: Slot, migrated: &MigratingRequest, now: Ticks) {
+        let state = &mut self.on.requests[slot];
         let times = &mut state.times;
         (times.last_token, times.attained) = (migrated.last_token, migrated.attained);
         (times.came_at, times.out_since) = (now, now);
-        self.observe(Fact::Came, slot, now, trace, recorder);
-        self.observers.readers.receive(slot, migrated.track);
+        self.observe(Fact::Came, slot, now);
+        self.on.observers.readers.receive(slot, migrated.track);
     }
 }

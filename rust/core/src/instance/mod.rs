@@ -12,6 +12,7 @@
 mod batch;
 mod blockage;
 mod completion;
+mod effects;
 mod handover;
 mod invariants;
 mod migration;
@@ -25,6 +26,7 @@ mod scheduler;
 mod settings;
 mod view;
 
+pub(crate) use effects::Effects;
 pub(crate) use handover::{Acceptance, Origin, Pull};
 pub(crate) use migration::MigratingRequest;
 pub(crate) use observers::PhaseChange;
@@ -35,18 +37,17 @@ use std::sync::Arc;
 
 use batch::Batch;
 use handover::Transfers;
-use observers::Observers;
-use queues::{Queued, Queues};
+use observers::{Observers, Outbox};
+use queues::Queues;
 use ranking::Ranking;
-use request::{AdmissionSeq, RequestTable, Slot};
+use request::{AdmissionSeq, Phase, RequestTable, Slot};
 use run::RunState;
 use settings::Settings;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
-use crate::hint::rare;
 use crate::kv::{Block, BlockSize, KvStore, Prefixes};
-use crate::metrics::{InstanceStats, Reason, Recorder};
+use crate::metrics::{InstanceStats, Recorder};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -137,76 +138,9 @@ impl Instance {
         }
     }
 
-    /// Why this instance can never serve such a request, if it cannot.
-    pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
-        self.settings.rejects(prompt, output)
-    }
-
-    /// Whether two instances reject the same requests.
-    pub(crate) fn rejects_like(&self, other: &Self) -> bool {
-        self.settings.rejects_like(&other.settings)
-    }
-
-    /// Queues a request. Returns when the run in progress now ends, if the arrival
-    /// truncates it.
-    pub(crate) fn arrive(
-        &mut self,
-        request: u32,
-        now: Ticks,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> Option<Ticks> {
-        self.apply_head(now, trace, recorder);
-        self.observers.stats.book_waiting(self.waiting(), now);
-        let row = request as usize;
-        let prompt = trace.prompt_tokens[row];
-        let prefill = if self.settings.predicts { self.settings.predicted_prefill(prompt) } else { 0 };
-        self.observers.load.add_arrival(prompt, prefill);
-        let ahead = self.settings.scheduler.schedule_ahead;
-        let first = if ahead {
-            rare();
-            self.queues.ahead_mut().push(Queued { request, slot: None }, now);
-            true
-        } else if self.ranking.is_some() {
-            rare();
-            self.rank_arrival(request, now, trace)
-        } else {
-            self.queues.waiting_mut().push_arrival(request, trace)
-        };
-        self.observers.stats.peak_waiting = self.observers.stats.peak_waiting.max(self.waiting());
-        recorder.columns.instance[row] = self.settings.index;
-        if let Some(last) = recorder.columns.last_instance.get_mut(row) {
-            *last = self.settings.index;
-        }
-        // While the head of the queue is blocked, a later arrival cannot be admitted before
-        // the next completion, which ends the run anyway; unless its rank drifts.
-        if ahead {
-            rare();
-            self.run.truncate_after_next(now)
-        } else if first {
-            self.run.truncate(now)
-        } else {
-            self.truncate_by_rank(now, trace)
-        }
-    }
-
-    /// Adds a new request to the ranking. Returns whether it is the best queued one, or may be selected.
-    #[inline(never)]
-    fn rank_arrival(&mut self, request: u32, now: Ticks, trace: &Trace) -> bool {
-        let Some(mut ranks) = self.ranks(trace) else { return false };
-        if ranks.keep_arrivals() {
-            return ranks.add_arrival(request, now);
-        }
-        let slot = self.add_request(request, trace);
-        self.ranks(trace).is_some_and(|mut ranks| ranks.enter(slot, now, 0))
-    }
-
-    /// Ends the run in progress before the rank of a request changes that arrived at `now`. Returns when the run now ends,
-    /// if that changed.
-    fn truncate_by_rank(&mut self, now: Ticks, trace: &Trace) -> Option<Ticks> {
-        let run = *self.run.current().filter(|run| run.steps > 1)?;
-        let steps = self.ranks(trace)?.steps_after_arrival(&run)?;
-        self.run.truncate_to(steps, now)
+    /// The effects on the instance, of requests in `trace` and with a result in `recorder`.
+    pub(crate) fn effects<'a>(&'a mut self, trace: &'a Trace, recorder: &'a mut Recorder) -> Effects<'a> {
+        Effects { on: self, trace, recorder }
     }
 
     /// Whether no step is in progress.
@@ -258,63 +192,68 @@ impl Instance {
         self.batch.running() + self.queues.ahead().seats()
     }
 
-    /// Blocks that so many tokens fill.
-    pub(crate) fn token_blocks(&self, tokens: u32) -> u64 {
-        self.settings.token_blocks(tokens)
+    /// What does not change.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
-    /// Bytes of the KV of so many tokens.
-    pub(crate) fn kv_bytes(&self, tokens: u32) -> u64 {
-        self.settings.kv_bytes(tokens)
+    /// What happened to requests that the engine is to act on.
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.observers.outbox
     }
 
-    /// Bytes with which a request of `tokens` tokens of KV continues elsewhere: that KV, and its states.
-    pub(crate) fn moved_bytes(&self, tokens: u32) -> u64 {
-        self.settings.moved_bytes(tokens)
+    /// The same, to take from.
+    pub(crate) fn outbox_mut(&mut self) -> &mut Outbox {
+        &mut self.observers.outbox
     }
 
-    /// Whether requests have states, which are transferred though no KV is lacking.
-    pub(crate) fn has_states(&self) -> bool {
-        self.settings.has_states()
+    /// Has a request leave the batch once the step in progress has ended.
+    pub(crate) fn request_departure(&mut self, slot: Slot) {
+        self.observers.outbox.request_departure(slot, &self.requests);
     }
 
-    /// Layers in which a token's KV is.
-    pub(crate) fn kv_layers(&self) -> u32 {
-        self.settings.kv_layers
+    /// Whether a slot still has a request that is admitted.
+    pub(crate) fn still_runs(&self, slot: Slot, request: u32) -> bool {
+        let state = &self.requests[slot];
+        state.request == request && state.phase.is_admitted()
     }
 
-    /// Ticks that the prefill of a lone prompt takes.
-    pub(crate) fn predicted_prefill(&self, prompt: u32) -> Ticks {
-        self.settings.predicted_prefill(prompt)
+    /// The request in a slot.
+    pub(crate) fn request_in(&self, slot: Slot) -> u32 {
+        self.requests[slot].request
     }
 
-    /// Sets whether the end of each prefill is to end the step or run in progress, as something waits for it.
-    pub(crate) fn await_prefills(&mut self, awaited: bool) {
-        self.observers.outbox.await_prefills(awaited);
+    /// Whether an expected request, whose blocks are reserved, was called off.
+    pub(crate) fn is_called_off(&self, slot: Slot) -> bool {
+        self.requests[slot].phase == Phase::Reserved
     }
 
-    /// Requests dropped since the last call.
-    pub(crate) fn take_dropped(&mut self) -> u64 {
-        self.observers.outbox.take_dropped()
+    /// Slots of the admitted requests that have yielded a token, in the order of arrival.
+    pub(crate) fn decoding(&self) -> Vec<Slot> {
+        let current = self.batch.order().current(&self.requests);
+        let mut slots: Vec<Slot> = current.filter(|&slot| self.requests[slot].phase.decodes()).collect();
+        slots.sort_unstable_by_key(|&slot| self.requests[slot].request);
+        slots
     }
 
-    /// Books the time in which requests were admitted and no step could be formed.
-    fn book_standstill(&mut self, now: Ticks) {
-        if let Some(since) = self.run.take_standstill() {
-            rare();
-            let ticks = u128::from(now - since);
-            self.observers.stats.running_ticks += ticks * u128::from(self.batch.running());
-            self.observers.stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
-        }
+    /// A request as it will be when its prompt ends at `left`.
+    pub(crate) fn anticipate(&self, slot: Slot, left: Ticks) -> MigratingRequest {
+        MigratingRequest::after_prefill(&self.requests[slot], left)
     }
 
-    /// The same, before the batch changes while no step can be formed.
-    fn rebook_standstill(&mut self, now: Ticks) {
-        let stands = self.run.stands_still();
-        self.book_standstill(now);
-        if stands {
-            self.run.stand_still(now);
-        }
+    /// Start and end of the step in progress.
+    pub(crate) fn current_step(&self) -> Option<(Ticks, Ticks)> {
+        self.run.current().map(|run| (run.start, run.after(1)))
+    }
+
+    /// Whether requests were accepted whose KV is to be read.
+    pub(crate) fn has_pulls(&self) -> bool {
+        self.transfers.has_pulls()
+    }
+
+    /// Moves the requests that were accepted to `pulls`, which is empty.
+    pub(crate) fn take_pulls(&mut self, pulls: &mut Vec<Pull>) {
+        self.transfers.take_pulls(pulls);
     }
 
     /// The counters of the instance so far.

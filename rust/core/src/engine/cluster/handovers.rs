@@ -8,21 +8,21 @@ impl Cluster {
     /// Removes a request from the batch of its instance. Its blocks stay allocated until [`Self::free_migrated`].
     pub(in crate::engine) fn migrate_out(&mut self, index: usize, slot: u32, now: Ticks) -> MigratingRequest {
         self.outstanding[index] -= 1;
-        let migrating = self.instances[index].migrate_out(slot, now, &self.trace, &mut self.recorder);
+        let migrating = self.at(index).migrate_out(slot, now);
         self.leave_if_done(index, now);
         migrating
     }
 
     /// Frees the blocks of a request whose KV has been read.
     pub(in crate::engine) fn free_migrated(&mut self, index: usize, slot: u32, now: Ticks) {
-        let end = self.instances[index].finish_transfer(slot, now, &self.trace, &mut self.recorder);
+        let end = self.at(index).finish_transfer(slot, now);
         self.reschedule(index, end, now);
     }
 
     /// Releases the blocks of a request whose KV was read as steps started: the step of its source that starts now, too,
     /// was formed before that.
     pub(in crate::engine) fn free_read_at_once(&mut self, index: usize, slot: u32, now: Ticks) {
-        self.instances[index].begin_step(now, &self.trace, &mut self.recorder);
+        self.at(index).begin_step(now);
         self.free_migrated(index, slot, now);
     }
 
@@ -30,13 +30,13 @@ impl Cluster {
     #[inline(never)]
     pub(in crate::engine) fn begin_steps(&mut self, now: Ticks) {
         for instance in &mut self.instances {
-            instance.begin_step(now, &self.trace, &mut self.recorder);
+            instance.effects(&self.trace, &mut self.recorder).begin_step(now);
         }
     }
 
     /// Queues a migrated request, with its KV, on an instance.
     pub(in crate::engine) fn migrate_in(&mut self, index: usize, migrating: &MigratingRequest, now: Ticks) {
-        let end = self.instances[index].migrate_in(migrating, now, &self.trace, &mut self.recorder);
+        let end = self.at(index).migrate_in(migrating, now);
         self.outstanding[index] += 1;
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
@@ -51,7 +51,7 @@ impl Cluster {
         now: Ticks,
     ) {
         self.outstanding[index] += 1;
-        let end = self.instances[index].offer(migrating, origin, now, &self.trace, &mut self.recorder);
+        let end = self.at(index).offer(migrating, origin, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }
@@ -64,8 +64,7 @@ impl Cluster {
         origin: Origin,
         now: Ticks,
     ) -> u32 {
-        let instance = &mut self.instances[index];
-        let (slot, end) = instance.expect(migrating, origin, now, &self.trace, &mut self.recorder);
+        let (slot, end) = self.at(index).expect(migrating, origin, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
         slot
@@ -80,14 +79,13 @@ impl Cluster {
         now: Ticks,
     ) {
         self.outstanding[index] += 1;
-        self.instances[index].confirm(slot, migrating, now, &self.trace, &mut self.recorder);
+        self.at(index).confirm(slot, migrating, now);
         self.leave_if_done(index, now);
     }
 
     /// An expected request has ended with its first token. Withdraws its offer if that was not accepted.
     pub(in crate::engine) fn call_off(&mut self, index: usize, slot: u32, now: Ticks) {
-        let instance = &mut self.instances[index];
-        let (withdrawn, end) = instance.call_off(slot, now, &self.trace, &mut self.recorder);
+        let (withdrawn, end) = self.at(index).call_off(slot, now);
         if withdrawn {
             self.reschedule(index, end, now);
             self.leave_if_done(index, now);
@@ -100,7 +98,7 @@ impl Cluster {
         if !self.instances[index].is_called_off(slot) {
             return false;
         }
-        let end = self.instances[index].release_reserved(slot, now, &self.trace, &mut self.recorder);
+        let end = self.at(index).release_reserved(slot, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
         true
@@ -112,7 +110,7 @@ impl Cluster {
     pub(in crate::engine) fn next_last_steps(&mut self) -> Option<(usize, Vec<u32>)> {
         let first = (0..self.with_last_steps.len()).min_by_key(|&at| self.with_last_steps[at])?;
         let index = self.with_last_steps.swap_remove(first);
-        Some((index, self.instances[index].take_last_steps()))
+        Some((index, self.instances[index].outbox_mut().take_last_steps()))
     }
 
     /// The first of the instances that have accepted requests and that this has not returned since.
@@ -129,12 +127,12 @@ impl Cluster {
 
     /// Books that a request was handed over to an instance; the first byte was sent at `sent`.
     pub(in crate::engine) fn book_handover(&mut self, index: usize, pull: &Pull, sent: Ticks, now: Ticks) {
-        self.instances[index].book_handover(pull, (sent, now), &self.trace, &mut self.recorder);
+        self.at(index).book_handover(pull, (sent, now));
     }
 
     /// The KV of an accepted request has been received.
     pub(in crate::engine) fn receive(&mut self, index: usize, slot: u32, now: Ticks) {
-        let end = self.instances[index].receive(slot, now, &self.trace, &mut self.recorder);
+        let end = self.at(index).receive(slot, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }
@@ -146,8 +144,7 @@ impl Cluster {
         request: u32,
         now: Ticks,
     ) -> Option<Origin> {
-        let instance = &mut self.instances[index];
-        let (origin, end) = instance.expire_offer(request, now, &self.trace, &mut self.recorder)?;
+        let (origin, end) = self.at(index).expire_offer(request, now)?;
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
         Some(origin)

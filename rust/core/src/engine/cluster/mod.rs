@@ -16,7 +16,7 @@ use super::roles::{Cause, FlipRecord, Flipping, Roles};
 use super::router::Known;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::{Instance, StepColumns};
+use crate::instance::{Effects, Instance, StepColumns};
 use crate::metrics::{Columns, InstanceStats, Recorder, Sketch, Status};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -222,6 +222,11 @@ impl Cluster {
         self.roles.next_due()
     }
 
+    /// The effects on an instance.
+    fn at(&mut self, index: usize) -> Effects<'_> {
+        self.instances[index].effects(&self.trace, &mut self.recorder)
+    }
+
     /// Has an instance change its pool to `flip.to`: at once, unless it has to leave its own first. Returns whether it is
     /// in that pool then, or on its way: if not, too few instances would have stayed.
     #[inline(never)]
@@ -235,7 +240,7 @@ impl Cluster {
         let instance = &mut self.instances[index];
         let role = self
             .roles
-            .way(index, flip.to, |done| !instance.meets(done, now, &self.trace, &mut self.recorder));
+            .way(index, flip.to, |done| !instance.effects(&self.trace, &mut self.recorder).meets(done, now));
         self.roles.change(index, role, flip.cause, now);
         self.settle_role(index);
         if self.roles.condition(index).is_some() {
@@ -259,7 +264,7 @@ impl Cluster {
     #[inline(never)]
     fn try_to_leave(&mut self, index: usize, now: Ticks) {
         let Some(done) = self.roles.condition(index) else { return };
-        if self.instances[index].meets(done, now, &self.trace, &mut self.recorder) {
+        if self.instances[index].effects(&self.trace, &mut self.recorder).meets(done, now) {
             self.roles.change(index, self.roles.destination(index), Cause::Done, now);
             self.settle_role(index);
         }
@@ -270,7 +275,7 @@ impl Cluster {
         // Requests that are held may go to the pool that the instance is in now.
         self.recorder.changes += 1;
         let waits = self.roles.condition(index).is_some();
-        self.instances[index].await_prefills(waits);
+        self.instances[index].outbox_mut().await_prefills(waits);
     }
 }
 

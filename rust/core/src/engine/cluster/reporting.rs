@@ -39,7 +39,7 @@ impl Cluster {
         let view = RequestView::arriving(0, now, trace);
         let no_request = Asking { view: &view, place: None };
         known.report((now, happenings), instances.len(), |index, (field, class)| {
-            instances[index].field((field, class), now, &no_request, trace, recorder)
+            instances[index].effects(trace, recorder).field((field, class), now, &no_request)
         });
     }
 }
@@ -64,7 +64,9 @@ impl Cluster {
         let no_request = Asking { view: &view, place: None };
         for (index, instance) in instances.iter_mut().enumerate() {
             if all || free.binary_search(&index).is_ok() {
-                known.tell(index, step, |field| instance.field(field, now, &no_request, trace, recorder));
+                known.tell(index, step, |field| {
+                    instance.effects(trace, recorder).field(field, now, &no_request)
+                });
             }
         }
     }

@@ -37,7 +37,7 @@ impl Cluster {
     pub(in crate::engine) fn send(&mut self, row: usize, index: usize, now: Ticks) {
         self.outstanding[index] += 1;
         self.count_routed(row, index);
-        let end = self.instances[index].arrive(row as u32, now, &self.trace, &mut self.recorder);
+        let end = self.at(index).arrive(row as u32, now);
         self.reschedule(index, end, now);
         self.leave_if_done(index, now);
     }
@@ -48,16 +48,16 @@ impl Cluster {
         if self.free.len() > 1 {
             self.free.sort_unstable();
         }
-        changed.extend(self.free.iter().filter(|&&index| self.instances[index].has_phase_changes()));
+        changed.extend(self.free.iter().filter(|&&index| self.instances[index].outbox().has_phase_changes()));
         for &index in &*changed {
-            self.instances[index].sort_phase_changes();
+            self.instances[index].outbox_mut().sort_phase_changes();
         }
     }
 
     /// The next phase change on an instance, in order of admission: of which request in which slot.
     pub(in crate::engine) fn next_phase_change(&mut self, index: usize) -> Option<(PhaseChange, u32, u32)> {
         let instance = &mut self.instances[index];
-        while let Some((change, slot)) = instance.pop_phase_change() {
+        while let Some((change, slot)) = instance.outbox_mut().pop_phase_change() {
             let request = instance.request_in(slot);
             if instance.still_runs(slot, request) {
                 return Some((change, slot, request));
@@ -93,12 +93,12 @@ impl Cluster {
         if field == InstField::Role {
             return f64::from(self.roles.of(index));
         }
-        self.instances[index].field((field, class), now, request, &self.trace, &mut self.recorder)
+        self.at(index).field((field, class), now, request)
     }
 
     /// Books the steps of an instance's run that have ended by now.
     pub(in crate::engine) fn catch_up(&mut self, index: usize, now: Ticks) {
-        self.instances[index].apply_until(now, &self.trace, &mut self.recorder);
+        self.at(index).apply_until(now);
     }
 
     /// Takes what happened to requests since the last call, by row, where it is kept.
@@ -147,7 +147,7 @@ impl Cluster {
         now: Ticks,
     ) {
         for instance in &mut self.instances {
-            instance.halt(now, &self.trace, &mut self.recorder);
+            instance.effects(&self.trace, &mut self.recorder).halt(now);
         }
         for migrating in in_transfer {
             migrating.write_unfinished(&mut self.recorder);
@@ -158,7 +158,7 @@ impl Cluster {
     pub(in crate::engine) fn readings(&mut self, now: Ticks) -> impl Iterator<Item = Reading> + '_ {
         let Self { instances, roles, trace, recorder, .. } = self;
         let of = move |(index, instance): (usize, &mut Instance)| {
-            instance.reading(now, roles.of(index), trace, recorder)
+            instance.effects(trace, recorder).reading(now, roles.of(index))
         };
         instances.iter_mut().enumerate().map(of)
     }

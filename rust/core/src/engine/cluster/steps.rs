@@ -18,14 +18,14 @@ impl Cluster {
     /// phase in it.
     #[inline]
     pub(in crate::engine) fn is_alone(&self, index: usize, now: Ticks) -> bool {
-        !self.instances[index].has_phase_changes() && self.calendar.others_are_after(index, now)
+        !self.instances[index].outbox().has_phase_changes() && self.calendar.others_are_after(index, now)
     }
 
     /// Ends the step or run of an instance.
     #[inline]
     pub(in crate::engine) fn end_step(&mut self, index: usize, now: Ticks) {
         self.events.all += 1;
-        let finished = self.instances[index].finish(now, &self.trace, &mut self.recorder);
+        let finished = self.at(index).finish(now);
         self.outstanding[index] -= finished;
         self.settled += finished;
         self.leave_if_done(index, now);
@@ -57,17 +57,17 @@ impl Cluster {
     /// Starts a step on an instance, if it has one to run.
     #[inline]
     pub(in crate::engine) fn start_step(&mut self, index: usize, now: Ticks) -> Result<(), Error> {
+        let end = self.at(index).begin(now)?;
         let instance = &mut self.instances[index];
-        let end = instance.begin(now, &self.trace, &mut self.recorder)?;
         if instance.has_pulls() {
             rare();
             self.with_pulls.push(index);
         }
-        if instance.has_last_steps() {
+        if instance.outbox().has_last_steps() {
             rare();
             self.with_last_steps.push(index);
         }
-        let dropped = instance.take_dropped();
+        let dropped = instance.outbox_mut().take_dropped();
         if dropped > 0 {
             rare();
             self.outstanding[index] -= dropped;

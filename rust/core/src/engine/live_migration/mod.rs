@@ -268,8 +268,8 @@ impl Migrations {
             let source = pull.origin.instance;
             let request = cluster.instance(target).request_in(pull.slot);
             self.forget_lease(target, request);
-            let bytes = cluster.instance(source).moved_bytes(pull.tokens);
-            let nothing = pull.tokens == 0 && !cluster.instance(target).has_states();
+            let bytes = cluster.instance(source).settings().moved_bytes(pull.tokens);
+            let nothing = pull.tokens == 0 && !cluster.instance(target).settings().has_states();
             let kind = TransferKind::Accepted;
             let overlaps = self.handover.is_some_and(|rules| rules.overlap == Overlap::Layers);
             if pull.origin.left > now || overlaps && !nothing && !self.network.is_instant() {
@@ -305,7 +305,7 @@ impl Migrations {
             self.under_way.retain(|other| other.request != request);
             return;
         }
-        let left = cluster.instance(source).token_blocks(view.computed - copied);
+        let left = cluster.instance(source).settings().token_blocks(view.computed - copied);
         if stage.number >= stage.live.stages || left <= stage.live.last_blocks {
             self.under_way.retain(|other| other.request != request);
             self.leave_after_step(stage.migration, cluster, now);
@@ -317,7 +317,7 @@ impl Migrations {
     /// Sends the next stage: the KV that the request has and the target has not.
     fn copy(&mut self, last: Stage, view: &RequestView, cluster: &Cluster, now: Ticks) {
         let Migration { source, target, copied, .. } = last.migration;
-        let bytes = cluster.instance(source).kv_bytes(view.computed - copied);
+        let bytes = cluster.instance(source).settings().kv_bytes(view.computed - copied);
         let migration = Migration { copied: view.computed, ..last.migration };
         let payload = Payload::Copy(Stage { migration, number: last.number + 1, ..last });
         let sent = self.network.send(Transfer { source, target, payload }, bytes, now);
@@ -354,7 +354,8 @@ impl Migrations {
             return;
         }
         // States change with every token, so that earlier stages copy none of them.
-        let bytes = cluster.instance(source).moved_bytes(migrating.kv_tokens.saturating_sub(copied));
+        let bytes =
+            cluster.instance(source).settings().moved_bytes(migrating.kv_tokens.saturating_sub(copied));
         let payload = Payload::Request { slot, migrating };
         let sent = self.network.send(Transfer { source, target, payload }, bytes, now);
         self.log.add(migration.request, (source, target), TransferKind::Request, bytes, sent, now);

@@ -105,12 +105,14 @@ impl Migrations {
         let Delivery { pull, target, request } = delivery;
         let Pull { tokens, origin: Origin { instance: source, since, left, .. }, .. } = pull;
         let transfer = Transfer { source, target, payload: Payload::Kv(pull) };
-        if tokens == 0 && !cluster.instance(target).has_states() && !self.network.is_instant() {
+        if tokens == 0 && !cluster.instance(target).settings().has_states() && !self.network.is_instant() {
             self.network.announce(transfer, Sent { first_byte: left, delivered: left });
             return;
         }
-        let (bytes, count) =
-            (cluster.instance(source).moved_bytes(tokens), cluster.instance(source).kv_layers());
+        let (bytes, count) = (
+            cluster.instance(source).settings().moved_bytes(tokens),
+            cluster.instance(source).settings().kv_layers,
+        );
         let sent = self.network.send_layers(transfer, &Layers::new(bytes, count, (since, left)), now);
         self.log.add(request, (source, target), TransferKind::Accepted, bytes, sent, now);
     }

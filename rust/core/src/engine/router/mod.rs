@@ -124,7 +124,9 @@ impl Router {
         };
         Self {
             desks: (0..count).map(desk).collect(),
-            uniform: instances.iter().all(|instance| instance.rejects_like(&instances[0])),
+            uniform: instances
+                .iter()
+                .all(|instance| instance.settings().rejects_like(instances[0].settings())),
             keeps_books: false,
             all: (0..n).collect(),
             able: Vec::new(),
@@ -194,11 +196,11 @@ impl Router {
 
     /// Why no instance could ever serve a request; [`Reason::None`] if one could.
     pub(super) fn rejects(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
-        let reason = instances[0].rejects(prompt, output);
+        let reason = instances[0].settings().rejects(prompt, output);
         if self.uniform || reason == Reason::None {
             return reason;
         }
-        let all = || instances.iter().map(|instance| instance.rejects(prompt, output));
+        let all = || instances.iter().map(|instance| instance.settings().rejects(prompt, output));
         if all().any(|reason| reason == Reason::None) {
             return Reason::None;
         }
@@ -425,7 +427,8 @@ impl Router {
         now: Ticks,
     ) -> Option<usize> {
         let uniform = self.uniform;
-        let serves = |&i: &usize| uniform || cluster.instance(i).rejects(prompt, output) == Reason::None;
+        let serves =
+            |&i: &usize| uniform || cluster.instance(i).settings().rejects(prompt, output) == Reason::None;
         match rule.within() {
             None => least_loaded(rule, (0..cluster.len()).filter(serves), cluster, now),
             Some(roles) => {

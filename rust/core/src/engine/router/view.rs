@@ -166,7 +166,7 @@ impl Candidates for RouterView<'_> {
 
     fn serves(&self, index: usize) -> bool {
         let view = self.request.view;
-        self.cluster.instance(index).rejects(view.prompt, view.output) == Reason::None
+        self.cluster.instance(index).settings().rejects(view.prompt, view.output) == Reason::None
     }
 
     fn has_bound(&self, field: InstField) -> bool {
@@ -210,7 +210,7 @@ impl Scope for RouterView<'_> {
     fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear {
         if field == ReqField::PrefillS {
             let prompt = self.request.view.prompt;
-            let ticks = self.cluster.instance(self.candidate).predicted_prefill(prompt);
+            let ticks = self.cluster.instance(self.candidate).settings().predicted_prefill(prompt);
             return Linear::fixed(crate::instance::seconds(ticks));
         }
         self.request.view.field(field, self.cluster.trace(), validity)

@@ -7,11 +7,9 @@ mod arrivals;
 mod horizon;
 mod refresh;
 
-use super::Instance;
 use super::ranking::{BestQueued, Evaluation, List, Membership, Ranking};
 use super::request::{Phase, Slot};
 use super::view::{Reader, RequestView};
-use crate::hint::rare;
 use crate::policy::ReqField;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -26,14 +24,9 @@ pub(super) struct Ranks<'a> {
     trace: &'a Trace,
 }
 
-impl Instance {
-    /// The ranks of the requests, if they are ranked.
-    pub(super) fn ranks<'a>(&'a mut self, trace: &'a Trace) -> Option<Ranks<'a>> {
-        let Self { settings, requests, batch, run, observers, queues, transfers, ranking, .. } = self;
-        let ranking = ranking.as_deref_mut()?;
-        rare();
-        let reader = Reader { settings, requests, batch, run, observers };
-        Some(Ranks { ranking, reader, unranked: queues.len() + transfers.offered(), trace })
+impl<'a> Ranks<'a> {
+    pub(super) fn new(ranking: &'a mut Ranking, reader: Reader<'a>, unranked: u64, trace: &'a Trace) -> Self {
+        Self { ranking, reader, unranked, trace }
     }
 }
 

@@ -4,13 +4,12 @@ use super::Run;
 use crate::cost::StepShape;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::Instance;
+use crate::instance::effects::Effects;
 use crate::instance::scheduler::StepDraft;
 use crate::series::Series;
 use crate::time::{HORIZON, TICKS_PER_SECOND};
-use crate::trace::Trace;
 
-impl Instance {
+impl Effects<'_> {
     /// Times the step that was formed, and the steps that it certainly repeats for.
     /// Returns the run, and the shape of its first step. `decodes`: whether the decode set
     /// runs.
@@ -22,27 +21,26 @@ impl Instance {
         &mut self,
         draft: StepDraft,
         decodes: bool,
-        trace: &Trace,
     ) -> Result<(Run, StepShape), Error> {
         let now = draft.now;
-        let shape = self.batch.shape(decodes, &self.requests);
-        let (series, steps) = if self.settings.leap && !self.batch.runs_chunks() {
-            let most = self.certain_steps(&draft, trace);
-            let timing = self.settings.cost.run(&shape, most);
+        let shape = self.on.batch.shape(decodes, &self.on.requests);
+        let (series, steps) = if self.on.settings.leap && !self.on.batch.runs_chunks() {
+            let most = self.certain_steps(&draft);
+            let timing = self.on.settings.cost.run(&shape, most);
             (Series { first: timing.first, slope: timing.slope }, timing.steps)
         } else {
-            (Series { first: self.settings.cost.step(&shape), slope: 0 }, 1)
+            (Series { first: self.on.settings.cost.step(&shape), slope: 0 }, 1)
         };
-        if self.observers.log.reaches(now, steps) {
+        if self.on.observers.log.reaches(now, steps) {
             rare();
             let record = self.record(draft, decodes);
-            self.observers.log.begin(record);
+            self.on.observers.log.begin(record);
         }
-        let extrapolation = self.settings.cost.extrapolation(&shape);
-        let copying = self.kv.take_copy_ticks(series.first);
+        let extrapolation = self.on.settings.cost.extrapolation(&shape);
+        let copying = self.on.kv.take_copy_ticks(series.first);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
         if run.steps > 1
-            && let Some(ranks) = self.ranks(trace)
+            && let Some(ranks) = self.ranks()
         {
             run.steps = run.steps.min(ranks.steps_before_change(&run));
         }
@@ -59,7 +57,7 @@ impl Instance {
         let steps = run.steps_ended(HORIZON);
         if steps == 0 {
             let seconds = run.start / TICKS_PER_SECOND;
-            return Err(Error::ClockOverflow { seconds, instance: self.settings.index as usize });
+            return Err(Error::ClockOverflow { seconds, instance: self.on.settings.index as usize });
         }
         Ok(steps)
     }
@@ -67,42 +65,47 @@ impl Instance {
     /// Steps of the decode set until a member finishes, or a rule is asked about one.
     #[inline]
     pub(super) fn steps_to_event(&self) -> u64 {
-        let set = self.batch.decode_set();
+        let set = self.on.batch.decode_set();
         let most = set.steps_to_completion();
-        if self.observers.outbox.reports().answering { most.min(set.steps_to_reasoning_end()) } else { most }
+        if self.on.observers.outbox.reports().answering {
+            most.min(set.steps_to_reasoning_end())
+        } else {
+            most
+        }
     }
 
     /// For how many steps the decode-only step that was formed repeats if no request
     /// arrives: until an event, until blocks run out, or until the next step if that may
     /// admit what a preemption kept out of this one. A request that does not fit now fits
     /// no later in the run, as its blocks only become fewer.
-    fn certain_steps(&mut self, draft: &StepDraft, trace: &Trace) -> u64 {
-        if self.settings.selects {
+    fn certain_steps(&mut self, draft: &StepDraft) -> u64 {
+        if self.on.settings.selects {
             return self.certain_steps_of_selected(draft);
         }
         // A request admitted in this step, whose rank its admission changed, is not
         // displaced in the same step, but may be in the next.
-        let joined_late = !self.batch.decode_set().late_joiners().is_empty();
+        let joined_late = !self.on.batch.decode_set().late_joiners().is_empty();
         let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
-        let spared = joined_late && self.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
+        let spared =
+            joined_late && self.on.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
         // A request that was admitted in this step was held as offers were accepted; the next step may accept more.
-        if self.transfers.has_admitted() && self.transfers.offered() > 0 {
+        if self.on.transfers.has_admitted() && self.on.transfers.offered() > 0 {
             return 1;
         }
-        let rules = &self.settings.scheduler;
+        let rules = &self.on.settings.scheduler;
         let seats = rules.max_num_seqs.min(rules.max_num_batched_tokens);
         let spare = u64::from(rules.spare_block);
-        if joined_late && self.batch.decode_set().len() > seats {
+        if joined_late && self.on.batch.decode_set().len() > seats {
             return 1;
         }
-        if !self.batch.outside().is_empty()
-            || self.queues.waiting().is_sorted_anew()
-            || ((draft.has_preempted() || spared) && self.may_admit_later(draft, trace))
+        if !self.on.batch.outside().is_empty()
+            || self.on.queues.waiting().is_sorted_anew()
+            || ((draft.has_preempted() || spared) && self.may_admit_later(draft))
         {
             return 1;
         }
-        let set = self.batch.decode_set();
-        match self.kv.free().checked_sub(spare) {
+        let set = self.on.batch.decode_set();
+        match self.on.kv.free().checked_sub(spare) {
             Some(free) => set.steps_covered(free + set.blocks_for_next(), self.steps_to_event()),
             None => 1,
         }
@@ -113,14 +116,14 @@ impl Instance {
     /// become fewer; but what was preempted may need fewer blocks than it held.
     fn certain_steps_of_selected(&self, draft: &StepDraft) -> u64 {
         let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
-        let reranked = draft.reseated && self.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
-        let set = self.batch.decode_set();
+        let reranked = draft.reseated && self.on.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
+        let set = self.on.batch.decode_set();
         let passes = draft.passes_over != self.passes_prompts_over();
         if draft.has_preempted() || reranked || passes {
             return 1;
         }
         let (spare, most) = (self.spare_blocks(set.len()), self.steps_to_event());
-        match self.kv.free().checked_sub(spare + self.selection_reserve()) {
+        match self.on.kv.free().checked_sub(spare + self.selection_reserve()) {
             // With a spare block for each member, the blocks that a step takes count only after it.
             Some(free) if spare > 0 => {
                 let covered = set.steps_covered(free + set.blocks_for_next(), most);

@@ -1,24 +1,23 @@
 //! Ending a replay while steps are in progress.
 
+use crate::instance::effects::Effects;
 use crate::instance::request::Phase;
-use crate::instance::{Instance, Recorder};
 use crate::metrics::Status;
 use crate::time::Ticks;
-use crate::trace::Trace;
 
-impl Instance {
+impl Effects<'_> {
     /// Stops at `now`. Steps that have ended count. The step in progress yields nothing,
     /// but its time until now counts.
-    pub(crate) fn halt(&mut self, now: Ticks, trace: &Trace, recorder: &mut Recorder) {
-        self.apply_head(now, trace, recorder);
+    pub(crate) fn halt(&mut self, now: Ticks) {
+        self.apply_head(now);
         self.book_standstill(now);
-        self.observers.stats.book_waiting(self.waiting(), now);
+        self.on.observers.stats.book_waiting(self.waiting(), now);
         let mut latest = now;
-        if let Some(run) = self.run.take() {
+        if let Some(run) = self.on.run.take() {
             let ended = run.steps_ended(now);
-            let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
+            let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
             if ended > 0 {
-                self.apply(&run, ended, trace, recorder);
+                self.apply(&run, ended);
             }
             if ended > 0 || !run.begun {
                 // The step in progress holds its blocks.
@@ -26,36 +25,36 @@ impl Instance {
             }
             latest = run.after(ended);
             let since = u128::from(now - latest);
-            let held = self.batch.kv_tokens() + members;
-            self.observers.stats.busy_ticks += since as u64;
-            self.observers.stats.running_ticks += since * u128::from(self.batch.running());
-            self.observers.stats.kv_token_ticks += since * u128::from(held);
+            let held = self.on.batch.kv_tokens() + members;
+            self.on.observers.stats.busy_ticks += since as u64;
+            self.on.observers.stats.running_ticks += since * u128::from(self.on.batch.running());
+            self.on.observers.stats.kv_token_ticks += since * u128::from(held);
         }
-        self.write_unfinished(latest, trace, recorder);
+        self.write_unfinished(latest);
     }
 
     /// Writes the final columns of the unfinished requests. The decode set's latest step
     /// ended at `latest`.
-    fn write_unfinished(&mut self, latest: Ticks, trace: &Trace, recorder: &mut Recorder) {
-        self.release_all(trace);
-        for queued in self.queues.waiting().iter().filter(|queued| queued.slot.is_none()) {
-            recorder.columns.status[queued.request as usize] = Status::Waiting as u8;
+    fn write_unfinished(&mut self, latest: Ticks) {
+        self.release_all();
+        for queued in self.on.queues.waiting().iter().filter(|queued| queued.slot.is_none()) {
+            self.recorder.columns.status[queued.request as usize] = Status::Waiting as u8;
         }
-        if let Some(ranking) = &self.ranking {
+        if let Some(ranking) = &self.on.ranking {
             for row in ranking.rows_without_slot() {
-                recorder.columns.status[row as usize] = Status::Waiting as u8;
+                self.recorder.columns.status[row as usize] = Status::Waiting as u8;
             }
         }
-        let running: Vec<_> = self.batch.order().current(&self.requests).collect();
+        let running: Vec<_> = self.on.batch.order().current(&self.on.requests).collect();
         for slot in running {
-            if self.requests[slot].phase == Phase::Decoding {
+            if self.on.requests[slot].phase == Phase::Decoding {
                 self.leave_decode_set(slot, Phase::Stalled, latest);
             }
         }
         let elsewhere = |phase: Phase| phase == Phase::MigratingOut || phase.is_expected();
-        for state in self.requests.iter().filter(|state| !elsewhere(state.phase)) {
+        for state in self.on.requests.iter().filter(|state| !elsewhere(state.phase)) {
             let status = if state.phase.is_admitted() { Status::Running } else { Status::Waiting };
-            recorder.close(state.request, status, state.totals());
+            self.recorder.close(state.request, status, state.totals());
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::StepDraft;
 use crate::config::Admission;
+use crate::instance::Instance;
+use crate::instance::effects::Effects;
 use crate::instance::ranking::RankKey;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::{Instance, Recorder};
 use crate::kv::{Block, Released};
-use crate::trace::Trace;
 
 /// A queued request, and what its admission takes.
 #[derive(Debug, Clone, Copy)]
@@ -18,40 +18,34 @@ pub(super) struct Wanted<'a> {
     pub(super) hits: &'a [Block],
 }
 
-impl Instance {
+impl Effects<'_> {
     /// Displaces running requests that rank worse than the wanted one, the worst first,
     /// until a seat and its blocks are free. If that is not enough, no request is
     /// displaced. Returns whether it was.
     #[inline(never)]
-    pub(super) fn displace_for(
-        &mut self,
-        wanted: Wanted,
-        draft: &mut StepDraft,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> bool {
-        let mut victims = std::mem::take(&mut self.scratch.victims);
+    pub(super) fn displace_for(&mut self, wanted: Wanted, draft: &mut StepDraft) -> bool {
+        let mut victims = std::mem::take(&mut self.on.scratch.victims);
         let enough = self.collect_victims(wanted, draft, &mut victims);
         if enough {
             draft.displaced += victims.len() as u64;
             for &victim in &victims {
-                if draft.decoded || self.batch.has_chunk(victim) {
-                    self.preempt_ranked(victim, draft, trace, recorder);
+                if draft.decoded || self.on.batch.has_chunk(victim) {
+                    self.preempt_ranked(victim, draft);
                 } else {
-                    self.preempt(victim, draft, trace, recorder);
+                    self.preempt(victim, draft);
                 }
             }
         }
         victims.clear();
-        self.scratch.victims = victims;
+        self.on.scratch.victims = victims;
         enough
     }
 
     /// Collects the requests to displace. Returns whether they suffice.
     fn collect_victims(&mut self, wanted: Wanted, draft: &StepDraft, victims: &mut Vec<Slot>) -> bool {
-        let Admission::Displace { most, .. } = self.settings.scheduler.admission else { return false };
+        let Admission::Displace { most, .. } = self.on.settings.scheduler.admission else { return false };
         let mut seats = self.seats_taken(draft);
-        let Self { ranking, requests, batch, kv, settings, .. } = self;
+        let Instance { ranking, requests, batch, kv, settings, .. } = &mut *self.on;
         let Some(ranking) = ranking else { return false };
         let mut room = kv.free();
         let mut released = Released::default();

@@ -6,10 +6,10 @@
 
 use super::StepDraft;
 use super::admit::{AdmissionOffer, Candidate};
+use crate::instance::Part;
+use crate::instance::effects::Effects;
 use crate::instance::ranking::{List, RankKey};
 use crate::instance::request::{Phase, Slot};
-use crate::instance::{Instance, Part, Recorder};
-use crate::trace::Trace;
 
 /// How a stage selects.
 #[derive(Debug, Clone, Copy)]
@@ -32,47 +32,35 @@ struct Selected {
     blocks: u64,
 }
 
-impl Instance {
+impl Effects<'_> {
     /// Selects the requests of the step, and schedules or admits them.
     #[inline(never)]
-    pub(super) fn select(
-        &mut self,
-        rules: SelectRules,
-        draft: &mut StepDraft,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) {
-        if let Some(mut ranks) = self.ranks(trace) {
+    pub(super) fn select(&mut self, rules: SelectRules, draft: &mut StepDraft) {
+        if let Some(mut ranks) = self.ranks() {
             ranks.evaluate_deferred(draft.now);
         }
-        draft.reserve = self.settings.watermark(self.batch.running()) + rules.reserve_blocks;
+        draft.reserve = self.on.settings.watermark(self.on.batch.running()) + rules.reserve_blocks;
         draft.passes_over = self.passes_prompts_over();
-        let mut selected = self.select_by_rank(rules, draft, trace, recorder);
-        self.make_room(&mut selected, draft, trace, recorder);
-        self.leave_out_others(&selected, draft, trace);
-        self.run_selected(&selected, rules, draft, trace, recorder);
+        let mut selected = self.select_by_rank(rules, draft);
+        self.make_room(&mut selected, draft);
+        self.leave_out_others(&selected, draft);
+        self.run_selected(&selected, rules, draft);
     }
 
     /// Gives out tokens and seats in the order of ranks.
-    fn select_by_rank(
-        &mut self,
-        rules: SelectRules,
-        draft: &mut StepDraft,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) -> Vec<Selected> {
-        let seats = self.settings.scheduler.max_num_seqs as usize;
+    fn select_by_rank(&mut self, rules: SelectRules, draft: &mut StepDraft) -> Vec<Selected> {
+        let seats = self.on.settings.scheduler.max_num_seqs as usize;
         let mut running =
-            self.ranking.as_ref().map_or_else(Vec::new, |ranking| ranking.running_worst_first());
+            self.on.ranking.as_ref().map_or_else(Vec::new, |ranking| ranking.running_worst_first());
         let mut taken = Vec::new();
         let mut selected = Vec::new();
         while selected.len() < seats && draft.tokens_left > 0 {
             let Some(slot) = self.next_by_rank(&mut running, &mut taken) else { break };
             let candidate = self.candidate_in(slot);
             if candidate.phase == Phase::Preempted {
-                if !rules.chunked && candidate.lacking() > self.settings.scheduler.max_num_batched_tokens {
+                if !rules.chunked && candidate.lacking() > self.on.settings.scheduler.max_num_batched_tokens {
                     taken.retain(|&other| other != slot);
-                    self.drop_candidate(candidate, draft, trace, recorder);
+                    self.drop_candidate(candidate, draft);
                     continue;
                 }
                 if draft.passes_over {
@@ -87,7 +75,7 @@ impl Instance {
             }
             selected.push(one);
         }
-        if let Some(ranking) = &mut self.ranking {
+        if let Some(ranking) = &mut self.on.ranking {
             for slot in taken {
                 ranking.place(slot);
             }
@@ -98,7 +86,7 @@ impl Instance {
     /// The best request that was not looked at yet: of the running ones, which are `running` with the best last, or
     /// of the others, which are taken out of their order.
     fn next_by_rank(&mut self, running: &mut Vec<(RankKey, Slot)>, taken: &mut Vec<Slot>) -> Option<Slot> {
-        let ranking = self.ranking.as_mut()?;
+        let ranking = self.on.ranking.as_mut()?;
         let idle = ranking.best_idle();
         if let Some(&(rank, slot)) = running.last()
             && idle.is_none_or(|(other, _)| rank < other)
@@ -134,7 +122,7 @@ impl Instance {
     ) -> Option<Selected> {
         let spare = self.spare_blocks(1);
         if candidate.phase == Phase::Decoding {
-            let grown = u64::from(self.batch.decode_set().needs_block(&self.requests[slot]));
+            let grown = u64::from(self.on.batch.decode_set().needs_block(&self.on.requests[slot]));
             return Some(Selected { slot, tokens: 1, blocks: grown.max(spare) });
         }
         let part = Self::part_of(candidate);
@@ -145,7 +133,7 @@ impl Instance {
         if tokens > draft.tokens_left {
             return None;
         }
-        let filled = self.settings.blocks_for(candidate.computed + tokens as u32);
+        let filled = self.on.settings.blocks_for(candidate.computed + tokens as u32);
         let held = candidate.blocks;
         let blocks = match part {
             Part::Decode | Part::Chunk => filled.saturating_sub(held).max(spare),
@@ -159,71 +147,65 @@ impl Instance {
 
     /// The watermark that [`Self::prompt_blocks`] includes.
     fn watermark_now(&self) -> u64 {
-        self.settings.watermark(self.admitted())
+        self.on.settings.watermark(self.admitted())
     }
 
     /// Blocks that `requests` with KV need at least, whether or not their tokens need one.
     pub(in crate::instance) fn spare_blocks(&self, requests: u64) -> u64 {
-        if self.settings.scheduler.spare_block { requests } else { 0 }
+        if self.on.settings.scheduler.spare_block { requests } else { 0 }
     }
 
     /// Makes the blocks of the selected requests free. Drops from the end of `selected` those for which that fails.
-    fn make_room(
-        &mut self,
-        selected: &mut Vec<Selected>,
-        draft: &mut StepDraft,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) {
+    fn make_room(&mut self, selected: &mut Vec<Selected>, draft: &mut StepDraft) {
         let mut needed: u64 = draft.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
-        if needed <= self.kv.free() {
+        if needed <= self.on.kv.free() {
             return;
         }
         for slot in self.left_out_by_rank(selected) {
-            self.preempt(slot, draft, trace, recorder);
-            if needed <= self.kv.free() {
+            self.preempt(slot, draft);
+            if needed <= self.on.kv.free() {
                 return;
             }
         }
-        while needed > self.kv.free()
+        while needed > self.on.kv.free()
             && let Some(dropped) = selected.pop()
         {
             needed -= dropped.blocks;
-            if self.requests[dropped.slot].phase.is_admitted() {
-                self.preempt(dropped.slot, draft, trace, recorder);
+            if self.on.requests[dropped.slot].phase.is_admitted() {
+                self.preempt(dropped.slot, draft);
             }
         }
     }
 
     /// The running requests that are not selected, the worst first.
     fn left_out_by_rank(&self, selected: &[Selected]) -> Vec<Slot> {
-        let Some(ranking) = &self.ranking else { return Vec::new() };
+        let Some(ranking) = &self.on.ranking else { return Vec::new() };
         let mut chosen: Vec<Slot> = selected.iter().map(|one| one.slot).collect();
         chosen.sort_unstable();
-        let running = self.batch.order().current(&self.requests);
+        let running = self.on.batch.order().current(&self.on.requests);
         let mut others: Vec<Slot> = running.filter(|slot| chosen.binary_search(slot).is_err()).collect();
         others.sort_unstable_by_key(|&slot| std::cmp::Reverse(ranking.rank(slot)));
         others
     }
 
     /// Leaves the running requests out of the step that are not selected; they keep their memory.
-    fn leave_out_others(&mut self, selected: &[Selected], draft: &mut StepDraft, trace: &Trace) {
-        let listed = |slot: Slot| self.ranking.as_ref().map_or(List::Gone, |ranking| ranking.list(slot));
-        let running = self.ranking.as_ref().map_or(0, |ranking| ranking.running());
+    fn leave_out_others(&mut self, selected: &[Selected], draft: &mut StepDraft) {
+        let listed = |slot: Slot| self.on.ranking.as_ref().map_or(List::Gone, |ranking| ranking.list(slot));
+        let running = self.on.ranking.as_ref().map_or(0, |ranking| ranking.running());
         let stay = selected.iter().filter(|one| listed(one.slot) == List::Running).count() as u64;
         if stay == running {
             return;
         }
         for slot in self.left_out_by_rank(selected) {
-            if self.ranking.as_ref().is_none_or(|ranking| ranking.list(slot) != List::Running) {
+            if self.on.ranking.as_ref().is_none_or(|ranking| ranking.list(slot) != List::Running) {
                 continue;
             }
-            if self.requests[slot].phase == Phase::Decoding {
+            if self.on.requests[slot].phase == Phase::Decoding {
                 self.set_aside(slot, draft.now);
                 self.assign_blocks(slot);
-                self.batch.keep_outside(slot, &self.requests);
+                self.on.batch.keep_outside(slot, &self.on.requests);
             }
-            if let Some(mut ranks) = self.ranks(trace) {
+            if let Some(mut ranks) = self.ranks() {
                 ranks.move_to(slot, List::LeftOut, draft.now);
             }
             draft.reseated = true;
@@ -231,18 +213,11 @@ impl Instance {
     }
 
     /// Schedules or admits the selected requests, whose blocks are free.
-    fn run_selected(
-        &mut self,
-        selected: &[Selected],
-        rules: SelectRules,
-        draft: &mut StepDraft,
-        trace: &Trace,
-        recorder: &mut Recorder,
-    ) {
+    fn run_selected(&mut self, selected: &[Selected], rules: SelectRules, draft: &mut StepDraft) {
         (draft.decoded, draft.charged) = (true, rules.charged);
         // The tokens have been given out.
         draft.tokens_left = u64::MAX;
-        self.kv.allocate_unassigned(self.batch.decode_set().blocks_for_next());
+        self.on.kv.allocate_unassigned(self.on.batch.decode_set().blocks_for_next());
         for one in selected {
             let (slot, tokens) = (one.slot, one.tokens as u32);
             let candidate = self.candidate_in(slot);
@@ -251,8 +226,8 @@ impl Instance {
                 Part::Decode if candidate.phase == Phase::Decoding => {}
                 Part::Decode | Part::Chunk => {
                     self.schedule_chunk(slot, tokens, part, draft);
-                    if self.ranking.as_ref().is_some_and(|ranking| ranking.list(slot) == List::LeftOut) {
-                        if let Some(mut ranks) = self.ranks(trace) {
+                    if self.on.ranking.as_ref().is_some_and(|ranking| ranking.list(slot) == List::LeftOut) {
+                        if let Some(mut ranks) = self.ranks() {
                             ranks.move_to(slot, List::Running, draft.now);
                         }
                         draft.reseated = true;
@@ -261,7 +236,7 @@ impl Instance {
                 _ => {
                     let offer =
                         AdmissionOffer { tokens: one.tokens, blocks: one.blocks, affordable: true, part };
-                    self.admit_candidate((candidate, slot), &offer, &[], draft, trace, recorder);
+                    self.admit_candidate((candidate, slot), &offer, &[], draft);
                     draft.reseated = true;
                 }
             }
@@ -270,12 +245,12 @@ impl Instance {
 
     /// Blocks that a selection leaves free while a request runs.
     pub(in crate::instance) fn selection_reserve(&self) -> u64 {
-        let reserved = self.settings.scheduler.selection_reserves().0;
-        self.settings.scheduler.watermark_blocks + reserved
+        let reserved = self.on.settings.scheduler.selection_reserves().0;
+        self.on.settings.scheduler.watermark_blocks + reserved
     }
 
     /// Whether prompts without KV are passed over, as the swap space is nearly full.
     pub(in crate::instance) fn passes_prompts_over(&self) -> bool {
-        self.kv.cpu().free() < self.settings.scheduler.selection_reserves().1
+        self.on.kv.cpu().free() < self.on.settings.scheduler.selection_reserves().1
     }
 }

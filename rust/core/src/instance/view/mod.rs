@@ -1,6 +1,7 @@
 //! Views that policies have of an instance and of its requests.
 
 mod instance;
+mod look;
 mod pace;
 mod progress;
 mod reader;
@@ -9,7 +10,7 @@ mod request;
 mod token_intervals;
 
 pub(crate) use instance::Asking;
-pub(in crate::instance) use instance::OfInstance;
+pub(in crate::instance) use look::Look;
 pub(in crate::instance) use reader::Reader;
 pub(crate) use request::{OfRequest, RequestView, seconds, seconds_at_least, whole};
 pub(crate) use token_intervals::TokenIntervals;

@@ -1,0 +1,64 @@
+//! Requests that arrive from the router.
+
+use super::Effects;
+use crate::hint::rare;
+use crate::instance::queues::Queued;
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Queues a request. Returns when the run in progress now ends, if the arrival
+    /// truncates it.
+    pub(crate) fn arrive(&mut self, request: u32, now: Ticks) -> Option<Ticks> {
+        self.apply_head(now);
+        self.on.observers.stats.book_waiting(self.waiting(), now);
+        let row = request as usize;
+        let prompt = self.trace.prompt_tokens[row];
+        let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };
+        self.on.observers.load.add_arrival(prompt, prefill);
+        let ahead = self.on.settings.scheduler.schedule_ahead;
+        let first = if ahead {
+            rare();
+            self.on.queues.ahead_mut().push(Queued { request, slot: None }, now);
+            true
+        } else if self.on.ranking.is_some() {
+            rare();
+            self.rank_arrival(request, now)
+        } else {
+            self.on.queues.waiting_mut().push_arrival(request, self.trace)
+        };
+        self.on.observers.stats.peak_waiting = self.on.observers.stats.peak_waiting.max(self.waiting());
+        self.recorder.columns.instance[row] = self.on.settings.index;
+        if let Some(last) = self.recorder.columns.last_instance.get_mut(row) {
+            *last = self.on.settings.index;
+        }
+        // While the head of the queue is blocked, a later arrival cannot be admitted before
+        // the next completion, which ends the run anyway; unless its rank drifts.
+        if ahead {
+            rare();
+            self.on.run.truncate_after_next(now)
+        } else if first {
+            self.on.run.truncate(now)
+        } else {
+            self.truncate_by_rank(now)
+        }
+    }
+
+    /// Adds a new request to the ranking. Returns whether it is the best queued one, or may be selected.
+    #[inline(never)]
+    fn rank_arrival(&mut self, request: u32, now: Ticks) -> bool {
+        let Some(mut ranks) = self.ranks() else { return false };
+        if ranks.keep_arrivals() {
+            return ranks.add_arrival(request, now);
+        }
+        let slot = self.add_request(request);
+        self.ranks().is_some_and(|mut ranks| ranks.enter(slot, now, 0))
+    }
+
+    /// Ends the run in progress before the rank of a request changes that arrived at `now`. Returns when the run now ends,
+    /// if that changed.
+    fn truncate_by_rank(&mut self, now: Ticks) -> Option<Ticks> {
+        let run = *self.on.run.current().filter(|run| run.steps > 1)?;
+        let steps = self.ranks()?.steps_after_arrival(&run)?;
+        self.on.run.truncate_to(steps, now)
+    }
+}

@@ -1,0 +1,62 @@
+//! Effects: what happens to an instance and its requests.
+//!
+//! An instance changes here and nowhere else. Each effect keeps the components consistent with each other, and tells the
+//! observers of it as a [`Fact`]. A stage of the scheduler, a router or a monitor reads the instance, decides, and calls
+//! effects.
+
+mod arrive;
+mod fields;
+mod standstill;
+
+use std::ops::Deref;
+
+use super::observers::{Fact, Subject};
+use super::ranks::Ranks;
+use super::request::Slot;
+use super::view::Reader;
+use super::{Instance, Recorder};
+use crate::hint::rare;
+use crate::time::Ticks;
+use crate::trace::Trace;
+
+/// An instance that changes, with the trace of its requests and the recorder of the result.
+#[derive(Debug)]
+pub(crate) struct Effects<'a> {
+    pub(in crate::instance) on: &'a mut Instance,
+    pub(in crate::instance) trace: &'a Trace,
+    pub(in crate::instance) recorder: &'a mut Recorder,
+}
+
+/// The instance is read through its effects, and not written.
+impl Deref for Effects<'_> {
+    type Target = Instance;
+
+    fn deref(&self) -> &Instance {
+        self.on
+    }
+}
+
+impl Effects<'_> {
+    /// The ranks of the requests, if they are ranked.
+    pub(super) fn ranks(&mut self) -> Option<Ranks<'_>> {
+        let Instance { settings, requests, batch, run, observers, queues, transfers, ranking, .. } =
+            &mut *self.on;
+        let ranking = ranking.as_deref_mut()?;
+        rare();
+        let reader = Reader { settings, requests, batch, run, observers };
+        Some(Ranks::new(ranking, reader, queues.len() + transfers.offered(), self.trace))
+    }
+
+    /// Tells all observers what happened to a request.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the fact is known where it is told, so that most observers drop out"
+    )]
+    pub(super) fn observe(&mut self, fact: Fact, slot: Slot, now: Ticks) {
+        let Instance { settings, requests, observers, .. } = &mut *self.on;
+        let state = &requests[slot];
+        let prefill = if settings.predicts { settings.predicted_prefill(state.prompt) } else { 0 };
+        observers.observe(fact, Subject { slot, state, prefill, now, trace: self.trace }, self.recorder);
+    }
+}

@@ -1,0 +1,26 @@
+//! Time in which requests are admitted and no step runs.
+
+use super::Effects;
+use crate::hint::rare;
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Books the time in which requests were admitted and no step could be formed.
+    pub(in crate::instance) fn book_standstill(&mut self, now: Ticks) {
+        if let Some(since) = self.on.run.take_standstill() {
+            rare();
+            let ticks = u128::from(now - since);
+            self.on.observers.stats.running_ticks += ticks * u128::from(self.on.batch.running());
+            self.on.observers.stats.kv_token_ticks += ticks * u128::from(self.on.batch.kv_tokens());
+        }
+    }
+
+    /// The same, before the batch changes while no step can be formed.
+    pub(in crate::instance) fn rebook_standstill(&mut self, now: Ticks) {
+        let stands = self.on.run.stands_still();
+        self.book_standstill(now);
+        if stands {
+            self.on.run.stand_still(now);
+        }
+    }
+}
