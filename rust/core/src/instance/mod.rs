@@ -10,12 +10,9 @@
 //! what makes them work together.
 
 mod batch;
-mod blockage;
-mod completion;
 mod effects;
 mod handover;
 mod invariants;
-mod migration;
 mod observers;
 mod queues;
 mod ranking;
@@ -26,9 +23,8 @@ mod scheduler;
 mod settings;
 mod view;
 
-pub(crate) use effects::Effects;
+pub(crate) use effects::{Effects, MigratingRequest};
 pub(crate) use handover::{Acceptance, Origin, Pull};
-pub(crate) use migration::MigratingRequest;
 pub(crate) use observers::PhaseChange;
 pub use observers::{Part, StepColumns, StepRecord};
 pub(crate) use view::{Asking, RequestView, seconds};
@@ -46,7 +42,7 @@ use settings::Settings;
 
 use crate::config::{InstanceConfig, Pace, QueueOrder, Window};
 use crate::cost::Cost;
-use crate::kv::{Block, BlockSize, KvStore, Prefixes};
+use crate::kv::{BlockSize, KvStore, Prefixes};
 use crate::metrics::{InstanceStats, Recorder};
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -66,18 +62,8 @@ pub(crate) struct Instance {
     transfers: Transfers,
     /// The observers of the requests: counts, columns and reports.
     observers: Observers,
-    scratch: Scratch,
-}
-
-/// Lists that are reused.
-#[derive(Debug, Default)]
-struct Scratch {
-    /// Requests that yielded their last token in the step that ends.
+    /// Requests that yielded their last token in the step that ends; empty between steps.
     completed: Vec<(AdmissionSeq, Slot)>,
-    /// Blocks that the prefix cache has of the request to admit.
-    hits: Vec<Block>,
-    /// Requests to displace.
-    victims: Vec<Slot>,
 }
 
 /// The fields of an instance that rules and results read, which are kept only for them.
@@ -134,13 +120,13 @@ impl Instance {
             run: RunState::default(),
             transfers: Transfers::default(),
             observers: Observers::new(config, observed),
-            scratch: Scratch::default(),
+            completed: Vec::new(),
         }
     }
 
     /// The effects on the instance, of requests in `trace` and with a result in `recorder`.
     pub(crate) fn effects<'a>(&'a mut self, trace: &'a Trace, recorder: &'a mut Recorder) -> Effects<'a> {
-        Effects { on: self, trace, recorder }
+        Effects::new(self, trace, recorder)
     }
 
     /// Whether no step is in progress.

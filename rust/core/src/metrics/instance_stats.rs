@@ -98,6 +98,16 @@ impl Serialize for Extrapolated {
 }
 
 impl InstanceStats {
+    /// Notes how many requests run in the step that starts.
+    pub(crate) fn note_running(&mut self, running: u64) {
+        self.peak_running = self.peak_running.max(running);
+    }
+
+    /// Notes how many requests wait.
+    pub(crate) fn note_waiting(&mut self, waiting: u64) {
+        self.peak_waiting = self.peak_waiting.max(waiting);
+    }
+
     /// The counters of an instance without steps.
     pub(crate) fn new(blocks: u64, block_tokens: u32) -> Self {
         Self { blocks, block_tokens, ..Self::default() }

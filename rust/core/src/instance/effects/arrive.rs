@@ -26,7 +26,8 @@ impl Effects<'_> {
         } else {
             self.on.queues.waiting_mut().push_arrival(request, self.trace)
         };
-        self.on.observers.stats.peak_waiting = self.on.observers.stats.peak_waiting.max(self.waiting());
+        let waiting = self.waiting();
+        self.on.observers.stats.note_waiting(waiting);
         self.recorder.columns.instance[row] = self.on.settings.index;
         if let Some(last) = self.recorder.columns.last_instance.get_mut(row) {
             *last = self.on.settings.index;

@@ -4,6 +4,7 @@ use super::Effects;
 use crate::instance::view::{Asking, Look, whole};
 use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
 use crate::time::Ticks;
+use crate::timeline::Reading;
 
 impl Effects<'_> {
     /// A field as of the last finished step, for a request that is asked about.
@@ -47,6 +48,13 @@ impl Effects<'_> {
     /// Whether a condition holds of the instance as it is booked.
     pub(in crate::instance) fn holds(&mut self, condition: &Expr, now: Ticks) -> bool {
         holds_now(condition, &mut OfInstance { effects: self, now })
+    }
+
+    /// The reading that a timeline takes at `now` of an instance that is in the pool `role`.
+    pub(crate) fn reading(&mut self, now: Ticks, role: u32) -> Reading {
+        // The step that starts at this moment has started.
+        self.begin_step(now);
+        self.looking(now).reading(role)
     }
 
     /// The instance as it is at `now`.

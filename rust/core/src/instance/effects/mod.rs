@@ -4,17 +4,35 @@
 //! observers of it as a [`Fact`]. A stage of the scheduler, a router or a monitor reads the instance, decides, and calls
 //! effects.
 
+mod admission;
 mod arrive;
+mod completion;
+mod expected;
 mod fields;
+mod halt;
+mod head;
+mod liveness;
+mod memory;
+mod migration;
+mod offers;
+mod preemption;
+mod ranks;
 mod standstill;
+mod start;
+mod steps;
+mod swapped;
+
+pub(crate) use migration::MigratingRequest;
 
 use std::ops::Deref;
 
 use super::observers::{Fact, Subject};
 use super::ranks::Ranks;
 use super::request::Slot;
+use super::scheduler::Stages;
 use super::view::Reader;
 use super::{Instance, Recorder};
+use crate::error::Error;
 use crate::hint::rare;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -22,9 +40,10 @@ use crate::trace::Trace;
 /// An instance that changes, with the trace of its requests and the recorder of the result.
 #[derive(Debug)]
 pub(crate) struct Effects<'a> {
-    pub(in crate::instance) on: &'a mut Instance,
+    /// Written here only.
+    on: &'a mut Instance,
     pub(in crate::instance) trace: &'a Trace,
-    pub(in crate::instance) recorder: &'a mut Recorder,
+    recorder: &'a mut Recorder,
 }
 
 /// The instance is read through its effects, and not written.
@@ -36,9 +55,26 @@ impl Deref for Effects<'_> {
     }
 }
 
+impl<'a> Effects<'a> {
+    pub(super) fn new(on: &'a mut Instance, trace: &'a Trace, recorder: &'a mut Recorder) -> Self {
+        Self { on, trace, recorder }
+    }
+}
+
 impl Effects<'_> {
+    /// Forms and starts the next step, or run of steps. Returns when to return, or `None` if no step can start before the
+    /// next arrival.
+    ///
+    /// # Errors
+    ///
+    /// If the instance makes no progress, or the clock would leave its range.
+    pub(crate) fn begin(&mut self, now: Ticks) -> Result<Option<Ticks>, Error> {
+        let effects = Effects { on: &mut *self.on, trace: self.trace, recorder: &mut *self.recorder };
+        Stages::new(effects, now).begin()
+    }
+
     /// The ranks of the requests, if they are ranked.
-    pub(super) fn ranks(&mut self) -> Option<Ranks<'_>> {
+    fn ranks(&mut self) -> Option<Ranks<'_>> {
         let Instance { settings, requests, batch, run, observers, queues, transfers, ranking, .. } =
             &mut *self.on;
         let ranking = ranking.as_deref_mut()?;
@@ -53,7 +89,7 @@ impl Effects<'_> {
         clippy::inline_always,
         reason = "the fact is known where it is told, so that most observers drop out"
     )]
-    pub(super) fn observe(&mut self, fact: Fact, slot: Slot, now: Ticks) {
+    fn observe(&mut self, fact: Fact, slot: Slot, now: Ticks) {
         let Instance { settings, requests, observers, .. } = &mut *self.on;
         let state = &requests[slot];
         let prefill = if settings.predicts { settings.predicted_prefill(state.prompt) } else { 0 };

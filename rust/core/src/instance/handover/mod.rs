@@ -10,9 +10,7 @@
 //! prompt starts. Until that ends, it is expected here: it may be accepted, and counts
 //! only as incoming.
 
-mod accept;
-mod expect;
 mod transfers;
 
-pub(super) use transfers::Transfers;
 pub(crate) use transfers::{Acceptance, Origin, Pull};
+pub(super) use transfers::{Offer, Transfers};

@@ -64,19 +64,19 @@ pub(crate) struct Pull {
 
 /// A request that was offered.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Offer {
+pub(in crate::instance) struct Offer {
     /// Its slot on the target.
-    pub(super) slot: Slot,
+    pub(in crate::instance) slot: Slot,
     /// Its row in the trace.
-    pub(super) request: u32,
+    pub(in crate::instance) request: u32,
     /// Tokens whose KV is to be received.
-    pub(super) tokens: u32,
+    pub(in crate::instance) tokens: u32,
     /// Blocks that it needs.
-    pub(super) blocks: u64,
+    pub(in crate::instance) blocks: u64,
     /// Whether it answers.
-    pub(super) answers: bool,
+    pub(in crate::instance) answers: bool,
     /// Where its KV is.
-    pub(super) origin: Origin,
+    pub(in crate::instance) origin: Origin,
 }
 
 /// The requests that an instance receives, by how far their KV has come, and the KV that it sends.
@@ -108,13 +108,13 @@ pub(crate) struct Transfers {
 
 impl Transfers {
     /// Adds a request that is offered.
-    pub(super) fn offer(&mut self, offer: Offer) {
+    pub(in crate::instance) fn offer(&mut self, offer: Offer) {
         self.answering += u64::from(offer.answers);
         self.add_offer(offer);
     }
 
     /// Adds a request that is offered while the last step of its prompt runs.
-    pub(super) fn expect(&mut self, offer: Offer) {
+    pub(in crate::instance) fn expect(&mut self, offer: Offer) {
         self.expected += 1;
         self.add_offer(offer);
     }
@@ -126,18 +126,18 @@ impl Transfers {
     }
 
     /// The last step of an expected request has ended. `answers`: whether it answers.
-    pub(super) fn confirm(&mut self, answers: bool) {
+    pub(in crate::instance) fn confirm(&mut self, answers: bool) {
         self.expected -= 1;
         self.answering += u64::from(answers);
     }
 
     /// The request that was offered first.
-    pub(super) fn first_offer(&self) -> Option<Offer> {
+    pub(in crate::instance) fn first_offer(&self) -> Option<Offer> {
         self.offered.front().copied()
     }
 
     /// Withdraws the first request that was offered, not accepted, and of which `due` holds. Returns its offer.
-    pub(super) fn withdraw(&mut self, due: impl Fn(&Offer) -> bool) -> Option<Offer> {
+    pub(in crate::instance) fn withdraw(&mut self, due: impl Fn(&Offer) -> bool) -> Option<Offer> {
         let at = self.offered.iter().position(due)?;
         let offer = self.remove_offer(at)?;
         self.answering -= u64::from(offer.answers);
@@ -145,7 +145,7 @@ impl Transfers {
     }
 
     /// Withdraws an expected request that was not accepted.
-    pub(super) fn withdraw_expected(&mut self, slot: Slot) {
+    pub(in crate::instance) fn withdraw_expected(&mut self, slot: Slot) {
         if let Some(at) = self.offered.iter().position(|offer| offer.slot == slot) {
             self.remove_offer(at);
             self.expected -= 1;
@@ -153,7 +153,7 @@ impl Transfers {
     }
 
     /// Releases an expected request of `tokens` tokens and `blocks` blocks that was accepted and received.
-    pub(super) fn release_reserved(&mut self, tokens: u32, blocks: u64) {
+    pub(in crate::instance) fn release_reserved(&mut self, tokens: u32, blocks: u64) {
         self.expected -= 1;
         self.receiving -= 1;
         for sums in [&mut self.held, &mut self.on_the_way] {
@@ -171,13 +171,13 @@ impl Transfers {
     }
 
     /// Whether the rules allow one more request to be accepted.
-    pub(super) fn may_accept(&self, rules: &Acceptance) -> bool {
+    pub(in crate::instance) fn may_accept(&self, rules: &Acceptance) -> bool {
         self.receiving < rules.most_transfers && self.held.1 < rules.held_below
     }
 
     /// Accepts the request that was offered first, which now holds its blocks. Its target
     /// lacks the KV of `lacking` tokens.
-    pub(super) fn accept(&mut self, lacking: u32) {
+    pub(in crate::instance) fn accept(&mut self, lacking: u32) {
         let Some(offer) = self.remove_offer(0) else { return };
         for sums in [&mut self.held, &mut self.on_the_way] {
             sums.0 += u64::from(offer.tokens);
@@ -188,7 +188,7 @@ impl Transfers {
     }
 
     /// Adds a request of `tokens` tokens and `blocks` blocks whose KV has been received. `answers`: whether it answers.
-    pub(super) fn receive(&mut self, slot: Slot, tokens: u32, blocks: u64, answers: bool) {
+    pub(in crate::instance) fn receive(&mut self, slot: Slot, tokens: u32, blocks: u64, answers: bool) {
         self.receiving -= 1;
         self.answering -= u64::from(answers);
         self.on_the_way.0 -= u64::from(tokens);

@@ -87,9 +87,9 @@ impl Queues {
         self.ranked_swapped -= 1;
     }
 
-    /// The first `count` swapped-out requests resume.
-    pub(crate) fn pop_swapped(&mut self, count: usize) {
-        self.swapped.drain(..count);
+    /// The first swapped-out request resumes.
+    pub(crate) fn pop_swapped(&mut self) {
+        self.swapped.remove(0);
     }
 
     /// Queues a preempted request: ahead of all, or by its priority; where `late`,
@@ -207,7 +207,7 @@ mod tests {
             queues.push_swapped(slot, false);
         }
         queues.push_swapped(9, true);
-        queues.pop_swapped(1);
+        queues.pop_swapped();
         assert_eq!((queues.swapped(), queues.swapped_out(), queues.len()), (&[3, 4][..], 3, 2));
     }
 }

@@ -4,10 +4,6 @@
 //! starts. It is booked at once, in closed form, when it ends, is truncated, or
 //! is looked at.
 
-mod apply;
-mod certain_steps;
-mod halt;
-mod planned;
 mod state;
 
 pub(super) use state::RunState;

@@ -4,10 +4,8 @@
 //! made free for those selected: running requests that were left out are preempted, the worst first; if that is not
 //! enough, the worst of those selected are dropped again. A request that is left out and not preempted keeps its memory.
 
-use super::StepDraft;
-use super::admit::{AdmissionOffer, Candidate};
+use super::{AdmissionOffer, Candidate, Stages};
 use crate::instance::Part;
-use crate::instance::effects::Effects;
 use crate::instance::ranking::{List, RankKey};
 use crate::instance::request::{Phase, Slot};
 
@@ -32,62 +30,58 @@ struct Selected {
     blocks: u64,
 }
 
-impl Effects<'_> {
+impl Stages<'_> {
     /// Selects the requests of the step, and schedules or admits them.
     #[inline(never)]
-    pub(super) fn select(&mut self, rules: SelectRules, draft: &mut StepDraft) {
-        if let Some(mut ranks) = self.ranks() {
-            ranks.evaluate_deferred(draft.now);
-        }
-        draft.reserve = self.on.settings.watermark(self.on.batch.running()) + rules.reserve_blocks;
-        draft.passes_over = self.passes_prompts_over();
-        let mut selected = self.select_by_rank(rules, draft);
-        self.make_room(&mut selected, draft);
-        self.leave_out_others(&selected, draft);
-        self.run_selected(&selected, rules, draft);
+    pub(super) fn select(&mut self, rules: SelectRules) {
+        self.effects.evaluate_running_ranks(self.draft.now);
+        self.draft.reserve =
+            self.effects.settings.watermark(self.effects.batch.running()) + rules.reserve_blocks;
+        self.draft.passes_over = self.passes_prompts_over();
+        let mut selected = self.select_by_rank(rules);
+        self.make_room(&mut selected);
+        self.leave_out_others(&selected);
+        self.run_selected(&selected, rules);
     }
 
     /// Gives out tokens and seats in the order of ranks.
-    fn select_by_rank(&mut self, rules: SelectRules, draft: &mut StepDraft) -> Vec<Selected> {
-        let seats = self.on.settings.scheduler.max_num_seqs as usize;
+    fn select_by_rank(&mut self, rules: SelectRules) -> Vec<Selected> {
+        let seats = self.effects.settings.scheduler.max_num_seqs as usize;
         let mut running =
-            self.on.ranking.as_ref().map_or_else(Vec::new, |ranking| ranking.running_worst_first());
+            self.effects.ranking.as_ref().map_or_else(Vec::new, |ranking| ranking.running_worst_first());
         let mut taken = Vec::new();
         let mut selected = Vec::new();
-        while selected.len() < seats && draft.tokens_left > 0 {
+        while selected.len() < seats && self.draft.tokens_left > 0 {
             let Some(slot) = self.next_by_rank(&mut running, &mut taken) else { break };
             let candidate = self.candidate_in(slot);
             if candidate.phase == Phase::Preempted {
-                if !rules.chunked && candidate.lacking() > self.on.settings.scheduler.max_num_batched_tokens {
+                if !rules.chunked
+                    && candidate.lacking() > self.effects.settings.scheduler.max_num_batched_tokens
+                {
                     taken.retain(|&other| other != slot);
-                    self.drop_candidate(candidate, draft);
+                    self.effects.drop_queued(&candidate, self.draft.now);
                     continue;
                 }
-                if draft.passes_over {
+                if self.draft.passes_over {
                     continue;
                 }
             }
-            let Some(one) = self.tokens_by_rank(slot, candidate, rules.chunked, draft) else { break };
+            let Some(one) = self.tokens_by_rank(slot, candidate, rules.chunked) else { break };
             let decodes =
                 matches!(Self::part_of(candidate), Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
             if rules.charged || !decodes {
-                draft.tokens_left -= one.tokens;
+                self.draft.tokens_left -= one.tokens;
             }
             selected.push(one);
         }
-        if let Some(ranking) = &mut self.on.ranking {
-            for slot in taken {
-                ranking.place(slot);
-            }
-        }
+        self.effects.put_back(taken);
         selected
     }
 
     /// The best request that was not looked at yet: of the running ones, which are `running` with the best last, or
     /// of the others, which are taken out of their order.
     fn next_by_rank(&mut self, running: &mut Vec<(RankKey, Slot)>, taken: &mut Vec<Slot>) -> Option<Slot> {
-        let ranking = self.on.ranking.as_mut()?;
-        let idle = ranking.best_idle();
+        let idle = self.effects.ranking.as_ref()?.best_idle();
         if let Some(&(rank, slot)) = running.last()
             && idle.is_none_or(|(other, _)| rank < other)
         {
@@ -95,7 +89,7 @@ impl Effects<'_> {
             return Some(slot);
         }
         let (_, slot) = idle?;
-        ranking.take(slot);
+        self.effects.take_out_of_order(slot);
         taken.push(slot);
         Some(slot)
     }
@@ -113,27 +107,21 @@ impl Effects<'_> {
     }
 
     /// The tokens and blocks of a request, if the budget suffices for it.
-    fn tokens_by_rank(
-        &self,
-        slot: Slot,
-        candidate: Candidate,
-        chunked: bool,
-        draft: &StepDraft,
-    ) -> Option<Selected> {
+    fn tokens_by_rank(&self, slot: Slot, candidate: Candidate, chunked: bool) -> Option<Selected> {
         let spare = self.spare_blocks(1);
         if candidate.phase == Phase::Decoding {
-            let grown = u64::from(self.on.batch.decode_set().needs_block(&self.on.requests[slot]));
+            let grown = u64::from(self.effects.batch.decode_set().needs_block(&self.effects.requests[slot]));
             return Some(Selected { slot, tokens: 1, blocks: grown.max(spare) });
         }
         let part = Self::part_of(candidate);
         let decodes = matches!(part, Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
         let cuts = chunked && !decodes;
-        let wanted = candidate.lacking().min(if cuts { draft.chunk_limit } else { u64::MAX });
-        let tokens = if cuts { wanted.min(draft.tokens_left) } else { wanted };
-        if tokens > draft.tokens_left {
+        let wanted = candidate.lacking().min(if cuts { self.draft.chunk_limit } else { u64::MAX });
+        let tokens = if cuts { wanted.min(self.draft.tokens_left) } else { wanted };
+        if tokens > self.draft.tokens_left {
             return None;
         }
-        let filled = self.on.settings.blocks_for(candidate.computed + tokens as u32);
+        let filled = self.effects.settings.blocks_for(candidate.computed + tokens as u32);
         let held = candidate.blocks;
         let blocks = match part {
             Part::Decode | Part::Chunk => filled.saturating_sub(held).max(spare),
@@ -147,77 +135,72 @@ impl Effects<'_> {
 
     /// The watermark that [`Self::prompt_blocks`] includes.
     fn watermark_now(&self) -> u64 {
-        self.on.settings.watermark(self.admitted())
+        self.effects.settings.watermark(self.effects.admitted())
     }
 
     /// Blocks that `requests` with KV need at least, whether or not their tokens need one.
     pub(in crate::instance) fn spare_blocks(&self, requests: u64) -> u64 {
-        if self.on.settings.scheduler.spare_block { requests } else { 0 }
+        if self.effects.settings.scheduler.spare_block { requests } else { 0 }
     }
 
     /// Makes the blocks of the selected requests free. Drops from the end of `selected` those for which that fails.
-    fn make_room(&mut self, selected: &mut Vec<Selected>, draft: &mut StepDraft) {
-        let mut needed: u64 = draft.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
-        if needed <= self.on.kv.free() {
+    fn make_room(&mut self, selected: &mut Vec<Selected>) {
+        let mut needed: u64 = self.draft.reserve + selected.iter().map(|one| one.blocks).sum::<u64>();
+        if needed <= self.effects.kv.free() {
             return;
         }
         for slot in self.left_out_by_rank(selected) {
-            self.preempt(slot, draft);
-            if needed <= self.on.kv.free() {
+            self.preempt(slot);
+            if needed <= self.effects.kv.free() {
                 return;
             }
         }
-        while needed > self.on.kv.free()
+        while needed > self.effects.kv.free()
             && let Some(dropped) = selected.pop()
         {
             needed -= dropped.blocks;
-            if self.on.requests[dropped.slot].phase.is_admitted() {
-                self.preempt(dropped.slot, draft);
+            if self.effects.requests[dropped.slot].phase.is_admitted() {
+                self.preempt(dropped.slot);
             }
         }
     }
 
     /// The running requests that are not selected, the worst first.
     fn left_out_by_rank(&self, selected: &[Selected]) -> Vec<Slot> {
-        let Some(ranking) = &self.on.ranking else { return Vec::new() };
+        let Some(ranking) = &self.effects.ranking else { return Vec::new() };
         let mut chosen: Vec<Slot> = selected.iter().map(|one| one.slot).collect();
         chosen.sort_unstable();
-        let running = self.on.batch.order().current(&self.on.requests);
+        let running = self.effects.batch.order().current(&self.effects.requests);
         let mut others: Vec<Slot> = running.filter(|slot| chosen.binary_search(slot).is_err()).collect();
         others.sort_unstable_by_key(|&slot| std::cmp::Reverse(ranking.rank(slot)));
         others
     }
 
     /// Leaves the running requests out of the step that are not selected; they keep their memory.
-    fn leave_out_others(&mut self, selected: &[Selected], draft: &mut StepDraft) {
-        let listed = |slot: Slot| self.on.ranking.as_ref().map_or(List::Gone, |ranking| ranking.list(slot));
-        let running = self.on.ranking.as_ref().map_or(0, |ranking| ranking.running());
+    fn leave_out_others(&mut self, selected: &[Selected]) {
+        let listed =
+            |slot: Slot| self.effects.ranking.as_ref().map_or(List::Gone, |ranking| ranking.list(slot));
+        let running = self.effects.ranking.as_ref().map_or(0, |ranking| ranking.running());
         let stay = selected.iter().filter(|one| listed(one.slot) == List::Running).count() as u64;
         if stay == running {
             return;
         }
         for slot in self.left_out_by_rank(selected) {
-            if self.on.ranking.as_ref().is_none_or(|ranking| ranking.list(slot) != List::Running) {
+            if self.effects.ranking.as_ref().is_none_or(|ranking| ranking.list(slot) != List::Running) {
                 continue;
             }
-            if self.on.requests[slot].phase == Phase::Decoding {
-                self.set_aside(slot, draft.now);
-                self.assign_blocks(slot);
-                self.on.batch.keep_outside(slot, &self.on.requests);
-            }
-            if let Some(mut ranks) = self.ranks() {
-                ranks.move_to(slot, List::LeftOut, draft.now);
-            }
-            draft.reseated = true;
+            self.effects.leave_out(slot, self.draft.now);
+            self.draft.reseated = true;
         }
     }
 
     /// Schedules or admits the selected requests, whose blocks are free.
-    fn run_selected(&mut self, selected: &[Selected], rules: SelectRules, draft: &mut StepDraft) {
-        (draft.decoded, draft.charged) = (true, rules.charged);
+    fn run_selected(&mut self, selected: &[Selected], rules: SelectRules) {
+        (self.draft.decoded, self.draft.charged) = (true, rules.charged);
         // The tokens have been given out.
-        draft.tokens_left = u64::MAX;
-        self.on.kv.allocate_unassigned(self.on.batch.decode_set().blocks_for_next());
+        self.draft.tokens_left = u64::MAX;
+        let blocks = self.effects.batch.decode_set().blocks_for_next();
+        self.effects.allocate_for_decodes(blocks);
         for one in selected {
             let (slot, tokens) = (one.slot, one.tokens as u32);
             let candidate = self.candidate_in(slot);
@@ -225,19 +208,22 @@ impl Effects<'_> {
             match part {
                 Part::Decode if candidate.phase == Phase::Decoding => {}
                 Part::Decode | Part::Chunk => {
-                    self.schedule_chunk(slot, tokens, part, draft);
-                    if self.on.ranking.as_ref().is_some_and(|ranking| ranking.list(slot) == List::LeftOut) {
-                        if let Some(mut ranks) = self.ranks() {
-                            ranks.move_to(slot, List::Running, draft.now);
-                        }
-                        draft.reseated = true;
+                    self.schedule_chunk(slot, tokens, part);
+                    if self
+                        .effects
+                        .ranking
+                        .as_ref()
+                        .is_some_and(|ranking| ranking.list(slot) == List::LeftOut)
+                    {
+                        self.effects.take_back(slot, self.draft.now);
+                        self.draft.reseated = true;
                     }
                 }
                 _ => {
                     let offer =
                         AdmissionOffer { tokens: one.tokens, blocks: one.blocks, affordable: true, part };
-                    self.admit_candidate((candidate, slot), &offer, &[], draft);
-                    draft.reseated = true;
+                    self.admit_candidate(&candidate, &offer, &[]);
+                    self.draft.reseated = true;
                 }
             }
         }
@@ -245,12 +231,12 @@ impl Effects<'_> {
 
     /// Blocks that a selection leaves free while a request runs.
     pub(in crate::instance) fn selection_reserve(&self) -> u64 {
-        let reserved = self.on.settings.scheduler.selection_reserves().0;
-        self.on.settings.scheduler.watermark_blocks + reserved
+        let reserved = self.effects.settings.scheduler.selection_reserves().0;
+        self.effects.settings.scheduler.watermark_blocks + reserved
     }
 
     /// Whether prompts without KV are passed over, as the swap space is nearly full.
     pub(in crate::instance) fn passes_prompts_over(&self) -> bool {
-        self.on.kv.cpu().free() < self.on.settings.scheduler.selection_reserves().1
+        self.effects.kv.cpu().free() < self.effects.settings.scheduler.selection_reserves().1
     }
 }

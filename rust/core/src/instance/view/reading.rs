@@ -1,37 +1,34 @@
 //! The reading that a timeline takes of an instance.
 
-use crate::instance::effects::Effects;
+use super::Look;
 use crate::instance::request::Phase;
 use crate::instance::run::Run;
 use crate::kv::Memory;
 use crate::metrics::InstanceStats;
-use crate::time::Ticks;
 use crate::timeline::{Reading, State, Sums};
 
-impl Effects<'_> {
+impl Look<'_> {
     /// A reading at `now`, all events of which have been handled. The finished steps of the run in progress are booked.
-    pub(crate) fn reading(&mut self, now: Ticks, role: u32) -> Reading {
-        // The step that starts at this moment has started.
-        self.begin_step(now);
-        Reading { state: self.state(role), sums: self.sums(now) }
+    pub(in crate::instance) fn reading(&self, role: u32) -> Reading {
+        Reading { state: self.state(role), sums: self.sums() }
     }
 
     fn state(&self, role: u32) -> State {
-        let swapped = self.on.queues.swapped_out();
+        let swapped = self.queues.swapped_out();
         let (mut batch_requests, mut batch_tokens, mut step_ticks) = (0, 0, 0);
-        if let Some(ticks) = self.on.run.step_ticks() {
-            let shape = self.on.run.shape();
+        if let Some(ticks) = self.run.step_ticks() {
+            let shape = self.run.shape();
             step_ticks = ticks;
             batch_requests = shape.decode_requests + shape.prefill_requests;
             batch_tokens = shape.decode_requests + shape.prefill_tokens;
         }
         State {
-            running: self.on.batch.running(),
+            running: self.batch.running(),
             waiting: self.waiting() - swapped,
             swapped,
-            incoming: self.on.transfers.offered() + self.on.transfers.receiving(),
-            kv_used_blocks: self.on.settings.blocks - self.on.kv.free(),
-            kv_cached_blocks: self.on.kv.gpu().cached_free(),
+            incoming: self.transfers.offered() + self.transfers.receiving(),
+            kv_used_blocks: self.settings.blocks - self.kv.free(),
+            kv_cached_blocks: self.kv.gpu().cached_free(),
             kv_sending_blocks: self.sending_blocks(),
             kv_receiving_blocks: self.receiving_blocks(),
             kv_tokens: self.gpu_kv_tokens(),
@@ -44,16 +41,12 @@ impl Effects<'_> {
 
     /// Blocks of requests that have left and whose KV has not been read; a block that several share counts once.
     fn sending_blocks(&self) -> u64 {
-        if self.on.observers.stats.sent == 0 {
-            0
-        } else {
-            self.blocks_of(|phase| phase == Phase::MigratingOut)
-        }
+        if self.observers.stats.sent == 0 { 0 } else { self.blocks_of(|phase| phase == Phase::MigratingOut) }
     }
 
     /// Blocks of requests that were accepted and whose KV is not here yet; likewise.
     fn receiving_blocks(&self) -> u64 {
-        if self.on.transfers.receiving_blocks() == 0 {
+        if self.transfers.receiving_blocks() == 0 {
             return 0;
         }
         self.blocks_of(|phase| matches!(phase, Phase::Reserved | Phase::Receiving))
@@ -61,24 +54,24 @@ impl Effects<'_> {
 
     /// Number of different blocks of the requests in some phases.
     fn blocks_of(&self, holds: impl Fn(Phase) -> bool) -> u64 {
-        let in_phase = self.on.requests.iter().filter(|state| holds(state.phase));
+        let in_phase = self.requests.iter().filter(|state| holds(state.phase));
         Memory::distinct(in_phase.map(|state| &state.blocks))
     }
 
     /// The sums up to `now`, the time of the step in progress included.
-    fn sums(&self, now: Ticks) -> Sums {
-        let mut stats = self.on.observers.stats.clone();
-        self.on.kv.write_stats(&mut stats);
-        if let Some(run) = self.on.run.current() {
-            self.add_step_in_progress(run, now, &mut stats);
-        } else if let Some(since) = self.on.run.standstill() {
-            let ticks = u128::from(now - since);
-            stats.running_ticks += ticks * u128::from(self.on.batch.running());
-            stats.kv_token_ticks += ticks * u128::from(self.on.batch.kv_tokens());
+    fn sums(&self) -> Sums {
+        let mut stats = self.observers.stats.clone();
+        self.kv.write_stats(&mut stats);
+        if let Some(run) = self.run.current() {
+            self.add_step_in_progress(run, &mut stats);
+        } else if let Some(since) = self.run.standstill() {
+            let ticks = u128::from(self.now - since);
+            stats.running_ticks += ticks * u128::from(self.batch.running());
+            stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
         }
-        stats.book_waiting(self.waiting(), now);
-        let moved = self.on.observers.moved(&stats).unwrap_or_default();
-        let idle = u128::from(moved.idle_uw.unwrap_or(0)) * u128::from(now);
+        stats.book_waiting(self.waiting(), self.now);
+        let moved = self.observers.moved(&stats).unwrap_or_default();
+        let idle = u128::from(moved.idle_uw.unwrap_or(0)) * u128::from(self.now);
         let energy_aj = moved.work_aj.unwrap_or(0).saturating_add(idle);
         Sums {
             steps: stats.steps,
@@ -106,11 +99,11 @@ impl Effects<'_> {
     }
 
     /// Adds the time of the step in progress up to `now`.
-    fn add_step_in_progress(&self, run: &Run, now: Ticks, stats: &mut InstanceStats) {
-        let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
-        let since = u128::from(now - run.start);
-        stats.busy_ticks += now - run.start;
-        stats.running_ticks += since * u128::from(self.on.batch.running());
-        stats.kv_token_ticks += since * u128::from(self.on.batch.kv_tokens() + members);
+    fn add_step_in_progress(&self, run: &Run, stats: &mut InstanceStats) {
+        let members = if run.decodes { self.batch.decode_set().len() } else { 0 };
+        let since = u128::from(self.now - run.start);
+        stats.busy_ticks += self.now - run.start;
+        stats.running_ticks += since * u128::from(self.batch.running());
+        stats.kv_token_ticks += since * u128::from(self.batch.kv_tokens() + members);
     }
 }

@@ -1,6 +1,6 @@
 //! Ending a replay while steps are in progress.
 
-use crate::instance::effects::Effects;
+use super::Effects;
 use crate::instance::request::Phase;
 use crate::metrics::Status;
 use crate::time::Ticks;

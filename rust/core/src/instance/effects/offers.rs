@@ -1,12 +1,12 @@
 //! Accepting requests that are handed over, receiving their KV, and admitting them.
 
-use super::transfers::{Offer, Origin, Pull};
-use crate::instance::effects::Effects;
-use crate::instance::migration::MigratingRequest;
+use super::Effects;
+use super::MigratingRequest;
+use crate::instance::handover::{Offer, Origin, Pull};
 use crate::instance::observers::Fact;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::scheduler::StepDraft;
+use crate::kv::Block;
 use crate::time::Ticks;
 
 impl Effects<'_> {
@@ -34,45 +34,30 @@ impl Effects<'_> {
         Offer { slot, request: state.request, tokens, blocks, answers, origin }
     }
 
-    /// Accepts the requests that were offered, in order, until one does not fit.
-    pub(in crate::instance) fn accept_offers(&mut self, draft: &StepDraft) {
-        if self.on.transfers.offered() > 0 {
-            self.accept_each(draft);
+    /// Accepts the first request that was offered, of which the prefix cache has `hits`, and allocates its blocks.
+    pub(in crate::instance) fn accept(&mut self, offer: Offer, hits: &[Block], now: Ticks) {
+        let hit = hits.len() as u32 * self.on.settings.block.tokens();
+        let state = &mut self.on.requests[offer.slot];
+        self.on.kv.adopt(hits, &mut state.blocks);
+        self.on.kv.grow(offer.blocks, &mut state.blocks);
+        let expected = state.phase.is_expected();
+        state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
+        let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
+        self.on.transfers.accept(lacking);
+        let nothing = lacking == 0 && !self.on.settings.has_states();
+        let at_once = self.on.settings.handover.is_some_and(|acceptance| acceptance.at_once);
+        if !expected && (at_once || nothing) {
+            self.receive_kv(offer.slot, now);
         }
     }
 
-    #[inline(never)]
-    fn accept_each(&mut self, draft: &StepDraft) {
-        let Some(acceptance) = self.on.settings.handover else { return };
-        let mut hits = std::mem::take(&mut self.on.scratch.hits);
-        while let Some(offer) = self.on.transfers.first_offer() {
-            if !self.sees(offer.origin.since)
-                || self.seats_taken(draft) >= self.on.settings.scheduler.max_num_seqs
-                || !self.on.transfers.may_accept(&acceptance)
-            {
-                break;
-            }
-            let state = &self.on.requests[offer.slot];
-            let (owner, target) = (state.owner(), state.target());
-            self.on.kv.find(owner, target, &mut hits);
-            let hit = hits.len() as u32 * self.on.settings.block.tokens();
-            let taken = offer.blocks - self.on.settings.blocks_for(hit) + self.on.kv.gpu().unheld(&hits);
-            if taken + self.on.settings.watermark(self.admitted()) > self.on.kv.free() {
-                break;
-            }
-            let state = &mut self.on.requests[offer.slot];
-            self.on.kv.adopt(&hits, &mut state.blocks);
-            self.on.kv.grow(offer.blocks, &mut state.blocks);
-            let expected = state.phase.is_expected();
-            state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
-            let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
-            self.on.transfers.accept(lacking);
-            let nothing = lacking == 0 && !self.on.settings.has_states();
-            if !expected && (acceptance.at_once || nothing) {
-                self.receive_kv(offer.slot, draft.now);
-            }
+    /// The first request in the order of receipt that waits to be admitted.
+    pub(in crate::instance) fn first_received(&mut self) -> Option<Slot> {
+        if self.on.transfers.received() == 0 {
+            return None;
         }
-        self.on.scratch.hits = hits;
+        let requests = &self.on.requests;
+        self.on.transfers.first_received(|slot| requests[slot].phase == Phase::Received)
     }
 
     /// Receives the KV of an accepted request: it waits for its admission.
@@ -88,22 +73,6 @@ impl Effects<'_> {
         }
     }
 
-    /// Whether the step that is formed sees what happened at `moment`: all of it, unless steps
-    /// are decided ahead.
-    pub(in crate::instance) fn sees(&self, moment: Ticks) -> bool {
-        !self.on.settings.scheduler.schedule_ahead || moment <= self.on.queues.ahead().latest_start()
-    }
-
-    /// The received request that is admitted next, if the step that is formed sees one.
-    pub(in crate::instance) fn first_received(&mut self) -> Option<Slot> {
-        if self.on.transfers.received() == 0 {
-            return None;
-        }
-        let requests = &self.on.requests;
-        let slot = self.on.transfers.first_received(|slot| requests[slot].phase == Phase::Received)?;
-        self.sees(self.on.requests[slot].times.out_since).then_some(slot)
-    }
-
     /// Receives the KV of an accepted request at `now`. Returns when the run in progress now
     /// ends, if that changed.
     #[inline(never)]
@@ -111,7 +80,8 @@ impl Effects<'_> {
         self.apply_head(now);
         self.on.observers.stats.book_waiting(self.waiting(), now);
         self.receive_kv(slot, now);
-        self.on.observers.stats.peak_waiting = self.on.observers.stats.peak_waiting.max(self.waiting());
+        let waiting = self.waiting();
+        self.on.observers.stats.note_waiting(waiting);
         self.on.run.truncate(now)
     }
 
@@ -150,7 +120,8 @@ impl Effects<'_> {
         } else {
             self.on.queues.waiting_mut().push_migrated(request, offer.slot, self.trace);
         }
-        self.on.observers.stats.peak_waiting = self.on.observers.stats.peak_waiting.max(self.waiting());
+        let waiting = self.waiting();
+        self.on.observers.stats.note_waiting(waiting);
         let transfer = now - offer.origin.left;
         let landed = Fact::Landed { transfer, wait: transfer, expired: true };
         self.observe(landed, offer.slot, now);

@@ -1,30 +1,12 @@
 //! Requests that are offered while the last step of their prompt runs on another instance.
 
-use super::transfers::Origin;
-use crate::instance::effects::Effects;
-use crate::instance::migration::MigratingRequest;
+use super::Effects;
+use super::MigratingRequest;
+use crate::instance::handover::Origin;
 use crate::instance::request::{Phase, Slot};
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Reports the requests whose prompt ends with the step that starts, if transfers overlap with that step.
-    pub(in crate::instance) fn report_last_steps(&mut self) {
-        if self.on.settings.handover.is_some_and(|handover| handover.overlaps) {
-            self.report_each_last_step();
-        }
-    }
-
-    #[inline(never)]
-    fn report_each_last_step(&mut self) {
-        for chunk in self.on.batch.chunks() {
-            let state = &self.on.requests[chunk.slot];
-            let ends = state.computed + chunk.tokens == state.target();
-            if ends && state.generated == 0 {
-                self.on.observers.outbox.last_step_begins(chunk.slot, &self.on.requests);
-            }
-        }
-    }
-
     /// Offers a request to this instance, which has not left its source. Returns its slot here, and when the run in
     /// progress now ends, if that changed.
     pub(crate) fn expect(

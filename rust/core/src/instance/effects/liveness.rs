@@ -1,12 +1,26 @@
 //! Instances that make no progress, and why.
 
-use super::Instance;
-use super::ranking::Ranking;
+use super::Effects;
 use crate::error::Error;
-use crate::instance::effects::Effects;
+use crate::hint::rare;
+use crate::instance::Instance;
+use crate::instance::ranking::Ranking;
 use crate::time::{TICKS_PER_SECOND, Ticks};
 
 impl Effects<'_> {
+    /// Counts a step that was formed.
+    ///
+    /// # Errors
+    ///
+    /// If the instance makes no progress.
+    pub(in crate::instance) fn count_step(&mut self, now: Ticks) -> Result<(), Error> {
+        if !self.on.observers.liveness.count_step(now) {
+            return Ok(());
+        }
+        rare();
+        self.check_liveness(now)
+    }
+
     /// Checks that the instance still makes progress.
     ///
     /// # Errors
@@ -14,7 +28,7 @@ impl Effects<'_> {
     /// If it does not: when the latest token was, and what was done since.
     #[cold]
     #[inline(never)]
-    pub(super) fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
+    fn check_liveness(&mut self, now: Ticks) -> Result<(), Error> {
         let held = self.on.settings.blocks.saturating_add(self.on.kv.cpu().capacity());
         let held = held.saturating_mul(u64::from(self.on.settings.block.tokens()));
         let tokens = self.on.observers.load.outstanding_tokens().min(held);

@@ -5,12 +5,12 @@
 //! at the first step formed after, it takes blocks and costs nothing more; if not, its KV
 //! goes to the swap space, where preemption swaps.
 
-use super::Recorder;
-use super::observers::{Fact, Track};
-use super::queues::Queued;
-use super::ranking::List;
-use super::request::{Phase, RequestState, Slot};
-use crate::instance::effects::Effects;
+use super::Effects;
+use crate::instance::Recorder;
+use crate::instance::observers::{Fact, Track};
+use crate::instance::queues::Queued;
+use crate::instance::ranking::List;
+use crate::instance::request::{Phase, RequestState, Slot};
 use crate::metrics::{RequestTotals, Status};
 use crate::time::Ticks;
 
@@ -32,7 +32,7 @@ pub(crate) struct MigratingRequest {
 
 impl MigratingRequest {
     /// A request that leaves at `left`, when the last step of its prompt ends.
-    pub(super) fn after_prefill(state: &RequestState, left: Ticks) -> Self {
+    pub(in crate::instance) fn after_prefill(state: &RequestState, left: Ticks) -> Self {
         Self {
             request: state.request,
             left,
@@ -130,7 +130,8 @@ impl Effects<'_> {
         } else {
             self.on.queues.waiting_mut().push_migrated(queued.request, slot, self.trace);
         }
-        self.on.observers.stats.peak_waiting = self.on.observers.stats.peak_waiting.max(self.waiting());
+        let waiting = self.waiting();
+        self.on.observers.stats.note_waiting(waiting);
         // The cost of its admission depends on the step that admits it.
         self.on.run.truncate(now)
     }

@@ -6,47 +6,38 @@
 //! it is booked before the instance is read or given a request. An event before that
 //! cancels the plan.
 
-use super::Run;
+use super::Stages;
 use crate::cost::StepShape;
 use crate::hint::rare;
 use crate::instance::batch::Chunk;
-use crate::instance::effects::Effects;
+use crate::instance::run::Run;
 use crate::series::Series;
 use crate::time::{HORIZON, Ticks};
 
-impl Effects<'_> {
+impl Stages<'_> {
     /// Starts a run of the decode set if no request is queued and none runs outside it:
     /// the same run that its stages would form. Returns when it ends.
-    pub(in crate::instance) fn start_decode_run(&mut self, now: Ticks) -> Option<Ticks> {
+    pub(super) fn start_decode_run(&mut self, now: Ticks) -> Option<Ticks> {
         let (mut run, shape) = self.plan(now, false)?;
         // An attempt that forms no step leaves a request in the queue or outside the decode set.
         debug_assert!(
-            !self.on.queues.has_migrated_in() && self.on.kv.cpu().copied() == (0, 0),
+            !self.effects.queues.has_migrated_in() && self.effects.kv.cpu().copied() == (0, 0),
             "Invariant: no step is due for a migrated request or copies"
         );
         run.begun = true;
-        if let Some(ranking) = &mut self.on.ranking {
-            rare();
-            ranking.begin_round(false);
-        }
-        if let Some(ranks) = self.ranks() {
-            run.steps = run.steps.min(ranks.steps_before_change(&run));
-        }
-        self.on.observers.stats.peak_running =
-            self.on.observers.stats.peak_running.max(self.on.batch.decode_set().len());
-        self.allocate_next_step();
-        let end = run.end();
-        self.on.run.start(run, shape);
-        Some(end)
+        self.effects.begin_round(false);
+        run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));
+        self.effects.start_decodes(run, shape);
+        Some(run.end())
     }
 
     /// The run after the step that starts, if it is known, and the shape of its first step.
-    pub(in crate::instance) fn plan_after(&self, head: &Run) -> Option<(Run, StepShape)> {
-        let known = self.on.ranking.as_deref().is_none_or(|ranking| {
+    pub(super) fn plan_after(&self, head: &Run) -> Option<(Run, StepShape)> {
+        let known = self.effects.ranking.as_deref().is_none_or(|ranking| {
             rare();
             ranking.inputs().end_no_run()
         });
-        if self.queued() > 0 || !known || self.on.observers.outbox.awaits_prefills() {
+        if self.effects.queued() > 0 || !known || self.effects.observers.outbox.awaits_prefills() {
             return None;
         }
         self.plan(head.end(), head.decodes)
@@ -56,8 +47,8 @@ impl Effects<'_> {
     /// chunk ends its prompt before, no request finishes with it, and no rule is asked.
     /// `ran`: whether the decode set takes a step before.
     fn plan(&self, start: Ticks, ran: bool) -> Option<(Run, StepShape)> {
-        let (chunks, set) = (self.on.batch.chunks(), self.on.batch.decode_set());
-        if !self.on.settings.plans || chunks.len() != self.on.batch.outside().len() {
+        let (chunks, set) = (self.effects.batch.chunks(), self.effects.batch.decode_set());
+        if !self.effects.settings.plans || chunks.len() != self.effects.batch.outside().len() {
             return None;
         }
         let taken = u64::from(ran && set.len() > 0);
@@ -70,18 +61,18 @@ impl Effects<'_> {
         }
         let joining = chunks.len() as u64;
         let all = set.len() + joining;
-        let rules = &self.on.settings.scheduler;
+        let rules = &self.effects.settings.scheduler;
         if most == 0 || all == 0 || all > rules.max_num_seqs || all > rules.max_num_batched_tokens {
             return None;
         }
-        let shape = self.on.batch.planned_shape(ran, &self.on.requests);
-        let timing = self.on.settings.cost.run(&shape, most);
+        let shape = self.effects.batch.planned_shape(ran, &self.effects.requests);
+        let timing = self.effects.settings.cost.run(&shape, most);
         let steps = self.steps_with_blocks(timing.steps, joining, taken)?;
         let series = Series { first: timing.first, slope: timing.slope };
         if u128::from(start) + series.total(steps) > u128::from(HORIZON) {
             return None;
         }
-        let extrapolation = self.on.settings.cost.extrapolation(&shape);
+        let extrapolation = self.effects.settings.cost.extrapolation(&shape);
         let run = Run { start, copying: 0, series, steps, begun: false, extrapolation, decodes: true };
         Some((run, shape))
     }
@@ -89,17 +80,20 @@ impl Effects<'_> {
     /// Steps that the request of a chunk takes in the decode set before an event of its
     /// own; `None` if it does not join the set, or a rule is asked first.
     fn steps_after(&self, chunk: &Chunk) -> Option<u64> {
-        let state = &self.on.requests[chunk.slot];
+        let state = &self.effects.requests[chunk.slot];
         let generated = state.generated + 1;
-        let reports = self.on.observers.outbox.reports();
+        let reports = self.effects.observers.outbox.reports();
         let asks = reports.prefilled && generated == 1;
         if state.computed + chunk.tokens < state.target() || generated >= state.output || asks {
             return None;
         }
         let mut most = u64::from(state.output - generated);
         if reports.answering
-            && let Some(reasoning) =
-                self.trace.reasoning(state.request as usize).filter(|reasoning| *reasoning >= generated)
+            && let Some(reasoning) = self
+                .effects
+                .trace
+                .reasoning(state.request as usize)
+                .filter(|reasoning| *reasoning >= generated)
         {
             most = most.min(u64::from(reasoning - generated));
         }
@@ -110,15 +104,15 @@ impl Effects<'_> {
     /// `taken` steps whose blocks it has, and for `joining` more requests. Mostly that is
     /// as long as they suffice.
     fn steps_with_blocks(&self, most: u64, joining: u64, taken: u64) -> Option<u64> {
-        let set = self.on.batch.decode_set();
-        let reserve = if self.on.settings.selects {
+        let set = self.effects.batch.decode_set();
+        let reserve = if self.effects.settings.selects {
             rare();
             self.spare_blocks(set.len() + joining) + self.selection_reserve()
         } else {
-            u64::from(self.on.settings.scheduler.spare_block)
+            u64::from(self.effects.settings.scheduler.spare_block)
         };
-        let free = self.on.kv.free().checked_sub(reserve)?;
-        let filled = self.on.settings.block.filled_by(most);
+        let free = self.effects.kv.free().checked_sub(reserve)?;
+        let filled = self.effects.settings.block.filled_by(most);
         // Mostly the blocks suffice even if every request needs the most it can.
         if (filled + 2).saturating_mul(set.len() + joining) <= free {
             return Some(most);
@@ -131,32 +125,5 @@ impl Effects<'_> {
             most
         };
         (steps > 0).then_some(steps)
-    }
-
-    /// Books the step in progress if it has ended by `now`, so that the run planned to
-    /// follow it has begun.
-    #[inline]
-    pub(in crate::instance) fn apply_head(&mut self, now: Ticks) {
-        if self.on.run.is_past_head(now) {
-            self.apply_planned_head();
-        }
-    }
-
-    /// Books the step in progress, and starts the run planned to follow it.
-    #[inline(never)]
-    pub(in crate::instance) fn apply_planned_head(&mut self) {
-        let Some((head, next, shape)) = self.on.run.take_planned() else { return };
-        self.on.batch.end_step();
-        self.apply(&head, 1);
-        self.finish_chunks(head.start, next.start);
-        if cfg!(debug_assertions) {
-            self.check_invariants();
-        }
-        debug_assert_eq!(
-            shape,
-            self.on.batch.shape(true, &self.on.requests),
-            "Invariant: a run is what it was planned to be"
-        );
-        self.on.run.start(next, shape);
     }
 }

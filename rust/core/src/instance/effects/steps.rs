@@ -1,10 +1,10 @@
 //! Booking the steps of a run.
 
-use super::Run;
+use super::Effects;
 use crate::hint::rare;
-use crate::instance::effects::Effects;
 use crate::instance::observers::{Ended, Fact, Steps};
 use crate::instance::request::{Phase, Slot};
+use crate::instance::run::Run;
 use crate::time::Ticks;
 
 impl Effects<'_> {
@@ -27,7 +27,7 @@ impl Effects<'_> {
             self.finish_chunks(run.start, now);
         }
         self.finish_decodes(now);
-        if !self.on.scratch.completed.is_empty() {
+        if !self.on.completed.is_empty() {
             self.complete(now);
         }
         self.on.observers.outbox.report_departures(&self.on.requests);
@@ -174,7 +174,7 @@ impl Effects<'_> {
     fn finish_decodes(&mut self, now: Ticks) {
         while let Some(slot) = self.on.batch.decode_set().completed() {
             self.leave_decode_set(slot, Phase::Stalled, now);
-            self.on.scratch.completed.push((self.on.requests[slot].seq, slot));
+            self.on.completed.push((self.on.requests[slot].seq, slot));
         }
     }
 }

@@ -1,15 +1,14 @@
 //! How long a formed step takes, and for how many steps it certainly repeats.
 
-use super::Run;
+use super::Stages;
 use crate::cost::StepShape;
 use crate::error::Error;
 use crate::hint::rare;
-use crate::instance::effects::Effects;
-use crate::instance::scheduler::StepDraft;
+use crate::instance::run::Run;
 use crate::series::Series;
 use crate::time::{HORIZON, TICKS_PER_SECOND};
 
-impl Effects<'_> {
+impl Stages<'_> {
     /// Times the step that was formed, and the steps that it certainly repeats for.
     /// Returns the run, and the shape of its first step. `decodes`: whether the decode set
     /// runs.
@@ -17,32 +16,26 @@ impl Effects<'_> {
     /// # Errors
     ///
     /// If the first step would end after the clock's range.
-    pub(in crate::instance) fn time_step(
-        &mut self,
-        draft: StepDraft,
-        decodes: bool,
-    ) -> Result<(Run, StepShape), Error> {
-        let now = draft.now;
-        let shape = self.on.batch.shape(decodes, &self.on.requests);
-        let (series, steps) = if self.on.settings.leap && !self.on.batch.runs_chunks() {
-            let most = self.certain_steps(&draft);
-            let timing = self.on.settings.cost.run(&shape, most);
+    pub(super) fn time_step(&mut self, decodes: bool) -> Result<(Run, StepShape), Error> {
+        let now = self.draft.now;
+        let shape = self.effects.batch.shape(decodes, &self.effects.requests);
+        let (series, steps) = if self.effects.settings.leap && !self.effects.batch.runs_chunks() {
+            let most = self.certain_steps();
+            let timing = self.effects.settings.cost.run(&shape, most);
             (Series { first: timing.first, slope: timing.slope }, timing.steps)
         } else {
-            (Series { first: self.on.settings.cost.step(&shape), slope: 0 }, 1)
+            (Series { first: self.effects.settings.cost.step(&shape), slope: 0 }, 1)
         };
-        if self.on.observers.log.reaches(now, steps) {
+        if self.effects.observers.log.reaches(now, steps) {
             rare();
-            let record = self.record(draft, decodes);
-            self.on.observers.log.begin(record);
+            let record = self.record(decodes);
+            self.effects.note_decisions(record);
         }
-        let extrapolation = self.on.settings.cost.extrapolation(&shape);
-        let copying = self.on.kv.take_copy_ticks(series.first);
+        let extrapolation = self.effects.settings.cost.extrapolation(&shape);
+        let copying = self.effects.take_copy_ticks(series.first);
         let mut run = Run { start: now, copying, series, steps, begun: true, extrapolation, decodes };
-        if run.steps > 1
-            && let Some(ranks) = self.ranks()
-        {
-            run.steps = run.steps.min(ranks.steps_before_change(&run));
+        if run.steps > 1 {
+            run.steps = run.steps.min(self.effects.steps_before_rank_changes(&run));
         }
         let ends = u128::from(now) + u128::from(copying) + series.total(run.steps);
         if ends > u128::from(HORIZON) {
@@ -57,7 +50,7 @@ impl Effects<'_> {
         let steps = run.steps_ended(HORIZON);
         if steps == 0 {
             let seconds = run.start / TICKS_PER_SECOND;
-            return Err(Error::ClockOverflow { seconds, instance: self.on.settings.index as usize });
+            return Err(Error::ClockOverflow { seconds, instance: self.effects.settings.index as usize });
         }
         Ok(steps)
     }
@@ -65,9 +58,9 @@ impl Effects<'_> {
     /// Steps of the decode set until a member finishes, or a rule is asked about one.
     #[inline]
     pub(super) fn steps_to_event(&self) -> u64 {
-        let set = self.on.batch.decode_set();
+        let set = self.effects.batch.decode_set();
         let most = set.steps_to_completion();
-        if self.on.observers.outbox.reports().answering {
+        if self.effects.observers.outbox.reports().answering {
             most.min(set.steps_to_reasoning_end())
         } else {
             most
@@ -78,34 +71,34 @@ impl Effects<'_> {
     /// arrives: until an event, until blocks run out, or until the next step if that may
     /// admit what a preemption kept out of this one. A request that does not fit now fits
     /// no later in the run, as its blocks only become fewer.
-    fn certain_steps(&mut self, draft: &StepDraft) -> u64 {
-        if self.on.settings.selects {
-            return self.certain_steps_of_selected(draft);
+    fn certain_steps(&mut self) -> u64 {
+        if self.effects.settings.selects {
+            return self.certain_steps_of_selected();
         }
         // A request admitted in this step, whose rank its admission changed, is not
         // displaced in the same step, but may be in the next.
-        let joined_late = !self.on.batch.decode_set().late_joiners().is_empty();
+        let joined_late = !self.effects.batch.decode_set().late_joiners().is_empty();
         let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
         let spared =
-            joined_late && self.on.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
+            joined_late && self.effects.ranking.as_deref().is_some_and(|ranking| changes(ranking.inputs()));
         // A request that was admitted in this step was held as offers were accepted; the next step may accept more.
-        if self.on.transfers.has_admitted() && self.on.transfers.offered() > 0 {
+        if self.effects.transfers.has_admitted() && self.effects.transfers.offered() > 0 {
             return 1;
         }
-        let rules = &self.on.settings.scheduler;
+        let rules = &self.effects.settings.scheduler;
         let seats = rules.max_num_seqs.min(rules.max_num_batched_tokens);
         let spare = u64::from(rules.spare_block);
-        if joined_late && self.on.batch.decode_set().len() > seats {
+        if joined_late && self.effects.batch.decode_set().len() > seats {
             return 1;
         }
-        if !self.on.batch.outside().is_empty()
-            || self.on.queues.waiting().is_sorted_anew()
-            || ((draft.has_preempted() || spared) && self.may_admit_later(draft))
+        if !self.effects.batch.outside().is_empty()
+            || self.effects.queues.waiting().is_sorted_anew()
+            || ((self.draft.has_preempted() || spared) && self.may_admit_later())
         {
             return 1;
         }
-        let set = self.on.batch.decode_set();
-        match self.on.kv.free().checked_sub(spare) {
+        let set = self.effects.batch.decode_set();
+        match self.effects.kv.free().checked_sub(spare) {
             Some(free) => set.steps_covered(free + set.blocks_for_next(), self.steps_to_event()),
             None => 1,
         }
@@ -114,16 +107,17 @@ impl Effects<'_> {
     /// For how many steps the decode-only step that was selected repeats if no request arrives and no rank changes:
     /// until an event, or until blocks run out for those selected. What did not fit now fits no later, as blocks only
     /// become fewer; but what was preempted may need fewer blocks than it held.
-    fn certain_steps_of_selected(&self, draft: &StepDraft) -> u64 {
+    fn certain_steps_of_selected(&self) -> u64 {
         let changes = |inputs: &crate::instance::ranking::RankInputs| inputs.change_with_admission();
-        let reranked = draft.reseated && self.on.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
-        let set = self.on.batch.decode_set();
-        let passes = draft.passes_over != self.passes_prompts_over();
-        if draft.has_preempted() || reranked || passes {
+        let reranked =
+            self.draft.reseated && self.effects.ranking.as_deref().is_some_and(|one| changes(one.inputs()));
+        let set = self.effects.batch.decode_set();
+        let passes = self.draft.passes_over != self.passes_prompts_over();
+        if self.draft.has_preempted() || reranked || passes {
             return 1;
         }
         let (spare, most) = (self.spare_blocks(set.len()), self.steps_to_event());
-        match self.on.kv.free().checked_sub(spare + self.selection_reserve()) {
+        match self.effects.kv.free().checked_sub(spare + self.selection_reserve()) {
             // With a spare block for each member, the blocks that a step takes count only after it.
             Some(free) if spare > 0 => {
                 let covered = set.steps_covered(free + set.blocks_for_next(), most);

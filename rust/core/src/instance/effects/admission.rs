@@ -1,0 +1,157 @@
+//! Requests that are admitted to the batch, or given up for good.
+
+use super::Effects;
+use crate::config::QueueOrder;
+use crate::instance::Part;
+use crate::instance::batch::Chunk;
+use crate::instance::observers::Fact;
+use crate::instance::ranking::List;
+use crate::instance::request::{Phase, Slot};
+use crate::instance::scheduler::{AdmissionOffer, Candidate, Place};
+use crate::kv::{Block, ContentOwner};
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Sorts the queue by the tokens that the prefix cache has of each request, if it is
+    /// in that order.
+    pub(in crate::instance) fn sort_by_cached_prefix(&mut self) {
+        let QueueOrder::LongestPrefix { most } = self.on.settings.scheduler.order else { return };
+        let gpu = self.on.kv.gpu();
+        self.on.queues.waiting_mut().sort_by_key(most, |queued| {
+            let prompt = self.trace.prompt_tokens[queued.request as usize];
+            let owner = ContentOwner { request: self.trace.origin(queued.request), prompt };
+            u32::MAX - gpu.matched(owner, prompt)
+        });
+    }
+
+    /// Admits a request with the tokens and blocks of its offer, and the blocks that the prefix cache has of it. `joins`:
+    /// a decode joins the decode set, which runs in this step; else it runs by itself.
+    pub(in crate::instance) fn admit(
+        &mut self,
+        candidate: &Candidate,
+        offer: &AdmissionOffer,
+        hits: &[Block],
+        joins: bool,
+        now: Ticks,
+    ) {
+        let slot = self.take_out(candidate);
+        if candidate.phase == Phase::Preempted {
+            self.admit_prompt(slot, offer, hits);
+        } else {
+            self.admit_with_kv(slot, offer, joins);
+        }
+        self.note_admission(slot, candidate.phase == Phase::Received, now);
+        if let Some(mut ranks) = self.ranks() {
+            match candidate.place {
+                Place::Arrival => ranks.admit_arrival(slot, now),
+                _ => ranks.admit(slot, now),
+            }
+        }
+    }
+
+    /// Drops a queued request that no step could ever admit.
+    #[inline(never)]
+    pub(in crate::instance) fn drop_queued(&mut self, candidate: &Candidate, now: Ticks) {
+        let slot = self.take_out(candidate);
+        if let Some(mut ranks) = self.ranks() {
+            if matches!(candidate.place, Place::Arrival) {
+                ranks.admit_arrival(slot, now);
+            }
+            ranks.move_to(slot, List::Gone, now);
+        }
+        self.observe(Fact::Dropped, slot, now);
+        self.on.requests.release(slot);
+    }
+
+    /// Takes a request out of the queue, if it is not ranked. Returns its slot.
+    fn take_out(&mut self, candidate: &Candidate) -> Slot {
+        match candidate.place {
+            Place::Slot(slot) => {
+                if self.on.ranking.is_none() && candidate.phase != Phase::Received {
+                    self.on.queues.waiting_mut().pop();
+                }
+                slot
+            }
+            Place::Front => {
+                self.on.queues.waiting_mut().pop();
+                self.add_request(candidate.request)
+            }
+            Place::Arrival => self.add_request(candidate.request),
+        }
+    }
+
+    /// Adds a request that has not run.
+    pub(super) fn add_request(&mut self, request: u32) -> Slot {
+        let (row, trace) = (request as usize, self.trace);
+        let arrival = trace.arrival[row];
+        let slot = self.on.requests.insert(request, trace.prompt_tokens[row], trace.output_tokens[row]);
+        self.on.requests[slot].contents = trace.origin(request);
+        self.on.requests[slot].times.came_at = arrival;
+        self.on.observers.readers.open(slot, arrival);
+        slot
+    }
+
+    /// Admits a request without KV, with the blocks that the prefix cache has of it.
+    fn admit_prompt(&mut self, slot: Slot, offer: &AdmissionOffer, hits: &[Block]) {
+        let state = &mut self.on.requests[slot];
+        let hit = hits.len() as u32 * self.on.settings.block.tokens();
+        self.on.kv.count_lookup(state.target(), hit);
+        self.on.kv.adopt(hits, &mut state.blocks);
+        (state.computed, state.phase) = (hit, Phase::Prefilling);
+        self.on.batch.admit(slot, &mut self.on.requests);
+        self.schedule(slot, offer.tokens as u32, offer.part);
+    }
+
+    /// Admits a request whose KV was swapped out, or migrated in.
+    #[inline(never)]
+    fn admit_with_kv(&mut self, slot: Slot, offer: &AdmissionOffer, joins: bool) {
+        let tokens = offer.tokens as u32;
+        let state = &mut self.on.requests[slot];
+        let (phase, computed) = (state.phase, state.computed);
+        let blocks = self.on.settings.blocks_for(computed + tokens).max(state.blocks.count());
+        if phase == Phase::Received {
+            self.on.transfers.admit(slot, state.request, computed, state.blocks.count());
+        } else if phase.is_swapped() {
+            self.on.kv.swap_in(computed, blocks, &mut state.blocks);
+            self.on.queues.pop_ranked_swapped();
+        } else {
+            self.on.kv.load(computed, blocks, &mut state.blocks);
+        }
+        if offer.part != Part::SwappedInChunk && joins {
+            self.join_late(slot, offer.part);
+            return;
+        }
+        let prefills = offer.part == Part::SwappedInChunk;
+        self.on.requests[slot].phase = if prefills { Phase::Prefilling } else { Phase::Stalled };
+        self.on.batch.admit(slot, &mut self.on.requests);
+        self.schedule(slot, tokens, offer.part);
+    }
+
+    /// Adds a decode whose KV is on the GPU to the decode set, which runs in this step.
+    fn join_late(&mut self, slot: Slot, part: Part) {
+        let reasoning = self.trace.reasoning(self.on.requests[slot].request as usize);
+        self.on.batch.admit_late(slot, part, reasoning, &mut self.on.requests);
+        let state = &mut self.on.requests[slot];
+        self.on.kv.register(state.owner(), state.computed + 1, &mut state.blocks);
+    }
+
+    /// Has an admitted request outside the decode set compute `tokens` in this step, whose blocks are free.
+    pub(in crate::instance) fn schedule(&mut self, slot: Slot, tokens: u32, part: Part) {
+        let all = part == Part::Admitted && self.on.settings.allocates_sequence();
+        let state = &mut self.on.requests[slot];
+        let after = state.computed + tokens;
+        let allocated = if all { state.target() } else { after };
+        self.on.kv.grow(self.on.settings.blocks_for(allocated), &mut state.blocks);
+        self.on.kv.register(state.owner(), after, &mut state.blocks);
+        self.on.batch.schedule(Chunk { slot, tokens, part });
+    }
+
+    /// Notes that a request was admitted. `received`: with KV that another instance had sent.
+    pub(super) fn note_admission(&mut self, slot: Slot, received: bool, now: Ticks) {
+        let times = &mut self.on.requests[slot].times;
+        times.admitted_at = now;
+        let since = std::mem::replace(&mut times.out_since, Ticks::MAX);
+        let since = (since != Ticks::MAX).then_some(since);
+        self.observe(Fact::Admitted { since, received }, slot, now);
+    }
+}

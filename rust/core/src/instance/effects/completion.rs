@@ -1,0 +1,89 @@
+//! The end of a step's chunks, and of requests.
+
+use super::Effects;
+use crate::hint::rare;
+use crate::instance::batch::Chunk;
+use crate::instance::observers::Fact;
+use crate::instance::ranking::List;
+use crate::instance::request::{Phase, Slot};
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Ends the chunks of a step from `start` to `now`. A request with all its tokens
+    /// computed yields one, and joins the decode set or finishes.
+    pub(super) fn finish_chunks(&mut self, start: Ticks, now: Ticks) {
+        let chunks = self.on.batch.take_chunks();
+        for &Chunk { slot, tokens, .. } in &chunks {
+            self.on.requests[slot].computed += tokens;
+            self.observe(Fact::Computed { start }, slot, now);
+            let state = &self.on.requests[slot];
+            if state.computed < state.target() {
+                if let Some(ranking) = &mut self.on.ranking {
+                    rare();
+                    ranking.count_silent_step(slot);
+                }
+                if let Some(mut ranks) = self.ranks() {
+                    ranks.sink_level(slot, now);
+                    ranks.evaluate_after_event(slot, now);
+                }
+                continue;
+            }
+            self.on.batch.complete_chunk(slot, &self.on.requests);
+            self.yield_token(slot, (start, now));
+            let state = &mut self.on.requests[slot];
+            if state.generated == state.output {
+                state.phase = Phase::Stalled;
+                self.on.completed.push((state.seq, slot));
+                continue;
+            }
+            let reasoning = self.trace.reasoning(state.request as usize);
+            self.on.batch.join_decode_set(slot, reasoning, &mut self.on.requests);
+            let joined = Fact::Joined { step: self.on.batch.decode_set().step() };
+            self.observe(joined, slot, now);
+            if let Some(mut ranks) = self.ranks() {
+                ranks.sink_level(slot, now);
+                ranks.evaluate_after_event(slot, now);
+            }
+        }
+        self.on.batch.finish_chunks(chunks, &self.on.requests);
+    }
+
+    /// Tells observers of the prefills that a step from `start` to `now` computed a group of layers of, and that are not
+    /// through all groups.
+    pub(super) fn observe_layers(&mut self, (start, now): (Ticks, Ticks)) {
+        for at in 0..self.on.batch.layers().chunks().len() {
+            let slot = self.on.batch.layers().chunks()[at].slot;
+            self.observe(Fact::Computed { start }, slot, now);
+        }
+    }
+
+    /// A request outside the decode set yields a token in a step from `start` to `now`.
+    fn yield_token(&mut self, slot: Slot, (start, now): (Ticks, Ticks)) {
+        let state = &mut self.on.requests[slot];
+        state.generated += 1;
+        let gap = (state.generated > 1).then(|| now - state.times.last_token);
+        state.times.max_gap = state.times.max_gap.max(gap.unwrap_or(0));
+        state.times.last_token = now;
+        let reasoning = self.trace.reasoning(state.request as usize).unwrap_or(0);
+        state.answering |= state.generated == reasoning.max(1);
+        self.observe(Fact::Yielded { start, gap }, slot, now);
+    }
+
+    /// Ends the requests that have yielded all their tokens, in the order of admission:
+    /// with a prefix cache, blocks are reused in the order in which they are released.
+    pub(super) fn complete(&mut self, now: Ticks) {
+        let mut completed = std::mem::take(&mut self.on.completed);
+        if self.on.kv.gpu().caches() {
+            rare();
+            completed.sort_unstable();
+        }
+        for (_, slot) in completed.drain(..) {
+            if let Some(mut ranks) = self.ranks() {
+                ranks.move_to(slot, List::Gone, now);
+            }
+            self.observe(Fact::Finished, slot, now);
+            self.free_or_defer(slot, true);
+        }
+        self.on.completed = completed;
+    }
+}

@@ -1,0 +1,33 @@
+//! The step at the head of a planned run.
+
+use super::Effects;
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Books the step in progress if it has ended by `now`, so that the run planned to
+    /// follow it has begun.
+    #[inline]
+    pub(in crate::instance) fn apply_head(&mut self, now: Ticks) {
+        if self.on.run.is_past_head(now) {
+            self.apply_planned_head();
+        }
+    }
+
+    /// Books the step in progress, and starts the run planned to follow it.
+    #[inline(never)]
+    pub(in crate::instance) fn apply_planned_head(&mut self) {
+        let Some((head, next, shape)) = self.on.run.take_planned() else { return };
+        self.on.batch.end_step();
+        self.apply(&head, 1);
+        self.finish_chunks(head.start, next.start);
+        if cfg!(debug_assertions) {
+            self.check_invariants();
+        }
+        debug_assert_eq!(
+            shape,
+            self.on.batch.shape(true, &self.on.requests),
+            "Invariant: a run is what it was planned to be"
+        );
+        self.on.run.start(next, shape);
+    }
+}

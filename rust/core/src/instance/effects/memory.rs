@@ -1,0 +1,78 @@
+//! Blocks and slots that are freed, and members that leave the decode set.
+
+use super::Effects;
+use crate::hint::rare;
+use crate::instance::request::{Phase, Slot};
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Frees the blocks and the slot of a request that has left; where steps are decided
+    /// ahead, once the next step is decided. `seated`: the request keeps its seat until
+    /// then.
+    pub(super) fn free_or_defer(&mut self, slot: Slot, seated: bool) {
+        if self.on.settings.scheduler.schedule_ahead {
+            rare();
+            self.on.requests[slot].phase = Phase::Deferred;
+            self.on.queues.ahead_mut().defer_free(slot, seated);
+        } else {
+            self.free(slot);
+        }
+    }
+
+    /// Frees the blocks and the slot of a request that has left.
+    fn free(&mut self, slot: Slot) {
+        let state = &mut self.on.requests[slot];
+        // A request that was moved to another instance may return.
+        let returns = state.generated < state.output;
+        self.on.kv.release(state.owner(), state.computed, returns, &mut state.blocks);
+        self.on.requests.release(slot);
+    }
+
+    /// Frees the blocks that a step decided ahead did not see.
+    #[inline(never)]
+    pub(super) fn free_deferred(&mut self) {
+        let deferred = self.on.queues.ahead_mut().take_deferred();
+        for &slot in &deferred {
+            self.free(slot);
+        }
+        self.on.queues.ahead_mut().recycle(deferred);
+    }
+
+    /// Queues all arrivals and frees all blocks that a step decided ahead did not see: no
+    /// step is in progress. Returns whether there were any.
+    #[inline(never)]
+    pub(in crate::instance) fn release_all(&mut self) -> bool {
+        let unseen = self.on.transfers.offered() + self.on.transfers.received() > 0
+            && self.on.queues.ahead().latest_start() < Ticks::MAX;
+        let any = unseen || self.on.queues.ahead().arrived() > 0 || self.on.queues.ahead().defers();
+        self.on.queues.ahead_mut().started(Ticks::MAX);
+        self.on.queues.release_due(self.trace);
+        self.free_deferred();
+        any
+    }
+
+    /// Removes a member of the decode set that stays with the instance. `now`: when the
+    /// set's latest step ended.
+    pub(super) fn set_aside(&mut self, slot: Slot, now: Ticks) {
+        self.leave_decode_set(slot, Phase::Stalled, now);
+        self.on.observers.readers.note_deadline(slot);
+    }
+
+    /// Removes a member of the decode set. `now`: when the set's latest step ended.
+    pub(super) fn leave_decode_set(&mut self, slot: Slot, phase: Phase, now: Ticks) {
+        let set = self.on.batch.decode_set();
+        self.on.observers.readers.leave(slot, set.step(), set.len() - 1);
+        self.on.batch.leave_decode_set(slot, phase, now, &mut self.on.requests);
+    }
+
+    /// Assigns its blocks to a request that has left the decode set.
+    pub(super) fn assign_blocks(&mut self, slot: Slot) {
+        let state = &mut self.on.requests[slot];
+        self.on.kv.assign(state.owner(), state.computed, &mut state.blocks);
+    }
+
+    /// Allocates blocks for the next tokens of members of the decode set.
+    pub(in crate::instance) fn allocate_for_decodes(&mut self, blocks: u64) {
+        self.on.kv.allocate_unassigned(blocks);
+    }
+}

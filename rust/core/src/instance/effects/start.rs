@@ -1,0 +1,120 @@
+//! Steps that start, or cannot.
+
+use super::Effects;
+use crate::config::GroupRule;
+use crate::cost::StepShape;
+use crate::hint::rare;
+use crate::instance::StepRecord;
+use crate::instance::run::Run;
+use crate::time::Ticks;
+
+impl Effects<'_> {
+    /// Ends the rest of an instance for which a step is formed at `now`.
+    pub(in crate::instance) fn end_rest(&mut self, now: Ticks) {
+        self.book_standstill(now);
+        self.on.observers.load.end_rest(now);
+        let waiting = self.waiting();
+        self.on.observers.stats.book_waiting(waiting, now);
+        if self.on.settings.scheduler.schedule_ahead {
+            rare();
+            self.on.queues.release_due(self.trace);
+        }
+    }
+
+    /// Stays without a step from now on.
+    pub(in crate::instance) fn rest(&mut self, now: Ticks) {
+        // Offers may have been accepted, though no step forms.
+        self.on.kv.note_peak();
+        self.on.observers.load.rest(now);
+        if self.on.batch.running() > 0 {
+            self.on.run.stand_still(now);
+        }
+    }
+
+    /// Queues the requests that were preempted in a step, where they are queued once it is formed.
+    pub(in crate::instance) fn requeue_after_step(&mut self) {
+        self.on.queues.requeue_after_step(&self.on.requests, self.trace);
+    }
+
+    /// Has the decode set not run in this step.
+    pub(in crate::instance) fn pause_decode_set(&mut self, now: Ticks) {
+        self.on.batch.pause_decode_set(now);
+    }
+
+    /// Moves the batch under way to its next group of layers. Returns whether there is one.
+    pub(in crate::instance) fn advance_layers(&mut self) -> bool {
+        self.on.batch.advance_layers()
+    }
+
+    /// Divides the prefills of this step into groups of layers, as the stage at `at` says. Returns whether there are any.
+    pub(in crate::instance) fn start_layers(&mut self, depth: u32, rule: &GroupRule) -> bool {
+        self.on.batch.start_layers(depth, rule, &self.on.requests)
+    }
+
+    /// Completes the batch of a step that was formed. Returns whether blocks were freed that the step did not see.
+    pub(in crate::instance) fn close_batch(&mut self, decodes: bool) -> bool {
+        if self.on.settings.scheduler.decodes_first {
+            rare();
+            self.on.batch.sort_decodes_first(decodes, &mut self.on.requests);
+        }
+        let running = self.on.batch.running();
+        self.on.observers.stats.note_running(running);
+        self.on.kv.note_peak();
+        let freed = self.on.queues.ahead().defers();
+        if freed {
+            rare();
+            self.free_deferred();
+        }
+        freed
+    }
+
+    /// Ticks that a step of `ticks` takes longer because of copies to and from the host.
+    pub(in crate::instance) fn take_copy_ticks(&mut self, ticks: Ticks) -> Ticks {
+        self.on.kv.take_copy_ticks(ticks)
+    }
+
+    /// Notes the decisions of the step that starts.
+    pub(in crate::instance) fn note_decisions(&mut self, record: StepRecord) {
+        self.on.observers.log.begin(record);
+    }
+
+    /// Starts a run of the decode set alone, whose first step begins.
+    pub(in crate::instance) fn start_decodes(&mut self, run: Run, shape: StepShape) {
+        let members = self.on.batch.decode_set().len();
+        self.on.observers.stats.note_running(members);
+        self.allocate_next_step();
+        self.on.run.start(run, shape);
+    }
+
+    /// Starts a step or run.
+    pub(in crate::instance) fn start_run(&mut self, run: Run, shape: StepShape) {
+        self.on.run.start(run, shape);
+        if self.on.batch.runs_chunks() {
+            self.on.batch.begin_chunks();
+            self.report_last_steps();
+        }
+    }
+
+    /// Plans the run that follows the step that has started. Returns when it ends.
+    pub(in crate::instance) fn plan_run(&mut self, run: Run, shape: StepShape) -> Ticks {
+        self.on.run.plan(run, shape)
+    }
+
+    /// Reports the requests whose prompt ends with the step that starts, if transfers overlap with that step.
+    fn report_last_steps(&mut self) {
+        if self.on.settings.handover.is_some_and(|handover| handover.overlaps) {
+            self.report_each_last_step();
+        }
+    }
+
+    #[inline(never)]
+    fn report_each_last_step(&mut self) {
+        for chunk in self.on.batch.chunks() {
+            let state = &self.on.requests[chunk.slot];
+            let ends = state.computed + chunk.tokens == state.target();
+            if ends && state.generated == 0 {
+                self.on.observers.outbox.last_step_begins(chunk.slot, &self.on.requests);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Accepting requests that are handed over, and those whose KV has been received.
+
+use super::Stages;
+use crate::instance::request::Slot;
+use crate::time::Ticks;
+
+impl Stages<'_> {
+    /// Accepts the requests that were offered, in order, until one does not fit.
+    pub(super) fn accept_offers(&mut self) {
+        if self.effects.transfers.offered() > 0 {
+            self.accept_each();
+        }
+    }
+
+    #[inline(never)]
+    fn accept_each(&mut self) {
+        let Some(acceptance) = self.effects.settings.handover else { return };
+        let mut hits = Vec::new();
+        while let Some(offer) = self.effects.transfers.first_offer() {
+            let settings = &self.effects.settings;
+            if !self.sees(offer.origin.since)
+                || self.seats_taken() >= settings.scheduler.max_num_seqs
+                || !self.effects.transfers.may_accept(&acceptance)
+            {
+                break;
+            }
+            let (state, kv) = (&self.effects.requests[offer.slot], &self.effects.kv);
+            kv.find(state.owner(), state.target(), &mut hits);
+            let hit = hits.len() as u32 * settings.block.tokens();
+            let taken = offer.blocks - settings.blocks_for(hit) + kv.gpu().unheld(&hits);
+            if taken + settings.watermark(self.effects.admitted()) > kv.free() {
+                break;
+            }
+            self.effects.accept(offer, &hits, self.draft.now);
+        }
+    }
+
+    /// The received request that is admitted next, if the step that is formed sees one.
+    pub(super) fn first_received(&mut self) -> Option<Slot> {
+        let slot = self.effects.first_received()?;
+        self.sees(self.effects.requests[slot].times.out_since).then_some(slot)
+    }
+
+    /// Whether the step that is formed sees what happened at `moment`: all of it, unless steps
+    /// are decided ahead.
+    fn sees(&self, moment: Ticks) -> bool {
+        let ahead = self.effects.settings.scheduler.schedule_ahead;
+        !ahead || moment <= self.effects.queues.ahead().latest_start()
+    }
+}
