@@ -16,7 +16,7 @@ from mutation.mutant import Mutant
 from mutation.rewriting import Rewriter
 
 ROOT = Path(__file__).resolve().parents[2]
-SCOPE = ("instance/scheduler", "instance/run", "kv")
+SCOPE = ("instance/scheduler", "instance/effects", "instance/run", "kv")
 """Folders below ``rust/core/src`` whose sources are mutated."""
 
 SOURCES = "rust/core/src"

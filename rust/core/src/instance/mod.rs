@@ -178,12 +178,12 @@ impl Instance {
         self.batch.running() + self.queues.ahead().seats()
     }
 
-    /// What does not change.
+    /// The settings, which do not change.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What happened to requests that the engine is to act on.
+    /// The reports to the engine.
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.observers.outbox
     }
