@@ -110,6 +110,8 @@ class OverTime:
         kv_sending_blocks   state blocks of requests that left, whose KV has not been read
         kv_receiving_blocks state blocks of accepted requests, whose KV is on its way
         kv_tokens           state tokens of KV in the GPU's memory, as of the last finished step
+        kv_host_tokens      state tokens of KV off the GPU: swapped out, or arrived and in no block
+        kv_arriving_tokens  state tokens of KV on its way into blocks here
         batch_requests      state requests in the step in progress; 0 if there is none, as the next two
         batch_tokens        state tokens that this step computes
         step_s              state seconds that this step takes

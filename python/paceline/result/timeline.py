@@ -30,6 +30,8 @@ _STATES: Final = {
     "kv_sending_blocks": pl.UInt32(),
     "kv_receiving_blocks": pl.UInt32(),
     "kv_tokens": pl.UInt64(),
+    "kv_host_tokens": pl.UInt64(),
+    "kv_arriving_tokens": pl.UInt64(),
     "batch_requests": pl.UInt32(),
     "batch_tokens": pl.UInt32(),
     "step_s": pl.Float64(),

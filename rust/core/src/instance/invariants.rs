@@ -1,7 +1,8 @@
 //! Invariants of an instance between two steps, checked in debug builds.
 
-use super::request::Phase;
+use super::request::{Phase, RequestState};
 use super::{Instance, Part};
+use crate::kv::Account;
 
 impl Instance {
     /// Checks the totals that the components keep against sums over the requests.
@@ -53,6 +54,8 @@ impl Instance {
         );
         assert_eq!(members, set.len(), "Invariant: the decode set counts its members");
         assert_eq!(kv_tokens, self.batch.kv_tokens(), "Invariant: the batch counts its tokens");
+        let said = Account::of(self.requests.iter().filter_map(RequestState::residency));
+        assert_eq!(said, *self.kv.account(), "Invariant: the account of KV is the sum of what requests say");
         assert_eq!(swapped, self.kv.cpu().used(), "Invariant: the swap space counts its blocks");
         if !self.kv.gpu().caches() {
             // With a prefix cache, requests share blocks, and the cache counts them.

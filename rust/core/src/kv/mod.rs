@@ -2,9 +2,11 @@
 
 mod block_size;
 mod cache;
+mod copies;
 mod memory;
 mod pool;
 mod prefixes;
+mod residency;
 mod store;
 mod swap_space;
 
@@ -14,4 +16,5 @@ pub use cache::PrefixCache;
 pub(crate) use memory::{BlockTable, ContentOwner, Memory, Released};
 pub use pool::{BlockPool, OutOfBlocks};
 pub use prefixes::Prefixes;
+pub(crate) use residency::{Account, Residency, Tier};
 pub(crate) use store::KvStore;

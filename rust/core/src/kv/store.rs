@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::cache::Block;
 use super::memory::{BlockTable, ContentOwner, Memory};
 use super::prefixes::Prefixes;
+use super::residency::{Account, Residency, Tier};
 use super::swap_space::SwapSpace;
 use crate::config::InstanceConfig;
 use crate::metrics::InstanceStats;
@@ -19,7 +20,7 @@ pub(crate) struct KvStore {
     cpu: SwapSpace,
     /// Computed tokens whose KV is not on the GPU: swapped out, or migrated in and
     /// not admitted.
-    cpu_tokens: u64,
+    account: Account,
     /// The most GPU blocks held at once.
     peak_blocks: u64,
     /// Tokens looked up in the prefix cache, once an admission, and found there.
@@ -33,7 +34,7 @@ impl KvStore {
         Self {
             gpu: Memory::new(config.blocks, config.block_tokens, caching, Arc::clone(prefixes)),
             cpu: SwapSpace::new(config.scheduler.preemption),
-            cpu_tokens: 0,
+            account: Account::default(),
             peak_blocks: 0,
             lookups: (0, 0),
         }
@@ -57,10 +58,29 @@ impl KvStore {
         self.gpu.free()
     }
 
-    /// Computed tokens whose KV is not on the GPU.
-    #[inline]
+    /// The account of the KV of requests that are not admitted.
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Notes KV that comes to a tier with the blocks that it has.
+    pub(crate) fn enter(&mut self, tier: Tier, tokens: u32, table: &BlockTable) {
+        self.account.enter(Residency::new(tier, tokens, table.count()));
+    }
+
+    /// Notes KV that leaves a tier with the blocks that it has: its request is admitted, or gone.
+    pub(crate) fn leave(&mut self, tier: Tier, tokens: u32, table: &BlockTable) {
+        self.account.leave(Residency::new(tier, tokens, table.count()));
+    }
+
+    /// Notes KV that is in another tier now, in the same blocks.
+    pub(crate) fn relocate(&mut self, from: Tier, to: Tier, tokens: u32, table: &BlockTable) {
+        self.account.relocate(Residency::new(from, tokens, table.count()), to);
+    }
+
+    /// Tokens whose KV is off the GPU.
     pub(crate) fn cpu_tokens(&self) -> u64 {
-        self.cpu_tokens
+        self.account.held(Tier::Host).tokens + self.account.held(Tier::Landed).tokens
     }
 
     /// Notes the blocks held now, once a step is formed or booked.
@@ -158,25 +178,29 @@ impl KvStore {
         }
         self.gpu.release(owner, tokens, true, table);
         table.set_count(blocks);
-        self.cpu_tokens += u64::from(tokens);
+        self.enter(Tier::Host, tokens, table);
         true
     }
 
     /// Swaps a request with `tokens` computed tokens in, to `blocks` GPU blocks.
     pub(crate) fn swap_in(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
         self.cpu.copy_in(table.count());
-        self.load(tokens, blocks, table);
+        self.load_from(Tier::Host, tokens, blocks, table);
     }
 
     /// Keeps KV of `tokens` tokens that was migrated in, off the GPU.
     pub(crate) fn receive(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
         table.set_count(blocks);
-        self.cpu_tokens += u64::from(tokens);
+        self.enter(Tier::Landed, tokens, table);
     }
 
     /// Moves the KV of a request that was migrated in to the GPU, to `blocks` blocks.
     pub(crate) fn load(&mut self, tokens: u32, blocks: u64, table: &mut BlockTable) {
-        self.cpu_tokens -= u64::from(tokens);
+        self.load_from(Tier::Landed, tokens, blocks, table);
+    }
+
+    fn load_from(&mut self, tier: Tier, tokens: u32, blocks: u64, table: &mut BlockTable) {
+        self.leave(tier, tokens, table);
         table.set_count(0);
         self.grow(blocks, table);
     }
@@ -185,9 +209,10 @@ impl KvStore {
     /// space. Returns whether there was room; if not, the KV is dropped.
     pub(crate) fn store_received(&mut self, tokens: u32, table: &mut BlockTable) -> bool {
         if self.cpu.reserve(table.count()) {
+            self.relocate(Tier::Landed, Tier::Host, tokens, table);
             return true;
         }
-        self.cpu_tokens -= u64::from(tokens);
+        self.leave(Tier::Landed, tokens, table);
         table.set_count(0);
         false
     }
@@ -219,7 +244,7 @@ mod tests {
         KvStore {
             gpu: Memory::new(10, 4, caching, Arc::new(Prefixes::none())),
             cpu: SwapSpace::new(preemption),
-            cpu_tokens: 0,
+            account: Account::default(),
             peak_blocks: 0,
             lookups: (0, 0),
         }

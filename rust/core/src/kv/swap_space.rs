@@ -1,123 +1,95 @@
-//! The CPU's memory, to which preemption may swap KV.
-//!
-//! Copies are counted while a step is formed and timed when it starts.
+//! The host's memory for KV of requests that are not on the GPU.
 
+use super::copies::{Copies, Timing};
 use super::pool::BlockPool;
 use crate::config::Preemption;
 use crate::time::Ticks;
 
-/// The blocks of KV in the CPU's memory, and the copies of the step that is formed.
+/// Blocks of the host's memory, and the copies to and from them.
 #[derive(Debug, Clone)]
 pub(crate) struct SwapSpace {
-    /// The count of blocks.
     pool: BlockPool,
-    /// How long copies take; `None` if preemption recomputes.
-    timing: Option<Timing>,
-    /// Blocks copied out and in since the latest step was formed.
-    copied: (u64, u64),
-    /// Blocks copied out and in over the replay.
-    total_copied: (u64, u64),
-    /// Swaps for which there was no room.
+    copies: Copies,
+    /// Whether preempted requests are swapped out.
+    is_used: bool,
+    /// Requests for which there was no room.
     overflows: u64,
 }
 
-/// How long copies take.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    /// Ticks to copy out a block.
-    out: Ticks,
-    /// Ticks to copy in a block.
-    back: Ticks,
-    /// Whether copies overlap with the step.
-    overlapped: bool,
-}
-
 impl SwapSpace {
-    /// The swap space of a preemption, all blocks free.
+    /// The swap space of a preemption; empty if that does not swap.
     pub(crate) fn new(preemption: Preemption) -> Self {
-        let (blocks, timing) = match preemption {
-            Preemption::Recompute => (0, None),
+        let (blocks, timing, is_used) = match preemption {
+            Preemption::Recompute => (0, Timing::default(), false),
             Preemption::Swap { blocks, out, back, overlapped } => {
-                (blocks, Some(Timing { out, back, overlapped }))
+                (blocks, Timing { out, back, overlapped }, true)
             }
         };
-        Self { pool: BlockPool::new(blocks), timing, copied: (0, 0), total_copied: (0, 0), overflows: 0 }
+        Self { pool: BlockPool::new(blocks), copies: Copies::new(timing), is_used, overflows: 0 }
     }
 
-    /// Whether preemption swaps.
+    /// Whether preempted requests are swapped out, if there is room.
     #[inline]
     pub(crate) fn is_used(&self) -> bool {
-        self.timing.is_some()
+        self.is_used
     }
 
-    /// Blocks in all.
+    /// Blocks that fit.
     pub(crate) fn capacity(&self) -> u64 {
         self.pool.capacity()
     }
 
-    /// Blocks that hold KV.
+    /// Blocks in use.
     pub(crate) fn used(&self) -> u64 {
         self.pool.used()
     }
 
-    /// Blocks that hold none.
+    /// Free blocks.
     pub(crate) fn free(&self) -> u64 {
         self.pool.free()
     }
 
-    /// Takes blocks for KV that is in the CPU's memory already. Returns whether
-    /// there was room, and counts where there was none.
+    /// Takes blocks without a copy. Returns whether there was room.
     pub(crate) fn reserve(&mut self, blocks: u64) -> bool {
         let taken = self.pool.take(blocks).is_ok();
         self.overflows += u64::from(!taken);
         taken
     }
 
-    /// Copies blocks out. Returns whether there was room, and counts where there was
-    /// none.
+    /// Copies blocks from the GPU. Returns whether there was room; if not, nothing is copied.
     pub(crate) fn copy_out(&mut self, blocks: u64) -> bool {
         let taken = self.reserve(blocks);
         if taken {
-            self.copied.0 += blocks;
-            self.total_copied.0 += blocks;
+            self.copies.copy_out(blocks);
         }
         taken
     }
 
-    /// Copies blocks in, which frees them.
+    /// Copies blocks to the GPU, and frees them.
     pub(crate) fn copy_in(&mut self, blocks: u64) {
         self.pool.give_back(blocks);
-        self.copied.1 += blocks;
-        self.total_copied.1 += blocks;
+        self.copies.copy_in(blocks);
     }
 
-    /// Blocks copied out and in since the latest step was formed.
+    /// Blocks copied out and in in the step being formed.
     #[inline]
     pub(crate) fn copied(&self) -> (u64, u64) {
-        self.copied
+        self.copies.pending()
     }
 
-    /// Forgets those copies, and returns what they add to a step of `step` ticks.
+    /// Forgets the copies made while a step was formed, and returns what they add to
+    /// it; it takes `step` ticks without them.
     #[inline]
     pub(crate) fn take_copy_ticks(&mut self, step: Ticks) -> Ticks {
-        if self.copied == (0, 0) { 0 } else { self.time_copies(step) }
+        self.copies.take_ticks(step)
     }
 
-    /// As [`Self::take_copy_ticks`], if there are copies.
-    #[inline(never)]
-    fn time_copies(&mut self, step: Ticks) -> Ticks {
-        let (outward, inward) = std::mem::take(&mut self.copied);
-        let Some(Timing { out, back, overlapped }) = self.timing else { return 0 };
-        let copies = outward.saturating_mul(out).saturating_add(inward.saturating_mul(back));
-        if overlapped { copies.saturating_sub(step) } else { copies }
-    }
-
-    /// Blocks copied out and in over the replay.
+    /// Blocks copied out and in.
     pub(crate) fn total_copied(&self) -> (u64, u64) {
-        self.total_copied
+        self.copies.total()
     }
 
-    /// Swaps for which there was no room.
+    /// Requests for which there was no room.
     pub(crate) fn overflows(&self) -> u64 {
         self.overflows
     }
@@ -129,24 +101,6 @@ mod tests {
 
     fn space(overlapped: bool) -> SwapSpace {
         SwapSpace::new(Preemption::Swap { blocks: 5, out: 3, back: 2, overlapped })
-    }
-
-    #[test]
-    fn copies_are_timed_once() {
-        for (overlapped, added) in [(false, 3 * 4 + 2 * 4), (true, 3 * 4 + 2 * 4 - 15)] {
-            let mut space = space(overlapped);
-            assert!(space.copy_out(4));
-            space.copy_in(4);
-            assert_eq!(space.take_copy_ticks(15), added);
-            assert_eq!((space.take_copy_ticks(15), space.total_copied()), (0, (4, 4)));
-        }
-    }
-
-    #[test]
-    fn copies_that_fit_beside_the_step_add_nothing() {
-        let mut space = space(true);
-        assert!(space.copy_out(2));
-        assert_eq!(space.take_copy_ticks(6), 0);
     }
 
     #[test]

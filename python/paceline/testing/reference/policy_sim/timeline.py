@@ -106,6 +106,8 @@ def _row(at: Replica, traffic: Traffic, now: int) -> Row:
         "kv_sending_blocks": _distinct(sending),
         "kv_receiving_blocks": _distinct(one.blocks for one in state.incoming.receiving),
         "kv_tokens": of_instance("gpu_kv_tokens"),
+        "kv_host_tokens": of_instance("cpu_kv_tokens"),
+        "kv_arriving_tokens": sum(one.computed for one in state.incoming.receiving),
         "batch_requests": len(step.tokens) if step else 0,
         "batch_tokens": sum(step.tokens.values()) if step else 0,
         "step_ticks": (at.ends or step.start) - step.start if step else 0,

@@ -8,7 +8,7 @@ use crate::instance::observers::Fact;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
 use crate::instance::scheduler::{AdmissionOffer, Candidate, Place};
-use crate::kv::{Block, ContentOwner};
+use crate::kv::{Block, ContentOwner, Tier};
 use crate::time::Ticks;
 
 impl Effects<'_> {
@@ -110,7 +110,8 @@ impl Effects<'_> {
         let (phase, computed) = (state.phase, state.computed);
         let blocks = self.on.settings.blocks_for(computed + tokens).max(state.blocks.count());
         if phase == Phase::Received {
-            self.on.transfers.admit(slot, state.request, computed, state.blocks.count());
+            self.on.kv.leave(Tier::Ready, computed, &state.blocks);
+            self.on.transfers.admit(slot, state.request);
         } else if phase.is_swapped() {
             self.on.kv.swap_in(computed, blocks, &mut state.blocks);
             self.on.queues.pop_ranked_swapped();

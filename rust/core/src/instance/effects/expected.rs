@@ -4,6 +4,7 @@ use super::Effects;
 use super::MigratingRequest;
 use crate::instance::handover::Origin;
 use crate::instance::request::{Phase, Slot};
+use crate::kv::Tier;
 use crate::time::Ticks;
 
 impl Effects<'_> {
@@ -56,7 +57,8 @@ impl Effects<'_> {
         self.apply_until(now);
         let state = &mut self.on.requests[slot];
         self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
-        self.on.transfers.release_reserved(state.computed, state.blocks.count());
+        self.on.kv.leave(Tier::Arriving, state.computed, &state.blocks);
+        self.on.transfers.release_reserved();
         self.free_or_defer(slot, false);
         self.on.run.truncate(now)
     }

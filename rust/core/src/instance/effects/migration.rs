@@ -11,6 +11,7 @@ use crate::instance::observers::{Fact, Track};
 use crate::instance::queues::Queued;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, RequestState, Slot};
+use crate::kv::Tier;
 use crate::metrics::{RequestTotals, Status};
 use crate::time::Ticks;
 
@@ -75,9 +76,7 @@ impl Effects<'_> {
         self.on.requests[slot].phase = Phase::MigratingOut;
         self.observe(Fact::Left, slot, now);
         let state = &self.on.requests[slot];
-        if self.on.settings.handover.is_some() {
-            self.on.transfers.send(state.computed);
-        }
+        self.on.kv.enter(Tier::Departing, state.computed, &state.blocks);
         MigratingRequest {
             request: state.request,
             left: now,
@@ -95,9 +94,8 @@ impl Effects<'_> {
     pub(crate) fn finish_transfer(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
         // The peak of the blocks may have been held until now.
         self.apply_until(now);
-        if self.on.settings.handover.is_some() {
-            self.on.transfers.sent(self.on.requests[slot].computed);
-        }
+        let state = &self.on.requests[slot];
+        self.on.kv.leave(Tier::Departing, state.computed, &state.blocks);
         self.free_or_defer(slot, false);
         // Decision logs have the free blocks of each step.
         let seen =

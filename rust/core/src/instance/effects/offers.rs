@@ -6,7 +6,7 @@ use crate::instance::handover::{Offer, Origin, Pull};
 use crate::instance::observers::Fact;
 use crate::instance::queues::Queued;
 use crate::instance::request::{Phase, Slot};
-use crate::kv::Block;
+use crate::kv::{Block, Tier};
 use crate::time::Ticks;
 
 impl Effects<'_> {
@@ -43,6 +43,7 @@ impl Effects<'_> {
         let expected = state.phase.is_expected();
         state.phase = if expected { Phase::Reserved } else { Phase::Receiving };
         let lacking = state.computed.saturating_sub(hit.max(offer.origin.copied));
+        self.on.kv.enter(Tier::Arriving, state.computed, &state.blocks);
         self.on.transfers.accept(lacking);
         let nothing = lacking == 0 && !self.on.settings.has_states();
         let at_once = self.on.settings.handover.is_some_and(|acceptance| acceptance.at_once);
@@ -66,7 +67,8 @@ impl Effects<'_> {
         state.phase = Phase::Received;
         state.times.out_since = now;
         self.on.kv.register(state.owner(), state.computed, &mut state.blocks);
-        self.on.transfers.receive(slot, state.computed, state.blocks.count(), state.answering);
+        self.on.kv.relocate(Tier::Arriving, Tier::Ready, state.computed, &state.blocks);
+        self.on.transfers.receive(slot, state.answering);
         let attained = state.times.attained;
         if let Some(mut ranks) = self.ranks() {
             ranks.enter(slot, now, attained);

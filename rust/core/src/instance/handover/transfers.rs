@@ -88,18 +88,12 @@ pub(crate) struct Transfers {
     wanted: (u64, u64),
     /// Requests whose KV is on its way.
     receiving: u64,
-    /// Tokens and blocks of these.
-    on_the_way: (u64, u64),
     /// Requests that answer and whose KV has not been received.
     answering: u64,
     /// Requests that were offered and are still in the last step of their prompt.
     expected: u64,
     /// Requests whose KV has been received and that were not admitted since, in order.
     received: VecDeque<Slot>,
-    /// Tokens and blocks of the requests that were accepted and not admitted since.
-    held: (u64, u64),
-    /// Tokens of requests that were sent and whose KV has not been read.
-    outgoing_tokens: u64,
     /// Accepted requests, until the engine asks for them.
     pulls: Vec<Pull>,
     /// Rows of the received requests that were admitted in the step in progress.
@@ -152,14 +146,10 @@ impl Transfers {
         }
     }
 
-    /// Releases an expected request of `tokens` tokens and `blocks` blocks that was accepted and received.
-    pub(in crate::instance) fn release_reserved(&mut self, tokens: u32, blocks: u64) {
+    /// Releases an expected request that was accepted and received.
+    pub(in crate::instance) fn release_reserved(&mut self) {
         self.expected -= 1;
         self.receiving -= 1;
-        for sums in [&mut self.held, &mut self.on_the_way] {
-            sums.0 -= u64::from(tokens);
-            sums.1 -= blocks;
-        }
     }
 
     /// Removes and returns an offer.
@@ -170,29 +160,24 @@ impl Transfers {
         Some(offer)
     }
 
-    /// Whether the rules allow one more request to be accepted.
-    pub(in crate::instance) fn may_accept(&self, rules: &Acceptance) -> bool {
-        self.receiving < rules.most_transfers && self.held.1 < rules.held_below
+    /// Whether the rules allow one more request to be accepted, where those that were accepted and not admitted since hold
+    /// `blocks`.
+    pub(in crate::instance) fn may_accept(&self, rules: &Acceptance, blocks: u64) -> bool {
+        self.receiving < rules.most_transfers && blocks < rules.held_below
     }
 
     /// Accepts the request that was offered first, which now holds its blocks. Its target
     /// lacks the KV of `lacking` tokens.
     pub(in crate::instance) fn accept(&mut self, lacking: u32) {
         let Some(offer) = self.remove_offer(0) else { return };
-        for sums in [&mut self.held, &mut self.on_the_way] {
-            sums.0 += u64::from(offer.tokens);
-            sums.1 += offer.blocks;
-        }
         self.receiving += 1;
         self.pulls.push(Pull { slot: offer.slot, origin: offer.origin, tokens: lacking });
     }
 
-    /// Adds a request of `tokens` tokens and `blocks` blocks whose KV has been received. `answers`: whether it answers.
-    pub(in crate::instance) fn receive(&mut self, slot: Slot, tokens: u32, blocks: u64, answers: bool) {
+    /// Adds a request whose KV has been received. `answers`: whether it answers.
+    pub(in crate::instance) fn receive(&mut self, slot: Slot, answers: bool) {
         self.receiving -= 1;
         self.answering -= u64::from(answers);
-        self.on_the_way.0 -= u64::from(tokens);
-        self.on_the_way.1 -= blocks;
         self.received.push_back(slot);
     }
 
@@ -207,11 +192,9 @@ impl Transfers {
         None
     }
 
-    /// A received request, in row `request`, is admitted with the blocks of its `tokens` tokens.
-    pub(crate) fn admit(&mut self, slot: Slot, request: u32, tokens: u32, blocks: u64) {
+    /// A received request, in row `request`, is admitted.
+    pub(crate) fn admit(&mut self, slot: Slot, request: u32) {
         self.admitted.push(request);
-        self.held.0 -= u64::from(tokens);
-        self.held.1 -= blocks;
         if let Some(at) = self.received.iter().position(|&other| other == slot) {
             self.received.remove(at);
         }
@@ -230,16 +213,6 @@ impl Transfers {
     /// Removes and returns the rows of these requests.
     pub(crate) fn drain_admitted(&mut self) -> impl Iterator<Item = u32> + '_ {
         self.admitted.drain(..)
-    }
-
-    /// A request of `tokens` tokens was sent.
-    pub(crate) fn send(&mut self, tokens: u32) {
-        self.outgoing_tokens += u64::from(tokens);
-    }
-
-    /// The KV of such a request has been read, or is given up.
-    pub(crate) fn sent(&mut self, tokens: u32) {
-        self.outgoing_tokens -= u64::from(tokens);
     }
 
     /// Requests that were offered and not accepted.
@@ -267,29 +240,14 @@ impl Transfers {
         self.answering
     }
 
-    /// Tokens whose KV is to be received.
-    pub(crate) fn incoming_tokens(&self) -> u64 {
-        self.wanted.0 + self.on_the_way.0
-    }
-
-    /// Blocks that the requests hold or need whose KV is to be received.
-    pub(crate) fn incoming_blocks(&self) -> u64 {
-        self.wanted.1 + self.on_the_way.1
-    }
-
-    /// Blocks of the requests whose KV is on its way.
-    pub(crate) fn receiving_blocks(&self) -> u64 {
-        self.on_the_way.1
+    /// Tokens and blocks of the requests that were offered and not accepted.
+    pub(crate) fn wanted(&self) -> (u64, u64) {
+        self.wanted
     }
 
     /// Blocks that the requests need that were offered and not accepted: the first, and all.
     pub(crate) fn wanted_blocks(&self) -> (u64, u64) {
         (self.offered.front().map_or(0, |offer| offer.blocks), self.wanted.1)
-    }
-
-    /// Tokens of KV in the GPU's memory of requests that are not admitted here.
-    pub(crate) fn kv_tokens(&self) -> u64 {
-        self.held.0 + self.outgoing_tokens
     }
 
     /// Whether requests were accepted that the engine has not asked for.
@@ -320,24 +278,26 @@ mod tests {
         let mut transfers = Transfers::default();
         transfers.offer(offer(0, 30, 2));
         transfers.offer(offer(1, 50, 4));
-        assert_eq!((transfers.offered(), transfers.incoming_tokens(), transfers.kv_tokens()), (2, 80, 0));
-        assert_eq!((transfers.incoming_blocks(), transfers.wanted_blocks()), (6, (2, 6)));
+        assert_eq!(
+            (transfers.offered(), transfers.wanted(), transfers.wanted_blocks()),
+            (2, (80, 6), (2, 6))
+        );
         transfers.accept(20);
-        assert_eq!((transfers.offered(), transfers.receiving(), transfers.kv_tokens()), (1, 1, 30));
-        assert_eq!((transfers.incoming_blocks(), transfers.wanted_blocks()), (6, (4, 4)));
+        assert_eq!((transfers.offered(), transfers.receiving(), transfers.wanted()), (1, 1, (50, 4)));
+        assert_eq!(transfers.wanted_blocks(), (4, 4));
         let mut pulls = Vec::new();
         transfers.take_pulls(&mut pulls);
         assert_eq!(pulls, [Pull { slot: 0, origin: offer(0, 30, 2).origin, tokens: 20 }]);
         assert!(!transfers.has_pulls());
-        transfers.receive(0, 30, 2, true);
-        assert_eq!((transfers.receiving(), transfers.incoming_tokens(), transfers.kv_tokens()), (0, 50, 30));
+        transfers.receive(0, true);
+        assert_eq!((transfers.receiving(), transfers.wanted().0, transfers.received()), (0, 50, 1));
         assert_eq!(transfers.first_received(|_| true), Some(0));
-        transfers.admit(0, 10, 30, 2);
+        transfers.admit(0, 10);
         assert_eq!(
             (transfers.drain_admitted().collect::<Vec<_>>(), transfers.has_admitted()),
             (vec![10], false)
         );
-        assert_eq!((transfers.received(), transfers.kv_tokens()), (0, 0));
+        assert_eq!(transfers.received(), 0);
         assert_eq!(transfers.first_offer().map(|offer| offer.request), Some(11));
     }
 
@@ -347,9 +307,9 @@ mod tests {
         for slot in 0..2 {
             transfers.offer(offer(slot, 10, 1));
             transfers.accept(10);
-            transfers.receive(slot, 10, 1, true);
+            transfers.receive(slot, true);
         }
-        transfers.admit(0, 10, 10, 1);
+        transfers.admit(0, 10);
         assert_eq!((transfers.first_received(|_| true), transfers.received()), (Some(1), 1));
         assert_eq!(transfers.first_received(|slot| slot != 1), None);
     }
@@ -360,8 +320,8 @@ mod tests {
         for slot in 0..2 {
             transfers.offer(offer(slot, 10, 1));
             transfers.accept(10);
-            transfers.receive(slot, 10, 1, true);
-            transfers.admit(slot, slot + 10, 10, 1);
+            transfers.receive(slot, true);
+            transfers.admit(slot, slot + 10);
         }
         transfers.preempt(10);
         assert_eq!(transfers.drain_admitted().collect::<Vec<_>>(), [11]);
@@ -375,7 +335,7 @@ mod tests {
         }
         transfers.accept(10);
         assert_eq!(transfers.answering(), 2);
-        transfers.receive(0, 10, 1, true);
+        transfers.receive(0, true);
         assert!(transfers.withdraw(|offer| offer.request == 10).is_none(), "it was accepted");
         assert_eq!(transfers.withdraw(|offer| offer.request == 12).map(|offer| offer.slot), Some(2));
         assert_eq!((transfers.answering(), transfers.wanted_blocks()), (0, (1, 1)));
@@ -388,13 +348,13 @@ mod tests {
         let mut transfers = Transfers::default();
         transfers.expect(offer(0, 30, 2));
         transfers.expect(offer(1, 10, 1));
-        assert_eq!((transfers.expected(), transfers.answering(), transfers.incoming_blocks()), (2, 0, 3));
+        assert_eq!((transfers.expected(), transfers.answering(), transfers.wanted().1), (2, 0, 3));
         transfers.accept(30);
-        assert_eq!((transfers.expected(), transfers.receiving(), transfers.kv_tokens()), (2, 1, 30));
+        assert_eq!((transfers.expected(), transfers.receiving(), transfers.wanted().0), (2, 1, 10));
         transfers.confirm(true);
         transfers.confirm(true);
         assert_eq!((transfers.expected(), transfers.answering()), (0, 2));
-        transfers.receive(0, 30, 2, true);
+        transfers.receive(0, true);
         transfers.withdraw(|_| true);
         assert_eq!((transfers.answering(), transfers.offered()), (0, 0));
     }
@@ -406,10 +366,10 @@ mod tests {
         transfers.expect(offer(1, 10, 1));
         transfers.accept(30);
         transfers.withdraw_expected(1);
-        assert_eq!((transfers.expected(), transfers.offered(), transfers.incoming_blocks()), (1, 0, 2));
-        transfers.release_reserved(30, 2);
-        assert_eq!((transfers.expected(), transfers.receiving(), transfers.kv_tokens()), (0, 0, 0));
-        assert_eq!((transfers.answering(), transfers.incoming_tokens()), (0, 0));
+        assert_eq!((transfers.expected(), transfers.offered(), transfers.wanted().1), (1, 0, 0));
+        transfers.release_reserved();
+        assert_eq!((transfers.expected(), transfers.receiving(), transfers.wanted().0), (0, 0, 0));
+        assert_eq!((transfers.answering(), transfers.wanted().0), (0, 0));
     }
 
     #[test]
@@ -422,23 +382,14 @@ mod tests {
         for slot in 0..2 {
             transfers.offer(offer(slot, 10, 4));
         }
-        assert!(transfers.may_accept(&one) && transfers.may_accept(&half));
+        assert!(transfers.may_accept(&one, 0) && transfers.may_accept(&half, 0));
         transfers.accept(10);
-        assert!(!transfers.may_accept(&one), "a transfer is on its way");
-        assert!(!transfers.may_accept(&half), "half of the blocks are not below half");
-        assert!(transfers.may_accept(&half_of_9) && transfers.may_accept(&any));
-        transfers.receive(0, 10, 4, true);
-        assert!(transfers.may_accept(&one) && !transfers.may_accept(&half));
-        transfers.admit(0, 10, 10, 4);
-        assert!(transfers.may_accept(&half));
-    }
-
-    #[test]
-    fn kv_counts_at_the_source_until_it_is_read() {
-        let mut transfers = Transfers::default();
-        transfers.send(40);
-        transfers.send(2);
-        transfers.sent(40);
-        assert_eq!(transfers.kv_tokens(), 2);
+        assert!(!transfers.may_accept(&one, 4), "a transfer is on its way");
+        assert!(!transfers.may_accept(&half, 4), "half of the blocks are not below half");
+        assert!(transfers.may_accept(&half_of_9, 4) && transfers.may_accept(&any, 4));
+        transfers.receive(0, true);
+        assert!(transfers.may_accept(&one, 4) && !transfers.may_accept(&half, 4));
+        transfers.admit(0, 10);
+        assert!(transfers.may_accept(&half, 0));
     }
 }

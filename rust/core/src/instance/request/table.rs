@@ -4,7 +4,7 @@
 //! trace is.
 
 use super::Phase;
-use crate::kv::{BlockTable, ContentOwner};
+use crate::kv::{BlockTable, ContentOwner, Residency, Tier};
 use crate::metrics::RequestTotals;
 use crate::time::Ticks;
 
@@ -117,6 +117,19 @@ impl RequestState {
             preemptions: self.preemptions,
             max_gap: self.times.max_gap,
         }
+    }
+
+    /// Where its KV is, if it has KV and is not admitted.
+    pub(crate) fn residency(&self) -> Option<Residency> {
+        let tier = match self.phase {
+            Phase::Swapped { .. } => Tier::Host,
+            Phase::MigratedIn => Tier::Landed,
+            Phase::Reserved | Phase::Receiving => Tier::Arriving,
+            Phase::Received => Tier::Ready,
+            Phase::MigratingOut => Tier::Departing,
+            _ => return None,
+        };
+        Some(Residency::new(tier, self.computed, self.blocks.count()))
     }
 
     /// Owner of the content of its blocks.

@@ -2,6 +2,7 @@
 
 use super::Stages;
 use crate::instance::request::Slot;
+use crate::kv::Tier;
 use crate::time::Ticks;
 
 impl Stages<'_> {
@@ -20,7 +21,7 @@ impl Stages<'_> {
             let settings = &self.effects.settings;
             if !self.sees(offer.origin.since)
                 || self.seats_taken() >= settings.scheduler.max_num_seqs
-                || !self.effects.transfers.may_accept(&acceptance)
+                || !self.effects.transfers.may_accept(&acceptance, self.accepted_blocks())
             {
                 break;
             }
@@ -33,6 +34,12 @@ impl Stages<'_> {
             }
             self.effects.accept(offer, &hits, self.draft.now);
         }
+    }
+
+    /// Blocks of the requests that were accepted and not admitted since.
+    fn accepted_blocks(&self) -> u64 {
+        let account = self.effects.kv.account();
+        account.held(Tier::Arriving).blocks + account.held(Tier::Ready).blocks
     }
 
     /// The received request that is admitted next, if the step that is formed sees one.

@@ -8,6 +8,7 @@ use super::{Reader, RequestView, seconds, seconds_at_least, whole};
 use crate::instance::Instance;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, Slot};
+use crate::kv::Tier;
 use crate::policy::InstField;
 use crate::time::Ticks;
 
@@ -77,7 +78,12 @@ impl Instance {
 
     /// Tokens of KV in the memory of the GPU, as of when the run in progress began.
     pub(super) fn gpu_kv_tokens(&self) -> u64 {
-        self.batch.finished_kv_tokens() + self.transfers.kv_tokens()
+        let account = self.kv.account();
+        let held = account.held(Tier::Arriving).tokens + account.held(Tier::Ready).tokens;
+        // What is handed over counts until it has been read; what migrates does not.
+        let departing =
+            if self.settings.handover.is_some() { account.held(Tier::Departing).tokens } else { 0 };
+        self.batch.finished_kv_tokens() + held + departing
     }
 
     /// Unfinished requests that were sent here.

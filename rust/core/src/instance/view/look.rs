@@ -7,7 +7,7 @@ use crate::instance::Instance;
 use crate::instance::queues::Queued;
 use crate::instance::ranking::{BestQueued, Ranking};
 use crate::instance::request::Slot;
-use crate::kv::ContentOwner;
+use crate::kv::{ContentOwner, Tier};
 use crate::policy::InstField;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -73,8 +73,12 @@ impl Look<'_> {
             InstField::WaitingBlocks => whole(self.waiting_blocks()),
             InstField::HeadBlocks => whole(self.head_blocks()),
             InstField::IncomingRequests => whole(self.transfers.offered() + self.transfers.receiving()),
-            InstField::IncomingTokens => whole(self.transfers.incoming_tokens()),
-            InstField::IncomingBlocks => whole(self.transfers.incoming_blocks()),
+            InstField::IncomingTokens => {
+                whole(self.transfers.wanted().0 + self.kv.account().held(Tier::Arriving).tokens)
+            }
+            InstField::IncomingBlocks => {
+                whole(self.transfers.wanted().1 + self.kv.account().held(Tier::Arriving).blocks)
+            }
             InstField::Role => {
                 debug_assert!(false, "Invariant: an instance does not know its role");
                 0.0

@@ -1,9 +1,9 @@
 //! The reading that a timeline takes of an instance.
 
 use super::Look;
-use crate::instance::request::Phase;
+use crate::instance::request::{Phase, RequestState};
 use crate::instance::run::Run;
-use crate::kv::Memory;
+use crate::kv::{Account, Memory, Tier};
 use crate::metrics::InstanceStats;
 use crate::timeline::{Reading, State, Sums};
 
@@ -22,6 +22,7 @@ impl Look<'_> {
             batch_requests = shape.decode_requests + shape.prefill_requests;
             batch_tokens = shape.decode_requests + shape.prefill_tokens;
         }
+        let account = self.account();
         State {
             running: self.batch.running(),
             waiting: self.waiting() - swapped,
@@ -32,11 +33,21 @@ impl Look<'_> {
             kv_sending_blocks: self.sending_blocks(),
             kv_receiving_blocks: self.receiving_blocks(),
             kv_tokens: self.gpu_kv_tokens(),
+            kv_host_tokens: account.held(Tier::Host).tokens + account.held(Tier::Landed).tokens,
+            kv_arriving_tokens: account.held(Tier::Arriving).tokens,
             batch_requests,
             batch_tokens,
             step_ticks,
-            role,
+            role: u64::from(role),
         }
+    }
+
+    /// The account of KV; without leaping, what the requests say, which it is tested against.
+    fn account(&self) -> Account {
+        if self.settings.leap {
+            return *self.kv.account();
+        }
+        Account::of(self.requests.iter().filter_map(RequestState::residency))
     }
 
     /// Blocks of requests that have left and whose KV has not been read; a block that several share counts once.
@@ -46,7 +57,7 @@ impl Look<'_> {
 
     /// Blocks of requests that were accepted and whose KV is not here yet; likewise.
     fn receiving_blocks(&self) -> u64 {
-        if self.transfers.receiving_blocks() == 0 {
+        if self.kv.account().held(Tier::Arriving).blocks == 0 {
             return 0;
         }
         self.blocks_of(|phase| matches!(phase, Phase::Reserved | Phase::Receiving))

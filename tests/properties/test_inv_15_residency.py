@@ -1,0 +1,54 @@
+"""INV-15: the account of KV is the sum of what requests say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from differential.policies import HANDOVERS, WireCase, policies
+from differential.test_policies import engine, reference
+from differential.timelines import SAMPLES, timeline_of_engine
+
+TIERS = ("kv_tokens", "kv_host_tokens", "kv_arriving_tokens", "kv_sending_blocks", "kv_receiving_blocks")
+
+
+@st.composite
+def sampled(draw: st.DrawFn) -> WireCase:
+    """Draw a sampled case, in which requests may be swapped, migrate or be handed over."""
+    case = draw(policies())
+    handover = {"handover": draw(HANDOVERS)} if draw(st.booleans()) else {}
+    return WireCase(
+        requests=case.requests, config={**case.config, **handover, "sample": {"every": 1, "most": 4000}}
+    )
+
+
+def tiers(rows: list[dict[str, Any]]) -> list[tuple[int, ...]]:
+    return [tuple(row[name] for name in TIERS) for row in rows]
+
+
+@settings(max_examples=max(60, settings.default.max_examples))
+@given(case=sampled(), sample=SAMPLES)
+def test_tiers_hold_at_every_sample_what_requests_say(case: WireCase, sample: dict[str, int]) -> None:
+    # While it leaps the engine reads its account; while it steps, every request.
+    case = WireCase(requests=case.requests, config={**case.config, "sample": sample})
+    expected = reference(case)
+    assert expected.timeline is not None
+    read, counted = (timeline_of_engine(engine(case, leap=leap, record=False)) for leap in (True, False))
+    assert tiers(read[2]) == tiers(counted[2]) == tiers(expected.timeline[2])
+
+
+def test_kv_is_on_the_host_and_on_its_way_in_some_draws() -> None:
+    seen = {"host": 0, "arriving": 0}
+
+    @settings(max_examples=80, database=None, derandomize=True)
+    @given(case=sampled())
+    def count(case: WireCase) -> None:
+        reference(case)
+        _, _, rows = timeline_of_engine(engine(case, leap=True, record=False))
+        seen["host"] += any(row["kv_host_tokens"] > 0 for row in rows)
+        seen["arriving"] += any(row["kv_arriving_tokens"] > 0 for row in rows)
+
+    count()
+    assert min(seen.values()) > 3, seen
