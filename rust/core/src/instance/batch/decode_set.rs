@@ -1,9 +1,9 @@
-//! The requests that yield one token at every step, kept as one.
+//! The requests that yield tokens at every step, kept as one.
 //!
-//! Each step does the same to each member: one more token in the cache, one
-//! token yielded. So the set keeps a step counter and, for a member, only what
-//! no step changes: its computed tokens less the counter. A step, or a run of a
-//! million steps, is an addition. To join or leave takes a constant number of
+//! Each step does the same to each member: as many tokens as its [progress](Progress)
+//! says, which is one without speculation. So the set keeps a step counter and, for a
+//! member, only what no step changes: its computed tokens less those of the map by then.
+//! A step, or a run of a million steps, is an addition. To join or leave takes a constant number of
 //! operations, or the logarithm of the set's size where the end lies thousands
 //! of steps ahead or the longest context is kept.
 
@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 use super::super::Part;
 use super::super::request::{Member, Phase, RequestState, RequestTable, Slot};
 use super::block_needs::BlockNeeds;
+use super::cyclic_needs::CyclicNeeds;
 use super::gaps::Gaps;
 use super::milestones::Milestones;
+use super::progress::{Cycle, Progress};
 use crate::collections::StepWheel;
 use crate::hint::rare;
 use crate::kv::BlockSize;
@@ -29,23 +31,44 @@ pub(crate) struct DecodeSet {
     block: BlockSize,
     members: u64,
     kv_tokens: u64,
-    needs: BlockNeeds,
+    progress: Progress,
+    needs: Needs,
     /// Members by the step of the set that yields their last token.
     completions: StepWheel,
     milestones: Milestones,
     gaps: Gaps,
-    /// Members by offset, where the cost model reads the longest context.
-    offsets: Option<BTreeMap<i64, u32>>,
+    /// Members by place in the period and offset, where the cost model reads the longest context.
+    offsets: Option<BTreeMap<(Cycle, i64), u32>>,
+}
+
+/// The blocks that coming steps need.
+#[derive(Debug, Clone)]
+enum Needs {
+    /// Of members that yield one token a step.
+    Each(BlockNeeds),
+    /// Of members that yield several.
+    Cyclic(CyclicNeeds),
 }
 
 impl DecodeSet {
+    /// An empty set. `keeps_longest`: the cost model reads the longest context.
     pub(crate) fn new(block: BlockSize, keeps_longest: bool) -> Self {
+        Self::with_progress(Progress::Identity, block, keeps_longest)
+    }
+
+    /// An empty set of members that yield as many tokens a step as `progress` says.
+    pub(super) fn with_progress(progress: Progress, block: BlockSize, keeps_longest: bool) -> Self {
+        let needs = match &progress {
+            Progress::Identity => Needs::Each(BlockNeeds::new(block)),
+            Progress::Periodic(_) => Needs::Cyclic(CyclicNeeds::new(block, &progress)),
+        };
         Self {
+            progress,
             steps: 0,
             block,
             members: 0,
             kv_tokens: 0,
-            needs: BlockNeeds::new(block),
+            needs,
             completions: StepWheel::default(),
             milestones: Milestones::default(),
             gaps: Gaps::default(),
@@ -74,19 +97,32 @@ impl DecodeSet {
     /// Computed tokens of a member.
     #[inline]
     pub(crate) fn computed(&self, member: &RequestState) -> u32 {
-        (member.member.offset + self.steps as i64) as u32
+        (member.member.offset + self.tokens(member.cycle) as i64) as u32
     }
 
-    /// Output tokens of a member.
+    /// Tokens of the map by now, for members at a place of its period.
+    #[inline]
+    fn tokens(&self, cycle: Cycle) -> u64 {
+        self.progress.tokens_after(self.steps + u64::from(cycle))
+    }
+
+    /// Output tokens of a member. Its last step may yield fewer tokens than its progress says.
     #[inline]
     pub(crate) fn generated(&self, member: &RequestState) -> u32 {
-        self.computed(member) + 1 - member.prompt
+        (self.computed(member) + 1 - member.prompt).min(member.output)
     }
 
-    /// Whether a member needs a new block at the next step.
+    /// New blocks that a member needs at the next step.
     #[inline]
-    pub(crate) fn needs_block(&self, member: &RequestState) -> bool {
-        self.block.rest_of(u64::from(self.computed(member))) == 0
+    pub(crate) fn needed_blocks(&self, member: &RequestState) -> u64 {
+        let computed = u64::from(self.computed(member));
+        if matches!(self.progress, Progress::Identity) {
+            return u64::from(self.block.rest_of(computed) == 0);
+        }
+        let cycle = u64::from(member.cycle);
+        let gained = self.progress.tokens_after(self.steps + cycle + 1) - self.tokens(member.cycle);
+        let size = u64::from(self.block.tokens());
+        (computed + gained).div_ceil(size) - computed.div_ceil(size)
     }
 
     /// Whether the longest context is kept.
@@ -102,26 +138,39 @@ impl DecodeSet {
 
     #[cold]
     #[inline(never)]
-    fn longest_of(&self, offsets: &BTreeMap<i64, u32>) -> u64 {
-        offsets.last_key_value().map_or(0, |(offset, _)| (offset + self.steps as i64) as u64)
+    fn longest_of(&self, offsets: &BTreeMap<(Cycle, i64), u32>) -> u64 {
+        let of = |cycle: Cycle| {
+            let members = offsets.range((cycle, i64::MIN)..=(cycle, i64::MAX));
+            members.last().map_or(0, |(&(_, offset), _)| (offset + self.tokens(cycle) as i64) as u64)
+        };
+        (0..self.progress.period() as Cycle).map(of).max().unwrap_or(0)
     }
 
     /// Blocks that the next step needs.
     #[inline]
     pub(crate) fn blocks_for_next(&self) -> u64 {
-        self.needs.next()
+        match &self.needs {
+            Needs::Each(needs) => needs.next(),
+            Needs::Cyclic(needs) => needs.over(&self.progress, self.steps, 1),
+        }
     }
 
     /// Blocks that the next `k` steps need.
     #[inline]
     pub(crate) fn blocks_for(&self, k: u64) -> u64 {
-        self.needs.over(k, self.members)
+        match &self.needs {
+            Needs::Each(needs) => needs.over(k, self.members),
+            Needs::Cyclic(needs) => needs.over(&self.progress, self.steps, k),
+        }
     }
 
     /// The most steps, up to `k`, whose blocks `free` covers.
     #[inline]
     pub(crate) fn steps_covered(&self, free: u64, k: u64) -> u64 {
-        self.needs.steps_covered(free, k, self.members)
+        match &self.needs {
+            Needs::Each(needs) => needs.steps_covered(free, k, self.members),
+            Needs::Cyclic(needs) => needs.steps_covered(&self.progress, self.steps, free, k),
+        }
     }
 
     /// Steps until the first member yields its last token.
@@ -148,7 +197,10 @@ impl DecodeSet {
     pub(crate) fn pop_milestone(&mut self, requests: &RequestTable, k: u64) -> Option<(Slot, u64, u32)> {
         let (step, slot) = self.milestones.pop(self.steps)?;
         let after = self.steps - step;
-        Some((slot, k - after, self.generated(&requests[slot]) - after as u32))
+        let state = &requests[slot];
+        let then = self.progress.tokens_after(step + u64::from(state.cycle));
+        let generated = (state.member.offset + then as i64) as u32 + 1 - state.prompt;
+        Some((slot, k - after, generated.min(state.output)))
     }
 
     /// A member that has yielded its last token, if there is one.
@@ -161,20 +213,35 @@ impl DecodeSet {
     /// tokens, if the trace has them.
     pub(crate) fn join(&mut self, slot: Slot, state: &mut RequestState, reasoning: Option<u32>) {
         debug_assert_eq!(state.lacking(), 1, "Invariant: a member lacks one token");
+        // The first token is the prefill's. A request is where its progress has yielded the others.
+        let taken = self.progress.steps_until(u64::from(state.generated - 1));
+        let steps_to = |progress: &Progress, tokens: u32| {
+            let from = progress.tokens_after(taken);
+            progress.steps_until(from + u64::from(tokens)) - taken
+        };
         if let Some(reasoning) = reasoning {
             rare();
-            self.milestones.add(slot, state.generated, reasoning, self.steps);
+            let left = |token: u32| {
+                let tokens = token.checked_sub(state.generated)?;
+                Some(self.steps + steps_to(&self.progress, tokens))
+            };
+            self.milestones.add(slot, left(reasoning), left(reasoning + 1), self.steps);
         }
         state.phase = Phase::Decoding;
-        let offset = i64::from(state.computed) - self.steps as i64;
+        state.cycle = self.progress.cycle(taken, self.steps);
+        let offset = i64::from(state.computed) - self.tokens(state.cycle) as i64;
         state.member = Member { offset, joined: self.gaps.mark() };
         self.members += 1;
         self.kv_tokens += u64::from(state.computed);
-        self.needs.add(state.computed);
-        self.completions.set(slot, self.steps + u64::from(state.output - state.generated), self.steps);
+        match &mut self.needs {
+            Needs::Each(needs) => needs.add(state.computed),
+            Needs::Cyclic(needs) => *needs.count_mut(state.cycle, offset) += 1,
+        }
+        let left = steps_to(&self.progress, state.output - state.generated);
+        self.completions.set(slot, self.steps + left, self.steps);
         if let Some(offsets) = &mut self.offsets {
             rare();
-            *offsets.entry(offset).or_insert(0) += 1;
+            *offsets.entry((state.cycle, offset)).or_insert(0) += 1;
         }
     }
 
@@ -203,22 +270,27 @@ impl DecodeSet {
         self.completions.remove(slot);
         self.milestones.remove(slot);
         let computed = self.computed(state);
-        self.needs.remove(computed);
+        let (cycle, offset) = (state.cycle, state.member.offset);
+        match &mut self.needs {
+            Needs::Each(needs) => needs.remove(computed),
+            Needs::Cyclic(needs) => *needs.count_mut(cycle, offset) -= 1,
+        }
         self.members -= 1;
         self.kv_tokens -= u64::from(computed);
         if let Some(offsets) = &mut self.offsets
-            && let Some(members) = offsets.get_mut(&state.member.offset)
+            && let Some(members) = offsets.get_mut(&(cycle, offset))
         {
             rare();
             *members -= 1;
             if *members == 0 {
-                offsets.remove(&state.member.offset);
+                offsets.remove(&(cycle, offset));
             }
         }
         state.phase = phase;
-        state.computed = computed;
         state.blocks.set_count(self.block.held_with(u64::from(computed)));
-        state.generated = computed + 1 - state.prompt;
+        state.generated = (computed + 1 - state.prompt).min(state.output);
+        // KV of drafts beyond the last token is in blocks of the request, and is not its KV.
+        state.computed = state.prompt + state.generated - 1;
         let (longest, last_token) = self.gaps.leave(state.member.joined);
         state.times.last_token = last_token.unwrap_or(now);
         state.times.max_gap = state.times.max_gap.max(longest);
@@ -245,9 +317,14 @@ impl DecodeSet {
         sketch: &mut Sketch,
     ) {
         self.gaps.advance(start, series, k, self.members, requests, sketch);
+        match &mut self.needs {
+            Needs::Each(needs) => {
+                needs.advance(k);
+                self.kv_tokens += self.members * k;
+            }
+            Needs::Cyclic(needs) => self.kv_tokens += needs.gained(&self.progress, self.steps, k),
+        }
         self.steps += k;
-        self.needs.advance(k);
-        self.kv_tokens += self.members * k;
     }
 }
 

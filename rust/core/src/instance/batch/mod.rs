@@ -6,15 +6,20 @@
 
 mod admission_order;
 mod block_needs;
+mod cyclic_needs;
 mod decode_set;
+#[cfg(test)]
+mod decode_set_tests;
 mod gaps;
 mod layer_groups;
 mod milestones;
+mod progress;
 mod shape;
 
 pub(crate) use admission_order::AdmissionOrder;
 pub(crate) use decode_set::DecodeSet;
 pub(crate) use layer_groups::LayerGroups;
+pub(crate) use progress::Cycle;
 
 use super::Part;
 use super::request::{Phase, RequestTable, Slot};

@@ -4,6 +4,7 @@
 //! trace is.
 
 use super::Phase;
+use crate::instance::batch::Cycle;
 use crate::kv::{BlockTable, ContentOwner, Residency, Tier};
 use crate::metrics::RequestTotals;
 use crate::time::Ticks;
@@ -36,6 +37,8 @@ pub(crate) struct RequestState {
     pub(crate) phase: Phase,
     /// Whether its reasoning has ended.
     pub(crate) answering: bool,
+    /// Where a member of the decode set is in the period of its progress.
+    pub(crate) cycle: Cycle,
     /// Position in the order of admission, of the latest admission.
     pub(crate) seq: AdmissionSeq,
     /// Its KV blocks; stale while the request is in the decode set.
@@ -51,7 +54,7 @@ const _: () = assert!(size_of::<RequestState>() == 128);
 /// The state of a member of the decode set.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Member {
-    /// Computed tokens less the set's step counter.
+    /// Computed tokens less those of its progress at the set's step counter.
     pub(crate) offset: i64,
     /// The set's count of gaps when the request joined.
     pub(crate) joined: u64,
@@ -93,6 +96,7 @@ impl RequestState {
             preemptions: 0,
             phase: Phase::Preempted,
             answering: false,
+            cycle: 0,
             seq: 0,
             blocks: BlockTable::default(),
             member: Member::default(),

@@ -181,7 +181,7 @@ impl Stages<'_> {
                 continue;
             }
             let (tokens, blocks) = if phase == Phase::Decoding {
-                (1, u64::from(self.effects.batch.decode_set().needs_block(state)))
+                (1, self.effects.batch.decode_set().needed_blocks(state))
             } else {
                 let wanted = u64::from(state.lacking()).min(self.draft.chunk_limit);
                 let tokens = wanted.min(self.draft.tokens_left.max(1)) as u32;

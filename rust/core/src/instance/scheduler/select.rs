@@ -110,7 +110,7 @@ impl Stages<'_> {
     fn tokens_by_rank(&self, slot: Slot, candidate: Candidate, chunked: bool) -> Option<Selected> {
         let spare = self.spare_blocks(1);
         if candidate.phase == Phase::Decoding {
-            let grown = u64::from(self.effects.batch.decode_set().needs_block(&self.effects.requests[slot]));
+            let grown = self.effects.batch.decode_set().needed_blocks(&self.effects.requests[slot]);
             return Some(Selected { slot, tokens: 1, blocks: grown.max(spare) });
         }
         let part = Self::part_of(candidate);
