@@ -21,12 +21,16 @@ impl CyclicNeeds {
     }
 
     /// The count of members with an offset.
+    #[cold]
+    #[inline(never)]
     pub(super) fn count_mut(&mut self, cycle: Cycle, offset: i64) -> &mut u32 {
         let residue = offset.rem_euclid(i64::from(self.block.tokens()));
         &mut self.counts[usize::from(cycle)][residue as usize]
     }
 
     /// Tokens that all members together gain in the `k` steps after `step`.
+    #[cold]
+    #[inline(never)]
     pub(super) fn gained(&self, progress: &Progress, step: u64, k: u64) -> u64 {
         let places = self.counts.iter().zip(0..);
         places
@@ -39,6 +43,8 @@ impl CyclicNeeds {
     }
 
     /// Blocks that the `k` steps after `step` need.
+    #[cold]
+    #[inline(never)]
     pub(super) fn over(&self, progress: &Progress, step: u64, k: u64) -> u64 {
         let block = u64::from(self.block.tokens());
         let mut needed = 0;
@@ -55,6 +61,8 @@ impl CyclicNeeds {
     }
 
     /// The most steps after `step`, up to `most`, whose blocks `free` covers.
+    #[cold]
+    #[inline(never)]
     pub(super) fn steps_covered(&self, progress: &Progress, step: u64, free: u64, most: u64) -> u64 {
         let (mut covered, mut beyond) = (0, most);
         while covered < beyond {

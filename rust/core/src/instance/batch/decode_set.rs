@@ -213,22 +213,18 @@ impl DecodeSet {
     /// tokens, if the trace has them.
     pub(crate) fn join(&mut self, slot: Slot, state: &mut RequestState, reasoning: Option<u32>) {
         debug_assert_eq!(state.lacking(), 1, "Invariant: a member lacks one token");
-        // The first token is the prefill's. A request is where its progress has yielded the others.
-        let taken = self.progress.steps_until(u64::from(state.generated - 1));
-        let steps_to = |progress: &Progress, tokens: u32| {
-            let from = progress.tokens_after(taken);
-            progress.steps_until(from + u64::from(tokens)) - taken
-        };
+        // The first token is the prefill's. The others are those of the steps that the request has taken.
+        let yielded = u64::from(state.generated - 1);
         if let Some(reasoning) = reasoning {
             rare();
-            let left = |token: u32| {
+            let step_of = |token: u32| {
                 let tokens = token.checked_sub(state.generated)?;
-                Some(self.steps + steps_to(&self.progress, tokens))
+                Some(self.steps + self.progress.steps_for(yielded, u64::from(tokens)))
             };
-            self.milestones.add(slot, left(reasoning), left(reasoning + 1), self.steps);
+            self.milestones.add(slot, step_of(reasoning), step_of(reasoning + 1), self.steps);
         }
         state.phase = Phase::Decoding;
-        state.cycle = self.progress.cycle(taken, self.steps);
+        state.cycle = self.progress.cycle(yielded, self.steps);
         let offset = i64::from(state.computed) - self.tokens(state.cycle) as i64;
         state.member = Member { offset, joined: self.gaps.mark() };
         self.members += 1;
@@ -237,7 +233,7 @@ impl DecodeSet {
             Needs::Each(needs) => needs.add(state.computed),
             Needs::Cyclic(needs) => *needs.count_mut(state.cycle, offset) += 1,
         }
-        let left = steps_to(&self.progress, state.output - state.generated);
+        let left = self.progress.steps_for(yielded, u64::from(state.output - state.generated));
         self.completions.set(slot, self.steps + left, self.steps);
         if let Some(offsets) = &mut self.offsets {
             rare();

@@ -45,37 +45,56 @@ impl Progress {
     pub(crate) fn tokens_after(&self, steps: u64) -> u64 {
         match self {
             Self::Identity => steps,
-            Self::Periodic(sums) => {
-                let period = self.period();
-                steps / period * u64::from(sums[period as usize]) + u64::from(sums[(steps % period) as usize])
-            }
+            Self::Periodic(sums) => tokens_after(sums, steps),
         }
     }
 
-    /// The fewest steps that yield at least `tokens` tokens.
+    /// Steps in which a request that has yielded so many tokens yields `tokens` more.
     #[inline]
-    pub(crate) fn steps_until(&self, tokens: u64) -> u64 {
+    pub(crate) fn steps_for(&self, yielded: u64, tokens: u64) -> u64 {
         match self {
             Self::Identity => tokens,
             Self::Periodic(sums) => {
-                let (period, all) = (self.period(), u64::from(sums[sums.len() - 1]));
-                let rest = tokens % all;
-                let within = sums.partition_point(|&sum| u64::from(sum) < rest) as u64;
-                tokens / all * period + within
+                let taken = steps_until(sums, yielded);
+                steps_until(sums, tokens_after(sums, taken) + tokens) - taken
             }
         }
     }
 
-    /// Where a request is that takes its `taken`th step when others take their `step`th.
-    pub(crate) fn cycle(&self, taken: u64, step: u64) -> Cycle {
+    /// Where a request is in the period that has yielded so many tokens, when others have taken `step` steps.
+    #[inline]
+    pub(crate) fn cycle(&self, yielded: u64, step: u64) -> Cycle {
         match self {
             Self::Identity => 0,
-            Self::Periodic(_) => {
-                let period = self.period();
-                ((taken % period + period - step % period) % period) as Cycle
-            }
+            Self::Periodic(sums) => cycle(sums, yielded, step),
         }
     }
+}
+
+/// Where in the period a request is that has yielded so many tokens, when others have taken `step` steps.
+#[cold]
+#[inline(never)]
+fn cycle(sums: &[u32], yielded: u64, step: u64) -> Cycle {
+    let period = sums.len() as u64 - 1;
+    ((steps_until(sums, yielded) % period + period - step % period) % period) as Cycle
+}
+
+/// Tokens of the first `steps` steps, of a period whose sums these are.
+#[cold]
+#[inline(never)]
+fn tokens_after(sums: &[u32], steps: u64) -> u64 {
+    let period = sums.len() - 1;
+    let (whole, rest) = (steps / period as u64, steps % period as u64);
+    whole * u64::from(sums[period]) + u64::from(sums[rest as usize])
+}
+
+/// The fewest steps that yield at least `tokens` tokens.
+#[cold]
+#[inline(never)]
+fn steps_until(sums: &[u32], tokens: u64) -> u64 {
+    let (period, all) = (sums.len() as u64 - 1, u64::from(sums[sums.len() - 1]));
+    let (whole, rest) = (tokens / all, tokens % all);
+    whole * period + sums.partition_point(|&sum| u64::from(sum) < rest) as u64
 }
 
 #[cfg(test)]
@@ -87,7 +106,7 @@ mod tests {
     fn two_and_three_tokens_in_turn() {
         let map = Progress::periodic(&[2, 3]);
         assert_eq!([0, 1, 2, 3, 4].map(|steps| map.tokens_after(steps)), [0, 2, 5, 7, 10]);
-        assert_eq!([0, 1, 2, 3, 5, 6, 7, 8].map(|tokens| map.steps_until(tokens)), [0, 1, 1, 2, 2, 3, 3, 4]);
+        assert_eq!([0, 1, 2, 3, 5, 6, 7, 8].map(|tokens| map.steps_for(0, tokens)), [0, 1, 1, 2, 2, 3, 3, 4]);
     }
 
     proptest! {
@@ -97,14 +116,15 @@ mod tests {
             let yielded = |step: u64| u64::from(numbers[(step % map.period()) as usize]);
             let tokens: u64 = (0..steps).map(yielded).sum();
             prop_assert_eq!(map.tokens_after(steps), tokens);
-            prop_assert_eq!(map.steps_until(tokens), steps);
-            prop_assert_eq!(map.steps_until(tokens + 1), steps + 1);
-            // A request that is at its `taken`th step at the `step`th of the others yields the same from there on.
-            let (taken, step) = (steps, 3 * steps / 2 + 1);
-            let cycle = u64::from(map.cycle(taken, step));
+            prop_assert_eq!(map.steps_for(0, tokens), steps);
+            prop_assert_eq!(map.steps_for(0, tokens + 1), steps + 1);
+            // A request that has taken `steps` steps when others have taken `step` yields the same from there on.
+            let step = 3 * steps / 2 + 1;
+            let cycle = u64::from(map.cycle(tokens, step));
             let gained = |from: u64, k: u64| map.tokens_after(from + k) - map.tokens_after(from);
             for k in 0..20 {
-                prop_assert_eq!(gained(step + cycle, k), gained(taken, k));
+                prop_assert_eq!(gained(step + cycle, k), gained(steps, k));
+                prop_assert_eq!(map.steps_for(tokens, gained(steps, k)), k);
             }
         }
 
@@ -112,7 +132,7 @@ mod tests {
         fn ones_in_turn_are_the_identity(period in 1usize..5, value in 0u64..100) {
             let map = Progress::periodic(&vec![1; period]);
             prop_assert_eq!(map.tokens_after(value), Progress::Identity.tokens_after(value));
-            prop_assert_eq!(map.steps_until(value), Progress::Identity.steps_until(value));
+            prop_assert_eq!(map.steps_for(0, value), Progress::Identity.steps_for(0, value));
         }
     }
 }
