@@ -1,7 +1,8 @@
 //! Small clusters and traces for the tests of the engine's parts.
 
 use super::cluster::Cluster;
-use super::router::{Known, Router};
+use super::known::Known;
+use super::router::{CALLBACK_INSTANCE_FIELDS, Router};
 use super::setup;
 use crate::config::{Config, Routers};
 use crate::metrics::{OptionalColumns, Recorder};
@@ -69,7 +70,7 @@ pub(super) fn with_config(config: &Config, rows: &[(Ticks, u32, u32)]) -> Cluste
     let instances = setup::instances(config, &trace).unwrap();
     let optional = OptionalColumns { moves: true, holds: true, ..OptionalColumns::default() };
     let recorder = Recorder::new(trace.len(), optional);
-    let known = Known::new(config, &trace);
+    let known = Known::new(config, &trace, &CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field));
     Cluster::new(instances, setup::roles(config), trace, recorder, known)
 }
 

@@ -14,6 +14,7 @@
 //! | [`lockstep`] | starts the steps of all instances together | cluster |
 //! | [`sampling`] | reads the instances at equally spaced moments | cluster |
 
+mod arrival_rules;
 mod arrivals;
 mod calendar;
 mod cluster;
@@ -21,6 +22,7 @@ mod event_loop;
 #[cfg(test)]
 mod fixtures;
 mod held;
+mod known;
 mod live_migration;
 mod lockstep;
 mod monitors;

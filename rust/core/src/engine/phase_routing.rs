@@ -72,7 +72,8 @@ impl PhaseRouting {
 mod tests {
     use super::*;
     use crate::config;
-    use crate::engine::arrivals::{ArrivalRules, Entrance};
+    use crate::engine::arrival_rules::ArrivalRules;
+    use crate::engine::arrivals::Entrance;
     use crate::engine::fixtures::{cluster, router, row};
     use crate::engine::held::Held;
     use crate::policy::{Alike, Expr, Pick};

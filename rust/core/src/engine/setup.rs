@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use super::arrivals::{ArrivalRules, Arrivals, Entrance, Source};
+use super::arrival_rules::ArrivalRules;
+use super::arrivals::{Arrivals, Entrance, Source};
 use super::cluster::Cluster;
 use super::event_loop::{CanHappen, Simulation};
 use super::held::Held;
+use super::known::Known;
 use super::live_migration::Migrations;
 use super::lockstep::LockedSteps;
 use super::monitors::Monitors;
 use super::periods;
 use super::phase_routing::PhaseRouting;
 use super::roles::Roles;
-use super::router::{Decide, Known, Router};
+use super::router::{CALLBACK_INSTANCE_FIELDS, Decide, Router};
 use super::sampling::Sampling;
 use crate::config::{Admission, Config, Window};
 use crate::error::Error;
@@ -68,7 +70,7 @@ impl Simulation {
         router.keep_books(&mut routing, instances.len(), &trace)?;
         let alike = router.alike(&routing.on_arrival);
         let held = Held::new(alike, routers.count as usize, routers.give_up_after);
-        let known = Known::new(config, &trace);
+        let known = Known::new(config, &trace, &CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field));
         let mut migrations = Migrations::new(config.links.as_ref(), config.handover, instances.len());
         if config.record_decisions {
             migrations.record(config.record_between.unwrap_or(Window::ALL));

@@ -2,7 +2,7 @@
 
 use super::expr::Expr;
 use super::fields::{Field, InstField, ReqField};
-use super::routing::{AffinityKey, Blocks, Rule, Ties};
+use super::rule::{AffinityKey, Blocks, Rule, Ties};
 use crate::trace::Trace;
 
 /// A value of the trace that a rule may read of a request that arrives.

@@ -1,6 +1,5 @@
 //! Values that change linearly with steps and time.
 
-use super::number::Number;
 use super::validity::Validity;
 
 /// A value and how it changes: `value + per_step * steps + per_tick * ticks`.
@@ -16,80 +15,54 @@ pub(crate) struct Linear {
 
 impl Linear {
     /// Whether the value never changes.
-    fn is_fixed(self) -> bool {
+    pub(super) fn is_fixed(self) -> bool {
         self.per_step == 0.0 && self.per_tick == 0.0
     }
 
     /// The line times a number.
-    fn scaled(self, by: f64) -> Self {
+    pub(super) fn scaled(self, by: f64) -> Self {
         Self { value: self.value * by, per_step: self.per_step * by, per_tick: self.per_tick * by }
+    }
+
+    /// Ends `validity` before the line has risen by more than `up` or fallen by more than `down`.
+    pub(super) fn end(self, validity: &mut Validity, up: f64, down: f64) {
+        if self.per_step != 0.0 && self.per_tick != 0.0 {
+            // How far it moves depends on how long the steps take.
+            validity.within_steps(1);
+            validity.within_ticks(1);
+            return;
+        }
+        if self.per_step != 0.0 {
+            let distance = if self.per_step > 0.0 { up } else { down };
+            validity.within_steps((distance / self.per_step.abs()).floor() as u64);
+        }
+        if self.per_tick != 0.0 {
+            let distance = if self.per_tick > 0.0 { up } else { down };
+            // Doubles hold about 2^53 ticks exactly: keep clear of rounding.
+            let ticks = (distance / self.per_tick.abs() * (1.0 - 1e-12)).floor() - 4096.0;
+            validity.within_ticks(ticks.max(0.0) as u64);
+        }
     }
 }
 
-impl Number for Linear {
-    fn of(line: Linear) -> Self {
-        line
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn fixed(value: f64) -> Self {
-        Self { value, per_step: 0.0, per_tick: 0.0 }
-    }
-
-    fn freeze(self, validity: &mut Validity) -> f64 {
-        if self.per_step != 0.0 {
-            validity.within_steps(1);
-        }
-        if self.per_tick != 0.0 {
-            validity.within_ticks(1);
-        }
-        self.value
-    }
-
-    fn plus(self, other: Self, sign: f64) -> Self {
-        Self {
-            value: self.value + sign * other.value,
-            per_step: self.per_step + sign * other.per_step,
-            per_tick: self.per_tick + sign * other.per_tick,
-        }
-    }
-
-    fn times(self, other: Self, validity: &mut Validity) -> Self {
-        if other.is_fixed() {
-            self.scaled(other.value)
-        } else if self.is_fixed() {
-            other.scaled(self.value)
-        } else {
-            Self::fixed(self.freeze(validity) * other.freeze(validity))
-        }
-    }
-
-    fn divided(self, by: Self, validity: &mut Validity) -> Self {
-        if !by.is_fixed() {
-            return Self::fixed(self.freeze(validity) / by.freeze(validity));
-        }
-        Self {
-            value: self.value / by.value,
-            per_step: self.per_step / by.value,
-            per_tick: self.per_tick / by.value,
-        }
-    }
-
-    fn divided_whole(self, by: Self, validity: &mut Validity) -> Self {
-        if !by.is_fixed() || by.value <= 0.0 {
-            return Self::fixed((self.freeze(validity) / by.freeze(validity)).floor());
-        }
-        let whole = (self.value / by.value).floor();
-        self.bounded((whole + 1.0) * by.value - self.value, self.value - whole * by.value, validity);
-        Self::fixed(whole)
-    }
-
-    fn bounded(self, up: f64, down: f64, validity: &mut Validity) {
-        if !self.is_fixed() {
-            validity.end_before(self, up, down);
-        }
-    }
-
-    fn value(self) -> f64 {
-        self.value
+    #[test]
+    fn a_line_ends_it_in_the_direction_in_which_it_moves() {
+        let line = |per_step, per_tick| Linear { value: 100.0, per_step, per_tick };
+        let steps = |per_step, up, down| {
+            let mut validity = Validity::EVER;
+            line(per_step, 0.0).end(&mut validity, up, down);
+            validity.steps
+        };
+        assert_eq!(steps(2.0, 11.0, 1.0), 5, "five steps of 2 stay within 11");
+        assert_eq!(steps(-2.0, 11.0, 7.0), 3);
+        assert_eq!(steps(2.0, f64::INFINITY, 0.0), u64::MAX);
+        let mut validity = Validity::EVER;
+        line(0.0, 1e-12).end(&mut validity, 1.0, 0.0);
+        let (early, exact) = (validity.ticks, 1_000_000_000_000);
+        assert!(early < exact && early > exact - 10_000, "a second is 10^12 ticks, less a margin: {early}");
     }
 }

@@ -13,6 +13,7 @@ mod linear;
 mod monitor;
 mod number;
 mod routing;
+mod rule;
 mod validity;
 
 pub(crate) use alike::{Alike, Kind};
@@ -26,5 +27,6 @@ pub use fields::{Field, InstField, InstanceRef, ReqField};
 pub(crate) use linear::Linear;
 pub use monitor::{Action, Choice, Live, Monitor};
 pub(crate) use number::Number;
-pub use routing::{AffinityKey, Blocks, Flip, Moment, Pick, Routing, Rule, Softmax, Ties};
+pub use routing::Routing;
+pub use rule::{AffinityKey, Blocks, Flip, Moment, Pick, Rule, Softmax, Ties};
 pub(crate) use validity::Validity;

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::expr::Expr;
-use super::routing::Rule;
+use super::rule::Rule;
 use crate::time::Ticks;
 
 /// A check that runs every so often.

@@ -2,23 +2,13 @@
 
 use super::numbering::Numbering;
 use super::predictor::Predictor;
+use super::sent::Sent;
 use super::source::Source;
 use crate::config::Entrance as Rules;
 use crate::hint::rare;
 use crate::metrics::{Recorder, Status};
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
-
-/// A request on its way to the routers.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
-    /// Its row in the trace.
-    pub(super) row: u32,
-    /// When it was sent.
-    pub(super) at: Ticks,
-    /// When it had passed the front end.
-    pub(super) entered: Ticks,
-}
 
 /// The sender of the requests.
 #[derive(Debug)]

@@ -3,14 +3,14 @@
 mod entrance;
 mod numbering;
 mod predictor;
-mod rules;
+mod sent;
 mod source;
 
 pub use source::Source;
 
 pub(super) use entrance::Entrance;
-pub(super) use rules::ArrivalRules;
 
+use super::arrival_rules::ArrivalRules;
 use super::cluster::Cluster;
 use super::held::Held;
 use super::router::{Decision, Router};
@@ -99,7 +99,8 @@ impl Arrivals {
             self.hear(cluster, now);
         }
         while self.next_arrival() == now {
-            let Some(row) = cluster.take_arrival(&mut self.entrance, now) else { break };
+            let (trace, recorder) = cluster.recording();
+            let Some(row) = self.entrance.take(now, trace, recorder) else { break };
             if now > HORIZON {
                 let row = cluster.trace().origin(row as u32) as usize;
                 return Err(Error::LateArrival { row, seconds: now / TICKS_PER_SECOND });

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::entrance::Sent;
+use super::sent::Sent;
 use crate::config::Prediction;
 use crate::time::{NEVER, Ticks};
 

@@ -10,10 +10,9 @@ mod steps;
 
 use std::hint::select_unpredictable;
 
-use super::arrivals::Entrance;
 use super::calendar::Calendar;
+use super::known::Known;
 use super::roles::{Cause, FlipRecord, Flipping, Roles};
-use super::router::Known;
 use crate::error::Error;
 use crate::hint::rare;
 use crate::instance::{Effects, Instance, StepColumns};
@@ -132,10 +131,10 @@ impl Cluster {
         &self.trace
     }
 
-    /// Takes the next request that arrives at `now`, and returns its row.
+    /// The requests, and the result that is written of them.
     #[inline]
-    pub(super) fn take_arrival(&mut self, entrance: &mut Entrance, now: Ticks) -> Option<usize> {
-        entrance.take(now, &mut self.trace, &mut self.recorder)
+    pub(super) fn recording(&mut self) -> (&mut Trace, &mut Recorder) {
+        (&mut self.trace, &mut self.recorder)
     }
 
     /// Requests sent to an instance and not finished.

@@ -11,7 +11,7 @@ mod blocked;
 mod pass;
 mod queue;
 
-use super::arrivals::ArrivalRules;
+use super::arrival_rules::ArrivalRules;
 use super::cluster::Cluster;
 use super::router::{Decision, Router};
 use crate::error::Error;

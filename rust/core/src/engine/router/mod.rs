@@ -9,19 +9,14 @@ mod books;
 mod callback;
 mod draws;
 mod equals;
-mod kept;
-mod known;
 mod least_loaded;
 mod pick;
 mod random;
-mod relay;
-mod reports;
 mod softmax;
 mod turns;
 mod view;
 
 pub use callback::{CALLBACK_INSTANCE_FIELDS, CALLBACK_REQUEST_FIELDS, CallbackView, Decide};
-pub(super) use known::Known;
 pub(super) use pick::{Best, Candidates};
 pub(super) use view::RouterView;
 

@@ -2,9 +2,9 @@
 //! blocks as of now. If instances report, rules see them as of the latest report.
 
 use super::books::Books;
-use super::known::Knowledge;
 use super::pick::Candidates;
 use crate::engine::cluster::Cluster;
+use crate::engine::known::Knowledge;
 use crate::engine::roles::{Cause, Flipping};
 use crate::instance::{Asking, Instance};
 use crate::metrics::Reason;

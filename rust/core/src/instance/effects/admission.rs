@@ -1,13 +1,12 @@
 //! Requests that are admitted to the batch, or given up for good.
 
-use super::Effects;
+use super::{AdmissionOffer, Candidate, Effects, Place};
 use crate::config::QueueOrder;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::observers::Fact;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
-use crate::instance::scheduler::{AdmissionOffer, Candidate, Place};
 use crate::kv::{Block, ContentOwner, Tier};
 use crate::time::Ticks;
 

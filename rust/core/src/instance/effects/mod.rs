@@ -6,6 +6,7 @@
 
 mod admission;
 mod arrive;
+mod candidate;
 mod completion;
 mod expected;
 mod fields;
@@ -22,6 +23,7 @@ mod start;
 mod steps;
 mod swapped;
 
+pub(super) use candidate::{AdmissionOffer, Candidate, Place};
 pub(crate) use migration::MigratingRequest;
 
 use std::ops::Deref;
@@ -29,10 +31,8 @@ use std::ops::Deref;
 use super::observers::{Fact, Subject};
 use super::ranks::Ranks;
 use super::request::Slot;
-use super::scheduler::Stages;
 use super::view::Reader;
 use super::{Instance, Recorder};
-use crate::error::Error;
 use crate::hint::rare;
 use crate::time::Ticks;
 use crate::trace::Trace;
@@ -62,15 +62,9 @@ impl<'a> Effects<'a> {
 }
 
 impl Effects<'_> {
-    /// Forms and starts the next step, or run of steps. Returns when to return, or `None` if no step can start before the
-    /// next arrival.
-    ///
-    /// # Errors
-    ///
-    /// If the instance makes no progress, or the clock would leave its range.
-    pub(crate) fn begin(&mut self, now: Ticks) -> Result<Option<Ticks>, Error> {
-        let effects = Effects { on: &mut *self.on, trace: self.trace, recorder: &mut *self.recorder };
-        Stages::new(effects, now).begin()
+    /// The same effects, for a while.
+    pub(super) fn again(&mut self) -> Effects<'_> {
+        Effects { on: &mut *self.on, trace: self.trace, recorder: &mut *self.recorder }
     }
 
     /// The ranks of the requests, if they are ranked.

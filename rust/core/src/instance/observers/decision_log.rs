@@ -1,84 +1,11 @@
 //! The decisions of each step, for decision logs.
 
-use serde::Serialize;
-
 use super::step_columns::StepColumns;
+use super::step_record::StepRecord;
 use crate::config::Window;
-use crate::instance::batch::Batch;
-use crate::instance::request::{Phase, RequestTable};
 use crate::instance::run::Run;
 use crate::metrics::RecordRoom;
 use crate::time::Ticks;
-
-/// Why a request runs in a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// It decodes.
-    Decode,
-    /// Its prefill continues.
-    Chunk,
-    /// It was admitted from the queue.
-    Admitted,
-    /// It was swapped in, and decodes.
-    SwappedInDecode,
-    /// It was swapped in, and its prefill continues.
-    SwappedInChunk,
-    /// It was migrated in, and decodes.
-    #[serde(rename = "landed")]
-    MigratedIn,
-}
-
-/// The decisions of one step.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct StepRecord {
-    /// When it started.
-    pub start: Ticks,
-    /// How long it took, the copies before it included.
-    pub ticks: Ticks,
-    /// (request, tokens, tokens computed before, why it ran), in the order of
-    /// admission.
-    pub scheduled: Vec<(u32, u32, u32, Part)>,
-    /// Requests preempted while it was formed, in order.
-    pub preempted: Vec<u32>,
-    /// Blocks copied to the CPU's memory and back.
-    pub copied: (u64, u64),
-    /// The group of layers that ran prefills, and the number of groups.
-    pub group: Option<(u32, u32)>,
-    /// Free blocks once it was formed.
-    pub free_blocks: u64,
-}
-
-impl StepRecord {
-    /// The step that `batch` runs. `decodes`: whether the decode set does.
-    pub(in crate::instance) fn of(batch: &Batch, decodes: bool, requests: &RequestTable) -> Self {
-        let mut scheduled = Vec::new();
-        let set = batch.decode_set();
-        for slot in batch.order().current(requests) {
-            let state = &requests[slot];
-            if state.phase == Phase::Decoding {
-                if decodes {
-                    let late = set.late_joiners().iter().find(|joiner| joiner.0 == slot);
-                    let part = late.map_or(Part::Decode, |joiner| joiner.1);
-                    scheduled.push((state.request, 1, set.computed(state), part));
-                }
-            } else if let Some(chunk) = batch.scheduled().find(|chunk| chunk.slot == slot) {
-                scheduled.push((state.request, chunk.tokens, state.computed, chunk.part));
-            }
-        }
-        Self { scheduled, group: batch.layers().position(), ..Self::default() }
-    }
-
-    /// Makes it the record of the step that comes `steps` later in the same run.
-    fn advance(&mut self, steps: u64) {
-        self.preempted.clear();
-        self.copied = (0, 0);
-        for (_, _, before, part) in &mut self.scheduled {
-            *before += steps as u32;
-            *part = Part::Decode;
-        }
-    }
-}
 
 /// The records of an instance, where decisions are kept.
 #[derive(Debug)]
@@ -149,6 +76,7 @@ impl DecisionLog {
 
 #[cfg(test)]
 mod tests {
+    use super::super::step_record::Part;
     use super::*;
     use crate::cost::Extrapolation;
     use crate::series::Series;

@@ -13,11 +13,11 @@ mod readers;
 mod recording;
 mod stats;
 mod step_columns;
+mod step_record;
 #[cfg(test)]
 mod tests;
 
 pub(in crate::instance) use decision_log::DecisionLog;
-pub use decision_log::{Part, StepRecord};
 pub(in crate::instance) use fact::{Ended, Fact, Steps, Subject};
 pub(in crate::instance) use liveness::Liveness;
 pub(in crate::instance) use load::Load;
@@ -25,6 +25,7 @@ pub(crate) use outbox::PhaseChange;
 pub(in crate::instance) use outbox::{Outbox, Reports};
 pub(in crate::instance) use readers::{Readers, Track};
 pub use step_columns::StepColumns;
+pub use step_record::{Part, StepRecord};
 
 use super::ObservedFields;
 use crate::config::{InstanceConfig, QueueOrder};

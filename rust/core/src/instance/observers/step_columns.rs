@@ -5,7 +5,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::decision_log::{Part, StepRecord};
+use super::step_record::{Part, StepRecord};
 use crate::time::Ticks;
 
 /// The steps of one instance, in order.

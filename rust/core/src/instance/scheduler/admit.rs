@@ -1,10 +1,11 @@
 //! Admitting queued requests, in the queue's order or by rank.
 
+use super::Stages;
 use super::displace::Wanted;
-use super::{AdmissionOffer, Candidate, Place, Stages};
 use crate::config::{Admission, Allocation, Gather};
 use crate::hint::rare;
 use crate::instance::Part;
+use crate::instance::effects::{AdmissionOffer, Candidate, Place};
 use crate::instance::ranking::BestQueued;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::Block;

@@ -10,7 +10,6 @@
 //! [effect](super::effects), so that the next decision sees it.
 
 mod admit;
-mod candidate;
 mod displace;
 mod draft;
 mod duration;
@@ -22,7 +21,6 @@ mod resume;
 mod select;
 mod swap;
 
-pub(super) use candidate::{AdmissionOffer, Candidate, Place};
 pub(crate) use draft::StepDraft;
 
 use super::StepRecord;
@@ -42,19 +40,26 @@ pub(crate) struct Stages<'a> {
     draft: StepDraft,
 }
 
-impl<'a> Stages<'a> {
-    /// The stages of a step that starts at `now`.
-    pub(super) fn new(effects: Effects<'a>, now: Ticks) -> Self {
-        Self { effects, draft: StepDraft::new(now, 0, 0) }
-    }
-
-    /// Forms and starts the next step, or run of steps. Returns when to return, or
-    /// `None` if no step can start before the next arrival.
+impl Effects<'_> {
+    /// Forms and starts the next step, or run of steps. Returns when to return, or `None` if no step can start before the
+    /// next arrival.
     ///
     /// # Errors
     ///
     /// If the instance makes no progress, or the clock would leave its range.
-    pub(super) fn begin(mut self) -> Result<Option<Ticks>, Error> {
+    pub(crate) fn begin(&mut self, now: Ticks) -> Result<Option<Ticks>, Error> {
+        Stages::new(self.again(), now).begin()
+    }
+}
+
+impl<'a> Stages<'a> {
+    /// The stages of a step that starts at `now`.
+    fn new(effects: Effects<'a>, now: Ticks) -> Self {
+        Self { effects, draft: StepDraft::new(now, 0, 0) }
+    }
+
+    /// As [`Effects::begin`].
+    fn begin(mut self) -> Result<Option<Ticks>, Error> {
         debug_assert!(self.effects.run.is_idle(), "Invariant: one step at a time");
         let now = self.draft.now;
         self.effects.end_rest(now);

@@ -4,8 +4,9 @@
 //! made free for those selected: running requests that were left out are preempted, the worst first; if that is not
 //! enough, the worst of those selected are dropped again. A request that is left out and not preempted keeps its memory.
 
-use super::{AdmissionOffer, Candidate, Stages};
+use super::Stages;
 use crate::instance::Part;
+use crate::instance::effects::{AdmissionOffer, Candidate};
 use crate::instance::ranking::{List, RankKey};
 use crate::instance::request::{Phase, Slot};
 

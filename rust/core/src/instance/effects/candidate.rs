@@ -12,7 +12,7 @@ pub(in crate::instance) struct Candidate {
     pub(in crate::instance) place: Place,
     pub(in crate::instance) phase: Phase,
     /// The owner of the content of its blocks.
-    pub(super) owner: ContentOwner,
+    pub(in crate::instance) owner: ContentOwner,
     /// Tokens to compute before its next token is yielded.
     pub(in crate::instance) target: u32,
     /// Tokens whose KV exists.
@@ -23,7 +23,7 @@ pub(in crate::instance) struct Candidate {
 
 impl Candidate {
     /// A request that was never admitted.
-    pub(super) fn new(request: u32, place: Place, trace: &Trace) -> Self {
+    pub(in crate::instance) fn new(request: u32, place: Place, trace: &Trace) -> Self {
         let prompt = trace.prompt_tokens[request as usize];
         let owner = ContentOwner { request: trace.origin(request), prompt };
         Self { request, place, phase: Phase::Preempted, owner, target: prompt, computed: 0, blocks: 0 }

@@ -1,9 +1,13 @@
 //! The knowledge of routers: their own counts, and the reports of the instances.
 
-use super::callback::CALLBACK_INSTANCE_FIELDS;
-use super::kept::Kept;
-use super::relay::Relay;
-use super::reports::Reports;
+mod kept;
+mod relay;
+mod reports;
+
+use kept::Kept;
+use relay::Relay;
+use reports::Reports;
+
 use crate::config::Config;
 use crate::hint::rare;
 use crate::policy::{InstField, Source};
@@ -35,11 +39,10 @@ pub(in crate::engine) struct Known {
 }
 
 impl Known {
-    /// The knowledge of the routers of a configuration at the start.
-    pub(in crate::engine) fn new(config: &Config, trace: &Trace) -> Self {
+    /// The knowledge of the routers of a configuration at the start. `shown`: the fields that callbacks see.
+    pub(in crate::engine) fn new(config: &Config, trace: &Trace, shown: &[InstField]) -> Self {
         let (mut keeps, mut fields) = (false, Vec::new());
-        let shown = CALLBACK_INSTANCE_FIELDS.map(|(_, field)| field);
-        config.routing.visit_instance_fields(&shown, &mut |field, class| {
+        config.routing.visit_instance_fields(shown, &mut |field, class| {
             let reported = if field == InstField::Fits { InstField::FreeBlocks } else { field };
             match reported.source() {
                 Source::Kept => keeps = true,
@@ -213,7 +216,7 @@ mod tests {
         );
         config.routers.count = 2;
         change(&mut config);
-        (Known::new(&config, &trace), trace)
+        (Known::new(&config, &trace, &[InstField::FreeBlocks]), trace)
     }
 
     fn plain(config: &mut Config) {

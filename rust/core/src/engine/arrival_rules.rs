@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 
 /// The rules for arrivals of a replay.
 #[derive(Debug)]
-pub(in crate::engine) struct ArrivalRules {
+pub(super) struct ArrivalRules {
     /// Picks the instance to which a request is sent.
     on_arrival: Rule,
     /// Picks the instance to which it migrates once its prefill has ended, if that is picked as it arrives.
@@ -23,14 +23,14 @@ pub(in crate::engine) struct ArrivalRules {
 
 impl ArrivalRules {
     /// The rules of a replay of so many requests.
-    pub(in crate::engine) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
+    pub(super) fn new(on_arrival: Rule, decode: Option<Rule>, requests: usize) -> Self {
         let targets = if decode.is_some() { vec![NONE; requests] } else { Vec::new() };
         Self { on_arrival, decode, targets }
     }
 
     /// Asks the rules about a request that arrives, or that a router holds.
     #[inline]
-    pub(in crate::engine) fn decide(
+    pub(super) fn decide(
         &mut self,
         row: usize,
         router: &mut Router,
@@ -51,7 +51,7 @@ impl ArrivalRules {
     }
 
     /// The instance on which a request is to decode, if that was picked as it arrived.
-    pub(in crate::engine) fn target(&self, request: u32) -> Option<usize> {
+    pub(super) fn target(&self, request: u32) -> Option<usize> {
         let picked = self.targets.get(request as usize).copied().filter(|&picked| picked != NONE)?;
         Some(picked as usize)
     }
