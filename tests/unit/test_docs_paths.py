@@ -83,7 +83,7 @@ BESIDE = {
         "python/paceline/cli/replay.py",
         # A key of affinity.
         "rust/core/src/engine/router/affinity.rs",
-        "rust/core/src/policy/routing.rs",
+        "rust/core/src/policy/rule.rs",
         "python/paceline/policy/rules.py",
         # What makes it a request field, too.
         "rust/core/src/policy/fields.rs",

@@ -15,9 +15,10 @@ from paceline._check import one_of
 from paceline.comparing.figures import LATENCIES
 from paceline.errors import ResultError
 from paceline.objectives import SLO
-from paceline.report.figure import cell
-from paceline.report.notebook import card
 from paceline.result import Result
+from paceline.showing.card import card
+from paceline.showing.cell import cell
+from paceline.showing.writers import writer
 
 __all__ = ["SHORT", "Comparison"]
 
@@ -126,11 +127,10 @@ class Comparison:
         ResultError
             If the file cannot be written.
         """
-        from paceline.report.writing import write_report
-
         names = [self.baseline, *(name for name in self.results if name != self.baseline)]
         results = {name: self.results[name][0] for name in names}
-        return write_report(results, path, slo=self.slo, comparison=self, title=title)
+        written: Path = writer("report")(results, path, slo=self.slo, comparison=self, title=title)
+        return written
 
     def _repr_html_(self) -> str:
         """Show the main figures with their intervals in a notebook."""

@@ -133,7 +133,7 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         """Show a row for each kind of instance, and the TOML, in a notebook."""
-        from paceline.report.notebook import card
+        from paceline.showing.card import card
 
         rows = []
         for instance, same in groupby(self.instances):

@@ -163,7 +163,7 @@ class Capacity:
 
     def _repr_html_(self) -> str:
         """Show the objective and the curve in a notebook."""
-        from paceline.report.notebook import card
+        from paceline.showing.card import card
 
         facts = [
             ("trace", self.trace),

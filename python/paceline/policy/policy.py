@@ -240,7 +240,7 @@ class Policy(Value):
 
     def _repr_html_(self) -> str:
         """Show the name, the rules and the TOML in a notebook."""
-        from paceline.report.notebook import card
+        from paceline.showing.card import card
 
         try:
             text = self.to_toml()

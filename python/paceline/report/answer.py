@@ -6,8 +6,8 @@ import tomllib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from paceline.report.figure import cell
 from paceline.report.replayed import Replayed, Run
+from paceline.showing.cell import cell
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO

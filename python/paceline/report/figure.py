@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
+
+from paceline.showing.cell import cell
 
 if TYPE_CHECKING:
     from paceline.report.charts.kit import Chart
 
-__all__ = ["Figure", "Section", "Table", "cell", "csv_of", "table_of"]
+__all__ = ["Figure", "Section", "Table", "csv_of", "table_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,25 +93,6 @@ class Section:
     title: str
     figures: tuple[Figure, ...]
     text: tuple[str, ...] = field(default=())
-
-
-def cell(value: Any) -> str:  # noqa: ANN401 - a cell of a frame
-    """Return a number with about four significant digits, and never an exponent; other values as text."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
-    if not isinstance(value, float):
-        return str(value)
-    if not math.isfinite(value):
-        return "∞"
-    size = abs(value)
-    if size == 0:
-        return "0"
-    decimals = 0 if size >= 1000 else max(0, 3 - math.floor(math.log10(size)))
-    return f"{value:,.{min(decimals, 9)}f}"
 
 
 def csv_of(table: Table) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from paceline.report.figure import cell
-from paceline.report.notebook import card
 from paceline.report.replayed import Replayed
+from paceline.showing.card import card
+from paceline.showing.cell import cell
 
 __all__ = ["result_card"]
 

@@ -17,7 +17,6 @@ from paceline._arguments import typed
 from paceline.errors import ResultError
 from paceline.objectives import SLO
 from paceline.policy.pools import Pools
-from paceline.report.shown import Shown
 from paceline.result.attainment import attainment, met
 from paceline.result.columns import COLUMNS, RequestColumns
 from paceline.result.declared import DEFINITIONS
@@ -34,6 +33,7 @@ from paceline.result.steps import Recorded, recorded_of
 from paceline.result.summary import summarize
 from paceline.result.timeline import Timelines, timelines_of
 from paceline.result.totals import Totals, makespan_s, rate, total
+from paceline.showing.shown import Shown
 
 if TYPE_CHECKING:
     from paceline.trace import Trace

@@ -11,8 +11,8 @@ import paceline
 from paceline import policies
 from paceline.errors import ConfigError, ResultError
 from paceline.report import libraries
-from paceline.report.notebook import card
 from paceline.report.terminal import can_draw, terminal_charts
+from paceline.showing.card import card
 from unit.report.cases import EVIL, replayed
 
 RESULT = replayed([0.0, 0.5, 1.0], [3, 4, 5], name=EVIL)

@@ -9,7 +9,8 @@ import polars as pl
 
 from paceline.report.charts.kit import Axis, lines
 from paceline.report.documents import CapacityDocument, checked
-from paceline.report.figure import Figure, Section, Table, cell, table_of
+from paceline.report.figure import Figure, Section, Table, table_of
+from paceline.showing.cell import cell
 
 __all__ = ["capacities", "document_of"]
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import polars as pl
 
 from paceline.report.charts.kit import Axis, bars
-from paceline.report.figure import Figure, Section, Table, cell, table_of
+from paceline.report.figure import Figure, Section, Table, table_of
 from paceline.report.replayed import Run
+from paceline.showing.cell import cell
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from paceline.report.answer import duration, objectives_in_words
-from paceline.report.figure import Figure, Section, Table, cell
+from paceline.report.figure import Figure, Section, Table
 from paceline.report.replayed import Replayed, Run
 from paceline.report.sections.latency import ttft_figure
 from paceline.report.sections.objectives import attainment_figure
+from paceline.showing.cell import cell
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO

@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 
 from paceline.report.answer import deployment, step_times
-from paceline.report.figure import Table, cell
+from paceline.report.figure import Table
 from paceline.report.replayed import Run
+from paceline.showing.cell import cell
 
 __all__ = ["Inputs", "inputs_of", "warnings_of"]
 

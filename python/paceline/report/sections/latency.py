@@ -11,9 +11,10 @@ from paceline.report.answer import duration
 from paceline.report.charts.kit import Axis, Chart, lines
 from paceline.report.data.distributions import METRICS, SHOWN, distributions
 from paceline.report.data.lengths import ENOUGH, by_length
-from paceline.report.figure import Figure, Section, Table, cell, table_of
+from paceline.report.figure import Figure, Section, Table, table_of
 from paceline.report.replayed import Run
 from paceline.report.sections.groups import worst
+from paceline.showing.cell import cell
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO

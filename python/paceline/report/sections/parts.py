@@ -8,8 +8,9 @@ from paceline.report.charts.kit import Axis, stacked_bars
 from paceline.report.charts.theme import PARTS as PART_COLOURS
 from paceline.report.data.parts import BANDS, PARTS, parts_by_band
 from paceline.report.data.utilisation import utilisation
-from paceline.report.figure import Figure, Section, Table, cell, table_of
+from paceline.report.figure import Figure, Section, Table, table_of
 from paceline.report.replayed import Run
+from paceline.showing.cell import cell
 
 __all__ = ["split"]
 

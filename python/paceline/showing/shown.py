@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from paceline import _check
+from paceline.errors import ConfigError
+from paceline.showing.writers import writer
 
 if TYPE_CHECKING:
     from paceline.objectives import SLO
@@ -67,26 +69,26 @@ class Shown:
         ResultError
             If the file cannot be written.
         """
-        from paceline.errors import ConfigError
-        from paceline.report.writing import check_arguments, write_report
-
         _check.text("name", name)
-        check_arguments({} if against is None else against, path, slo, capacities, title, what="against")
+        writer("check report")(
+            {} if against is None else against, path, slo, capacities, title, what="against"
+        )
         others = dict(against or {})
         if name in others:
             raise ConfigError(f"the results of a report must have different names, {name!r} is there twice")
-        results = {name: cast("Replayed", self), **others}
-        return write_report(results, path, slo=slo, capacities=capacities, comparison=comparison, title=title)
+        results = {name: self, **others}
+        written: Path = writer("report")(
+            results, path, slo=slo, capacities=capacities, comparison=comparison, title=title
+        )
+        return written
 
     @property
     def plot(self) -> Plots:
         """Altair charts: ``plot.cdf("ttft")``, ``tail``, ``hist``, ``by_length`` and ``over_time``."""
-        from paceline.report.plots import Plots
-
-        return Plots(cast("Replayed", self))
+        plots: Plots = writer("plots")(self)
+        return plots
 
     def _repr_html_(self) -> str:
         """Show totals, latencies, the policy and the cluster in a notebook."""
-        from paceline.report.summary import result_card
-
-        return result_card(cast("Replayed", self))
+        card: str = writer("card")(self)
+        return card
