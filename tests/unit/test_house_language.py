@@ -86,3 +86,10 @@ def test_words_with_one_meaning_are_used_for_it(root: Path) -> None:
         if re.search(r"\b(?:struct|enum|trait|fn) \w*[Rr]anks?\b", file.read_text(encoding="utf-8"))
     ]
     assert named == [], "the engine beside the instances knows no ranks of requests"
+    instance = root / "rust/core/src/instance"
+    booked = [
+        str(file.relative_to(root))
+        for file in instance.rglob("*.rs")
+        if re.search(r"\b[Bb]ook(?:s|ed|ing)?\b|book_", file.read_text(encoding="utf-8"))
+    ]
+    assert booked == [], "routers keep books; a step or a run is applied"

@@ -1,6 +1,6 @@
 //! Reads the instances at equally spaced moments.
 //!
-//! A sample is taken once all events of its moment have been handled. Reading an instance books the steps of its run that
+//! A sample is taken once all events of its moment have been handled. Reading an instance applies the steps of its run that
 //! have ended, which changes no result; so a run is not cut short by a sample within it.
 
 use super::cluster::Cluster;

@@ -2,7 +2,7 @@
 //!
 //! An instance is a state machine that the engine drives: [`arrive`](Instance::arrive)
 //! gives it a request, [`begin`](Instance::begin) forms a step or a run of certain steps,
-//! [`finish`](Instance::finish) books it. An event in the middle of a run truncates it at
+//! [`finish`](Instance::finish) applies it. An event in the middle of a run truncates it at
 //! the end of the step in progress. An instance knows nothing of other instances.
 //!
 //! Its state is in components, each with fields of its own and tests of its own. The

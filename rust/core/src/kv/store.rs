@@ -83,7 +83,7 @@ impl KvStore {
         self.account.held(Tier::Host).tokens + self.account.held(Tier::Landed).tokens
     }
 
-    /// Notes the blocks held now, once a step is formed or booked.
+    /// Notes the blocks held now, once a step is formed or applied.
     #[inline]
     pub(crate) fn note_peak(&mut self) {
         self.peak_blocks = self.peak_blocks.max(self.gpu.used());

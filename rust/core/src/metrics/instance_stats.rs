@@ -114,7 +114,7 @@ impl InstanceStats {
     }
 
     /// Adds the time since the last call, during which `waiting` requests waited.
-    pub(crate) fn book_waiting(&mut self, waiting: u64, now: Ticks) {
+    pub(crate) fn count_waiting(&mut self, waiting: u64, now: Ticks) {
         self.waiting_ticks += u128::from(waiting) * u128::from(now - self.waiting_since);
         self.waiting_since = now;
         self.peak_waiting = self.peak_waiting.max(waiting);

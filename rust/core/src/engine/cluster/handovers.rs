@@ -125,9 +125,9 @@ impl Cluster {
         self.instances[index].take_pulls(pulls);
     }
 
-    /// Books that a request was handed over to an instance; the first byte was sent at `sent`.
-    pub(in crate::engine) fn book_handover(&mut self, index: usize, pull: &Pull, sent: Ticks, now: Ticks) {
-        self.at(index).book_handover(pull, (sent, now));
+    /// Notes that a request was handed over to an instance; the first byte was sent at `sent`.
+    pub(in crate::engine) fn note_handover(&mut self, index: usize, pull: &Pull, sent: Ticks, now: Ticks) {
+        self.at(index).note_handover(pull, (sent, now));
     }
 
     /// The KV of an accepted request has been received.

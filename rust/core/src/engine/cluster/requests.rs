@@ -71,7 +71,7 @@ impl Cluster {
         self.instances[index].view(slot, now)
     }
 
-    /// A field of an instance at this moment, if that is read without booking anything and in few instructions.
+    /// A field of an instance at this moment, if that is read without applying anything and in few instructions.
     #[inline]
     pub(in crate::engine) fn field_at_once(
         &self,
@@ -96,7 +96,7 @@ impl Cluster {
         self.at(index).field((field, class), now, request)
     }
 
-    /// Books the steps of an instance's run that have ended by now.
+    /// Applies the steps of an instance's run that have ended by now.
     pub(in crate::engine) fn catch_up(&mut self, index: usize, now: Ticks) {
         self.at(index).apply_until(now);
     }

@@ -218,7 +218,7 @@ impl Migrations {
                 Payload::Kv(pull) if cluster.release_if_called_off(target, pull.slot, now) => {}
                 Payload::Kv(pull) => {
                     cluster.free_migrated(source, pull.origin.slot, now);
-                    cluster.book_handover(target, &pull, first_byte, now);
+                    cluster.note_handover(target, &pull, first_byte, now);
                     cluster.receive(target, pull.slot, now);
                 }
                 Payload::Copy(stage) => self.follow(stage, cluster, now),
@@ -283,7 +283,7 @@ impl Migrations {
                     self.log.add(request, (source, target), kind, bytes, sent, now);
                 }
                 cluster.free_read_at_once(source, pull.origin.slot, now);
-                cluster.book_handover(target, &pull, now, now);
+                cluster.note_handover(target, &pull, now, now);
                 continue;
             }
             let sent = self.network.send(Transfer { source, target, payload: Payload::Kv(pull) }, bytes, now);

@@ -247,14 +247,14 @@ impl DecodeSet {
         self.gaps.join_late(slot, part);
     }
 
-    /// Members whose first step with the set has not been booked, and why each
+    /// Members whose first step with the set has not been applied, and why each
     /// runs in it.
     #[inline]
     pub(crate) fn late_joiners(&self) -> &[(Slot, Part)] {
         self.gaps.late_joiners()
     }
 
-    /// Makes late joiners members like all others: their first step is booked.
+    /// Makes late joiners members like all others: their first step is applied.
     #[inline]
     pub(crate) fn forget_late_joiners(&mut self) {
         self.gaps.forget_late_joiners();
@@ -303,7 +303,7 @@ impl DecodeSet {
     /// Takes `k` steps, the first of which starts at `start` and whose lengths are
     /// `series`.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "part of booking a run, the engine's innermost work")]
+    #[expect(clippy::inline_always, reason = "part of applying a run, the engine's innermost work")]
     pub(crate) fn advance(
         &mut self,
         start: Ticks,

@@ -50,7 +50,7 @@ impl Gaps {
         self.late_joiners.push((slot, part));
     }
 
-    /// Members whose first step with the set has not been booked, and why each
+    /// Members whose first step with the set has not been applied, and why each
     /// runs in it.
     #[inline]
     pub(super) fn late_joiners(&self) -> &[(Slot, Part)] {
@@ -91,10 +91,10 @@ impl Gaps {
         }
     }
 
-    /// Books the gaps of `k` steps of `members` members, the first of which starts
+    /// Counts the gaps of `k` steps of `members` members, the first of which starts
     /// at `start` and whose lengths are `series`.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "part of booking a run, the engine's innermost work")]
+    #[expect(clippy::inline_always, reason = "part of applying a run, the engine's innermost work")]
     pub(super) fn advance(
         &mut self,
         start: Ticks,
@@ -120,7 +120,7 @@ impl Gaps {
         }
     }
 
-    /// Books the gaps that end with a run's first step, at `end`, where cohorts
+    /// Counts the gaps that end with a run's first step, at `end`, where cohorts
     /// resume or late joiners take their first step.
     #[inline(never)]
     fn resume(

@@ -356,10 +356,10 @@ impl Batch {
         self.chunks = chunks;
     }
 
-    /// Books `k` steps of the decode set, the first of which starts at `start` and
+    /// Applies `k` steps of the decode set, the first of which starts at `start` and
     /// whose lengths are `series`.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "part of booking a run, the engine's innermost work")]
+    #[expect(clippy::inline_always, reason = "part of applying a run, the engine's innermost work")]
     pub(crate) fn advance(
         &mut self,
         start: Ticks,
@@ -379,7 +379,7 @@ impl Batch {
         self.decode.pop_milestone(requests, k)
     }
 
-    /// Makes late joiners members like all others: their first step is booked.
+    /// Makes late joiners members like all others: their first step is applied.
     #[inline]
     pub(crate) fn forget_late_joiners(&mut self) {
         self.decode.forget_late_joiners();

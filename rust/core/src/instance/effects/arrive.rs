@@ -10,7 +10,7 @@ impl Effects<'_> {
     /// truncates it.
     pub(crate) fn arrive(&mut self, request: u32, now: Ticks) -> Option<Ticks> {
         self.apply_head(now);
-        self.on.observers.stats.book_waiting(self.waiting(), now);
+        self.on.observers.stats.count_waiting(self.waiting(), now);
         let row = request as usize;
         let prompt = self.trace.prompt_tokens[row];
         let prefill = if self.on.settings.predicts { self.on.settings.predicted_prefill(prompt) } else { 0 };

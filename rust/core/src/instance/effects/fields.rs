@@ -1,4 +1,4 @@
-//! Fields of an instance that a policy reads, with the steps booked that they depend on.
+//! Fields of an instance that a policy reads, with the steps applied that they depend on.
 
 use super::Effects;
 use crate::instance::view::{Asking, Look, whole};
@@ -45,7 +45,7 @@ impl Effects<'_> {
         }
     }
 
-    /// Whether a condition holds of the instance as it is booked.
+    /// Whether a condition holds of the instance as it is applied.
     pub(in crate::instance) fn holds(&mut self, condition: &Expr, now: Ticks) -> bool {
         holds_now(condition, &mut OfInstance { effects: self, now })
     }

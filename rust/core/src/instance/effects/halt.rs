@@ -10,8 +10,8 @@ impl Effects<'_> {
     /// but its time until now counts.
     pub(crate) fn halt(&mut self, now: Ticks) {
         self.apply_head(now);
-        self.book_standstill(now);
-        self.on.observers.stats.book_waiting(self.waiting(), now);
+        self.count_standstill(now);
+        self.on.observers.stats.count_waiting(self.waiting(), now);
         let mut latest = now;
         if let Some(run) = self.on.run.take() {
             let ended = run.steps_ended(now);

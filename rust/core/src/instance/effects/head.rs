@@ -4,7 +4,7 @@ use super::Effects;
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Books the step in progress if it has ended by `now`, so that the run planned to
+    /// Applies the step in progress if it has ended by `now`, so that the run planned to
     /// follow it has begun.
     #[inline]
     pub(in crate::instance) fn apply_head(&mut self, now: Ticks) {
@@ -13,7 +13,7 @@ impl Effects<'_> {
         }
     }
 
-    /// Books the step in progress, and starts the run planned to follow it.
+    /// Applies the step in progress, and starts the run planned to follow it.
     #[inline(never)]
     pub(in crate::instance) fn apply_planned_head(&mut self) {
         let Some((head, next, shape)) = self.on.run.take_planned() else { return };

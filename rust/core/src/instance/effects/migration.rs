@@ -56,7 +56,7 @@ impl Effects<'_> {
     /// [`Self::finish_transfer`].
     #[inline(never)]
     pub(crate) fn migrate_out(&mut self, slot: Slot, now: Ticks) -> MigratingRequest {
-        self.rebook_standstill(now);
+        self.restart_standstill(now);
         let times = self.on.requests[slot].times;
         let attained = match &self.on.ranking {
             Some(ranking) => ranking.attained(slot, now),
@@ -68,7 +68,7 @@ impl Effects<'_> {
         } else {
             self.on.batch.remove(slot, &self.on.requests);
         }
-        self.on.observers.stats.book_waiting(self.waiting(), now);
+        self.on.observers.stats.count_waiting(self.waiting(), now);
         if let Some(mut ranks) = self.ranks() {
             ranks.move_to(slot, List::Gone, now);
         }
@@ -108,7 +108,7 @@ impl Effects<'_> {
     #[inline(never)]
     pub(crate) fn migrate_in(&mut self, migrated: &MigratingRequest, now: Ticks) -> Option<Ticks> {
         self.apply_head(now);
-        self.on.observers.stats.book_waiting(self.waiting(), now);
+        self.on.observers.stats.count_waiting(self.waiting(), now);
         let slot = self.insert_migrated(migrated, Phase::MigratedIn, now);
         let row = migrated.request as usize;
         let state = &mut self.on.requests[slot];

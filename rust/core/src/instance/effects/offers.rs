@@ -80,16 +80,16 @@ impl Effects<'_> {
     #[inline(never)]
     pub(crate) fn receive(&mut self, slot: Slot, now: Ticks) -> Option<Ticks> {
         self.apply_head(now);
-        self.on.observers.stats.book_waiting(self.waiting(), now);
+        self.on.observers.stats.count_waiting(self.waiting(), now);
         self.receive_kv(slot, now);
         let waiting = self.waiting();
         self.on.observers.stats.note_waiting(waiting);
         self.on.run.truncate(now)
     }
 
-    /// Books that a request was handed over. `sent`: when the first byte was sent, and when all
+    /// Notes that a request was handed over. `sent`: when the first byte was sent, and when all
     /// was received.
-    pub(crate) fn book_handover(&mut self, pull: &Pull, (sent, now): (Ticks, Ticks)) {
+    pub(crate) fn note_handover(&mut self, pull: &Pull, (sent, now): (Ticks, Ticks)) {
         let left = pull.origin.left;
         // What is sent before the end of the prefill delays nothing.
         let wait = sent.saturating_sub(left);
@@ -108,7 +108,7 @@ impl Effects<'_> {
         self.apply_head(now);
         let waiting = self.waiting();
         let offer = self.on.transfers.withdraw(due)?;
-        self.on.observers.stats.book_waiting(waiting, now);
+        self.on.observers.stats.count_waiting(waiting, now);
         let state = &mut self.on.requests[offer.slot];
         (state.phase, state.computed) = (Phase::Preempted, 0);
         state.times.out_since = now;

@@ -5,8 +5,8 @@ use crate::hint::rare;
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Books the time in which requests were admitted and no step could be formed.
-    pub(in crate::instance) fn book_standstill(&mut self, now: Ticks) {
+    /// Counts the time in which requests were admitted and no step could be formed.
+    pub(in crate::instance) fn count_standstill(&mut self, now: Ticks) {
         if let Some(since) = self.on.run.take_standstill() {
             rare();
             let ticks = u128::from(now - since);
@@ -16,9 +16,9 @@ impl Effects<'_> {
     }
 
     /// The same, before the batch changes while no step can be formed.
-    pub(in crate::instance) fn rebook_standstill(&mut self, now: Ticks) {
+    pub(in crate::instance) fn restart_standstill(&mut self, now: Ticks) {
         let stands = self.on.run.stands_still();
-        self.book_standstill(now);
+        self.count_standstill(now);
         if stands {
             self.on.run.stand_still(now);
         }

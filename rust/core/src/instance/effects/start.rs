@@ -11,10 +11,10 @@ use crate::time::Ticks;
 impl Effects<'_> {
     /// Ends the rest of an instance for which a step is formed at `now`.
     pub(in crate::instance) fn end_rest(&mut self, now: Ticks) {
-        self.book_standstill(now);
+        self.count_standstill(now);
         self.on.observers.load.end_rest(now);
         let waiting = self.waiting();
-        self.on.observers.stats.book_waiting(waiting, now);
+        self.on.observers.stats.count_waiting(waiting, now);
         if self.on.settings.scheduler.schedule_ahead {
             rare();
             self.on.queues.release_due(self.trace);

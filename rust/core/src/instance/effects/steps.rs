@@ -1,4 +1,4 @@
-//! Booking the steps of a run.
+//! Applying the steps of a run.
 
 use super::Effects;
 use crate::hint::rare;
@@ -8,7 +8,7 @@ use crate::instance::run::Run;
 use crate::time::Ticks;
 
 impl Effects<'_> {
-    /// Books the step or run in progress, which ends now. Returns how many requests
+    /// Applies the step or run in progress, which ends now. Returns how many requests
     /// finished with it.
     pub(crate) fn finish(&mut self, now: Ticks) -> u64 {
         if self.on.run.planned().is_some() {
@@ -37,7 +37,7 @@ impl Effects<'_> {
         self.on.observers.stats.finished - before
     }
 
-    /// Books those steps of the run in progress that have ended by `now`, so that what is
+    /// Applies those steps of the run in progress that have ended by `now`, so that what is
     /// kept by request is as of the last of them.
     pub(crate) fn apply_until(&mut self, now: Ticks) {
         self.apply_head(now);
@@ -76,7 +76,7 @@ impl Effects<'_> {
         self.on.kv.note_peak();
     }
 
-    /// Books `steps` of the run's steps, for the decode set and the clock.
+    /// Applies `steps` of the run's steps, for the decode set and the clock.
     pub(super) fn apply(&mut self, run: &Run, steps: u64) {
         let set = self.on.batch.decode_set();
         if self.on.observers.log.is_kept() {
@@ -106,27 +106,27 @@ impl Effects<'_> {
         self.on.observers.observe_run(&Ended { run, steps, shape, members, ends_prefills });
         if run.copying > 0 {
             rare();
-            self.book_apart(run, steps);
+            self.apply_apart(run, steps);
         } else {
-            self.book(run, steps);
+            self.apply_series(run, steps);
         }
     }
 
-    /// Books the first step, with its copies, and those after it.
+    /// Applies the first step, with its copies, and those after it.
     #[inline(never)]
-    fn book_apart(&mut self, run: &Run, steps: u64) {
+    fn apply_apart(&mut self, run: &Run, steps: u64) {
         let (first, rest) = run.split();
         for (run, steps) in [(first, 1), (rest, steps - 1)] {
             if steps > 0 {
-                self.book(&run, steps);
+                self.apply_series(&run, steps);
             }
         }
     }
 
-    /// Books `steps` steps whose lengths are a series.
+    /// Applies `steps` steps whose lengths are a series.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "it is the rest of the function before it, once a step or run")]
-    fn book(&mut self, run: &Run, steps: u64) {
+    fn apply_series(&mut self, run: &Run, steps: u64) {
         let series = &run.series;
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
         let ticks = series.total(steps);

@@ -40,7 +40,7 @@ impl Ranks<'_> {
     }
 
     /// Evaluates the ranks of the decode set's members that may have changed in the `steps` steps of a run that were just
-    /// booked.
+    /// applied.
     #[inline(never)]
     pub(in crate::instance) fn refresh_expired(&mut self, run: &Run, steps: u64) {
         let (keys, now) = (self.ranking.evaluates_always(), run.after(steps));
@@ -70,7 +70,7 @@ impl Ranks<'_> {
     }
 
     /// Evaluates the ranks of the decode set's members that may have changed in the `steps` steps of a run that were just
-    /// booked, if time may have changed classes and levels by the end of them. Rules may read these before the next step.
+    /// applied, if time may have changed classes and levels by the end of them. Rules may read these before the next step.
     #[inline(never)]
     fn refresh_by_time(&mut self, run: &Run, steps: u64) {
         if self.are_due() {
@@ -88,7 +88,7 @@ impl Ranks<'_> {
         }
     }
 
-    /// Evaluates the ranks that may have changed in the `steps` steps of a run that were just booked. `members`: whether
+    /// Evaluates the ranks that may have changed in the `steps` steps of a run that were just applied. `members`: whether
     /// the decode set has any.
     pub(in crate::instance) fn refresh_after(&mut self, run: &Run, steps: u64, members: bool) {
         if members && self.ranking.is_due_by_time(run.after(steps)) {

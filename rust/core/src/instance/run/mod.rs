@@ -1,7 +1,7 @@
 //! The step, or run of certain steps, that an instance is in.
 //!
 //! A run is a number of steps whose decisions are all known when the first
-//! starts. It is booked at once, in closed form, when it ends, is truncated, or
+//! starts. It is applied at once, in closed form, when it ends, is truncated, or
 //! is looked at.
 
 mod state;
@@ -24,7 +24,7 @@ pub(crate) struct Run {
     /// Number of steps.
     pub(crate) steps: u64,
     /// Whether the first step holds its blocks. It does not yet if it starts at the
-    /// moment up to which the run was booked: an event of that same moment may still
+    /// moment up to which the run was applied: an event of that same moment may still
     /// end the run before it.
     pub(crate) begun: bool,
     /// The parts of the shape that lie beyond what was measured.

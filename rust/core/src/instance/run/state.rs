@@ -112,7 +112,7 @@ impl RunState {
         Some((self.run, self.next.0, self.next.1))
     }
 
-    /// Puts back what is left of a run whose first `ended` steps are booked.
+    /// Puts back what is left of a run whose first `ended` steps are applied.
     pub(crate) fn resume(&mut self, run: Run, ended: u64) {
         debug_assert!(self.is_idle(), "Invariant: one run at a time");
         self.shape.decode_kv += ended * self.shape.decode_requests;
@@ -190,7 +190,7 @@ impl RunState {
     }
 
     /// Whether a step of the decode set is in progress at `now`, as far as its steps
-    /// are booked.
+    /// are applied.
     #[inline]
     pub(crate) fn is_in_step(&self, now: Ticks) -> bool {
         self.current().is_some_and(|run| run.decodes && (run.begun || run.start < now))
@@ -237,7 +237,7 @@ impl RunState {
             Progress::Idle => None,
             Progress::Planned => {
                 let start = self.next.0.start;
-                debug_assert!(now < start, "Invariant: a step that has ended is booked");
+                debug_assert!(now < start, "Invariant: a step that has ended is applied");
                 self.progress = Progress::Running;
                 Some(start)
             }
@@ -384,7 +384,7 @@ mod tests {
         state.take();
         assert!(!state.passes(11, 10));
         state.start(run(100, 1), StepShape::default());
-        assert_eq!(state.ended(110), 0, "a single step is booked at its end");
+        assert_eq!(state.ended(110), 0, "a single step is applied at its end");
         assert!(!state.passes(0, 10) && !state.passes(11, 10), "it is the last step");
         assert_eq!(state.plan(run(110, 4), StepShape::default()), 150);
         assert_eq!(state.growth(110, 2, 5, 1), 2 + 5, "the step has ended, and none of the run's");

@@ -3,7 +3,7 @@
 //! A step that ends prompts is mostly followed by a run of the decode set with the
 //! requests that joined it. If no request is queued, that run is known when the step
 //! starts. It is planned then, and to the engine both are one. Once the step has ended,
-//! it is booked before the instance is read or given a request. An event before that
+//! it is applied before the instance is read or given a request. An event before that
 //! cancels the plan.
 
 use super::Stages;

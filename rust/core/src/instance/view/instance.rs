@@ -1,7 +1,7 @@
 //! The fields of an instance that a policy reads.
 //!
 //! Fields that depend on steps are as of the last finished step. A run in progress is
-//! booked up to there only if the field may have changed in it; fields that grow by one
+//! applied up to there only if the field may have changed in it; fields that grow by one
 //! for each step and member of the decode set are computed from its length.
 
 use super::{Reader, RequestView, seconds, seconds_at_least, whole};
@@ -33,7 +33,7 @@ impl Instance {
         self.reader().view(slot, self.ranking.as_deref(), now)
     }
 
-    /// Whether a field of what is kept by request may change once the steps are booked
+    /// Whether a field of what is kept by request may change once the steps are applied
     /// that have ended.
     pub(in crate::instance) fn is_behind(&self, field: InstField, now: Ticks) -> bool {
         let next_rank = || self.ranking.as_deref().map_or(u64::MAX, Ranking::next_step);
@@ -112,7 +112,7 @@ impl Instance {
     /// A lower bound of a field now, if the field has one.
     pub(crate) fn at_least(&self, field: InstField) -> Option<f64> {
         match field {
-            // The end of a step that is not booked yet may have shortened it.
+            // The end of a step that is not applied yet may have shortened it.
             InstField::PrefillDelayS if self.run.planned().is_some() => None,
             InstField::PrefillDelayS => Some(seconds_at_least(self.observers.load.prefill_delay())),
             _ => self.at_start(field).map(whole),
@@ -129,7 +129,7 @@ impl Instance {
         }
     }
 
-    /// How many requests are in a class, if that is read without booking anything.
+    /// How many requests are in a class, if that is read without applying anything.
     pub(crate) fn in_class_at_once(&self, class: u32, now: Ticks) -> Option<f64> {
         let ranking = self.ranking.as_deref()?;
         let taken = self.batch.decode_set().step();
@@ -137,7 +137,7 @@ impl Instance {
         (!changes).then(|| whole(ranking.in_class(class)))
     }
 
-    /// A field that is read without booking anything and in few instructions. Rules often
+    /// A field that is read without applying anything and in few instructions. Rules often
     /// read one of all instances.
     pub(crate) fn field_at_once(&self, field: InstField, class: u32, now: Ticks) -> Option<f64> {
         match field {
@@ -155,7 +155,7 @@ impl Instance {
         self.ranking.as_ref().map_or(0, |ranking| ranking.in_class(class))
     }
 
-    /// The row and the output tokens of each request on it. The finished steps are booked.
+    /// The row and the output tokens of each request on it. The finished steps are applied.
     pub(crate) fn output_tokens(&self) -> impl Iterator<Item = (u32, u32)> {
         self.requests.iter().map(|state| {
             let generated = match state.phase {

@@ -1,4 +1,4 @@
-//! An instance as it is at a moment, its steps booked up to there.
+//! An instance as it is at a moment, its steps applied up to there.
 
 use std::ops::Deref;
 
@@ -29,7 +29,7 @@ impl Deref for Look<'_> {
 }
 
 impl Look<'_> {
-    /// A field once the finished steps of the run are booked, where it depends on them.
+    /// A field once the finished steps of the run are applied, where it depends on them.
     #[inline(never)]
     pub(in crate::instance) fn field(
         &mut self,

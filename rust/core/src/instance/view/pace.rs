@@ -1,4 +1,4 @@
-//! Whether the readers of an instance's requests have tokens left, steps that are not booked included.
+//! Whether the readers of an instance's requests have tokens left, steps that are not applied included.
 
 use super::Reader;
 use crate::time::Ticks;
@@ -14,7 +14,7 @@ impl Reader<'_> {
         Some((self.batch.decode_set().step() + ended, self.last_decoded(ended)))
     }
 
-    /// When the decode set's latest finished step ended, of which `ended` are not booked.
+    /// When the decode set's latest finished step ended, of which `ended` are not applied.
     pub(in crate::instance) fn last_decoded(&self, ended: u64) -> Ticks {
         match self.run.current() {
             Some(run) if ended > 0 => run.after(ended),
@@ -42,7 +42,7 @@ impl Reader<'_> {
             && self.observers.readers.out_of_tokens(now).is_none()
     }
 
-    /// Whether it depends on steps that are not booked if every reader has tokens left.
+    /// Whether it depends on steps that are not applied if every reader has tokens left.
     pub(in crate::instance) fn pace_depends_on_run(&self, now: Ticks) -> bool {
         let ended = self.run.ended(now);
         let late = self.batch.decode_set().late_joiners();

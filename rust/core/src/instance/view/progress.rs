@@ -1,4 +1,4 @@
-//! Tokens of an instance's requests, steps that are not booked included.
+//! Tokens of an instance's requests, steps that are not applied included.
 
 use super::Reader;
 use crate::instance::request::{Phase, Slot};
@@ -26,7 +26,7 @@ impl Reader<'_> {
         set.kv_tokens() + set.len() * (1 + self.run.ended(now)) + outside
     }
 
-    /// Blocks that the context of each running request fills. The finished steps are booked.
+    /// Blocks that the context of each running request fills. The finished steps are applied.
     pub(in crate::instance) fn context_blocks(&self) -> u64 {
         let outside = self.batch.outside().iter().map(|&slot| self.requests[slot].target());
         let members = self.batch.order().current(self.requests);

@@ -8,7 +8,7 @@ use crate::metrics::InstanceStats;
 use crate::timeline::{Reading, State, Sums};
 
 impl Look<'_> {
-    /// A reading at `now`, all events of which have been handled. The finished steps of the run in progress are booked.
+    /// A reading at `now`, all events of which have been handled. The finished steps of the run in progress are applied.
     pub(in crate::instance) fn reading(&self, role: u32) -> Reading {
         Reading { state: self.state(role), sums: self.sums() }
     }
@@ -80,7 +80,7 @@ impl Look<'_> {
             stats.running_ticks += ticks * u128::from(self.batch.running());
             stats.kv_token_ticks += ticks * u128::from(self.batch.kv_tokens());
         }
-        stats.book_waiting(self.waiting(), self.now);
+        stats.count_waiting(self.waiting(), self.now);
         let moved = self.observers.moved(&stats).unwrap_or_default();
         let idle = u128::from(moved.idle_uw.unwrap_or(0)) * u128::from(self.now);
         let energy_aj = moved.work_aj.unwrap_or(0).saturating_add(idle);

@@ -37,7 +37,7 @@ impl TokenIntervals {
         }
     }
 
-    /// Books `steps` steps of a run that decoded. The first interval is from the end of
+    /// Applies `steps` steps of a run that decoded. The first interval is from the end of
     /// the step before that did.
     pub(crate) fn add(&mut self, start: Ticks, series: Series, steps: u64) {
         let first = start + series.first - self.last_end.unwrap_or(start);
