@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
     from paceline.comparing import Comparison, compare
+    from paceline.concurrency import Concurrency
     from paceline.cost import Affine, Roofline
     from paceline.deployment import Cluster, Instance, Links
     from paceline.errors import (
@@ -48,6 +49,7 @@ __all__ = [
     "ClockError",
     "Cluster",
     "Comparison",
+    "Concurrency",
     "ConfigError",
     "Energy",
     "ForkError",
@@ -114,6 +116,7 @@ _HOMES = {
     "policy": ("Pace", "Policy", "Scheduler"),
     "policy.expressions": ("cluster", "inst", "oracle", "req", "slo"),
     "prediction": ("Prediction",),
+    "concurrency": ("Concurrency",),
     "replaying": ("replay",),
     "result": ("Result", "load_result"),
     "runs": ("Recipe", "Run", "read_run"),

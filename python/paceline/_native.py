@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from paceline import _core
 from paceline._build import warn_of_debug_build
+from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
 from paceline.errors import InternalError, PolicyError
 from paceline.policy.policy import Policy
@@ -37,6 +38,7 @@ def run(
     lockstep: Mapping[str, Any] | None = None,
     pace: Mapping[str, Any] | None = None,
     entrance: Mapping[str, Any] | None = None,
+    clients: Mapping[str, Any] | None = None,
     routers: Mapping[str, Any] | None = None,
     calls: Sequence[Callable[..., Any]] = (),
     until_ticks: int | None = None,
@@ -69,6 +71,8 @@ def run(
         How requests that migrate take memory; None: their KV waits off the GPU.
     entrance
         The stages that requests pass on their way to the routers; None: none.
+    clients
+        The limit of what is in flight; None: there is none.
     routers
         The settings of the routers; None: one, which sees instances as they are.
     lockstep
@@ -110,6 +114,7 @@ def run(
         "lockstep": lockstep,
         "pace": pace,
         **({} if entrance is None else {"entrance": dict(entrance)}),
+        **({} if clients is None else {"clients": dict(clients)}),
         **({} if routers is None else {"routers": routers}),
         "until": until_ticks,
         "leap": leap,
@@ -126,8 +131,8 @@ def run(
         raise
 
 
-def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
-    """Return the columns of a trace that the policy reads, as the engine takes them.
+def columns(trace: Trace, policy: Policy, *, sessions: bool = False) -> dict[str, Any]:
+    """Return the columns of a trace that the policy and the clients read, as the engine takes them.
 
     Parameters
     ----------
@@ -136,6 +141,8 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
     policy
         The policy. Its order may need a rank, its expressions may read priority,
         score or tenant, and its prefix cache needs to know what prompts share.
+    sessions
+        Whether clients count sessions.
 
     Returns
     -------
@@ -182,7 +189,19 @@ def columns(trace: Trace, policy: Policy) -> dict[str, Any]:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "session" in _grouped_by(policy):
         given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
+    given.update(_thinking(trace.frame))
+    if sessions and "session" in trace.frame.columns:
+        given["session"] = _sessions(trace.frame.get_column("session"))
     return given
+
+
+def _thinking(frame: pl.DataFrame) -> dict[str, Any]:
+    """Return when turns follow the answers before them, if any does."""
+    if "think_time" not in frame.columns or not frame.get_column("think_time").count():
+        return {}
+    seconds = frame.get_column("think_time")
+    ticks = (seconds * TICKS_PER_SECOND).round().cast(pl.UInt64).fill_null(2**64 - 1)
+    return {"think_ticks": ticks.to_numpy(), "session": _sessions(frame.get_column("session"))}
 
 
 def _grouped_by(policy: Policy) -> frozenset[str]:

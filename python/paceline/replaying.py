@@ -11,6 +11,7 @@ from paceline import _native
 from paceline._arguments import typed
 from paceline._clock import moment
 from paceline._sampling import sample_to_wire, warn_if_longer
+from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster, Instance
 from paceline.deployment.kv_layout import check_same_kv, check_states
 from paceline.errors import ConfigError, InternalError, PolicyError
@@ -40,6 +41,7 @@ def replay(
     cluster: Cluster,
     policy: Policy | None = None,
     *,
+    clients: Concurrency | None = None,
     pace: Pace | None = None,
     until: float | None = None,
     leap: bool = True,
@@ -61,6 +63,9 @@ def replay(
         The instances that serve them.
     policy
         How requests are routed and scheduled; None: vLLM V1's scheduler.
+    clients
+        How many requests, or sessions, are in flight at most. None: each request is sent when it arrives, or
+        its ``think_time`` after the answer before it.
     pace
         How fast users read, by which QoE is measured if the policy has no pace.
     until
@@ -116,7 +121,8 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
-    columns = _native.columns(trace, policy)
+    by_session = clients is not None and clients.of == "sessions"
+    columns = _native.columns(trace, policy, sessions=by_session)
     arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     served = _served(cluster, policy, names, pace)
@@ -124,6 +130,7 @@ def replay(
     settings: dict[str, Any] = {
         "until": until,
         "leap": leap,
+        **({} if clients is None else {"clients": repr(clients)}),
         **({} if pace is None else {"pace": repr(pace)}),
         **kept.settings,
     }
@@ -134,6 +141,7 @@ def replay(
                 **served,
                 **kept.wire,
                 entrance=cluster.entrance_to_wire(),
+                clients=None if clients is None else clients.to_wire(),
                 calls=routers_of(policy.calls),
                 until_ticks=None if until is None else moment("until", until),
                 leap=leap,

@@ -9,7 +9,17 @@ import pytest
 
 import paceline as package
 from cli.running import ON_ONE_H100, Run, started
-from paceline import SLO, Cluster, Instance, Prediction, Result, load_result, policies, read_trace
+from paceline import (
+    SLO,
+    Cluster,
+    Concurrency,
+    Instance,
+    Prediction,
+    Result,
+    load_result,
+    policies,
+    read_trace,
+)
 
 
 def replayed(trace: Path, prediction: Prediction | None = None, **settings: object) -> Result:
@@ -165,3 +175,18 @@ def test_the_real_trace_of_the_readme(shared: Path, tmp_path: Path) -> None:
     assert document["trace"]["requests"] == 19_366
     assert document["totals"]["finished"] == 19_366
     assert [row["instance"] for row in document["instances"]] == [0, 1, 2, 3]
+
+
+def test_clients_are_limited(paceline: Run, small_trace: Path, tmp_path: Path) -> None:
+    words = ("--quiet", "--out", "run", "--concurrency", 1, "--client-gap", "4ms")
+    assert paceline("replay", small_trace, *TWO, *words).returncode == 0
+    assert load_result(tmp_path / "run") == replayed(small_trace, clients=Concurrency(1, gap_s=0.004))
+    for wrong, message in (
+        (
+            ("--client-gap", "4ms"),
+            "--client-gap needs --concurrency or --concurrent-sessions; none was given",
+        ),
+        (("--concurrency", 1, "--concurrent-sessions", 2), "limit the same clients: give one"),
+    ):
+        done = paceline("replay", small_trace, *TWO, *wrong)
+        assert (done.returncode, message in done.stderr) == (2, True)

@@ -26,6 +26,7 @@ from paceline.cli.options import (
     warmup_of,
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
+from paceline.cli.waiting import NO_CLIENTS, ClientOptions
 
 if TYPE_CHECKING:
     from paceline.result import Result
@@ -41,6 +42,7 @@ def replay(
     under: PolicyOptions = DEFAULT_POLICY,
     predicting: PredictionOptions = NO_PREDICTION,
     load: LoadOptions = DEFAULT_LOAD,
+    waiting: ClientOptions = NO_CLIENTS,
     reading: ReadingOptions = DEFAULT_READING,
     slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
     warmup: Warmup = None,
@@ -128,6 +130,7 @@ def replay(
             },
             predicting,
             load,
+            waiting,
             on_empty_output=reading.on_empty_output != DEFAULT_READING.on_empty_output,
             no_leap=no_leap,
             sample=sample is not None,
@@ -148,6 +151,7 @@ def replay(
             settings=Settings(
                 until=load.until,
                 leap=not no_leap,
+                clients=waiting.clients(),
                 sample=every,
                 sample_tenants=sample_tenants,
                 record=window,
@@ -193,7 +197,7 @@ def _print_charts(result: Result) -> None:
 
 
 def _nothing_else(
-    run: Path, parts: dict[str, bool], *of: PredictionOptions | LoadOptions, **flags: bool
+    run: Path, parts: dict[str, bool], *of: PredictionOptions | LoadOptions | ClientOptions, **flags: bool
 ) -> None:
     """Refuse options that say what a run's file says: parts in words, and options by name."""
     from paceline.errors import ConfigError

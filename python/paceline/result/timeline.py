@@ -173,9 +173,12 @@ def timelines_of(
     names = pools.names if isinstance(pools, Pools) else ()
 
     def arrivals() -> NDArray[np.uint64]:
-        seconds = trace.get_column("arrival").to_numpy()
         frontend = moment("frontend_s", frontend_s)
-        ticks: NDArray[np.uint64] = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
+        # Clients that wait for answers write when they sent a request.
+        ticks: NDArray[np.uint64] = outcome.columns["arrival"]
+        if not ticks.size:
+            seconds = trace.get_column("arrival").to_numpy()
+            ticks = np.rint(seconds * TICKS_PER_SECOND).astype(np.uint64)
         predicted = outcome.columns["prediction"]
         return ticks + np.uint64(frontend) + (predicted if predicted.size else np.uint64(0))
 

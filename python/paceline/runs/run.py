@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from paceline import _check, _toml
 from paceline._arguments import typed, typed_fields
 from paceline._documents import read_document
+from paceline.concurrency import Concurrency
 from paceline.deployment import Cluster
 from paceline.errors import ConfigError
 from paceline.limits import Limits
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Run", "Settings", "read_run"]
 
 
-_OBJECTS: Final[Mapping[str, type[Any]]] = {"pace": Pace}
+_OBJECTS: Final[Mapping[str, type[Any]]] = {"clients": Concurrency, "pace": Pace}
 """Settings that are tables of their own."""
 
 
@@ -38,12 +39,13 @@ class Settings:
 
     Parameters
     ----------
-    until, leap, pace, sample, sample_tenants, record
+    until, leap, clients, pace, sample, sample_tenants, record
         As of `paceline.replay`.
     """
 
     until: float | None = None
     leap: bool = True
+    clients: Concurrency | None = None
     pace: Pace | None = None
     sample: float | int | None = None
     sample_tenants: bool = False

@@ -78,6 +78,7 @@ def accounting(rows: Rows) -> Broken:
     yield from _rows(3, "served where it was routed to", lost, arrival, rows, "status", "instance")
     if rows.setting("until") is None:
         left = ~(finished | rejected | rows.status("gave_up"))
+        left &= ~(rows.unanswered & rows.status("not_arrived"))
         yield from _rows(3, "finished or rejected where time does not run out", left, arrival, rows, "status")
     preemptions = rows.count("preemptions")
     for where, here, indices in rows.groups():

@@ -68,6 +68,15 @@ class Rows:
         return cast(Bools, (self.frame["instance"] == index).fill_null(value=False).to_numpy())
 
     @property
+    def unanswered(self) -> Bools:
+        """Return which turns wait for an answer that does not come: the turn before them did not finish."""
+        if "think_time" not in self.frame.columns:
+            return np.zeros(self.frame.height, dtype=np.bool_)
+        before = pl.col("status").cast(pl.String).shift(1).over("session")
+        waits = pl.col("think_time").is_not_null() & (before != "finished").fill_null(value=False)
+        return cast(Bools, self.frame.select(waits).to_series().to_numpy())
+
+    @property
     def moved(self) -> bool:
         """Whether any request migrated."""
         return bool((self.frame["migrations"] > 0).any())

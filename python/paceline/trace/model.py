@@ -42,9 +42,10 @@ class Trace:
     frame
         One row a request, in the columns of `traces/schema.md`: ``arrival`` (seconds from the trace's
         start), ``prompt_tokens``, ``output_tokens``, and optionally ``reasoning_tokens`` (part of
-        output_tokens), ``priority``, ``score``, ``tenant``, ``session`` and ``prefix``. Other columns are
-        kept for the result to be grouped by. Arrivals may be dates, which count from the first. Rows may
-        be in any order; they are sorted by arrival, equal arrivals keeping their order.
+        output_tokens), ``priority``, ``score``, ``tenant``, ``session``, ``think_time`` (seconds from the
+        answer to the turn before) and ``prefix``. Other columns are kept for the result to be grouped by.
+        Arrivals may be dates, which count from the first. Rows may be in any order; they are sorted by
+        arrival, equal arrivals keeping their order.
     name
         Its name in messages and tables.
     source

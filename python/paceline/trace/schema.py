@@ -40,6 +40,7 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "score": pl.Float64(),
     "tenant": pl.String(),
     "session": pl.String(),
+    "think_time": pl.Float64(),
     "prefix": pl.List(pl.UInt64()),
 }
 
@@ -142,10 +143,13 @@ def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
     if dtype == pl.Float64():
         if column.name == "arrival":
             column = _arrivals(column, rows)
-        if not column.dtype.is_numeric():
+        if not (column.dtype.is_numeric() or (column.name == "think_time" and column.dtype == pl.Null)):
             raise TraceError(f"{rows.name}: {column.name} must hold numbers, was {column.dtype}")
         numbers = column.cast(pl.Float64, strict=False)
-        _refuse(column, ~numbers.is_finite().fill_null(value=False), "must be a finite number", rows)
+        finite = numbers.is_finite()
+        if column.name == "think_time":
+            finite |= column.is_null()
+        _refuse(column, ~finite.fill_null(value=False), "must be a finite number", rows)
         return numbers
     if dtype == pl.String():
         named = (pl.String, pl.Null, pl.Categorical, pl.Enum)
@@ -211,6 +215,8 @@ def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | 
     if "reasoning_tokens" in frame.columns:
         column = frame.get_column("reasoning_tokens")
         _refuse(column, column > frame.get_column("output_tokens"), "must not exceed output_tokens", rows)
+    if "think_time" in frame.columns:
+        _check_thinking(frame, rows)
     if "prefix" not in frame.columns:
         if prefix_block_tokens is not None:
             was = said(prefix_block_tokens)
@@ -228,6 +234,18 @@ def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | 
     room = (prompt + (prefix_block_tokens - 1)) // prefix_block_tokens
     rule = f"must not have more ids than the prompt has blocks of {prefix_block_tokens} tokens"
     _refuse(column, column.list.len().cast(pl.Int64) > room, rule, rows)
+
+
+def _check_thinking(frame: pl.DataFrame, rows: Rows) -> None:
+    column = frame.get_column("think_time")
+    rule = f"must be 0 or more seconds and below {ARRIVAL_LIMIT_S:,.0f}"
+    _refuse(column, ((column < 0) | (column >= ARRIVAL_LIMIT_S)).fill_null(value=False), rule, rows)
+    if "session" not in frame.columns:
+        raise TraceError(
+            f"{rows.name}: think_time needs the column session: it follows the answer to the turn before"
+        )
+    alone = column.is_not_null() & frame.get_column("session").is_null()
+    _refuse(column, alone, "must be left out of a row without a session", rows)
 
 
 def _refuse(column: pl.Series, bad: pl.Series, rule: str, rows: Rows) -> None:

@@ -1,7 +1,7 @@
 //! The trace: the requests to replay, as columns.
 
 use crate::error::Error;
-use crate::time::{HORIZON, Ticks};
+use crate::time::{HORIZON, NEVER, Ticks};
 
 /// Prompts and outputs must be shorter than this.
 pub(crate) const LIMIT: u32 = 1 << 30;
@@ -30,6 +30,11 @@ pub struct Trace {
     pub prefix: Option<PrefixIds>,
     /// The number of the conversation of which it is a turn; `u32::MAX`: none.
     pub session: Option<Vec<u32>>,
+    /// Ticks from the answer to the turn before in its session to the request; [`NEVER`](crate::NEVER): it arrives when
+    /// `arrival` says, whatever that answer does.
+    pub think: Option<Vec<Ticks>>,
+    /// The earliest moment of a request that waits for an answer.
+    pub not_before: Option<Vec<Ticks>>,
     /// The row in the trace of the request in each place, once a source sends them in another order; `None` before a
     /// replay, and where the trace's own arrivals are replayed.
     pub origins: Option<Vec<u32>>,
@@ -99,7 +104,8 @@ impl Trace {
         self.origins.as_ref().map_or(place, |origins| origins[place as usize])
     }
 
-    /// Swaps two requests that have not arrived. The ids of their blocks stay where they are, by row of the trace.
+    /// Swaps two requests that have not arrived. The ids of their blocks, and what only clients read, stay where they are, by
+    /// row of the trace.
     pub(crate) fn swap(&mut self, one: usize, other: usize) {
         let Self {
             arrival,
@@ -111,6 +117,8 @@ impl Trace {
             tenant,
             prefix: _,
             session,
+            think: _,
+            not_before: _,
             origins,
         } = self;
         arrival.swap(one, other);
@@ -173,6 +181,12 @@ impl Trace {
             );
             return Err(Error::trace(row, rule));
         }
+        for (name, column) in [("think", &self.think), ("not_before", &self.not_before)] {
+            let late = |&at: &Ticks| at > HORIZON && at != NEVER;
+            if let Some(row) = column.as_ref().and_then(|column| column.iter().position(late)) {
+                return Err(Error::trace(row, format!("{name} lies within 186 days, {HORIZON} ticks")));
+            }
+        }
         if let Some(reasoning) = &self.reasoning_tokens
             && let Some(row) = (0..n).find(|&row| reasoning[row] > self.output_tokens[row])
         {
@@ -215,6 +229,8 @@ impl Trace {
             ("score", self.score.as_ref().map(Vec::len)),
             ("tenant", self.tenant.as_ref().map(Vec::len)),
             ("session", self.session.as_ref().map(Vec::len)),
+            ("think", self.think.as_ref().map(Vec::len)),
+            ("not_before", self.not_before.as_ref().map(Vec::len)),
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),
         ];

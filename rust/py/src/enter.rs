@@ -54,6 +54,8 @@ pub(crate) struct Columns<'py> {
     #[pyo3(default)]
     session: Option<PyReadonlyArray1<'py, u32>>,
     #[pyo3(default)]
+    think_ticks: Option<PyReadonlyArray1<'py, u64>>,
+    #[pyo3(default)]
     prefix_ends: Option<PyReadonlyArray1<'py, u64>>,
     #[pyo3(default)]
     prefix_ids: Option<PyReadonlyArray1<'py, u64>>,
@@ -99,6 +101,8 @@ impl Columns<'_> {
             score: self.score.as_ref().map(|array| column("score", array)).transpose()?,
             tenant: self.tenant.as_ref().map(|array| column("tenant", array)).transpose()?,
             session: self.session.as_ref().map(|array| column("session", array)).transpose()?,
+            think: self.think_ticks.as_ref().map(|array| column("think_ticks", array)).transpose()?,
+            not_before: None,
             prefix,
             origins: None,
         })

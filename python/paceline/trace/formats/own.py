@@ -44,6 +44,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     score: _Counted = msgspec.UNSET
     tenant: str | msgspec.UnsetType | None = msgspec.UNSET
     session: str | msgspec.UnsetType | None = msgspec.UNSET
+    think_time: _Counted = msgspec.UNSET
     prefix: list[int] | msgspec.UnsetType | None = msgspec.UNSET
     prefix_block_tokens: _Counted = msgspec.UNSET
 
@@ -81,7 +82,8 @@ def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
         elif column.name == "prefix":
             columns.append(blocks(column, rows))
         else:
-            columns.append(column if column.name in COLUMNS else inferred(column))
+            named = column.name in COLUMNS and column.name != "think_time"
+            columns.append(column if named else inferred(column))
     return pl.DataFrame(columns), rows
 
 
@@ -131,7 +133,7 @@ def _column(name: str, cells: list[Any], rows: Rows) -> pl.Series:
             raise TraceError(f"{rows.name}: column {name!r} must have values of one kind: {error}") from error
     if name in ("tenant", "session"):
         return pl.Series(name, cells, dtype=pl.String)
-    return numbers(name, cells, pl.Float64() if name in ("arrival", "score") else pl.Int64())
+    return numbers(name, cells, pl.Float64() if name in ("arrival", "score", "think_time") else pl.Int64())
 
 
 def _from_parquet(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:

@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
-pub use entrance::{Entrance, Prediction};
+pub use entrance::{Clients, Entrance, Prediction};
 pub use handover::{Handover, Overlap};
 pub(crate) use limits::MOST_BLOCK_TOKENS;
 #[cfg(test)]
@@ -59,6 +59,9 @@ pub struct Config {
     /// The way of requests to the routers; by default they arrive as they are sent.
     #[serde(default)]
     pub entrance: Entrance,
+    /// Clients that limit the requests in flight; `None`: each request is sent when it arrives.
+    #[serde(default)]
+    pub clients: Option<Clients>,
     /// The routers; by default one, which sees the instances as they are.
     #[serde(default)]
     pub routers: Routers,
@@ -111,6 +114,17 @@ impl Config {
         Ok(config)
     }
 
+    /// Checks how requests arrive.
+    fn check_arrivals(&self) -> Result<(), Error> {
+        if self.clients.is_some_and(|clients| clients.most == 0) {
+            return Err(Error::config("clients.most", "must be 1 or more, was 0"));
+        }
+        if self.entrance.prediction.is_some_and(|prediction| prediction.batch == 0) {
+            return Err(Error::config("entrance.prediction.batch", "must be 1 or more prompts, was 0"));
+        }
+        Ok(())
+    }
+
     /// Checks every rule that the engine relies on.
     fn validate(&self) -> Result<(), Error> {
         if self.instances.is_empty() {
@@ -132,9 +146,7 @@ impl Config {
             return Err(Error::config("roles", rule));
         }
         self.links.as_ref().map_or(Ok(()), |links| links.check(self.instances.len()))?;
-        if self.entrance.prediction.is_some_and(|prediction| prediction.batch == 0) {
-            return Err(Error::config("entrance.prediction.batch", "must be 1 or more prompts, was 0"));
-        }
+        self.check_arrivals()?;
         if let Some((field, rule)) = self.handover.as_ref().and_then(Handover::broken_rule) {
             return Err(Error::config(format!("handover.{field}"), rule));
         }

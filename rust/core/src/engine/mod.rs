@@ -17,6 +17,7 @@
 mod arrival_rules;
 mod arrivals;
 mod calendar;
+mod clients;
 mod cluster;
 mod event_loop;
 #[cfg(test)]

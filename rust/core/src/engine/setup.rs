@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::arrival_rules::ArrivalRules;
 use super::arrivals::{Arrivals, Entrance, Source};
+use super::clients::Clients;
 use super::cluster::Cluster;
 use super::event_loop::{CanHappen, Simulation};
 use super::held::Held;
@@ -62,6 +63,10 @@ impl Simulation {
     ) -> Result<Self, Error> {
         trace.validate()?;
         periods::check(config, &trace)?;
+        let source = match source {
+            Some(source) => Some(source),
+            None => Clients::of(config.clients, &trace)?.map(|clients| Box::new(clients) as Box<dyn Source>),
+        };
         let instances = instances(config, &trace)?;
         let mut routing = config.routing.clone();
         routing.prepare();

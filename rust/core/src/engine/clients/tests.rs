@@ -1,0 +1,134 @@
+use super::*;
+use crate::engine::fixtures::{row, trace};
+use proptest::prelude::*;
+
+/// A trace of turns: (arrival, session or none, think time or none).
+fn turns(rows: &[(Ticks, Option<u32>, Option<Ticks>)]) -> Trace {
+    let requests: Vec<_> = rows.iter().map(|&(at, _, _)| row(at, 8, 2)).collect();
+    Trace {
+        session: Some(rows.iter().map(|turn| turn.1.unwrap_or(u32::MAX)).collect()),
+        think: Some(rows.iter().map(|turn| turn.2.unwrap_or(NEVER)).collect()),
+        ..trace(&requests)
+    }
+}
+
+fn clients(rules: Option<Rules>, trace: &Trace) -> Clients {
+    Clients::of(rules, trace).expect("the trace is valid").expect("clients react")
+}
+
+/// Sends all requests, each of which takes `service` ticks. Returns when each was sent.
+fn sent(mut clients: Clients, rows: usize, service: impl Fn(u32) -> Ticks) -> Vec<Option<Ticks>> {
+    let (mut at, mut running) = (vec![None; rows], BinaryHeap::new());
+    loop {
+        let end = running.peek().map_or(NEVER, |&Reverse((end, _))| end);
+        let next = clients.next();
+        if next.min(end) == NEVER {
+            return at;
+        }
+        if end <= next {
+            running.pop().into_iter().for_each(|Reverse((now, row))| clients.end(row, Status::Finished, now));
+        } else {
+            let row = clients.send();
+            assert!(at[row as usize].replace(next).is_none(), "a row is sent once");
+            running.push(Reverse((next + service(row), row)));
+        }
+    }
+}
+
+#[test]
+fn a_turn_comes_a_while_after_the_answer_before_it() {
+    // The second turn thinks for 5 after the answer at 10; the third would arrive before that, and has its own arrival.
+    let trace = turns(&[(0, Some(0), None), (1, Some(0), Some(5)), (2, Some(0), None), (3, None, None)]);
+    let at = sent(clients(None, &trace), 4, |_| 10);
+    assert_eq!(at, [Some(0), Some(15), Some(2), Some(3)]);
+}
+
+#[test]
+fn a_turn_is_not_sent_before_its_earliest_moment() {
+    let trace =
+        Trace { not_before: Some(vec![0, 40]), ..turns(&[(0, Some(0), None), (1, Some(0), Some(5))]) };
+    assert_eq!(sent(clients(None, &trace), 2, |_| 10), [Some(0), Some(40)]);
+}
+
+#[test]
+fn at_most_so_many_requests_are_in_flight() {
+    let trace = trace(&[row(0, 8, 2), row(0, 8, 2), row(0, 8, 2), row(0, 8, 2), row(90, 8, 2)]);
+    let rules = Rules { most: 2, gap: 3, by_session: false };
+    // Of four at once two start; each other comes 3 after an end, at 10 and at 20.
+    let at = sent(clients(Some(rules), &trace), 5, |row| if row == 1 { 20 } else { 10 });
+    assert_eq!(at, [Some(0), Some(0), Some(13), Some(23), Some(90)]);
+}
+
+#[test]
+fn sessions_keep_their_slot_from_the_first_request_to_the_last() {
+    let trace =
+        turns(&[(0, Some(0), None), (0, Some(1), None), (1, Some(0), Some(5)), (1, Some(1), Some(0))]);
+    let rules = Rules { most: 1, gap: 2, by_session: true };
+    assert_eq!(sent(clients(Some(rules), &trace), 4, |_| 10), [Some(0), Some(27), Some(15), Some(37)]);
+}
+
+#[test]
+fn sessions_that_do_not_wait_for_answers_are_not_counted() {
+    let trace = turns(&[(0, Some(0), None), (1, Some(0), None)]);
+    let rules = Rules { most: 1, gap: 0, by_session: true };
+    let error = Clients::of(Some(rules), &trace).unwrap_err();
+    assert!(error.to_string().contains("think time"), "{error}");
+}
+
+#[test]
+fn turns_after_one_without_an_answer_never_come() {
+    let trace =
+        turns(&[(0, Some(0), None), (1, Some(0), Some(5)), (2, Some(0), Some(5)), (3, Some(1), None)]);
+    for rules in [None, Some(Rules { most: 1, gap: 0, by_session: true })] {
+        let mut clients = clients(rules, &trace);
+        assert_eq!((clients.next(), clients.send(), clients.expected()), (0, 0, 4));
+        clients.end(0, Status::Rejected, 7);
+        assert_eq!((clients.expected(), clients.next()), (2, if rules.is_some() { 7 } else { 3 }));
+        assert_eq!(clients.send(), 3);
+        clients.end(3, Status::Finished, 9);
+        assert_eq!(clients.next(), NEVER);
+    }
+}
+
+proptest! {
+    #[test]
+    fn order_and_limits_hold_whatever_is_drawn(
+        drawn in prop::collection::vec((0u64..30, prop::option::of(0u32..4), prop::option::of(0u64..9)), 1..14),
+        most in 1u64..4, gap in 0u64..4, by_session in any::<bool>(), service in 1u64..12,
+    ) {
+        let mut rows = drawn;
+        rows.sort_by_key(|turn| turn.0);
+        // Sessions are numbered below the number of rows.
+        let sessions = rows.len() as u32;
+        for turn in &mut rows {
+            turn.1 = turn.1.map(|session| session % sessions);
+            turn.2 = if by_session { turn.2.or(Some(0)) } else { turn.2 };
+        }
+        let trace = turns(&rows);
+        let rules = Rules { most, gap, by_session };
+        let at = sent(clients(Some(rules), &trace), rows.len(), |_| service);
+        let at: Vec<Ticks> = at.into_iter().map(|at| at.expect("all are sent")).collect();
+        for (row, &(arrival, session, think)) in rows.iter().enumerate() {
+            let before = (0..row).rev().find(|&one| session.is_some() && rows[one].1 == session);
+            match (before, think) {
+                (Some(before), Some(think)) => prop_assert!(at[row] >= at[before] + service + think),
+                _ => prop_assert!(at[row] >= arrival),
+            }
+        }
+        // At each start the requests, or sessions, in flight are at most so many.
+        let unit = |row: usize| rows[row].1.filter(|_| by_session).map_or(100 + row as u32, |session| session);
+        let span = |one: u32| {
+            let of = |&row: &usize| unit(row) == one;
+            let starts = (0..rows.len()).filter(of).map(|row| at[row]).min().unwrap_or(0);
+            (starts, (0..rows.len()).filter(of).map(|row| at[row] + service).max().unwrap_or(0))
+        };
+        let mut units: Vec<u32> = (0..rows.len()).map(unit).collect();
+        units.sort_unstable();
+        units.dedup();
+        let spans: Vec<_> = units.into_iter().map(span).collect();
+        for &(start, _) in &spans {
+            let open = spans.iter().filter(|(from, to)| *from <= start && start < *to).count();
+            prop_assert!(open as u64 <= most, "{open} of {most} at {start}");
+        }
+    }
+}
