@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.concurrency import Concurrency
 
 __all__ = ["compare_open_loop"]
 
 
-def compare_open_loop(folder: Path, profile: str | None, *, frontend_s: float, json: bool) -> None:
+def compare_open_loop(
+    folder: Path,
+    profile: str | None,
+    *,
+    frontend_s: float,
+    json: bool,
+    clients: Concurrency | None = None,
+) -> None:
     """Print mean TTFT, TPOT and E2E by rate, measured, and how far the replays are off.
 
     Parameters
@@ -21,6 +31,8 @@ def compare_open_loop(folder: Path, profile: str | None, *, frontend_s: float, j
         Seconds between a request's sending and the scheduler.
     json
         Print one JSON object instead of a table.
+    clients
+        The limit that the client of the runs had; None: requests are sent when they were measured to be.
     """
     import numpy as np
 
@@ -41,7 +53,10 @@ def compare_open_loop(folder: Path, profile: str | None, *, frontend_s: float, j
         ]
         off = {}
         for name, cost in costs.items():
-            predicted = [predict_means(run, cost, server=server, frontend_s=frontend_s) for run in group]
+            predicted = [
+                predict_means(run, cost, server=server, frontend_s=frontend_s, clients=clients)
+                for run in group
+            ]
             off[name] = {
                 metric: float(
                     np.mean([p[metric] / m[metric] - 1 for p, m in zip(predicted, measured, strict=True)])
@@ -60,7 +75,8 @@ def compare_open_loop(folder: Path, profile: str | None, *, frontend_s: float, j
             }
         )
     if json:
-        print_json({"server": repr(server), "profile": profile, "frontend_s": frontend_s, "rates": found})
+        made = {"server": repr(server), "profile": profile, "frontend_s": frontend_s}
+        print_json({**made, "clients": None if clients is None else repr(clients), "rates": found})
         return
     heads = ["requests/s", "runs", "requests", ""] + [metric.upper() for metric in METRICS]
     rows = []
@@ -72,4 +88,5 @@ def compare_open_loop(folder: Path, profile: str | None, *, frontend_s: float, j
         if of["noise"]:
             rows.append(["", "", "", "patched GPU", *(f"{100 * of['noise'][m]:+.1f}%" for m in METRICS)])
     console().print(table(heads, rows))
-    console().print(f"{server}; front end {1e3 * frontend_s:g} ms")
+    limit = "" if clients is None else f"; {clients}"
+    console().print(f"{server}; front end {1e3 * frontend_s:g} ms{limit}")

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from paceline.cli.waiting import NO_CLIENTS, ClientOptions
+
 __all__ = ["validate"]
 
 
@@ -18,6 +20,7 @@ def validate(
     reductions: Path | None = None,
     profile: str | None = None,
     frontend_ms: float = 0.0,
+    waiting: ClientOptions = NO_CLIENTS,
     json: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
     """Replay a measured run and compare TTFT, TPOT and E2E latency with what was measured.
@@ -52,7 +55,9 @@ def validate(
     if not (folder / "engine.json").is_file() and any(folder.glob("*.csv.gz")):
         from paceline.cli.open_loop import compare_open_loop
 
-        compare_open_loop(folder, profile, frontend_s=1e-3 * frontend_ms, json=json)
+        compare_open_loop(
+            folder, profile, frontend_s=1e-3 * frontend_ms, json=json, clients=waiting.clients()
+        )
         return
 
     comparison = compare(folder, overhead_s=None if overhead_us is None else 1e-6 * overhead_us)

@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from paceline import _check
+from paceline.concurrency import Concurrency
 from paceline.cost import Roofline
 from paceline.deployment import Cluster, Instance
 from paceline.errors import ConfigError
@@ -66,12 +67,16 @@ class OpenLoopRun:
         What was measured of them.
     left_out
         Requests that did not succeed.
+    scheduled
+        The same requests, by when the client was to send them; None if the file has no ``arrival_us``. A
+        client that limits its requests in flight sends them later.
     """
 
     name: str
     trace: Trace
     measured: Latencies
     left_out: int
+    scheduled: Trace | None = None
 
     @property
     def rate(self) -> float:
@@ -114,13 +119,26 @@ def _read(file: Path) -> OpenLoopRun:
     trace = Trace.from_columns(
         arrival=sent, prompt_tokens=served["prompt_tokens_server"], output_tokens=outputs, name=name
     )
-    return OpenLoopRun(
-        name, trace, Latencies(sent, sent + ttft, sent + e2e, outputs), len(frame) - len(served)
-    )
+    scheduled = None
+    if "arrival_us" in served.columns:
+        arrival = 1e-6 * served["arrival_us"].to_numpy()
+        scheduled = Trace.from_columns(
+            arrival=arrival - arrival.min(),
+            prompt_tokens=served["prompt_tokens_server"],
+            output_tokens=outputs,
+            name=name,
+        )
+    measured = Latencies(sent, sent + ttft, sent + e2e, outputs)
+    return OpenLoopRun(name, trace, measured, len(frame) - len(served), scheduled)
 
 
 def predict_means(
-    run: OpenLoopRun, cost: Roofline | Table, *, server: Server | None = None, frontend_s: float = 0.0
+    run: OpenLoopRun,
+    cost: Roofline | Table,
+    *,
+    server: Server | None = None,
+    frontend_s: float = 0.0,
+    clients: Concurrency | None = None,
 ) -> Mapping[str, float]:
     """Replay a run, and return its mean TTFT, TPOT and E2E latency in seconds.
 
@@ -133,7 +151,15 @@ def predict_means(
     server
         What serves it.
     frontend_s
-        As in :func:`paceline.replay`.
+        As of `Cluster`.
+    clients
+        The limit that the client of the run had: requests are then sent as they were scheduled, under that
+        limit. None: they are sent when they were measured to be.
+
+    Raises
+    ------
+    ConfigError
+        If clients are given and the run does not say when its requests were scheduled.
     """
     _check.seconds("frontend_s", frontend_s)
     server = server or Server()
@@ -143,7 +169,11 @@ def predict_means(
         max_num_batched_tokens=server.max_num_batched_tokens,
         async_scheduling=True,  # vLLM's default from 0.14 on
     )
-    rows = replay(run.trace, Cluster([instance], frontend_s=frontend_s), policy).requests
+    trace = run.trace if clients is None else run.scheduled
+    if trace is None:
+        raise ConfigError(f"{run.name}: clients need the column arrival_us, when requests were scheduled")
+    cluster = Cluster([instance], frontend_s=frontend_s)
+    rows = replay(trace, cluster, policy, clients=clients).requests
     return {metric: float(np.mean(rows[metric].drop_nulls().to_numpy())) for metric in METRICS}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +116,14 @@ def test_a_front_end_shifts_every_moment_and_is_in_the_provenance() -> None:
     assert "frontend_s" not in plain.provenance.cluster
     with pytest.raises(ConfigError, match=r"frontend_s must be 0 or more seconds .*, was -0\.1"):
         paceline.Cluster(instances, frontend_s=-0.1)
+
+
+def test_a_limited_client_sends_as_scheduled_under_its_limit(folder: Path) -> None:
+    # All nine are scheduled at 0, and one is in flight: each is alone, whenever it was measured to be sent.
+    run = read_open_loop(folder)[0]
+    one = predict_means(run, Roofline(), clients=paceline.Concurrency(1))
+    all_at_once = predict_means(run, Roofline(), clients=paceline.Concurrency(9))
+    assert one == pytest.approx(predict_means(run, Roofline()), rel=1e-9)
+    assert all_at_once["ttft"] > 2 * one["ttft"]
+    with pytest.raises(ConfigError, match="clients need the column arrival_us"):
+        predict_means(replace(run, scheduled=None), Roofline(), clients=paceline.Concurrency(1))
