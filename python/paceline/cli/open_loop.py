@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ def compare_open_loop(
     """
     import numpy as np
 
-    from paceline.cli.output import console, print_json, table
+    from paceline.cli.output import console, print_json
     from paceline.cost import Roofline
     from paceline.kernels import Table
     from paceline.validation.comparison import METRICS
@@ -78,15 +79,22 @@ def compare_open_loop(
         made = {"server": repr(server), "profile": profile, "frontend_s": frontend_s}
         print_json({**made, "clients": None if clients is None else repr(clients), "rates": found})
         return
-    heads = ["requests/s", "runs", "requests", ""] + [metric.upper() for metric in METRICS]
+    _print(found, METRICS)
+    limit = "" if clients is None else f"; {clients}"
+    console().print(f"{server}; front end {1e3 * frontend_s:g} ms{limit}")
+
+
+def _print(found: list[dict[str, Any]], metrics: Sequence[str]) -> None:
+    """Print the means that were measured at each rate, and how far the replays are off."""
+    from paceline.cli.output import console, table
+
+    heads = ["requests/s", "runs", "requests", ""] + [metric.upper() for metric in metrics]
     rows = []
     for of in found:
         label = [f"{of['rate']}", f"{len(of['runs'])}", f"{of['requests']:,}"]
-        rows.append([*label, "measured, ms", *(f"{1e3 * of['measured_s'][m]:,.1f}" for m in METRICS)])
+        rows.append([*label, "measured, ms", *(f"{1e3 * of['measured_s'][m]:,.1f}" for m in metrics)])
         for name, shares in of["off"].items():
-            rows.append(["", "", "", name, *(f"{100 * shares[m]:+.1f}%" for m in METRICS)])
+            rows.append(["", "", "", name, *(f"{100 * shares[m]:+.1f}%" for m in metrics)])
         if of["noise"]:
-            rows.append(["", "", "", "patched GPU", *(f"{100 * of['noise'][m]:+.1f}%" for m in METRICS)])
+            rows.append(["", "", "", "patched GPU", *(f"{100 * of['noise'][m]:+.1f}%" for m in metrics)])
     console().print(table(heads, rows))
-    limit = "" if clients is None else f"; {clients}"
-    console().print(f"{server}; front end {1e3 * frontend_s:g} ms{limit}")

@@ -1,6 +1,7 @@
 //! Effects: what happens to an instance and its requests.
 //!
-//! An instance changes here and nowhere else. Each effect keeps the components consistent with each other, and tells the
+//! Requests, their memory and the batch change here and nowhere else; beside that the engine only takes reports from an
+//! instance and truncates its run. Each effect keeps the components consistent with each other, and tells the
 //! observers of it as a [`Fact`]. A stage of the scheduler, a router or a monitor reads the instance, decides, and calls
 //! effects.
 
