@@ -18,6 +18,7 @@ from paceline.errors import InternalError, PolicyError
 from paceline.policy.policy import Policy
 from paceline.policy.shown import showing
 from paceline.trace import Trace
+from paceline.trace.parents import parent_rows
 
 __all__ = ["columns", "run", "tenants"]
 
@@ -189,19 +190,36 @@ def columns(trace: Trace, policy: Policy, *, sessions: bool = False) -> dict[str
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "session" in _grouped_by(policy):
         given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
-    given.update(_thinking(trace.frame))
+    given.update(_waits(trace.frame))
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))
     return given
 
 
-def _thinking(frame: pl.DataFrame) -> dict[str, Any]:
-    """Return when turns follow the answers before them, if any does."""
-    if "think_time" not in frame.columns or not frame.get_column("think_time").count():
-        return {}
-    seconds = frame.get_column("think_time")
-    ticks = (seconds * TICKS_PER_SECOND).round().cast(pl.UInt64).fill_null(2**64 - 1)
-    return {"think_ticks": ticks.to_numpy(), "session": _sessions(frame.get_column("session"))}
+def _waits(frame: pl.DataFrame) -> dict[str, Any]:
+    """Return the answers for which requests wait, if any does."""
+    given: dict[str, Any] = {}
+    if "think_time" in frame.columns and frame.get_column("think_time").count():
+        given["think_ticks"] = _ticks(frame.get_column("think_time"), missing=2**64 - 1)
+        given["session"] = _sessions(frame.get_column("session"))
+    if "parents" in frame.columns and (frame.get_column("parents").list.len() > 0).any():
+        given["parent_ends"], given["parent_rows"] = parent_rows(frame)
+        given["delay_ticks"] = _ticks(_or_null(frame, "delay"), missing=0)
+    if given and "not_before" in frame.columns:
+        given["not_before_ticks"] = _ticks(frame.get_column("not_before"), missing=0)
+    return given
+
+
+def _or_null(frame: pl.DataFrame, name: str) -> pl.Series:
+    """Return a column of numbers, without values if the frame does not have it."""
+    if name in frame.columns:
+        return frame.get_column(name)
+    return pl.Series(name, [None] * frame.height, dtype=pl.Float64)
+
+
+def _ticks(seconds: pl.Series, *, missing: int) -> NDArray[np.uint64]:
+    ticks = (seconds * TICKS_PER_SECOND).round().cast(pl.UInt64).fill_null(missing)
+    return ticks.to_numpy().astype(np.uint64, copy=False)
 
 
 def _grouped_by(policy: Policy) -> frozenset[str]:

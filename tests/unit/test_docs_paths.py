@@ -184,10 +184,10 @@ def test_exceptions_from_the_how_to_still_exist() -> None:
         ("`rust/core/src/nothing.rs`", "there is no"),
         ("`rust/core/nowhere/`", "there is no"),
         ("`nowhere/NAME.py`", "there is no"),
-        ("`rust/core/src/trace.rs::vanish`", "does not define"),
+        ("`rust/core/src/trace/mod.rs::vanish`", "does not define"),
         ("`paceline.policies.nothing`", "no such"),
-        ("[`vanish`](rust/core/src/trace.rs)", "does not define"),
-        ("[`Trace::vanish`](rust/core/src/trace.rs#L1)", "does not define"),
+        ("[`vanish`](rust/core/src/trace/mod.rs)", "does not define"),
+        ("[`Trace::vanish`](rust/core/src/trace/mod.rs#L1)", "does not define"),
         ("[`validate`](rust/core/src/nothing.rs)", "does not define"),
     ],
 )
@@ -198,12 +198,12 @@ def test_what_does_not_exist_is_found(text: str, fault: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "`rust/core/src/trace.rs`",
+        "`rust/core/src/trace/mod.rs`",
         "`python/paceline/policies/NAME.py`",
-        "`rust/core/src/trace.rs::validate`",
+        "`rust/core/src/trace/mod.rs::validate`",
         "`paceline.policies.vllm`",
-        "[`validate`](rust/core/src/trace.rs)",
-        "[`Trace::validate`](rust/core/src/trace.rs#L1)",
+        "[`validate`](rust/core/src/trace/mod.rs)",
+        "[`Trace::validate`](rust/core/src/trace/mod.rs#L1)",
         "`x // 2`, `max_num_seqs`, `inst.kv_tokens`",
     ],
 )

@@ -69,12 +69,17 @@ class Rows:
 
     @property
     def unanswered(self) -> Bools:
-        """Return which turns wait for an answer that does not come: the turn before them did not finish."""
-        if "think_time" not in self.frame.columns:
-            return np.zeros(self.frame.height, dtype=np.bool_)
-        before = pl.col("status").cast(pl.String).shift(1).over("session")
-        waits = pl.col("think_time").is_not_null() & (before != "finished").fill_null(value=False)
-        return cast(Bools, self.frame.select(waits).to_series().to_numpy())
+        """Return which requests wait for an answer that does not come: one of the requests did not finish."""
+        waits = np.zeros(self.frame.height, dtype=np.bool_)
+        if "think_time" in self.frame.columns:
+            before = pl.col("status").cast(pl.String).shift(1).over("session")
+            turns = pl.col("think_time").is_not_null() & (before != "finished").fill_null(value=False)
+            waits |= self.frame.select(turns).to_series().to_numpy()
+        if "parents" in self.frame.columns:
+            unfinished = pl.col("request_id").filter(pl.col("status").cast(pl.String) != "finished")
+            lost = pl.col("parents").list.set_intersection(unfinished.implode()).list.len() > 0
+            waits |= self.frame.select(lost).to_series().to_numpy()
+        return cast(Bools, waits)
 
     @property
     def moved(self) -> bool:

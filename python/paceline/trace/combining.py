@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import polars as pl
@@ -20,6 +20,10 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "tenant": None,
     "session": None,
     "think_time": None,
+    "request_id": None,
+    "parents": [],
+    "delay": None,
+    "not_before": None,
     "prefix": [],
 }
 
@@ -43,9 +47,9 @@ def concatenated(parts: Sequence[Part], *, gap_s: float) -> tuple[pl.DataFrame, 
         dict.fromkeys(name for _, frame, _, _ in parts for name in frame.columns if name not in COLUMNS)
     )
     dropped: Counter[str] = Counter()
-    shifted = []
+    shifted: list[pl.DataFrame] = []
     start = 0.0
-    for name, frame, _, lost in parts:
+    for name, frame, _, lost in _with_own_ids(parts):
         if "score" in present and "score" not in frame.columns:
             raise TraceError(
                 f"{name}: score is missing here and present in another; give all a score or none"
@@ -56,7 +60,8 @@ def concatenated(parts: Sequence[Part], *, gap_s: float) -> tuple[pl.DataFrame, 
             if column in present and column not in frame.columns
         ]
         filled += [pl.lit(None).alias(column) for column in further if column not in frame.columns]
-        whole = frame.with_columns(pl.col("arrival") + start, *filled)
+        moments = [column for column in ("arrival", "not_before") if column in frame.columns]
+        whole = frame.with_columns(pl.col(*moments) + start, *filled)
         shifted.append(whole.select(*(column for column in COLUMNS if column in present), *further))
         start = whole.get_column("arrival")[-1] + gap_s
         dropped.update(lost)
@@ -65,3 +70,20 @@ def concatenated(parts: Sequence[Part], *, gap_s: float) -> tuple[pl.DataFrame, 
     except pl.exceptions.PolarsError as error:
         raise TraceError(f"a column that several traces have must have one type in all: {error}") from error
     return whole, next(iter(sizes), None), dict(dropped)
+
+
+def _with_own_ids(parts: Sequence[Part]) -> Iterator[Part]:
+    """Yield the parts, each with ids of requests of its own: a number follows where one was taken."""
+    taken: set[str] = set()
+    for count, (name, frame, size, lost) in enumerate(parts, start=1):
+        if "request_id" in frame.columns:
+            own = set(frame.get_column("request_id").drop_nulls())
+            if not own.isdisjoint(taken):
+                end = pl.lit(f"#{count}")
+                renamed = [pl.col("request_id") + end]
+                if "parents" in frame.columns:
+                    renamed.append(pl.col("parents").list.eval(pl.element() + end))
+                frame = frame.with_columns(renamed)
+                own = set(frame.get_column("request_id").drop_nulls())
+            taken |= own
+        yield name, frame, size, lost

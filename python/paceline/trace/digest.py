@@ -32,6 +32,8 @@ def frame_sha256(frame: pl.DataFrame, prefix_block_tokens: int | None) -> str:
             _add(digest, lengths)
             for text in column.drop_nulls():
                 digest.update(text.encode())
+        elif column.dtype == pl.List(pl.String):
+            digest.update(json.dumps(column.to_list()).encode())
         elif isinstance(column.dtype, pl.List):
             _add(digest, column.list.len().cast(pl.Int64))
             _add(digest, column.explode(empty_as_null=False))

@@ -6,8 +6,8 @@ has neither their text nor the latencies that they had in that system.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,13 +20,15 @@ from paceline._arguments import typed
 from paceline._check import is_number, said
 from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
-from paceline.errors import TraceError
-from paceline.trace.columns import Values, numbers
+from paceline.errors import TraceError, TraceWarning
+from paceline.trace.columns import Values
 from paceline.trace.combining import concatenated
 from paceline.trace.digest import frame_sha256
 from paceline.trace.frames import as_polars, renamed
+from paceline.trace.parents import without_lost
 from paceline.trace.rows import Rows, frame_rows
-from paceline.trace.schema import COLUMNS, checked, checked_arrival
+from paceline.trace.schema import checked, checked_arrival
+from paceline.trace.series import series
 from paceline.trace.source import Source
 from paceline.trace.statistics import summarized
 from paceline.trace.writing import write_frame
@@ -43,7 +45,9 @@ class Trace:
         One row a request, in the columns of `traces/schema.md`: ``arrival`` (seconds from the trace's
         start), ``prompt_tokens``, ``output_tokens``, and optionally ``reasoning_tokens`` (part of
         output_tokens), ``priority``, ``score``, ``tenant``, ``session``, ``think_time`` (seconds from the
-        answer to the turn before) and ``prefix``. Other columns are kept for the result to be grouped by.
+        answer to the turn before), ``request_id``, ``parents`` (ids of the requests for whose answers it
+        waits), ``delay`` (seconds after the last of them), ``not_before`` (its earliest moment if it waits)
+        and ``prefix``. Other columns are kept for the result to be grouped by.
         Arrivals may be dates, which count from the first. Rows may be in any order; they are sorted by
         arrival, equal arrivals keeping their order.
     name
@@ -133,8 +137,8 @@ class Trace:
         use()
         required = {"arrival": arrival, "prompt_tokens": prompt_tokens, "output_tokens": output_tokens}
         try:
-            series = [_series(column, values) for column, values in (required | optional).items()]
-            frame = pl.DataFrame(series)
+            given = [series(column, values) for column, values in (required | optional).items()]
+            frame = pl.DataFrame(given)
         except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(f"{name}: {error}") from error
         return cls(frame, name=name, prefix_block_tokens=prefix_block_tokens)
@@ -282,7 +286,7 @@ class Trace:
         """
         if not (is_number(factor) and factor > 0):
             raise TraceError(f"factor must be a positive finite number, was {said(factor)}")
-        return self._at(pl.col("arrival") * float(factor))
+        return self._at(lambda moment: moment * float(factor))
 
     @typed(TraceError)
     def at_rate(self, *, scale: float | None = None, rate: float | None = None) -> Trace:
@@ -315,7 +319,7 @@ class Trace:
             what = "scale" if scale is not None else "rate"
             raise TraceError(f"{what} must be a positive finite number, was {said(given)}")
         if scale is not None:
-            return self._at(pl.col("arrival") / float(given))
+            return self._at(lambda moment: moment / float(given))
         if self.span_s == 0:
             raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
         return self.stretched(self.rate_per_s / given)
@@ -333,6 +337,8 @@ class Trace:
             raise TraceError(f"a window must have 0 <= start_s < end_s, was [{start_s}, {end_s})")
         arrival = pl.col("arrival")
         cut = self._frame.filter((arrival >= start_s) & (arrival < end_s)).with_columns(arrival - start_s)
+        if "not_before" in cut.columns:
+            cut = cut.with_columns((pl.col("not_before") - start_s).clip(lower_bound=0))
         if cut.height == 0:
             last = self._frame.get_column("arrival")[-1]
             raise TraceError(
@@ -442,18 +448,33 @@ class Trace:
         output = self._frame.get_column("output_tokens").to_numpy()
         return self._ticks, prompt, output
 
-    def _at(self, arrival: pl.Expr) -> Trace:
-        """Return the trace with other arrivals in the same order; its other columns were checked before."""
+    def _at(self, moved: Callable[[pl.Expr], pl.Expr]) -> Trace:
+        """Return the trace with its moments moved, in the same order; its other columns were checked before.
+
+        Think times and delays are spans between an answer and a request, and stay.
+        """
         frame = self._frame
         changed = object.__new__(Trace)
         for name in Trace.__slots__:
             setattr(changed, name, getattr(self, name))
-        arrivals = frame.select(arrival).to_series()
-        changed._table = frame.with_columns(checked_arrival(arrivals, frame_rows(self._name)))
+        moments = frame.select(
+            moved(pl.col(name)) for name in ("arrival", "not_before") if name in frame.columns
+        )
+        arrivals = checked_arrival(moments.drop_in_place("arrival"), frame_rows(self._name))
+        changed._table = frame.with_columns(arrivals, *moments)
         changed._sha256 = changed._ticks = None
         return changed
 
     def _with(self, frame: pl.DataFrame) -> Trace:
+        """Return a part of the trace. Its requests wait for those of their parents that it has."""
+        frame, lost = without_lost(frame)
+        if lost:
+            warnings.warn(
+                f"{self._name}: {lost} parents are not in this part of the trace; requests wait for their "
+                "other parents, or arrive at their arrival if none is left",
+                TraceWarning,
+                stacklevel=3,
+            )
         return Trace(
             frame,
             name=self._name,
@@ -461,27 +482,6 @@ class Trace:
             dropped=self._dropped,
             prefix_block_tokens=self._prefix_block_tokens,
         )
-
-
-def _series(column: str, values: Values) -> pl.Series:
-    if isinstance(values, pl.Series):
-        return values.alias(column)
-    if isinstance(values, np.ndarray):
-        # polars may share an array's memory, and the caller may write to it later.
-        return pl.Series(column, values.copy())
-    dtype = COLUMNS.get(column)
-    if dtype is None or (column == "arrival" and _are_dates(values)):
-        return pl.Series(column, values)
-    if dtype == pl.String() and any(isinstance(value, int) for value in values):
-        return pl.Series(column, values, dtype=pl.Int64())
-    return (
-        numbers(column, values, pl.Int64()) if dtype.is_integer() else pl.Series(column, values, dtype=dtype)
-    )
-
-
-def _are_dates(values: Values) -> bool:
-    first = next(iter(values), None)
-    return isinstance(first, date | timedelta)
 
 
 def _rebuilt(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, Literal
@@ -10,7 +11,7 @@ import polars as pl
 
 from paceline._arguments import typed
 from paceline._fork import use
-from paceline.errors import TraceError
+from paceline.errors import TraceError, TraceWarning
 from paceline.limits import Limits
 from paceline.trace.detection import Format, Recognised, recognise
 from paceline.trace.formats.azure import read_azure
@@ -20,6 +21,7 @@ from paceline.trace.formats.own import read_own
 from paceline.trace.formats.vidur import read_vidur
 from paceline.trace.model import Trace
 from paceline.trace.opening import content
+from paceline.trace.parents import without_lost
 from paceline.trace.parsed import Parsed
 from paceline.trace.rows import Rows
 from paceline.trace.source import Source
@@ -129,7 +131,15 @@ def _without_empty(parsed: Parsed, *, refuse: bool) -> tuple[pl.DataFrame, Rows,
     if count == parsed.frame.height:
         raise TraceError(f"{parsed.rows.name}: must have a request with output, all {count} rows have none")
     kept = (~empty).arg_true().to_numpy()
-    return parsed.frame.filter(~empty), parsed.rows.kept(kept), {"no output": count}
+    frame, lost = without_lost(parsed.frame.filter(~empty))
+    if lost:
+        warnings.warn(
+            f"{parsed.rows.name}: {lost} parents have no output and are dropped; requests wait for their "
+            "other parents, or arrive at their arrival if none is left",
+            TraceWarning,
+            stacklevel=4,
+        )
+    return frame, parsed.rows.kept(kept), {"no output": count}
 
 
 def _stem(path: Path) -> str:

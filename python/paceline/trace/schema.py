@@ -17,6 +17,7 @@ from paceline._check import said
 from paceline.errors import TraceError, TraceWarning
 from paceline.trace.further import further_column
 from paceline.trace.moments import seconds_of
+from paceline.trace.parents import check_parents
 from paceline.trace.rows import Rows
 
 __all__ = [
@@ -41,8 +42,15 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "tenant": pl.String(),
     "session": pl.String(),
     "think_time": pl.Float64(),
+    "request_id": pl.String(),
+    "parents": pl.List(pl.String()),
+    "delay": pl.Float64(),
+    "not_before": pl.Float64(),
     "prefix": pl.List(pl.UInt64()),
 }
+
+_OPTIONAL_TIMES: Final = ("think_time", "delay", "not_before")
+"""Columns of seconds that may be missing in some rows."""
 
 _TAKEN: Final = frozenset(
     {
@@ -63,6 +71,9 @@ _TAKEN: Final = frozenset(
 )
 """Names of columns that results have of their own; `tests/unit/result` compares them."""
 
+# No column of a file can have this name.
+_POSITION: Final = "\0position"
+
 # The engine's clock counts picoseconds in 64 bits and may run to 7/8 of that (HORIZON in
 # rust/core/src/time.rs), 16,140,901.06 s or 186.8 days; an arrival must leave room to be served.
 ARRIVAL_LIMIT_S: Final = 16_140_901.0
@@ -70,7 +81,7 @@ ARRIVAL_LIMIT_S: Final = 16_140_901.0
 # 1990, in seconds since 1970; stamps in smaller units are larger.
 _EPOCH_S: Final = 631_152_000.0
 
-# The engine adds up the lengths of a request in 32 bits (LIMIT in rust/core/src/trace.rs).
+# The engine adds up the lengths of a request in 32 bits (LIMIT in rust/core/src/trace/mod.rs).
 TOKENS_LIMIT: Final = 2**30
 
 
@@ -117,7 +128,9 @@ def checked(frame: pl.DataFrame, *, rows: Rows, prefix_block_tokens: int | None)
         _refuse(column, column < 1, "must be at least 1", rows)
     _check_optional(frame, rows, prefix_block_tokens)
     if not frame.get_column("arrival").is_sorted():
-        frame = frame.sort("arrival", maintain_order=True)
+        frame = frame.with_row_index(_POSITION).sort("arrival", maintain_order=True)
+        rows = rows.kept(frame.drop_in_place(_POSITION).to_numpy())
+    check_parents(frame, rows)
     return frame.rechunk()
 
 
@@ -143,11 +156,12 @@ def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
     if dtype == pl.Float64():
         if column.name == "arrival":
             column = _arrivals(column, rows)
-        if not (column.dtype.is_numeric() or (column.name == "think_time" and column.dtype == pl.Null)):
+        optional = column.name in _OPTIONAL_TIMES
+        if not (column.dtype.is_numeric() or (optional and column.null_count() == len(column))):
             raise TraceError(f"{rows.name}: {column.name} must hold numbers, was {column.dtype}")
         numbers = column.cast(pl.Float64, strict=False)
         finite = numbers.is_finite()
-        if column.name == "think_time":
+        if optional:
             finite |= column.is_null()
         _refuse(column, ~finite.fill_null(value=False), "must be a finite number", rows)
         return numbers
@@ -158,12 +172,27 @@ def _typed(column: pl.Series, dtype: pl.DataType, rows: Rows) -> pl.Series:
                 f"{rows.name}: {column.name} must hold text or whole numbers, was {column.dtype}"
             )
         return column.cast(pl.String)
+    if dtype == pl.List(pl.String):
+        return _ids_of_requests(column, rows)
     if not isinstance(column.dtype, pl.List):
         raise TraceError(f"{rows.name}: {column.name} must hold lists of block ids, was {column.dtype}")
     blocks = column.cast(dtype, strict=False)
     lost = blocks.list.eval(pl.element().is_null()).list.any().fill_null(value=False)
     _refuse(column, lost, "must hold block ids from 0 to 2**64 - 1", rows)
     return blocks.fill_null(pl.Series([[]], dtype=dtype))
+
+
+def _ids_of_requests(column: pl.Series, rows: Rows) -> pl.Series:
+    """Return lists of ids as lists of text; nothing is an empty list."""
+    if column.dtype == pl.Null:
+        return pl.Series(column.name, [[]] * len(column), dtype=pl.List(pl.String))
+    inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
+    if inner is None or not (inner in (pl.String, pl.Null) or inner.is_integer()):
+        raise TraceError(f"{rows.name}: {column.name} must hold lists of request ids, was {column.dtype}")
+    ids = column.cast(pl.List(pl.String))
+    lost = ids.list.eval(pl.element().is_null()).list.any().fill_null(value=False)
+    _refuse(column, lost, "must hold no empty id", rows)
+    return ids.fill_null(pl.Series([[]], dtype=pl.List(pl.String)))
 
 
 def _whole(column: pl.Series, dtype: pl.DataType, most: int, rule: str, rows: Rows) -> pl.Series:
@@ -215,8 +244,22 @@ def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | 
     if "reasoning_tokens" in frame.columns:
         column = frame.get_column("reasoning_tokens")
         _refuse(column, column > frame.get_column("output_tokens"), "must not exceed output_tokens", rows)
+    for name in _OPTIONAL_TIMES:
+        if name in frame.columns:
+            column = frame.get_column(name)
+            rule = f"must be 0 or more seconds and below {ARRIVAL_LIMIT_S:,.0f}"
+            _refuse(column, ((column < 0) | (column >= ARRIVAL_LIMIT_S)).fill_null(value=False), rule, rows)
     if "think_time" in frame.columns:
         _check_thinking(frame, rows)
+    if "delay" in frame.columns and "parents" in frame.columns:
+        column = frame.get_column("delay")
+        alone = column.is_not_null() & (frame.get_column("parents").list.len() == 0)
+        _refuse(column, alone, "must be left out of a row without parents", rows)
+    if "not_before" in frame.columns and not {"think_time", "parents"} & set(frame.columns):
+        raise TraceError(
+            f"{rows.name}: not_before needs the column think_time or parents: it bounds requests that "
+            "wait for answers; others arrive at their arrival"
+        )
     if "prefix" not in frame.columns:
         if prefix_block_tokens is not None:
             was = said(prefix_block_tokens)
@@ -238,8 +281,6 @@ def _check_optional(frame: pl.DataFrame, rows: Rows, prefix_block_tokens: int | 
 
 def _check_thinking(frame: pl.DataFrame, rows: Rows) -> None:
     column = frame.get_column("think_time")
-    rule = f"must be 0 or more seconds and below {ARRIVAL_LIMIT_S:,.0f}"
-    _refuse(column, ((column < 0) | (column >= ARRIVAL_LIMIT_S)).fill_null(value=False), rule, rows)
     if "session" not in frame.columns:
         raise TraceError(
             f"{rows.name}: think_time needs the column session: it follows the answer to the turn before"

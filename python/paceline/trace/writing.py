@@ -24,8 +24,10 @@ def write_frame(frame: pl.DataFrame, path: Path, *, prefix_block_tokens: int | N
         frame = frame.with_columns(pl.lit(prefix_block_tokens, dtype=pl.UInt32).alias("prefix_block_tokens"))
     buffer = io.BytesIO()
     if name.endswith(".csv"):
-        if "prefix" in frame.columns:
-            frame = frame.with_columns(pl.col("prefix").cast(pl.List(pl.String)).list.join(" "))
+        if "parents" in frame.columns:
+            _check_spaces(frame, path)
+        lists = [name for name in ("prefix", "parents") if name in frame.columns]
+        frame = frame.with_columns(pl.col(lists).cast(pl.List(pl.String)).list.join(" "))
         nested = [name for name, dtype in frame.schema.items() if dtype.is_nested()]
         if nested:
             raise TraceError(f"{path}: CSV cannot hold the lists of column {nested[0]!r}; write .parquet")
@@ -46,3 +48,14 @@ def write_frame(frame: pl.DataFrame, path: Path, *, prefix_block_tokens: int | N
         data = zstandard.ZstdCompressor().compress(data)
     with new_file(path) as draft:
         draft.write_bytes(data)
+
+
+def _check_spaces(frame: pl.DataFrame, path: Path) -> None:
+    """Refuse ids with spaces, which part the ids of parents in CSV."""
+    spaced = frame.get_column("request_id").drop_nulls()
+    spaced = spaced.filter(spaced.str.contains(" ", literal=True))
+    if len(spaced):
+        raise TraceError(
+            f"{path}: CSV parts the ids of parents by spaces, and request_id {spaced[0]!r} has one; write "
+            ".jsonl or .parquet"
+        )

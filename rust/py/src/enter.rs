@@ -3,8 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use numpy::PyReadonlyArray1;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::call::{Raised, Routers};
@@ -31,91 +29,13 @@ pub(crate) struct Progress {
     clock_s: f64,
 }
 
-fn column<T: numpy::Element + Copy>(name: &str, array: &PyReadonlyArray1<'_, T>) -> PyResult<Vec<T>> {
-    let slice = array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))?;
-    Ok(slice.to_vec())
-}
-
-/// The columns of a trace, by name.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Columns<'py> {
-    arrival_ticks: PyReadonlyArray1<'py, u64>,
-    prompt_tokens: PyReadonlyArray1<'py, u32>,
-    output_tokens: PyReadonlyArray1<'py, u32>,
-    #[pyo3(default)]
-    reasoning_tokens: Option<PyReadonlyArray1<'py, u32>>,
-    #[pyo3(default)]
-    priority: Option<PyReadonlyArray1<'py, i64>>,
-    #[pyo3(default)]
-    score: Option<PyReadonlyArray1<'py, f64>>,
-    #[pyo3(default)]
-    tenant: Option<PyReadonlyArray1<'py, u32>>,
-    #[pyo3(default)]
-    session: Option<PyReadonlyArray1<'py, u32>>,
-    #[pyo3(default)]
-    think_ticks: Option<PyReadonlyArray1<'py, u64>>,
-    #[pyo3(default)]
-    prefix_ends: Option<PyReadonlyArray1<'py, u64>>,
-    #[pyo3(default)]
-    prefix_ids: Option<PyReadonlyArray1<'py, u64>>,
-    #[pyo3(default)]
-    prefix_block_tokens: u32,
-    #[pyo3(default)]
-    output_ends: Option<PyReadonlyArray1<'py, u64>>,
-    #[pyo3(default)]
-    output_ids: Option<PyReadonlyArray1<'py, u64>>,
-}
-
-impl Columns<'_> {
-    fn to_trace(&self) -> PyResult<paceline_core::Trace> {
-        let ends = |name: &str, ends: &PyReadonlyArray1<'_, u64>| -> PyResult<Vec<usize>> {
-            Ok(column(name, ends)?.into_iter().map(|end| end as usize).collect())
-        };
-        let outputs = match (&self.output_ends, &self.output_ids) {
-            (Some(output_ends), Some(ids)) => Some(paceline_core::OutputIds {
-                ends: ends("output_ends", output_ends)?,
-                ids: column("output_ids", ids)?,
-            }),
-            _ => None,
-        };
-        let prefix = match (&self.prefix_ends, &self.prefix_ids) {
-            (Some(prefix_ends), Some(ids)) => Some(paceline_core::PrefixIds {
-                ends: ends("prefix_ends", prefix_ends)?,
-                ids: column("prefix_ids", ids)?,
-                block_tokens: self.prefix_block_tokens,
-                outputs,
-            }),
-            _ => None,
-        };
-        Ok(paceline_core::Trace {
-            arrival: column("arrival_ticks", &self.arrival_ticks)?,
-            prompt_tokens: column("prompt_tokens", &self.prompt_tokens)?,
-            output_tokens: column("output_tokens", &self.output_tokens)?,
-            reasoning_tokens: self
-                .reasoning_tokens
-                .as_ref()
-                .map(|array| column("reasoning_tokens", array))
-                .transpose()?,
-            priority: self.priority.as_ref().map(|array| column("priority", array)).transpose()?,
-            score: self.score.as_ref().map(|array| column("score", array)).transpose()?,
-            tenant: self.tenant.as_ref().map(|array| column("tenant", array)).transpose()?,
-            session: self.session.as_ref().map(|array| column("session", array)).transpose()?,
-            think: self.think_ticks.as_ref().map(|array| column("think_ticks", array)).transpose()?,
-            not_before: None,
-            prefix,
-            origins: None,
-        })
-    }
-}
-
 /// Replays a trace.
 #[pyfunction]
 #[pyo3(signature = (config, columns, progress=None, routers=None))]
 pub(crate) fn replay(
     py: Python<'_>,
     config: &[u8],
-    columns: Columns<'_>,
+    columns: &Bound<'_, PyAny>,
     progress: Option<&Bound<'_, PyAny>>,
     routers: Option<Vec<Py<PyAny>>>,
 ) -> PyResult<Outcome> {
@@ -125,12 +45,11 @@ pub(crate) fn replay(
 fn run(
     py: Python<'_>,
     config: &[u8],
-    columns: Columns<'_>,
+    columns: &Bound<'_, PyAny>,
     progress: Option<&Bound<'_, PyAny>>,
     routers: Option<Vec<Py<PyAny>>>,
 ) -> PyResult<Outcome> {
-    let trace = columns.to_trace()?;
-    drop(columns);
+    let trace = crate::columns::trace(columns)?;
     let raised = Raised::default();
     let calls = routers.map(|routers| -> Box<dyn paceline_core::Decide> {
         Box::new(Routers { routers, raised: raised.clone() })

@@ -2,6 +2,7 @@
 //! reports progress, and nothing else.
 
 mod call;
+mod columns;
 mod enter;
 mod error;
 mod guard;

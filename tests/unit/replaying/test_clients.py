@@ -175,3 +175,44 @@ def test_a_closed_loop_is_the_open_loop_of_its_arrivals_and_leaps(
         assert sent[order][name].to_list() == opened.requests[name].to_list(), name
     for name in ("scheduled", "first_token", "finish"):
         assert sent[order][name].to_list() == pytest.approx(opened.requests[name].to_list(), abs=1e-9), name
+
+
+def test_a_join_waits_for_the_last_of_its_parents() -> None:
+    # b and c start at 0.3 and 0.6; their answers take 0.1 and 0.3 s, so that d comes 0.2 after 0.9.
+    trace = chat(
+        arrival=[0.0, 0.0, 0.0, 0.0],
+        output_tokens=[1, 1, 3, 1],
+        request_id=["a", "b", "c", "d"],
+        parents=[[], ["a"], ["a"], ["b", "c"]],
+        delay=[None, 0.2, None, 0.2],
+        not_before=[None, None, 0.6, None],
+    )
+    result = paceline.replay(trace, TENTH)
+    check(result)
+    assert moments(result, "arrival") == [0.0, 0.3, 0.6, 1.1]
+    assert moments(result, "finish") == [0.1, 0.4, 0.9, 1.2]
+
+
+def test_a_request_whose_parent_is_rejected_does_not_arrive() -> None:
+    trace = chat(
+        arrival=[0.0, 0.0, 0.0],
+        prompt_tokens=[9_999, 8, 8],
+        request_id=["a", "b", "c"],
+        parents=[[], ["a"], ["b"]],
+    )
+    result = paceline.replay(trace, TENTH)
+    check(result)
+    assert result.requests["status"].cast(pl.String).to_list() == ["rejected", "not_arrived", "not_arrived"]
+    assert result.totals().not_arrived == 2
+
+
+def test_an_agent_and_its_helpers_are_one_session() -> None:
+    trace = chat(
+        arrival=[0.0] * 4,
+        request_id=["a", "b", "c", "d"],
+        parents=[[], ["a"], ["b"], []],
+        delay=[None, 1.0, 1.0, None],
+    )
+    result = paceline.replay(trace, TENTH, clients=Concurrency(1, of="sessions"))
+    check(result)
+    assert moments(result, "arrival") == [0.0, 1.1, 2.2, 2.3]

@@ -45,6 +45,10 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     tenant: str | msgspec.UnsetType | None = msgspec.UNSET
     session: str | msgspec.UnsetType | None = msgspec.UNSET
     think_time: _Counted = msgspec.UNSET
+    request_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    parents: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    delay: _Counted = msgspec.UNSET
+    not_before: _Counted = msgspec.UNSET
     prefix: list[int] | msgspec.UnsetType | None = msgspec.UNSET
     prefix_block_tokens: _Counted = msgspec.UNSET
 
@@ -81,8 +85,10 @@ def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
             columns.append(scores(column, rows))
         elif column.name == "prefix":
             columns.append(blocks(column, rows))
+        elif column.name == "parents":
+            columns.append(_parted(column))
         else:
-            named = column.name in COLUMNS and column.name != "think_time"
+            named = column.dtype == pl.String and COLUMNS.get(column.name) == pl.String
             columns.append(column if named else inferred(column))
     return pl.DataFrame(columns), rows
 
@@ -131,9 +137,16 @@ def _column(name: str, cells: list[Any], rows: Rows) -> pl.Series:
             return pl.Series(name, cells)
         except (pl.exceptions.PolarsError, TypeError, OverflowError) as error:
             raise TraceError(f"{rows.name}: column {name!r} must have values of one kind: {error}") from error
-    if name in ("tenant", "session"):
-        return pl.Series(name, cells, dtype=pl.String)
-    return numbers(name, cells, pl.Float64() if name in ("arrival", "score", "think_time") else pl.Int64())
+    dtype = COLUMNS.get(name, pl.Int64())
+    if not dtype.is_numeric():
+        return pl.Series(name, cells, dtype=dtype)
+    return numbers(name, cells, pl.Float64() if dtype.is_float() else pl.Int64())
+
+
+def _parted(text: pl.Series) -> pl.Series:
+    """Return ids that are parted by single spaces as lists; an empty field is no id."""
+    parts = text.fill_null("").str.split(" ")
+    return pl.select(parts.list.eval(pl.element().filter(pl.element() != ""))).to_series().alias(text.name)
 
 
 def _from_parquet(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:

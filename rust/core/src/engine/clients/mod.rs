@@ -1,9 +1,11 @@
 //! Clients that wait for answers: a source of requests that reacts to the ends of others.
 //!
-//! A request is ready at its arrival in the trace; or, if it waits for an answer, some time after that. Where clients are
-//! limited, a ready request is sent once one of their slots is free, in the order in which requests became ready.
+//! A request is ready at its arrival in the trace; or, if it waits for answers, some time after the last of them. Where
+//! clients are limited, a ready request is sent once one of their slots is free, in the order in which requests became
+//! ready.
 
 mod graph;
+mod sessions;
 mod slots;
 
 use std::cmp::Reverse;
@@ -16,6 +18,7 @@ use crate::metrics::Status;
 use crate::time::{NEVER, Ticks};
 use crate::trace::Trace;
 use graph::Graph;
+use sessions::Sessions;
 use slots::Slots;
 
 /// The clients that send the requests of a trace.
@@ -26,8 +29,6 @@ pub(super) struct Clients {
     arrivals: Vec<Ticks>,
     /// The first row from which on arrivals were not sent.
     next_arrival: usize,
-    /// The earliest moments of rows that wait for answers, where the trace has such.
-    not_before: Option<Vec<Ticks>>,
     /// Rows whose answers have come and that are not sent.
     ready: BinaryHeap<Reverse<(Ticks, u32)>>,
     /// Those of them that need no slot, as their session has one.
@@ -37,17 +38,6 @@ pub(super) struct Clients {
     sessions: Option<Sessions>,
     /// Rows that are sent, or may be.
     expected: u64,
-}
-
-/// Sessions, each of which takes a slot from its first request to the end of its last.
-#[derive(Debug)]
-struct Sessions {
-    /// By row: its session.
-    of: Vec<u32>,
-    /// By session: its requests that have not ended.
-    left: Vec<u32>,
-    /// By session: whether it has a slot.
-    open: Vec<bool>,
 }
 
 /// The request that is sent next.
@@ -65,23 +55,17 @@ impl Clients {
     ///
     /// # Errors
     ///
-    /// If sessions are counted and a later turn of one does not wait for the turn before it: it would need no slot.
+    /// If sessions are counted and a later turn of one waits for no answer: it would need no slot.
     pub(super) fn of(rules: Option<Rules>, trace: &Trace) -> Result<Option<Self>, Error> {
-        if rules.is_none() && trace.think.is_none() {
+        if rules.is_none() && trace.waits.is_empty() {
             return Ok(None);
         }
         let by_session = rules.is_some_and(|rules| rules.by_session);
-        if by_session && let Some(row) = Graph::ignores_session(trace) {
-            let rule =
-                "a later turn of a session has a think time where clients are limited by sessions, had none";
-            return Err(Error::trace(row, rule));
-        }
-        let sessions = by_session.then(|| Sessions::of(trace));
+        let sessions = by_session.then(|| Sessions::of(trace)).transpose()?;
         let mut clients = Self {
             graph: Graph::of(trace),
             arrivals: trace.arrival.clone(),
             next_arrival: 0,
-            not_before: trace.not_before.clone(),
             ready: BinaryHeap::new(),
             in_session: BinaryHeap::new(),
             slots: rules.map(|rules| Slots::new(rules.most, rules.gap)),
@@ -121,34 +105,24 @@ impl Clients {
     /// Takes a slot for a row, if it needs one.
     fn take_slot(&mut self, row: u32) {
         let Some(slots) = &mut self.slots else { return };
-        if let Some(sessions) = &mut self.sessions {
-            let open = &mut sessions.open[sessions.of[row as usize] as usize];
-            if std::mem::replace(open, true) {
-                return;
-            }
+        if self.sessions.as_mut().is_none_or(|sessions| sessions.open(row)) {
+            slots.take();
         }
-        slots.take();
     }
 
     /// A row has ended at `now`, or will never be sent: gives its slot back, if it is the last that needs it.
     fn leave_slot(&mut self, row: u32, now: Ticks) {
         let Some(slots) = &mut self.slots else { return };
-        if let Some(sessions) = &mut self.sessions {
-            let session = sessions.of[row as usize] as usize;
-            sessions.left[session] -= 1;
-            if sessions.left[session] > 0 {
-                return;
-            }
+        if self.sessions.as_mut().is_none_or(|sessions| sessions.end(row)) {
+            slots.give_back(now);
         }
-        slots.give_back(now);
     }
 
     /// A row has its answers: it is sent from `at` on.
     fn push_ready(&mut self, at: Ticks, row: u32) {
-        let earliest = self.not_before.as_ref().map_or(0, |column| column[row as usize]);
-        let entry = Reverse((at.max(earliest), row));
         let open = self.sessions.as_ref().is_some_and(|sessions| sessions.has_slot(row));
-        if open { self.in_session.push(entry) } else { self.ready.push(entry) }
+        let ready = if open { &mut self.in_session } else { &mut self.ready };
+        ready.push(Reverse((at, row)));
     }
 
     /// Gives up the rows that wait for the answer to a row which has none.
@@ -156,7 +130,7 @@ impl Clients {
         let mut unanswered = vec![row];
         while let Some(row) = unanswered.pop() {
             for place in self.graph.children(row) {
-                let child = self.graph.child(place);
+                let child = self.graph.edge(place).child;
                 if self.graph.cut(child) {
                     self.expected -= 1;
                     if self.sessions.is_some() {
@@ -166,26 +140,6 @@ impl Clients {
                 }
             }
         }
-    }
-}
-
-impl Sessions {
-    fn of(trace: &Trace) -> Self {
-        // A request without a session is one of its own, numbered after all others.
-        let rows = trace.len() as u32;
-        let own =
-            |(row, session): (u32, Option<u32>)| session.filter(|&one| one != u32::MAX).unwrap_or(rows + row);
-        let given = |row: u32| trace.session.as_ref().map(|column| column[row as usize]);
-        let of: Vec<u32> = (0..rows).map(|row| own((row, given(row)))).collect();
-        let mut left = vec![0; 2 * rows as usize];
-        for &session in &of {
-            left[session as usize] += 1;
-        }
-        Self { open: vec![false; left.len()], of, left }
-    }
-
-    fn has_slot(&self, row: u32) -> bool {
-        self.open[self.of[row as usize] as usize]
     }
 }
 
@@ -213,9 +167,9 @@ impl Source for Clients {
     fn end(&mut self, row: u32, status: Status, now: Ticks) {
         if status == Status::Finished {
             for place in self.graph.children(row) {
-                let child = self.graph.child(place);
-                if let Some(delay) = self.graph.answer(child) {
-                    self.push_ready(now.saturating_add(delay), child);
+                let edge = self.graph.edge(place);
+                if let Some(at) = self.graph.answer(edge, now) {
+                    self.push_ready(at, edge.child);
                 }
             }
         } else {

@@ -1,5 +1,6 @@
 use super::*;
 use crate::engine::fixtures::{row, trace};
+use crate::trace::{Parents, Waits};
 use proptest::prelude::*;
 
 /// A trace of turns: (arrival, session or none, think time or none).
@@ -7,7 +8,10 @@ fn turns(rows: &[(Ticks, Option<u32>, Option<Ticks>)]) -> Trace {
     let requests: Vec<_> = rows.iter().map(|&(at, _, _)| row(at, 8, 2)).collect();
     Trace {
         session: Some(rows.iter().map(|turn| turn.1.unwrap_or(u32::MAX)).collect()),
-        think: Some(rows.iter().map(|turn| turn.2.unwrap_or(NEVER)).collect()),
+        waits: Waits {
+            think: Some(rows.iter().map(|turn| turn.2.unwrap_or(NEVER)).collect()),
+            ..Waits::default()
+        },
         ..trace(&requests)
     }
 }
@@ -45,9 +49,57 @@ fn a_turn_comes_a_while_after_the_answer_before_it() {
 
 #[test]
 fn a_turn_is_not_sent_before_its_earliest_moment() {
-    let trace =
-        Trace { not_before: Some(vec![0, 40]), ..turns(&[(0, Some(0), None), (1, Some(0), Some(5))]) };
+    let mut trace = turns(&[(0, Some(0), None), (1, Some(0), Some(5))]);
+    trace.waits.not_before = Some(vec![0, 40]);
     assert_eq!(sent(clients(None, &trace), 2, |_| 10), [Some(0), Some(40)]);
+}
+
+/// A trace of requests that arrive at 0: the parents of each, and its delay after the last of them.
+fn children(rows: &[(&[u32], Ticks)]) -> Trace {
+    let requests: Vec<_> = rows.iter().map(|_| row(0, 8, 2)).collect();
+    let parents = Parents {
+        ends: rows
+            .iter()
+            .scan(0, |end, row| {
+                *end += row.0.len();
+                Some(*end)
+            })
+            .collect(),
+        rows: rows.iter().flat_map(|row| row.0).copied().collect(),
+        delay: rows.iter().map(|row| row.1).collect(),
+    };
+    Trace { waits: Waits { parents: Some(parents), ..Waits::default() }, ..trace(&requests) }
+}
+
+#[test]
+fn a_join_waits_for_the_last_of_its_parents() {
+    // 0 forks into 1 and 2, which take 10 and 30; 3 joins them.
+    let mut trace = children(&[(&[], 0), (&[0], 1), (&[0], 2), (&[1, 2], 4)]);
+    let service = |row| [5, 10, 30, 1][row as usize];
+    assert_eq!(sent(clients(None, &trace), 4, service), [Some(0), Some(6), Some(7), Some(41)]);
+    // As a turn of the session of 0 it thinks for 50, which is longer.
+    trace.session = Some(vec![0, u32::MAX, u32::MAX, 0]);
+    trace.waits.think = Some(vec![NEVER, NEVER, NEVER, 50]);
+    assert_eq!(sent(clients(None, &trace), 4, service), [Some(0), Some(6), Some(7), Some(55)]);
+}
+
+#[test]
+fn an_agent_and_its_helpers_take_one_slot() {
+    let trace = children(&[(&[], 0), (&[0], 1), (&[0], 2), (&[1, 2], 4), (&[], 0)]);
+    let rules = Rules { most: 1, gap: 0, by_session: true };
+    let at = sent(clients(Some(rules), &trace), 5, |_| 10);
+    assert_eq!(at, [Some(0), Some(11), Some(12), Some(26), Some(36)]);
+}
+
+#[test]
+fn a_join_that_lacks_an_answer_never_comes() {
+    let trace = children(&[(&[], 0), (&[], 0), (&[0, 1], 0), (&[2], 0)]);
+    let mut clients = clients(None, &trace);
+    assert_eq!((clients.send(), clients.send()), (0, 1));
+    clients.end(0, Status::Rejected, 3);
+    assert_eq!(clients.expected(), 2);
+    clients.end(1, Status::Finished, 9);
+    assert_eq!(clients.next(), NEVER);
 }
 
 #[test]

@@ -1,7 +1,11 @@
 //! The trace: the requests to replay, as columns.
 
+mod waits;
+
 use crate::error::Error;
-use crate::time::{HORIZON, NEVER, Ticks};
+use crate::time::{HORIZON, Ticks};
+
+pub use waits::{Parents, Waits};
 
 /// Prompts and outputs must be shorter than this.
 pub(crate) const LIMIT: u32 = 1 << 30;
@@ -30,11 +34,8 @@ pub struct Trace {
     pub prefix: Option<PrefixIds>,
     /// The number of the conversation of which it is a turn; `u32::MAX`: none.
     pub session: Option<Vec<u32>>,
-    /// Ticks from the answer to the turn before in its session to the request; [`NEVER`](crate::NEVER): it arrives when
-    /// `arrival` says, whatever that answer does.
-    pub think: Option<Vec<Ticks>>,
-    /// The earliest moment of a request that waits for an answer.
-    pub not_before: Option<Vec<Ticks>>,
+    /// The answers that requests wait for.
+    pub waits: Waits,
     /// The row in the trace of the request in each place, once a source sends them in another order; `None` before a
     /// replay, and where the trace's own arrivals are replayed.
     pub origins: Option<Vec<u32>>,
@@ -78,7 +79,7 @@ impl OutputIds {
 }
 
 /// The part of a row in a list of all rows' parts.
-fn of_row<'a>(ends: &[usize], ids: &'a [u64], row: usize) -> &'a [u64] {
+fn of_row<'a, T>(ends: &[usize], ids: &'a [T], row: usize) -> &'a [T] {
     let start = if row == 0 { 0 } else { ends[row - 1] };
     &ids[start..ends[row]]
 }
@@ -117,8 +118,7 @@ impl Trace {
             tenant,
             prefix: _,
             session,
-            think: _,
-            not_before: _,
+            waits: _,
             origins,
         } = self;
         arrival.swap(one, other);
@@ -181,12 +181,7 @@ impl Trace {
             );
             return Err(Error::trace(row, rule));
         }
-        for (name, column) in [("think", &self.think), ("not_before", &self.not_before)] {
-            let late = |&at: &Ticks| at > HORIZON && at != NEVER;
-            if let Some(row) = column.as_ref().and_then(|column| column.iter().position(late)) {
-                return Err(Error::trace(row, format!("{name} lies within 186 days, {HORIZON} ticks")));
-            }
-        }
+        self.waits.validate()?;
         if let Some(reasoning) = &self.reasoning_tokens
             && let Some(row) = (0..n).find(|&row| reasoning[row] > self.output_tokens[row])
         {
@@ -229,12 +224,10 @@ impl Trace {
             ("score", self.score.as_ref().map(Vec::len)),
             ("tenant", self.tenant.as_ref().map(Vec::len)),
             ("session", self.session.as_ref().map(Vec::len)),
-            ("think", self.think.as_ref().map(Vec::len)),
-            ("not_before", self.not_before.as_ref().map(Vec::len)),
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),
         ];
-        for (name, length) in columns {
+        for (name, length) in columns.into_iter().chain(self.waits.lengths()) {
             if let Some(length) = length.filter(|&length| length != n) {
                 let rule = format!("{name} must have a value for each of {n} arrivals, had {length}");
                 return Err(Error::trace(n.min(length), rule));

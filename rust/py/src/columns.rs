@@ -1,0 +1,68 @@
+//! The columns of a trace, as Python gives them: arrays by name.
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+
+/// A column as the engine takes it; `None` if it is not given.
+fn given<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Vec<T>>> {
+    if !columns.contains(name)? {
+        return Ok(None);
+    }
+    let array: PyReadonlyArray1<'_, T> = columns.get_item(name)?.extract()?;
+    let values = array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))?;
+    Ok(Some(values.to_vec()))
+}
+
+/// A column that every trace has.
+fn needed<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
+    given(columns, name)?.ok_or_else(|| PyKeyError::new_err(format!("columns must have {name}")))
+}
+
+/// The ends of lists that lie one after another.
+fn ends(columns: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Vec<usize>>> {
+    Ok(given::<u64>(columns, name)?.map(|ends| ends.into_iter().map(|end| end as usize).collect()))
+}
+
+/// The answers for which requests wait.
+fn waits(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Waits> {
+    let parents = match (ends(columns, "parent_ends")?, given(columns, "parent_rows")?) {
+        (Some(ends), Some(rows)) => {
+            Some(paceline_core::Parents { ends, rows, delay: needed(columns, "delay_ticks")? })
+        }
+        _ => None,
+    };
+    let (think, not_before) = (given(columns, "think_ticks")?, given(columns, "not_before_ticks")?);
+    Ok(paceline_core::Waits { think, parents, not_before })
+}
+
+/// The blocks that prompts and outputs share.
+fn prefix(columns: &Bound<'_, PyAny>) -> PyResult<Option<paceline_core::PrefixIds>> {
+    let (Some(ends_of_prompts), Some(ids)) = (ends(columns, "prefix_ends")?, given(columns, "prefix_ids")?)
+    else {
+        return Ok(None);
+    };
+    let outputs = match (ends(columns, "output_ends")?, given(columns, "output_ids")?) {
+        (Some(ends), Some(ids)) => Some(paceline_core::OutputIds { ends, ids }),
+        _ => None,
+    };
+    let block_tokens = columns.get_item("prefix_block_tokens")?.extract()?;
+    Ok(Some(paceline_core::PrefixIds { ends: ends_of_prompts, ids, block_tokens, outputs }))
+}
+
+/// The trace of a mapping of columns by name.
+pub(crate) fn trace(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Trace> {
+    Ok(paceline_core::Trace {
+        arrival: needed(columns, "arrival_ticks")?,
+        prompt_tokens: needed(columns, "prompt_tokens")?,
+        output_tokens: needed(columns, "output_tokens")?,
+        reasoning_tokens: given(columns, "reasoning_tokens")?,
+        priority: given(columns, "priority")?,
+        score: given(columns, "score")?,
+        tenant: given(columns, "tenant")?,
+        session: given(columns, "session")?,
+        waits: waits(columns)?,
+        prefix: prefix(columns)?,
+        origins: None,
+    })
+}
