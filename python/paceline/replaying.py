@@ -64,8 +64,8 @@ def replay(
     policy
         How requests are routed and scheduled; None: vLLM V1's scheduler.
     clients
-        How many requests, or sessions, are in flight at most. None: each request is sent when it arrives, or
-        its ``think_time`` after the answer before it.
+        How many requests, or sessions, are in flight at most. None: as the trace has it (`Trace.by`); if it
+        has no clients, each request is sent when it arrives, or when those that it waits for have ended.
     pace
         How fast users read, by which QoE is measured if the policy has no pace.
     until
@@ -121,6 +121,7 @@ def replay(
     (0.01, 0.01, 0.03)
     """
     policy = vllm() if policy is None else policy
+    clients = _clients(trace, clients)
     by_session = clients is not None and clients.of == "sessions"
     columns = _native.columns(trace, policy, sessions=by_session)
     arrivals = columns["arrival_ticks"]
@@ -158,6 +159,16 @@ def replay(
     if "session" in trace.frame.columns:
         warn_of_early_turns(result.totals().early_turns)
     return result
+
+
+def _clients(trace: Trace, given: Concurrency | None) -> Concurrency | None:
+    """Return the clients that send the requests: the given ones, or the trace's."""
+    if given is not None and trace.clients not in (None, given):
+        raise ConfigError(
+            f"clients must be left out where the trace has some ({trace.clients!r}), was {given!r}; "
+            "trace.by(None) has none"
+        )
+    return trace.clients if given is None else given
 
 
 class _Kept(NamedTuple):

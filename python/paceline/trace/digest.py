@@ -8,13 +8,16 @@ import json
 import numpy as np
 import polars as pl
 
+from paceline.concurrency import Concurrency
 from paceline.trace.schema import COLUMNS
 
 __all__ = ["frame_sha256"]
 
 
-def frame_sha256(frame: pl.DataFrame, prefix_block_tokens: int | None) -> str:
-    """Hash the columns of a checked trace.
+def frame_sha256(
+    frame: pl.DataFrame, prefix_block_tokens: int | None, clients: Concurrency | None = None
+) -> str:
+    """Hash the columns of a checked trace, and the clients that send its requests if there are any.
 
     SHA-256 over, for each column in the schema's order: its name, its type, its length, and its values
     as little-endian bytes. Text and lists go in as one column of lengths (-1 for null) and one of their
@@ -39,6 +42,8 @@ def frame_sha256(frame: pl.DataFrame, prefix_block_tokens: int | None) -> str:
             _add(digest, column.explode(empty_as_null=False))
         else:
             _add(digest, column)
+    if clients is not None:
+        digest.update(f";{clients!r}".encode())
     return digest.hexdigest()
 
 

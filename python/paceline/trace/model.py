@@ -6,11 +6,10 @@ has neither their text nor the latencies that they had in that system.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +17,16 @@ import polars as pl
 
 from paceline._arguments import typed
 from paceline._check import is_number, said
-from paceline._clock import TICKS_PER_SECOND
 from paceline._fork import use
-from paceline.errors import TraceError, TraceWarning
+from paceline.concurrency import Concurrency
+from paceline.errors import TraceError
 from paceline.trace.columns import Values
 from paceline.trace.combining import concatenated
+from paceline.trace.cutting import drawn_rows, windowed
 from paceline.trace.digest import frame_sha256
 from paceline.trace.frames import as_polars, renamed
-from paceline.trace.parents import without_lost
+from paceline.trace.parents import of_part
+from paceline.trace.rates import arrival_ticks, check_rate
 from paceline.trace.rows import Rows, frame_rows
 from paceline.trace.schema import checked, checked_arrival
 from paceline.trace.series import series
@@ -43,13 +44,10 @@ class Trace:
     ----------
     frame
         One row a request, in the columns of `traces/schema.md`: ``arrival`` (seconds from the trace's
-        start), ``prompt_tokens``, ``output_tokens``, and optionally ``reasoning_tokens`` (part of
-        output_tokens), ``priority``, ``score``, ``tenant``, ``session``, ``think_time`` (seconds from the
-        answer to the turn before), ``request_id``, ``parents`` (ids of the requests for whose answers it
-        waits), ``delay`` (seconds after the last of them), ``not_before`` (its earliest moment if it waits)
-        and ``prefix``. Other columns are kept for the result to be grouped by.
-        Arrivals may be dates, which count from the first. Rows may be in any order; they are sorted by
-        arrival, equal arrivals keeping their order.
+        start), ``prompt_tokens``, ``output_tokens``, and the optional ones, of which ``session`` with
+        ``think_time``, and ``parents`` with ``delay``, make requests wait for answers. Other columns are kept
+        for the result to be grouped by. Arrivals may be dates, which count from the first. Rows may be in
+        any order; they are sorted by arrival, equal arrivals keeping their order.
     name
         Its name in messages and tables.
     source
@@ -73,7 +71,16 @@ class Trace:
     (2, 0.5, [300, 7])
     """
 
-    __slots__ = ("_dropped", "_name", "_prefix_block_tokens", "_sha256", "_source", "_table", "_ticks")
+    __slots__ = (
+        "_clients",
+        "_dropped",
+        "_name",
+        "_prefix_block_tokens",
+        "_sha256",
+        "_source",
+        "_table",
+        "_ticks",
+    )
 
     @typed(TraceError)
     def __init__(
@@ -93,6 +100,7 @@ class Trace:
         self._source = Source(kind="columns") if source is None else source
         self._dropped = MappingProxyType(dict(dropped or {}))
         self._prefix_block_tokens = prefix_block_tokens
+        self._clients: Concurrency | None = None
         self._sha256: str | None = None
         self._ticks: npt.NDArray[np.uint64] | None = None
 
@@ -229,9 +237,9 @@ class Trace:
 
     @property
     def sha256(self) -> str:
-        """A hash of the rows, the same on every machine; names and sources do not change it."""
+        """A hash of the rows and the clients, the same on every machine, whatever names and sources are."""
         if self._sha256 is None:
-            self._sha256 = frame_sha256(self._frame, self._prefix_block_tokens)
+            self._sha256 = frame_sha256(self._frame, self._prefix_block_tokens, self._clients)
         return self._sha256
 
     def __len__(self) -> int:
@@ -240,17 +248,49 @@ class Trace:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Trace):
             return NotImplemented
-        return self._prefix_block_tokens == other._prefix_block_tokens and self._frame.equals(other._frame)
+        own, others = ((each._prefix_block_tokens, each._clients) for each in (self, other))
+        return own == others and self._frame.equals(other._frame)
 
     def __hash__(self) -> int:
         return hash(self.sha256)
 
     def __repr__(self) -> str:
-        return f"<Trace {self._name!r}: {len(self):,} requests over {self.span_s:,.1f} s>"
+        sent = "" if self._clients is None else f", sent by {self._clients!r}"
+        return f"<Trace {self._name!r}: {len(self):,} requests over {self.span_s:,.1f} s{sent}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         parts = (self._frame, self._name, self._source, dict(self._dropped), self._prefix_block_tokens)
-        return _rebuilt, parts
+        return _rebuilt, (*parts, self._clients)
+
+    @property
+    def clients(self) -> Concurrency | None:
+        """The clients that send the requests; None: each is sent when the rows say."""
+        return self._clients
+
+    @typed(TraceError)
+    def by(self, clients: Concurrency | None) -> Trace:
+        """Return the trace with clients that send its requests, at most so many at a time; None: without.
+
+        Whatever replays the trace then replays it with them: `replay`, `compare`, `plan`, `sweep`; and
+        `capacity` searches for the most requests, or sessions, in flight.
+
+        Examples
+        --------
+        >>> from paceline import Concurrency
+        >>> trace = Trace.from_columns(arrival=[0, 0], prompt_tokens=[5, 6], output_tokens=[1, 1])
+        >>> trace.by(Concurrency(1))
+        <Trace 'trace': 2 requests over 0.0 s, sent by Concurrency(most=1, gap_s=0.0, of='requests')>
+        """
+        changed = self._copy()
+        changed._clients = clients
+        changed._sha256 = None
+        return changed
+
+    def _copy(self) -> Trace:
+        copy = object.__new__(Trace)
+        for name in Trace.__slots__:
+            setattr(copy, name, getattr(self, name))
+        return copy
 
     @typed(TraceError)
     def scaled(self, scale: float) -> Trace:
@@ -311,18 +351,10 @@ class Trace:
         >>> trace.at_rate(rate=10).frame["arrival"].to_list()
         [0.0, 0.1, 0.2]
         """
-        if (scale is None) == (rate is None):
-            raise TraceError(f"at_rate needs exactly one of scale and rate, was scale={scale}, rate={rate}")
-        given = scale if scale is not None else rate
-        assert given is not None
-        if not (is_number(given) and given > 0):
-            what = "scale" if scale is not None else "rate"
-            raise TraceError(f"{what} must be a positive finite number, was {said(given)}")
+        check_rate(self._name, self.span_s, scale=scale, rate=rate)
         if scale is not None:
-            return self._at(lambda moment: moment / float(given))
-        if self.span_s == 0:
-            raise TraceError(f"{self._name}: cannot set a rate, all requests arrive at one instant")
-        return self.stretched(self.rate_per_s / given)
+            return self._at(lambda moment: moment / float(scale))
+        return self.stretched(self.rate_per_s / cast(float, rate))
 
     @typed(TraceError)
     def window(self, start_s: float, end_s: float) -> Trace:
@@ -333,18 +365,7 @@ class Trace:
         TraceError
             The window is empty, or no request arrives in it.
         """
-        if not 0 <= start_s < end_s:
-            raise TraceError(f"a window must have 0 <= start_s < end_s, was [{start_s}, {end_s})")
-        arrival = pl.col("arrival")
-        cut = self._frame.filter((arrival >= start_s) & (arrival < end_s)).with_columns(arrival - start_s)
-        if "not_before" in cut.columns:
-            cut = cut.with_columns((pl.col("not_before") - start_s).clip(lower_bound=0))
-        if cut.height == 0:
-            last = self._frame.get_column("arrival")[-1]
-            raise TraceError(
-                f"{self._name}: no request arrives in [{start_s}, {end_s}) s, the last at {last} s"
-            )
-        return self._with(cut)
+        return self._with(windowed(self._frame, self._name, start_s, end_s))
 
     @typed(TraceError)
     def sample(self, n: int | None = None, *, fraction: float | None = None, seed: int) -> Trace:
@@ -365,18 +386,7 @@ class Trace:
         TraceError
             Neither or both of `n` and `fraction` are given, or the count is not in 1 to ``len(trace)``.
         """
-        if (n is None) == (fraction is None):
-            raise TraceError(f"sample needs exactly one of n and fraction, was n={n}, fraction={fraction}")
-        if fraction is not None:
-            if not 0 < fraction <= 1:
-                raise TraceError(f"fraction must be above 0 and at most 1, was {fraction}")
-            n = max(1, round(fraction * len(self)))
-        assert n is not None
-        if not 1 <= n <= len(self):
-            raise TraceError(f"n must be from 1 to the {len(self)} requests of the trace, was {n}")
-        draws = np.random.PCG64(seed).random_raw(len(self))
-        kept = np.sort(np.argsort(draws, kind="stable")[:n])
-        return self._with(self._frame[kept])
+        return self._with(self._frame[drawn_rows(len(self), n, fraction, seed)])
 
     @staticmethod
     @typed(TraceError)
@@ -386,6 +396,7 @@ class Trace:
         Each starts `gap_s` seconds after the last arrival of the one before. A column that only some have
         is filled with 0, null or no blocks where it is missing, except ``score``, which has no neutral
         value. Sessions and prefix ids are kept as they are: equal ids mean equal content across traces.
+        Clients are not kept.
 
         Raises
         ------
@@ -440,10 +451,8 @@ class Trace:
     ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
         """Return arrivals in ticks, prompt tokens and output tokens, not to be changed."""
         if self._ticks is None:
-            # Rounded to the nearest tick, ties to even. Kept, as replays in a sweep share the trace.
-            ticks = np.rint(self._frame.get_column("arrival").to_numpy() * TICKS_PER_SECOND).astype(np.uint64)
-            ticks.flags.writeable = False
-            self._ticks = ticks
+            # Kept, as replays in a sweep share the trace.
+            self._ticks = arrival_ticks(self._frame)
         prompt = self._frame.get_column("prompt_tokens").to_numpy()
         output = self._frame.get_column("output_tokens").to_numpy()
         return self._ticks, prompt, output
@@ -454,9 +463,7 @@ class Trace:
         Think times and delays are spans between an answer and a request, and stay.
         """
         frame = self._frame
-        changed = object.__new__(Trace)
-        for name in Trace.__slots__:
-            setattr(changed, name, getattr(self, name))
+        changed = self._copy()
         moments = frame.select(
             moved(pl.col(name)) for name in ("arrival", "not_before") if name in frame.columns
         )
@@ -467,24 +474,25 @@ class Trace:
 
     def _with(self, frame: pl.DataFrame) -> Trace:
         """Return a part of the trace. Its requests wait for those of their parents that it has."""
-        frame, lost = without_lost(frame)
-        if lost:
-            warnings.warn(
-                f"{self._name}: {lost} parents are not in this part of the trace; requests wait for their "
-                "other parents, or arrive at their arrival if none is left",
-                TraceWarning,
-                stacklevel=3,
-            )
-        return Trace(
+        frame = of_part(frame, self._name)
+        part = Trace(
             frame,
             name=self._name,
             source=self._source,
             dropped=self._dropped,
             prefix_block_tokens=self._prefix_block_tokens,
         )
+        part._clients = self._clients
+        return part
 
 
 def _rebuilt(
-    frame: pl.DataFrame, name: str, source: Source, dropped: dict[str, int], prefix_block_tokens: int | None
+    frame: pl.DataFrame,
+    name: str,
+    source: Source,
+    dropped: dict[str, int],
+    prefix_block_tokens: int | None,
+    clients: Concurrency | None,
 ) -> Trace:
-    return Trace(frame, name=name, source=source, dropped=dropped, prefix_block_tokens=prefix_block_tokens)
+    trace = Trace(frame, name=name, source=source, dropped=dropped, prefix_block_tokens=prefix_block_tokens)
+    return trace if clients is None else trace.by(clients)

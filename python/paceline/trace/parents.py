@@ -5,6 +5,7 @@ A parent stands before its child, so that no request waits for itself through ot
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Final
 
@@ -12,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from paceline.errors import TraceError
+from paceline.errors import TraceError, TraceWarning
 from paceline.trace.rows import Rows
 
-__all__ = ["check_parents", "parent_rows", "without_lost"]
+__all__ = ["check_parents", "of_part", "parent_rows", "without_lost"]
 
 _CHILD: Final = "child"
 
@@ -92,6 +93,19 @@ def without_lost(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         cut = cut.with_columns(pl.when(pl.col("parents").list.len() > 0).then("delay").alias("delay"))
     lost = frame.get_column("parents").list.len() - cut.get_column("parents").list.len()
     return cut, int(lost.sum())
+
+
+def of_part(frame: pl.DataFrame, name: str) -> pl.DataFrame:
+    """Return a part of a trace without the parents that it lacks, and warn if it lacks any."""
+    frame, lost = without_lost(frame)
+    if lost:
+        warnings.warn(
+            f"{name}: {lost} parents are not in this part of the trace; requests wait for their other "
+            "parents, or arrive at their arrival if none is left",
+            TraceWarning,
+            stacklevel=4,
+        )
+    return frame
 
 
 def _refuse(rows: Rows, bad: pl.Series, said: Callable[[int], str]) -> None:

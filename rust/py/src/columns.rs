@@ -1,7 +1,7 @@
 //! The columns of a trace, as Python gives them: arrays by name.
 
 use numpy::PyReadonlyArray1;
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// A column as the engine takes it; `None` if it is not given.
@@ -9,9 +9,15 @@ fn given<T: numpy::Element + Copy>(columns: &Bound<'_, PyAny>, name: &str) -> Py
     if !columns.contains(name)? {
         return Ok(None);
     }
-    let array: PyReadonlyArray1<'_, T> = columns.get_item(name)?.extract()?;
+    let value = columns.get_item(name)?;
+    let array: PyReadonlyArray1<'_, T> = value.extract().map_err(|error| of_column(name, error))?;
     let values = array.as_slice().map_err(|_| PyValueError::new_err(format!("{name} must be contiguous")))?;
     Ok(Some(values.to_vec()))
+}
+
+/// The error of a value of another type, with the name of its column.
+fn of_column(name: &str, error: impl Into<PyErr>) -> PyErr {
+    PyTypeError::new_err(format!("Columns.{name}: {}", error.into()))
 }
 
 /// A column that every trace has.
@@ -46,7 +52,8 @@ fn prefix(columns: &Bound<'_, PyAny>) -> PyResult<Option<paceline_core::PrefixId
         (Some(ends), Some(ids)) => Some(paceline_core::OutputIds { ends, ids }),
         _ => None,
     };
-    let block_tokens = columns.get_item("prefix_block_tokens")?.extract()?;
+    let name = "prefix_block_tokens";
+    let block_tokens = columns.get_item(name)?.extract().map_err(|error| of_column(name, error))?;
     Ok(Some(paceline_core::PrefixIds { ends: ends_of_prompts, ids, block_tokens, outputs }))
 }
 

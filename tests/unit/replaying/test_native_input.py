@@ -179,7 +179,15 @@ def test_rows_that_break_a_rule_are_refused_by_number(
         (lambda columns: columns.update(arrival_ticks=[0, 1]), TypeError, r"Columns\.arrival_ticks"),
         (lambda columns: columns.update(prompt_tokens=np.ones(2)), TypeError, r"Columns\.prompt_tokens"),
         (lambda columns: columns.pop("output_tokens"), KeyError, "output_tokens"),
-        (lambda columns: columns.update(prefix_block_tokens=-1), TypeError, r"Columns\.prefix_block_tokens"),
+        (
+            lambda columns: columns.update(
+                prefix_ends=np.array([0, 0], dtype=np.uint64),
+                prefix_ids=np.array([], dtype=np.uint64),
+                prefix_block_tokens=-1,
+            ),
+            TypeError,
+            r"Columns\.prefix_block_tokens",
+        ),
     ],
 )
 def test_a_column_of_another_type_is_an_error_that_names_the_column(
