@@ -1,4 +1,4 @@
-"""`paceline capacity`: the highest request rate that meets an SLO, and the curve around it."""
+"""`paceline capacity`: the highest rate, or the most in flight, that meets an SLO, and the curve."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from paceline.cli.options import (
 )
 from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 from paceline.cli.searching import ObjectiveOptions
+from paceline.cli.waiting import NO_CLIENTS, ClientOptions
 
 __all__ = ["capacity"]
 
@@ -35,6 +36,7 @@ def capacity(
     on: ClusterOptions = DEFAULT_CLUSTER,
     under: PolicyOptions = DEFAULT_POLICY,
     predicting: PredictionOptions = NO_PREDICTION,
+    waiting: ClientOptions = NO_CLIENTS,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
     warmup: Warmup = None,
@@ -46,11 +48,14 @@ def capacity(
     json: Annotated[Flag, Parameter(group=OUTPUT)] = False,
     quiet: Annotated[Flag, Parameter(group=OUTPUT)] = False,
 ) -> None:
-    """Search for the highest request rate that meets an SLO.
+    """Search for the highest request rate, or the most in flight, that meets an SLO.
 
     The arrivals of the trace are multiplied by a constant, and the whole trace is replayed at each rate.
     The answer is the highest evaluated rate such that it and all evaluated rates below it pass. If a rate
     above it passes also, the curve is noisy around the target, and the command says up to which rate.
+
+    With --concurrency or --concurrent-sessions the answer is the most requests or sessions in flight; the
+    search begins with the given number.
 
     Parameters
     ----------
@@ -62,9 +67,11 @@ def capacity(
     tolerance
         Width of the last bracket, relative to the rate.
     lowest
-        Lowest rate of the search, in requests per second; by default 1/1024 of the trace's own.
+        Lowest rate of the search, in requests per second; by default 1/1024 of the trace's own. Of requests
+        or sessions in flight by default 1.
     highest
-        Highest rate of the search; by default 1024 times the trace's own.
+        Highest rate of the search; by default 1024 times the trace's own. Of requests or sessions in flight
+        by default all of the trace.
     windows
         Cut the trace into so many windows of equal duration, and search for the capacity of each also.
     workers
@@ -83,7 +90,7 @@ def capacity(
     slo = meeting.bounds()
     cluster = predicting.of(on.cluster())
     chosen = under.choose(layers_of(cluster.instances[0]))
-    requests = reading.read(trace)
+    requests = waiting.of(reading.read(trace))
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore", TraceWarning)  # ties have a line of their own
@@ -114,7 +121,7 @@ def capacity(
     else:
         _print(document, chosen.name)
     if not quiet:
-        note(f"evaluated {found.curve.height} rates in {took:.2f} s")
+        note(f"evaluated {found.curve.height} {'rates' if found.is_rate else 'numbers'} in {took:.2f} s")
 
 
 def _print(document: dict[str, Any], policy: str) -> None:
@@ -133,11 +140,10 @@ def _print(document: dict[str, Any], policy: str) -> None:
     screen.print()
     rows = document["curve"]
     percentiles = titles(rows[0])
+    loads = _loads(document)
     shown = [
         (
-            f"{row['rate']:,.5g}",
-            f"{row['scale']:,.4g}",
-            f"{row['gpu_rate']:,.4g}",
+            *(f"{row[name]:,.5g}" for name in loads),
             percent(row["attainment"]),
             *(quantity(row[name]) for name in percentiles),
             f"{row['rejected']:,}",
@@ -145,18 +151,37 @@ def _print(document: dict[str, Any], policy: str) -> None:
         )
         for row in rows
     ]
-    headings = ("requests/s", "× trace", "a GPU", "attainment", *percentiles.values(), "rejected", "")
+    headings = (*loads.values(), "attainment", *percentiles.values(), "rejected", "")
     screen.print(table(headings, shown, left=0))
+
+
+def _loads(document: dict[str, Any]) -> dict[str, str]:
+    """Return the columns of the curve that are loads, with their headings."""
+    if document["unit"] == "requests/s":
+        return {"rate": "requests/s", "scale": "× trace", "gpu_rate": "a GPU"}
+    unit = document["unit"].partition(" ")[0]
+    return {
+        "in_flight": unit,
+        "gpu_in_flight": "a GPU",
+        "rate": "requests/s" if unit != "requests" else "a second",
+    }
 
 
 def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     from paceline.cli.searching import objective_words
 
     objective = objective_words(document["slo"], document["target"], document["rule"])
+    unit = document["unit"]
+    load = "rate" if unit == "requests/s" else "number"
     if document["bound"] == "above":
-        found = f"{document['highest']:,.5g} requests/s or more: the highest rate of the search passes"
+        found = f"{document['highest']:,.5g} {unit} or more: the highest {load} of the search passes"
     elif document["bound"] == "below":
-        found = f"less than {document['lowest']:,.5g} requests/s: the lowest rate of the search fails"
+        found = f"less than {document['lowest']:,.5g} {unit}: the lowest {load} of the search fails"
+    elif document["in_flight"] is not None:
+        found = f"{document['in_flight']:,} {unit}, {document['gpu_in_flight']:,.4g} a GPU"
+        if document["megawatt_in_flight"] is not None:
+            found += f", {document['megawatt_in_flight']:,.4g} a megawatt of GPUs"
+        found += f"; {document['rate']:,.4g} requests/s"
     else:
         found = (
             f"{document['rate']:,.5g} requests/s, {document['scale']:,.4g} times the trace's own rate, "
@@ -165,7 +190,7 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
     rows = [("capacity", found), ("objective", objective)]
     if document["bound"] is None:
         rows.append(
-            ("edge", f"{document['fails_at']:,.5g} requests/s fails; all evaluated rates below it pass")
+            ("edge", f"{document['fails_at']:,.5g} {unit} fails; all evaluated {load}s below it pass")
         )
     if not document["monotone"]:
         again = sum(each["passes_above"] for each in document["crossings"])
@@ -173,11 +198,11 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
             (
                 "noise",
                 f"not monotone: passes again {again} {'time' if again == 1 else 'times'} above it, up to "
-                f"{document['highest_pass']:,.5g} requests/s",
+                f"{document['highest_pass']:,.5g} {unit}",
             )
         )
     ties = document["ties"]
-    if ties["share"] > 1 - document["target"]:
+    if unit == "requests/s" and ties["share"] > 1 - document["target"]:
         rows.append(
             (
                 "ties",
@@ -189,6 +214,6 @@ def _facts(document: dict[str, Any]) -> list[tuple[str, str]]:
         low, high = document["band"]
         ends = [f"{end:,.5g}" if end is not None else "beyond the limits" for end in (low, high)]
         rows.append(
-            ("windows", f"{len(document['samples'])}, of capacities from {ends[0]} to {ends[1]} requests/s")
+            ("windows", f"{len(document['samples'])}, of capacities from {ends[0]} to {ends[1]} {unit}")
         )
     return rows

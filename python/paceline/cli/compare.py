@@ -31,6 +31,7 @@ from paceline.cli.predicting import NO_PREDICTION, PredictionOptions
 
 if TYPE_CHECKING:
     from paceline.policy import Policy
+from paceline.cli.waiting import NO_CLIENTS, ClientOptions
 
 __all__ = ["compare"]
 
@@ -55,6 +56,7 @@ def compare(
     ] = (),
     predicting: PredictionOptions = NO_PREDICTION,
     load: LoadOptions = DEFAULT_LOAD,
+    waiting: ClientOptions = NO_CLIENTS,
     reading: ReadingOptions = DEFAULT_READING,
     slo: Annotated[str | None, Parameter(group=OBJECTIVES)] = None,
     warmup: Warmup = None,
@@ -115,7 +117,7 @@ def compare(
     chosen = _chosen(under, policies, layers_of(cluster.instances[0]))
     if report is not None:
         libraries()  # before the replays, which may take long
-    requests = [load.paced(reading.read(path)) for path in traces]
+    requests = [waiting.of(load.paced(reading.read(path))) for path in traces]
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
         found = paceline.compare(

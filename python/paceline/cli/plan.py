@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from paceline.deployment import Instance
     from paceline.policy import Policy
+from paceline.cli.waiting import NO_CLIENTS, ClientOptions
 
 __all__ = ["plan"]
 
@@ -47,6 +48,7 @@ def plan(
     split: Annotated[str | None, Parameter(group=POLICY)] = None,
     predicting: PredictionOptions = NO_PREDICTION,
     load: RateOptions = DEFAULT_RATE,
+    waiting: ClientOptions = NO_CLIENTS,
     reading: ReadingOptions = DEFAULT_READING,
     meeting: ObjectiveOptions,
     warmup: Warmup = None,
@@ -110,7 +112,7 @@ def plan(
         frontend_s=0.0 if read is None else read.frontend_s,
         prediction=predicting.prediction() or (None if read is None else read.prediction),
     )
-    requests = reading.read(trace)
+    requests = waiting.of(reading.read(trace))
     begun = time.perf_counter()
     with TaskBar(quiet=quiet) as bar:
         found = paceline.plan(
@@ -196,7 +198,7 @@ def _print(document: dict[str, Any], *, complete: bool) -> None:
 
     screen = console()
     trace = document["trace"]
-    words = f"{trace['requests']:,} requests at {document['rate']:,.5g} a second, {document['policy']}"
+    words = f"{trace['requests']:,} requests at {document['load']}, {document['policy']}"
     title = f"{trace['name']}: {words}"
     screen.print(Text(title, style="bold"))
     screen.print()

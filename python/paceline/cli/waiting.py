@@ -11,6 +11,7 @@ from paceline.cli.options import LOAD, seconds_of
 
 if TYPE_CHECKING:
     from paceline.concurrency import Concurrency
+    from paceline.trace import Trace
 
 __all__ = ["NO_CLIENTS", "ClientOptions"]
 
@@ -55,6 +56,11 @@ class ClientOptions:
             return None
         gap = 0.0 if self.client_gap is None else seconds_of(self.client_gap, "--client-gap")
         return Concurrency(most, gap_s=gap, of="sessions" if requests is None else "requests")
+
+    def of(self, trace: Trace) -> Trace:
+        """Return a trace with these clients; as it is if no limit was given."""
+        clients = self.clients()
+        return trace if clients is None else trace.by(clients)
 
 
 NO_CLIENTS = ClientOptions()

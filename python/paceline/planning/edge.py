@@ -1,6 +1,7 @@
 """The search for the highest rate that passes, where the curve may cross the target several times.
 
-It knows rates and whether they pass, and nothing of replays. Its rule:
+It knows rates and whether they pass, and nothing of replays. A rate may be any amount of load: in whole
+numbers, it is how many requests or sessions are in flight. Its rule:
 
     the edge is the lowest evaluated rate that fails; the answer is the highest evaluated rate below it.
 
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -33,6 +35,8 @@ _OFFSETS = (1, 2, 4, 8)
 _PROBES = 2 * len(_OFFSETS) + 2
 
 Asking: TypeAlias = Search[float, bool, "Edge"]
+_Rounding: TypeAlias = Callable[[float, float], float]
+"""Rounds a rate, as a tolerance needs it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Crossing:
     Attributes
     ----------
     below, above
-        The rates, in requests per second.
+        The rates, in requests per second; or requests or sessions in flight, where these are searched.
     passes_above
         Whether it is the upper rate that passes; False: the lower.
     """
@@ -86,7 +90,9 @@ class Edge:
         return not any(crossing.passes_above for crossing in self.crossings)
 
 
-def highest_passing(start: float, lowest: float, highest: float, tolerance: float) -> Asking:
+def highest_passing(
+    start: float, lowest: float, highest: float, tolerance: float, *, whole: bool = False
+) -> Asking:
     """Search for the highest rate that passes.
 
     Parameters
@@ -97,6 +103,9 @@ def highest_passing(start: float, lowest: float, highest: float, tolerance: floa
         The limits of the search, above 0.
     tolerance
         The width of the last bracket, relative to its lower end.
+    whole
+        Whether rates are whole numbers, as the other arguments then are. The last bracket may then be of
+        two neighbouring numbers.
 
     Yields
     ------
@@ -111,6 +120,7 @@ def highest_passing(start: float, lowest: float, highest: float, tolerance: floa
     seen: dict[float, bool] = {}
     probed: tuple[float, float] | None = None
     reach = 1
+    rounded = _to_whole if whole else _few_digits
     while True:
         fails = min((rate for rate, passes in seen.items() if not passes), default=None)
         passes = max((rate for rate in seen if fails is None or rate < fails), default=None)
@@ -121,14 +131,14 @@ def highest_passing(start: float, lowest: float, highest: float, tolerance: floa
             assert passes is not None
             batch = _ladder(passes, highest, 2.0)
         elif passes is None:
-            batch = _ladder(fails, lowest, 0.5)
-        elif fails > passes * (1 + tolerance):
-            batch = _inside(passes, fails, tolerance)
+            batch = [rounded(rate, tolerance) if whole else rate for rate in _ladder(fails, lowest, 0.5)]
+        elif fails > passes * (1 + tolerance) and (inside := _inside(passes, fails, tolerance, rounded)):
+            batch = inside
         elif probed == (passes, fails):
             batch = []
         else:
             probed = (passes, fails)
-            batch = _probes(passes, fails, tolerance * reach, lowest, highest)
+            batch = _probes((passes, fails), tolerance * reach, (lowest, highest), rounded)
             reach, after = 2 * reach, 0
         wanted = tuple(sorted({rate for rate in batch if rate not in seen}))
         if not wanted:
@@ -145,17 +155,26 @@ def _ladder(rate: float, limit: float, factor: float, *, first: bool = False) ->
     return rates
 
 
-def _inside(below: float, above: float, tolerance: float) -> list[float]:
-    """Return rates between two others, at equal distances, with few digits."""
+def _inside(below: float, above: float, tolerance: float, rounded: _Rounding) -> list[float]:
+    """Return rates between two others, at equal distances, rounded."""
     # Sums and products only: these are the same on every machine, powers are not.
-    rates = [_few_digits(below + (above - below) * i / (BATCH + 1), tolerance) for i in range(1, BATCH + 1)]
+    rates = [rounded(below + (above - below) * i / (BATCH + 1), tolerance) for i in range(1, BATCH + 1)]
     return [rate for rate in rates if below < rate < above]
 
 
-def _probes(below: float, above: float, step: float, lowest: float, highest: float) -> list[float]:
+def _probes(
+    edge: tuple[float, float], step: float, limits: tuple[float, float], rounded: _Rounding
+) -> list[float]:
+    below, above = edge
     under = [below / (1 + step * k) for k in _OFFSETS] + [below / 2]
     over = [above * (1 + step * k) for k in _OFFSETS] + [above * 2]
-    return [rate for rate in (_few_digits(rate, step) for rate in under + over) if lowest <= rate <= highest]
+    lowest, highest = limits
+    return [rate for rate in (rounded(rate, step) for rate in under + over) if lowest <= rate <= highest]
+
+
+def _to_whole(rate: float, tolerance: float) -> float:
+    """Round a rate to a whole number."""
+    return float(round(rate))
 
 
 def _few_digits(rate: float, tolerance: float) -> float:

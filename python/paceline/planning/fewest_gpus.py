@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from paceline._arguments import typed
@@ -16,13 +18,15 @@ from paceline.planning.asking import Asked, Search
 from paceline.planning.candidates import Candidates
 from paceline.planning.fitting import fitting
 from paceline.planning.layouts import Kind, Layouts, kinds_of, layouts_of
-from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
+from paceline.planning.loads import InFlight
+from paceline.planning.measured import Criterion, Measured, Rule, judged_after, skipped_of
 from paceline.planning.planned import Plan
 from paceline.planning.ranges import NEAR, Sizes
 from paceline.planning.replays import concurrent, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.sizes import Counts, Smallest, smallest_passing
 from paceline.policy import Policy
+from paceline.result import Result
 from paceline.trace import Trace
 
 __all__ = ["plan"]
@@ -47,7 +51,7 @@ def plan(
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Plan:
-    """Search for the fewest GPUs that meet an objective at a rate.
+    """Search for the fewest GPUs that meet an objective at a rate, or with clients (`Trace.by`).
 
     For each kind of instance, the answer is the smallest evaluated number of instances that passes; the two
     numbers below it are evaluated, and fail. Where the policy divides the instances into pools, a number
@@ -71,7 +75,7 @@ def plan(
         As of `capacity`.
     rate, scale
         The rate, in requests per second or as a multiple of the trace's own; the trace's own if neither is
-        given.
+        given. A trace with clients is replayed as they send it.
     split
         The parameters of ``policy`` that add up to the number of instances, where its signature does not say.
     warmup_s
@@ -114,14 +118,19 @@ def plan(
     given = candidates if isinstance(candidates, Candidates) else Candidates(candidates)
     most = given.most
     load = trace if rate is None and scale is None else trace.at_rate(rate=rate, scale=scale)
-    skipped = skipped_of(load, warmup_s, "plan()")
+    closed = load.clients is not None
+    skipped = 0 if closed else skipped_of(load, warmup_s, "plan()")
+
+    def judged(result: Result) -> slice | npt.NDArray[np.bool_]:
+        return judged_after(result, warmup_s) if closed else slice(skipped, None)
+
     layouts = layouts_of(policy, split)
     kinds, left_out = fitting(kinds_of(given.instances, given.prices), layouts)
     sizes = [Sizes(kind, layouts, most) for kind in kinds]
     hopeless: list[str] = []
     for kind, each in zip(kinds, sizes, strict=True):
         each.end_at(len(load) * len(layouts.pools))
-        if most > NEAR:
+        if most > NEAR and not closed:
             counts = each[0][0]
             cluster = given.cluster(kind.instance, sum(counts))
             if misses_alone(load, cluster, layouts.policy(counts), criterion, skipped):
@@ -132,14 +141,15 @@ def plan(
         index, counts = key
         cluster = given.cluster(kinds[index].instance, sum(counts))
         result = replayed(load, cluster, layouts.policy(counts), heed)
-        return criterion.judge([criterion.sample(result, skipped)])
+        return criterion.judge([criterion.sample(result, judged(result))])
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
     found = rounds.run([_keyed(index, smallest_passing(each)) for index, each in enumerate(sizes)])
     rows: list[dict[str, Any]] = []
     for index, counts in rounds.asked():
         kind, measured = kinds[index], rounds.of((index, counts))
-        rows.append(_row(kind, counts, layouts, criterion.row(measured)))
+        loads = _in_flight(load, kind, counts, measured)
+        rows.append(_row(kind, counts, layouts, {**loads, **criterion.row(measured)}))
     evaluated = pl.DataFrame(rows)
     order = ["kind", "gpus", "split"] if len(layouts.pools) > 1 else ["kind", "gpus"]
     return Plan(
@@ -153,6 +163,7 @@ def plan(
         rule=rule,
         most=most,
         trace=trace.name,
+        clients=load.clients,
         hopeless=tuple(hopeless),
         left_out=left_out,
     )
@@ -168,6 +179,13 @@ def _keyed(index: int, search: Search[Counts, _Verdict, Smallest]) -> Search[_Ke
         except StopIteration as end:
             found: Smallest = end.value
             return found
+
+
+def _in_flight(load: Trace, kind: Kind, counts: Counts, measured: Measured) -> dict[str, Any]:
+    """Return how much of a trace's clients is in flight, as columns; none without clients."""
+    if load.clients is None:
+        return {}
+    return InFlight.columns_of(load.clients.most, measured, sum(counts) * kind.gpus)
 
 
 def _row(kind: Kind, counts: Counts, layouts: Layouts, measured: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,15 @@
-"""`paceline.capacity`: the highest rate at which a cluster meets an objective.
+"""`paceline.capacity`: the highest load at which a cluster meets an objective.
 
 The load is raised as papers raise it: the arrivals of the trace are multiplied by a constant, which keeps the
-order, the lengths and the shape of the bursts. At each rate the whole trace is replayed, to its end. No
-replay is cut short: one that is overloaded takes no longer than one that is not, and the curve has its exact
-attainment.
+order, the lengths and the shape of the bursts. A trace with clients is replayed with more of them. At each
+load the whole trace is replayed, to its end. No replay is cut short: one that is overloaded takes no longer
+than one that is not, and the curve has its exact attainment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import polars as pl
 
@@ -21,7 +21,8 @@ from paceline.objectives import SLO
 from paceline.planning.asking import Asked, Search
 from paceline.planning.edge import Edge, highest_passing
 from paceline.planning.found import Capacity
-from paceline.planning.measured import Criterion, Measured, Rule, skipped_of
+from paceline.planning.loads import InFlight, Load, load_of
+from paceline.planning.measured import Criterion, Measured, Rule, judged_after, skipped_of
 from paceline.planning.replays import concurrent, gpus_of, replayed
 from paceline.planning.rounds import Heed, Rounds
 from paceline.planning.ties import ties_of, warn_of_ties
@@ -30,12 +31,6 @@ from paceline.policy import Policy
 from paceline.trace import Trace
 
 __all__ = ["capacity"]
-
-_WIDEST: Final = 1024.0
-"""The search's limits if none are given: this many times the trace's rate, and this part of it."""
-
-_LONGEST_S: Final = 8_000_000.0
-"""The longest span to which arrivals are stretched: half of what the clock holds (185 days)."""
 
 _Key = tuple[tuple[int, ...], float]
 
@@ -56,7 +51,11 @@ def capacity(
     workers: int | None = None,
     progress: Callable[[float, float], object] | None = None,
 ) -> Capacity:
-    """Search for the highest request rate at which a cluster meets an objective.
+    """Search for the highest request rate at which a cluster meets an objective, or the most in flight.
+
+    Of a trace with clients (`Trace.by`) the answer is in their unit: the most requests, or sessions, in
+    flight at once. A trace should then have several times as many, so that its end, where fewer are in
+    flight, does not count for much.
 
     The answer is the highest evaluated rate such that it and all evaluated rates below it pass. The search
     brackets it by doubling or halving from the trace's own rate, divides the bracket until it is no wider
@@ -85,14 +84,15 @@ def capacity(
     tolerance
         The width of the last bracket, relative to the rate.
     between
-        The lowest and the highest rate of the search, in requests per second. None: 1/1024 and 1024 times the
-        trace's own rate.
+        The lowest and the highest rate of the search, in requests per second; None: 1/1024 and 1024 times the
+        trace's own rate. With clients, the fewest and the most in flight; None: 1 and all that the trace has.
     windows
         Cut each trace into so many windows of equal duration, and search for the capacity of each by itself
-        also: see `Capacity.band`. With several traces, 1 takes each trace for a window.
+        also: see `Capacity.band`. With several traces, 1 takes each trace for a window. With clients, 1.
     warmup_s
         Requests that arrive in the first so many seconds of the trace, at its own rate, are replayed but not
-        judged: the same requests at each rate. Each window begins anew.
+        judged: the same requests at each rate. Each window begins anew. With clients, those that are sent in
+        the first so many seconds of a replay.
     workers
         Replays at a time; None: one on each core. The result does not depend on it. A policy with rules that
         are Python functions is replayed by one at a time, as these may keep state.
@@ -103,7 +103,7 @@ def capacity(
     Returns
     -------
     Capacity
-        The rate, and the curve of all evaluated rates.
+        The answer, and the curve of all evaluated loads.
 
     Raises
     ------
@@ -128,113 +128,83 @@ def capacity(
     ...     between=(None, 16.0))
     >>> found.rate, found.monotone
     (2.0, True)
+
+    With clients that each wait for their answer, four are served within 2 s:
+
+    >>> from paceline import Concurrency
+    >>> queue = paceline.Trace.from_columns(
+    ...     arrival=[0] * 100, prompt_tokens=[1] * 100, output_tokens=[1] * 100)
+    >>> found = paceline.capacity(
+    ...     queue.by(Concurrency(1)), cluster, paceline.policies.vllm(max_num_seqs=1), paceline.SLO(ttft=2.0))
+    >>> found.in_flight, found.unit
+    (4, 'requests in flight')
     """
     if slo is None:
         raise ConfigError("slo of capacity() must be given, was None: slo=SLO(ttft=2.0, tpot=0.15)")
     criterion = Criterion(slo=slo, target=target, rule=rule)
     policy = vllm() if policy is None else policy
     traces = [trace] if isinstance(trace, Trace) else list(trace)
-    own = _own_rate(traces)
+    load = load_of(traces, between, tolerance)
+    closed = isinstance(load, InFlight)
+    if closed and windows != 1:
+        raise ConfigError(
+            f"windows must be 1 where the trace has clients, was {windows}: give several traces"
+        )
     ties = ties_of(traces)
-    warn_of_ties(ties, target, " + ".join(dict.fromkeys(each.name for each in traces)))
-    low, high = _limits(own, between, tolerance, max(each.span_s for each in traces))
+    if not closed:
+        warn_of_ties(ties, target, " + ".join(dict.fromkeys(each.name for each in traces)))
     whole = tuple(range(len(traces)))
     parts = _windows(traces, windows)
     samples = [(len(traces) + index,) for index in range(len(parts))]
-    loads = traces + parts
-    skipped = [skipped_of(each, warmup_s, "capacity()") for each in loads]
+    cut = traces + parts
+    skipped = [0 if closed else skipped_of(each, warmup_s, "capacity()") for each in cut]
 
     def answer(key: _Key, heed: Heed) -> Measured:
-        case, rate = key
+        case, amount = key
         outcomes = []
         for done, index in enumerate(case):
-            load = loads[index].stretched(own / rate)
             heard = _share_of(heed, done, len(case))
-            result = replayed(load, cluster, policy, heard)
-            outcomes.append(criterion.sample(result, skipped[index]))
+            result = replayed(load.at(cut[index], amount), cluster, policy, heard)
+            judged = judged_after(result, warmup_s) if closed else slice(skipped[index], None)
+            outcomes.append(criterion.sample(result, judged))
         return criterion.judge(outcomes)
 
     rounds = Rounds[_Key, Measured](answer, workers=concurrent(policy, workers), report=progress)
-    start = min(max(own, low), high)
+    start = min(max(load.own, load.lowest), load.highest)
     cases = [whole, *samples]
-    edges = rounds.run([_keyed(case, highest_passing(start, low, high, tolerance)) for case in cases])
+
+    def search(case: tuple[int, ...]) -> Search[_Key, Measured, Edge]:
+        return _keyed(case, highest_passing(start, load.lowest, load.highest, tolerance, whole=load.whole))
+
+    edges = rounds.run([search(case) for case in cases])
     gpus = gpus_of(cluster)
     edge = edges[0]
-    rows = [
-        {
-            "rate": rate,
-            "scale": rate / own,
-            "gpu_rate": rate / gpus,
-            **criterion.row(rounds.of((whole, rate))),
-        }
-        for rate in edge.seen
-    ]
+    columns = {at: load.columns(at, rounds.of((whole, at)), gpus) for at in edge.seen}
+    curve = pl.DataFrame([{**columns[at], **criterion.row(rounds.of((whole, at)))} for at in edge.seen])
+    answer_row = {} if edge.passes is None else columns[edge.passes]
     return Capacity(
-        rate=edge.passes,
-        scale=None if edge.passes is None else edge.passes / own,
-        gpu_rate=None if edge.passes is None else edge.passes / gpus,
+        rate=answer_row.get("rate"),
+        in_flight=answer_row.get("in_flight"),
         fails_at=edge.fails,
         bound=_bound(edge),
-        lowest=low,
-        highest=high,
+        unit=load.unit,
+        lowest=load.lowest,
+        highest=load.highest,
         crossings=edge.crossings,
         monotone=edge.monotone,
         highest_pass=max((rate for rate, passes in edge.seen.items() if passes), default=None),
-        curve=pl.DataFrame(rows),
-        samples=_samples(parts, edges[1:], own),
+        curve=curve,
+        samples=_samples(parts, edges[1:], load),
         slo=slo,
         target=target,
         rule=rule,
         tolerance=tolerance,
         gpus=gpus,
         trace=" + ".join(dict.fromkeys(each.name for each in traces)),
-        own_rate=own,
+        own=load.own,
         ties=ties,
         policy=policy.name,
     )
-
-
-def _own_rate(traces: Sequence[Trace]) -> float:
-    """Return the mean rate of traces together: gaps between arrivals over spans."""
-    if not traces:
-        raise ConfigError("trace of capacity() must be a Trace or a list of at least one, was an empty list")
-    span = sum(each.span_s for each in traces)
-    if span == 0:
-        name = traces[0].name
-        raise ConfigError(
-            f"{name}: a trace must have arrivals at two instants or more to have a rate, its requests arrive "
-            f"at one"
-        )
-    return sum(len(each) - 1 for each in traces) / span
-
-
-def _limits(
-    own: float, between: tuple[float | None, float | None], tolerance: float, span_s: float
-) -> tuple[float, float]:
-    """Return the limits of the search, in requests per second."""
-    if not _check.is_number(tolerance) or not 1e-6 <= tolerance <= 0.5:
-        raise ConfigError(f"tolerance must be from 1e-06 to 0.5, was {tolerance}")
-    if len(between) != 2:
-        raise ConfigError(f"between must be the lowest and the highest rate, was {between}")
-    lowest, highest = between
-    for name, limit in (("lowest", lowest), ("highest", highest)):
-        if limit is not None:
-            _check.positive(f"{name} rate of capacity()", limit)
-    least = own * span_s / _LONGEST_S
-    if lowest is not None and lowest < least:
-        raise ConfigError(
-            f"between must begin at {least:.3g} requests/s or more, at which the trace spans 92 days, "
-            f"was {lowest}"
-        )
-    low = max(own / _WIDEST, least) if lowest is None else float(lowest)
-    high = own * _WIDEST if highest is None else float(highest)
-    if lowest is None:
-        low = min(low, high)
-    if highest is None:
-        high = max(low, high)
-    if low > high:
-        raise ConfigError(f"between must begin with the lower rate, was {between}")
-    return low, high
 
 
 def _windows(traces: Sequence[Trace], windows: int) -> list[Trace]:
@@ -281,18 +251,21 @@ def _bound(edge: Edge) -> Any:  # noqa: ANN401 - "above", "below" or None
     return "above" if edge.fails is None else None
 
 
-def _samples(parts: Sequence[Trace], edges: Sequence[Edge], own: float) -> pl.DataFrame | None:
+def _samples(parts: Sequence[Trace], edges: Sequence[Edge], load: Load) -> pl.DataFrame | None:
+    """Return a row for the capacity of each part."""
     if not parts:
         return None
+    name = "in_flight" if load.whole else "rate"
     rows = [
         {
             "sample": index,
             "requests": len(part),
-            "rate": edge.passes,
-            "scale": None if edge.passes is None else edge.passes / own,
+            name: edge.passes,
+            "scale": None if edge.passes is None else edge.passes / load.own,
             "bound": _bound(edge),
             "monotone": edge.monotone,
         }
         for index, (part, edge) in enumerate(zip(parts, edges, strict=True))
     ]
-    return pl.DataFrame(rows, schema_overrides={"rate": pl.Float64, "scale": pl.Float64, "bound": pl.String})
+    schema = {name: pl.Float64, "scale": pl.Float64, "bound": pl.String}
+    return pl.DataFrame(rows, schema_overrides=schema)

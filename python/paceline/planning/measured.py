@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from paceline import _check
 from paceline.errors import ConfigError
@@ -16,7 +17,7 @@ from paceline.objectives import SLO
 from paceline.result import Result
 from paceline.trace import Trace
 
-__all__ = ["RULES", "Criterion", "Measured", "Rule", "Sample", "skipped_of"]
+__all__ = ["RULES", "Criterion", "Measured", "Rule", "Sample", "judged_after", "skipped_of"]
 
 Rule: TypeAlias = Literal["joint", "marginal"]
 
@@ -35,12 +36,21 @@ class Sample:
         Numbers of requests.
     latencies
         Seconds of each request by metric, infinite if it was rejected or did not finish.
+    finished
+        The requests that finished in the whole replay.
+    seconds
+        From the first arrival to the end of the last request.
+    joules
+        Of all GPUs; None if their energy is not known.
     """
 
     met: int
     requests: int
     rejected: int
     latencies: dict[str, npt.NDArray[np.float64]]
+    finished: int
+    seconds: float
+    joules: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,10 @@ class Measured:
         How far from failing: 0 or more passes under the joint rule, above 0 under the marginal rule.
     passes
         Whether the rule holds.
+    rate
+        Requests that finish in a second of the whole replays.
+    watts
+        The mean power of all GPUs; None if it is not known.
     """
 
     requests: int
@@ -68,6 +82,8 @@ class Measured:
     latencies: dict[str, float]
     margin: float
     passes: bool
+    rate: float
+    watts: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,20 +123,24 @@ class Criterion:
         """Return the name of the column with a latency's percentile, such as ``p90_ttft``."""
         return f"p{100 * self.target:.10g}_{metric}"
 
-    def sample(self, result: Result, skipped: int = 0) -> Sample:
-        """Reduce a replay to what is judged: its requests by arrival, without the first `skipped`."""
-        status = result.column("status")[skipped:]
-        finished = (status == "finished").to_numpy()
+    def sample(self, result: Result, judged: slice | npt.NDArray[np.bool_] = slice(None)) -> Sample:
+        """Reduce a replay to what is judged: the given ones of its requests, in the order of the trace."""
+        status = result.column("status").cast(pl.String).to_numpy()[judged]
+        finished = status == "finished"
         latencies = {}
         for metric in self.metrics:
             # Null for a finished request of one token: no gap, which DistServe's evaluation counts as 0.
-            values = result.column(_COLUMN_OF[metric])[skipped:].fill_null(0.0).to_numpy()
+            values = result.column(_COLUMN_OF[metric]).fill_null(0.0).to_numpy()[judged]
             latencies[metric] = np.where(finished, values, np.inf)
+        totals = result.totals()
         return Sample(
-            met=int(result.met(self.slo)[skipped:].sum()),
+            met=int(result.met(self.slo).to_numpy()[judged].sum()),
             requests=len(status),
             rejected=int((status == "rejected").sum()),
             latencies=latencies,
+            finished=totals.finished,
+            seconds=totals.makespan_s,
+            joules=totals.energy_j,
         )
 
     def judge(self, samples: Sequence[Sample]) -> Measured:
@@ -144,6 +164,7 @@ class Criterion:
             latencies=latencies,
             margin=margin,
             passes=passes,
+            **_throughput(samples),
         )
 
     def row(self, measured: Measured) -> dict[str, Any]:
@@ -157,6 +178,31 @@ class Criterion:
             "rejected": measured.rejected,
             "passes": measured.passes,
         }
+
+
+def _throughput(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Return the rate and the mean power of replays together."""
+    seconds = sum(sample.seconds for sample in samples)
+    joules = [sample.joules for sample in samples if sample.joules is not None]
+    known = len(joules) == len(samples) and seconds > 0
+    return {
+        "rate": sum(sample.finished for sample in samples) / seconds if seconds > 0 else 0.0,
+        "watts": sum(joules) / seconds if known else None,
+    }
+
+
+def judged_after(result: Result, warmup_s: float) -> slice | npt.NDArray[np.bool_]:
+    """Return which requests of a closed loop are judged: those that are sent after the warm-up, or never."""
+    if warmup_s == 0:
+        return slice(None)
+    sent = result.column("arrival").to_numpy()
+    lost = (result.column("status").cast(pl.String) == "not_arrived").to_numpy()
+    judged: npt.NDArray[np.bool_] = (sent >= warmup_s) | lost
+    if not judged.any():
+        raise ConfigError(
+            f"warmup_s must end before the last request is sent, at {np.nanmax(sent)} s, was {warmup_s}"
+        )
+    return judged
 
 
 def skipped_of(trace: Trace, warmup_s: float, what: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from paceline.concurrency import Concurrency
 from paceline.objectives import SLO
 from paceline.planning.found import plain
 from paceline.planning.measured import Rule
@@ -29,11 +30,15 @@ class Plan:
         the marginal rule the smallest of 1 - percentile / bound), the percentiles of the latencies at the
         target (``p90_ttft``, …, in seconds), ``requests``, ``rejected``, ``passes`` and ``monotone`` (whether
         no evaluated larger number fails). If no number passes, the row is the option with the best margin of
-        those evaluated.
+        those evaluated. With clients also ``in_flight``, ``gpu_in_flight``, ``megawatt_in_flight`` (per
+        megawatt of the GPUs' mean power; null if it is not known), and ``rate``, ``gpu_rate``,
+        ``megawatt_rate``, at which requests finish.
     evaluated
         The same for each replay.
     rate, scale
-        The rate, in requests per second and as a multiple of the trace's own.
+        The rate of the trace's arrivals, in requests per second and as a multiple of its own.
+    clients
+        The clients that send the trace; None: its arrivals do.
     pools
         The names of the pools that ``split`` counts, in order; empty if there are none.
     slo, target, rule, most
@@ -57,6 +62,7 @@ class Plan:
     rule: Rule
     most: int
     trace: str
+    clients: Concurrency | None = None
     hopeless: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
 
@@ -77,6 +83,8 @@ class Plan:
             "rule": self.rule,
             "most": self.most,
             "trace": self.trace,
+            "clients": None if self.clients is None else repr(self.clients),
+            "load": self._load(),
             "hopeless": self.hopeless,
             "left_out": dict(self.left_out),
             "best": self.best,
@@ -85,6 +93,12 @@ class Plan:
         }
         result: dict[str, Any] = plain(document)
         return result
+
+    def _load(self) -> str:
+        """Return the load in words."""
+        if self.clients is None:
+            return f"{self.rate:,.5g} requests/s"
+        return f"{self.clients.most:,} {self.clients.of} in flight"
 
     def to_json(self) -> str:
         """Return the same as the text of a JSON document."""
@@ -100,9 +114,6 @@ class Plan:
         """Say the best row, or that no kind passes."""
         best = self.best
         if best is None:
-            return f"Plan(none passes with {self.most} GPUs at {self.rate:.5g} requests/s)"
+            return f"Plan(none passes with {self.most} GPUs at {self._load()})"
         split = f" ({best['split']})" if self.pools else ""
-        return (
-            f"Plan({best['instances']} × {best['kind']}{split}, {best['gpus']} GPUs, "
-            f"at {self.rate:.5g} requests/s)"
-        )
+        return f"Plan({best['instances']} × {best['kind']}{split}, {best['gpus']} GPUs, at {self._load()})"

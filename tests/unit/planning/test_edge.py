@@ -127,3 +127,21 @@ def test_rates_inside_the_bracket_have_few_digits_so_that_a_printed_rate_can_be_
     ladder = [0.7123456789 * 2**k for k in range(8)]
     assert set(asked) - set(inside) <= set(ladder)
     assert found.passes in inside
+
+
+@given(edge=st.integers(0, 400), start=st.integers(1, 300), tolerance=st.sampled_from([1e-4, 0.01, 0.1]))
+def test_the_edge_of_whole_numbers_is_found_between_two_of_them(
+    edge: int, start: int, tolerance: float
+) -> None:
+    search = highest_passing(float(start), 1.0, 300.0, tolerance, whole=True)
+    found, asked = answered(search, lambda amount: amount <= edge)
+    assert all(amount.is_integer() and 1 <= amount <= 300 for amount in asked)
+    if edge < 1:
+        assert (found.passes, found.fails) == (None, 1.0)
+    elif edge >= 300:
+        assert (found.passes, found.fails) == (300.0, None)
+    else:
+        assert found.passes is not None
+        assert found.fails is not None
+        assert found.passes <= edge < found.fails
+        assert found.fails - found.passes <= max(1.0, found.passes * tolerance)

@@ -96,10 +96,11 @@ def _found(found: Mapping[str, Mapping[str, Any]]) -> Table:
     for name, of in found.items():
         slo = of.get("slo") or {}
         bounds = ", ".join(f"{bound} ≤ {limit:g} s" for bound, limit in slo.items())
-        rate = {"above": f"≥ {cell(of.get('highest'))}", "below": f"< {cell(of.get('lowest'))}"}
-        edge = rate.get(of.get("bound") or "", cell(of.get("rate")))
-        rows.append(
-            (name, bounds, cell(of.get("target")), edge, cell(of.get("gpu_rate")), cell(of.get("fails_at")))
-        )
-    head = ("search", "SLO", "target", "requests/s", "per GPU", "fails at")
+        beyond = {"above": f"≥ {cell(of.get('highest'))}", "below": f"< {cell(of.get('lowest'))}"}
+        names = ("rate", "gpu_rate") if of.get("in_flight") is None else ("in_flight", "gpu_in_flight")
+        amount, of_gpu = (cell(of.get(column)) for column in names)
+        edge = beyond.get(of.get("bound") or "", amount)
+        unit = of.get("unit", "requests/s")
+        rows.append((name, bounds, cell(of.get("target")), edge, of_gpu, cell(of.get("fails_at")), unit))
+    head = ("search", "SLO", "target", "capacity", "per GPU", "fails at", "unit")
     return Table(head, tuple(rows), words=2)

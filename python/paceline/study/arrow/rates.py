@@ -29,7 +29,7 @@ def workloads_page(found: Searches) -> dict[str, Content]:
                 "trace": at.title,
                 "from": "file" if at.real else "drawn",
                 "requests": len(at.trace),
-                "requests/s": found.of(name, "arrow").own_rate,
+                "requests/s": found.of(name, "arrow").own,
                 "mean prompt": float(frame["prompt_tokens"].mean()),  # type: ignore[arg-type]
                 "mean output": float(frame["output_tokens"].mean()),  # type: ignore[arg-type]
                 "c_v a minute": per_minute(at.trace),

@@ -91,5 +91,5 @@ class Searches:
     def replayed(self, workload: str, system: str, rate: float, gpus: int = 8) -> Result:
         """Return the replay of a system on so many GPUs at a rate."""
         at, how = self.loads[workload], self.settings[""]
-        trace = at.trace.stretched(self.of(workload, "arrow").own_rate / rate)
+        trace = at.trace.stretched(self.of(workload, "arrow").own / rate)
         return replay(trace, how.cluster(system, gpus), how.policy(system, at.slo, gpus))

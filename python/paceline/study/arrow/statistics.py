@@ -97,7 +97,7 @@ def _pools(found: Searches) -> Figure:
     last = at.trace.span_s
     clip = at.trace.window(*_CLIP_S) if last > _CLIP_S[1] else at.trace
     rate = found.rate("conversation", "minimal_load")
-    scaled = clip.stretched(found.of("conversation", "arrow").own_rate / rate)
+    scaled = clip.stretched(found.of("conversation", "arrow").own / rate)
     result = replay(
         scaled, how.cluster("minimal_load"), how.policy("minimal_load", at.slo), sample=scaled.span_s / 120
     )
