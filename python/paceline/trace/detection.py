@@ -12,6 +12,7 @@ import msgspec
 
 from paceline.errors import TraceError
 from paceline.limits import Limits
+from paceline.trace.choices import Choices
 from paceline.trace.frames import names_of
 from paceline.trace.schema import REQUIRED, missing_columns
 
@@ -43,7 +44,8 @@ _CONTAINERS: Final[dict[Format, tuple[Container, ...]]] = {
 class Recognised:
     """What a content turned out to be; `text` is without a byte-order mark and without trailing newlines.
 
-    `columns` are the names of the schema where `named` says which of the file's they are.
+    `columns` are the names of the schema where `named` says which of the file's they are. `choices` say how
+    fields are to be taken.
     """
 
     format: Format
@@ -52,6 +54,7 @@ class Recognised:
     text: bytes
     limits: Limits
     named: Mapping[str, str] = field(default_factory=dict)
+    choices: Choices = field(default_factory=Choices)
 
 
 def recognise(

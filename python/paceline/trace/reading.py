@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,6 +14,7 @@ from paceline._arguments import typed
 from paceline._fork import use
 from paceline.errors import TraceError, TraceWarning
 from paceline.limits import Limits
+from paceline.trace.choices import Arrivals, Choices, Unit
 from paceline.trace.detection import Format, Recognised, recognise
 from paceline.trace.formats.azure import read_azure
 from paceline.trace.formats.burstgpt import read_burstgpt
@@ -45,6 +47,9 @@ def read_trace(
     on_empty_output: Literal["drop", "error"] = "drop",
     limits: Limits | None = None,
     columns: Mapping[str, str] | None = None,
+    unit: Unit | None = None,
+    block_tokens: int | None = None,
+    arrivals: Arrivals | None = None,
 ) -> Trace:
     """Read a trace in any known format, which is recognised from its content.
 
@@ -62,10 +67,19 @@ def read_trace(
     limits
         Bounds on what reading may take: bytes after decompression, values, columns, bytes of a line. None:
         :meth:`Limits.current <paceline.limits.Limits.current>`, which admits ten million requests.
-
     columns
         The file's name of each column that it has by another name than the schema's:
         ``{"arrival": "arrival_s"}``. The others are kept by their own names.
+    unit
+        The unit of the file's stamps, ``"s"``, ``"ms"``, ``"us"`` or ``"ns"``. None: the format's own.
+    block_tokens
+        Prompt tokens of one prefix id. None: as the format says.
+    arrivals
+        ``"recorded"``: requests arrive at their stamps, whatever the replayed cluster does.
+        ``"dependent"``: a request that followed an answer, as the next turn of a chat or a call of an agent
+        does, arrives after that answer in the replay, as long after it as the file says or lets conclude.
+        None: recorded where every row has a stamp, else dependent; of Paceline's own schema, as its columns
+        ``think_time`` and ``parents`` say.
 
     Returns
     -------
@@ -98,6 +112,8 @@ def read_trace(
         raise TraceError(f"on_empty_output must be 'drop' or 'error', was {on_empty_output!r}")
     limits = Limits.current() if limits is None else limits
     found = recognise(content(path, limits=limits), name, format, limits, columns)
+    choices = Choices(unit=unit, block_tokens=block_tokens, arrivals=arrivals)
+    found = replace(found, choices=choices)
     parsed = _READERS[found.format](found, name)
     frame, rows, dropped = _without_empty(parsed, refuse=on_empty_output == "error")
     try:
