@@ -59,6 +59,24 @@ def _trace(folder: Path, data: bytes) -> None:
     paceline.read_trace(folder / "trace")
 
 
+def _trace_choices(folder: Path, given: tuple[bytes, dict[str, Any]]) -> None:
+    data, choices = given
+    (folder / "trace").write_bytes(data)
+    paceline.read_trace(folder / "trace", **choices)
+
+
+_CHOICES = st.fixed_dictionaries(
+    {},
+    optional={
+        "format": st.sampled_from(["mooncake-delta", "timed_trace", "agentic_mooncake", "bailian"]),
+        "unit": st.sampled_from(["s", "ms", "us", "ns"]),
+        "block_tokens": st.sampled_from([1, 16, 512]),
+        "arrivals": st.sampled_from(["recorded", "dependent"]),
+    },
+)
+"""What a caller decides about a file's fields."""
+
+
 @cache
 def _packed() -> list[bytes]:
     return [pack(seed) for seed in SEEDS for pack in (gzip.compress, zstandard.ZstdCompressor().compress)]
@@ -76,6 +94,26 @@ def _parquet() -> bytes:
             "tenant": ["a", None, "b"] * 20,
             "prefix": [[1], [], [1]] * 20,
             "prefix_block_tokens": [4] * 60,
+        }
+    )
+    frame.write_parquet(file)
+    return file.getvalue()
+
+
+@cache
+def _baseten() -> bytes:
+    """Return a trace of Baseten's."""
+    file = io.BytesIO()
+    frame = pl.DataFrame(
+        {
+            "timestamp_start_unix_ms": [1_767_225_600_000, 1_767_225_602_000] * 30,
+            "prompt": ["a", "b"] * 30,
+            "input_tokens": [100, 60] * 30,
+            "output_tokens": [20, 5] * 30,
+            "total_hashes": [[1, 2], None] * 30,
+            "block_size": [64] * 60,
+            "provided_session_id": ["s", None] * 30,
+            "duration_e2e_ms": [1500, None] * 30,
         }
     )
     frame.write_parquet(file)
@@ -384,6 +422,8 @@ def _trees(texts: Callable[[], list[str]]) -> st.SearchStrategy[Any]:
 
 TARGETS = (
     Target("trace-text", damaged(st.sampled_from(SEEDS)), _trace),
+    Target("trace-choices", st.tuples(damaged(st.sampled_from(SEEDS)), _CHOICES), _trace_choices),
+    Target("trace-baseten", damaged(st.deferred(lambda: st.just(_baseten()))), _trace),
     Target("trace-packed", damaged(st.deferred(lambda: st.sampled_from(_packed()))), _trace),
     Target("trace-parquet", damaged(st.deferred(lambda: st.just(_parquet()))), _trace),
     Target(

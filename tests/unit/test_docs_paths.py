@@ -74,6 +74,8 @@ BESIDE = {
         "fuzz/fuzz_targets/configuration.rs",
         # The router's timeline is kept by tenant.
         "python/paceline/result/router_timeline.py",
+        # An organisation of that format is a tenant.
+        "python/paceline/trace/formats/baseten.py",
         # An example groups by it.
         "python/paceline/result/result.py",
         "python/paceline/result/timeline.py",

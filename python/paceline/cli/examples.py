@@ -6,7 +6,10 @@ from typing import Final
 
 __all__ = ["EXAMPLES", "FORMATS", "PRESETS", "TRACE", "epilogue"]
 
-FORMATS: Final = ("azure", "burstgpt", "mooncake", "paceline", "vidur")
+FORMATS: Final = (
+    *("agentic_mooncake", "aibrix", "applied_compute_agentic", "azure", "bailian", "baseten", "burstgpt"),
+    *("mooncake", "mooncake-delta", "paceline", "timed_trace", "vidur"),
+)
 """The formats of traces that are recognised."""
 
 PRESETS: Final = ("azure-conv", "azure-code", "mooncake-conv", "sharegpt", "arxiv-summarization")

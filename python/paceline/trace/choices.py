@@ -7,12 +7,28 @@ from typing import Final, Literal, TypeAlias
 
 from paceline.errors import TraceError
 
-__all__ = ["Arrivals", "Choices", "Unit"]
+__all__ = ["PER_SECOND", "Arrivals", "Choices", "Unit"]
 
 Unit: TypeAlias = Literal["s", "ms", "us", "ns"]
 Arrivals: TypeAlias = Literal["recorded", "dependent"]
 
-_PER_SECOND: Final[dict[Unit, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND: Final[dict[Unit, int]] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+# Formats whose stamps are numbers in a unit that a tool may have written otherwise.
+_WITH_UNIT: Final = frozenset(
+    {
+        *("aibrix", "bailian", "baseten", "burstgpt", "paceline", "vidur"),
+        *("mooncake", "mooncake-delta", "agentic_mooncake", "timed_trace"),
+    }
+)
+
+# Formats with ids of blocks whose size the file does not say.
+_WITH_BLOCKS: Final = frozenset(
+    {"bailian", "paceline", "mooncake", "mooncake-delta", "agentic_mooncake", "timed_trace"}
+)
+
+# Formats that say nothing of which request followed which answer.
+_INDEPENDENT: Final = frozenset({"azure", "timed_trace", "vidur"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +50,32 @@ class Choices:
     block_tokens: int | None = None
     arrivals: Arrivals | None = None
 
-    def units_per_second(self, usual: Unit) -> int:
+    def check(self, format_: str, name: str) -> None:
+        """Refuse a choice that the format of the file does not leave open.
+
+        Raises
+        ------
+        TraceError
+            The message names the file, the choice and the format.
+        """
+        if self.block_tokens is not None and self.block_tokens < 1:
+            raise TraceError(f"block_tokens must be at least 1, was {self.block_tokens}")
+        if self.unit is not None and format_ not in _WITH_UNIT:
+            raise TraceError(f"{name}: unit={self.unit!r} is of no use: format {format_!r} has its own")
+        if self.block_tokens is not None and format_ not in _WITH_BLOCKS:
+            raise TraceError(
+                f"{name}: block_tokens={self.block_tokens} is of no use: format {format_!r} has no "
+                "ids of blocks, or says their size itself"
+            )
+        if self.arrivals == "dependent" and format_ in _INDEPENDENT:
+            raise TraceError(
+                f"{name}: arrivals='dependent' needs a format that says which request followed which answer; "
+                f"{format_!r} does not"
+            )
+
+    def per_second(self, usual: Unit) -> int:
         """Return the units of a stamp in a second; `usual` is the format's own unit."""
-        return _PER_SECOND[self.unit or usual]
+        return PER_SECOND[self.unit or usual]
 
     def waits(self, name: str, *, stamped: bool) -> bool:
         """Whether requests that followed an answer wait for it.
@@ -56,7 +95,7 @@ class Choices:
         """
         if self.arrivals == "recorded" and not stamped:
             raise TraceError(
-                f"{name}: arrivals='recorded' needs a stamp in every row, and rows here have none: they arrive "
-                "when an answer has come (arrivals='dependent')"
+                f"{name}: arrivals='recorded' needs a stamp in every row, and some rows have none: they "
+                "arrive when an answer has come; leave arrivals out"
             )
         return self.arrivals == "dependent" or not stamped

@@ -23,8 +23,8 @@ __all__ = [
     "are_stamps",
     "blocks",
     "complaint",
-    "milliseconds",
     "numbers",
+    "optional",
     "scores",
     "seconds",
     "stamps",
@@ -60,6 +60,15 @@ def seconds(text: pl.Series, rows: Rows) -> pl.Series:
     return numbers
 
 
+def optional(text: pl.Series, rows: Rows) -> pl.Series:
+    """Read finite numbers that are not negative; an empty field is null."""
+    numbers = text.cast(pl.Float64, strict=False)
+    bad = text.is_not_null() & ~(numbers.is_finite() & (numbers >= 0)).fill_null(value=False)
+    if bad.any():
+        raise _refusal(text, bad, rows, "must be a finite number, not negative")
+    return numbers
+
+
 def scores(text: pl.Series, rows: Rows) -> pl.Series:
     """Read finite numbers."""
     numbers = text.cast(pl.Float64, strict=False)
@@ -91,17 +100,6 @@ def are_stamps(text: pl.Series) -> bool:
     """Whether a column of text starts with a date and time."""
     first = text.first()
     return isinstance(first, str) and bool(pl.Series([first]).str.contains(_STAMP)[0])
-
-
-def milliseconds(name: str, values: Sequence[Any]) -> pl.Series:
-    """Make a column of seconds, each the nearest number to a thousandth of the value.
-
-    Raises
-    ------
-    TypeError, ValueError
-        A value is no number.
-    """
-    return pl.Series(name, numbers(name, values, pl.Float64()).to_numpy() / 1000)
 
 
 def _divided(whole: npt.NDArray[np.int64], by: int) -> npt.NDArray[np.float64]:

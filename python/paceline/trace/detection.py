@@ -3,41 +3,27 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, get_args
 
 import msgspec
+import polars as pl
 
+from paceline._parquet import check_foreign
 from paceline.errors import TraceError
 from paceline.limits import Limits
 from paceline.trace.choices import Choices
 from paceline.trace.frames import names_of
-from paceline.trace.schema import REQUIRED, missing_columns
+from paceline.trace.known import CONTAINERS, FIELDS, Container, Format
+from paceline.trace.schema import REQUIRED
+from paceline.trace.seal import check_seal
 
 __all__ = ["Format", "Recognised", "header", "recognise"]
 
-Format: TypeAlias = Literal["azure", "burstgpt", "mooncake", "vidur", "paceline"]
-Container: TypeAlias = Literal["csv", "jsonl", "parquet"]
-
 _BOM: Final = b"\xef\xbb\xbf"
-
-_FIELDS: Final[dict[Format, tuple[str, ...]]] = {
-    "azure": ("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
-    "burstgpt": ("Timestamp", "Model", "Request tokens", "Response tokens", "Total tokens", "Log Type"),
-    "mooncake": ("timestamp", "input_length", "output_length"),
-    "vidur": ("arrived_at", "num_prefill_tokens", "num_decode_tokens"),
-    "paceline": REQUIRED,
-}
-
-_CONTAINERS: Final[dict[Format, tuple[Container, ...]]] = {
-    "azure": ("csv",),
-    "burstgpt": ("csv",),
-    "mooncake": ("jsonl",),
-    "vidur": ("csv",),
-    "paceline": ("csv", "jsonl", "parquet"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +67,14 @@ def recognise(
     if wanted is not None and wanted not in get_args(Format):
         raise TraceError(f"format must be one of {', '.join(get_args(Format))}, was {wanted!r}")
     if data.startswith(b"PAR1"):
-        if wanted not in (None, "paceline"):
+        columns = _parquet_columns(data, name, limits)
+        if wanted is None:
+            wanted = "baseten" if all(field in columns for field in FIELDS["baseten"]) else "paceline"
+        elif "parquet" not in CONTAINERS[wanted]:  # type: ignore[index]
             raise TraceError(f"{name}: is Parquet, which format {wanted!r} never is")
-        return Recognised("paceline", "parquet", (), data, limits, named)
+        if wanted != "paceline":
+            _matching(columns, "parquet", name, wanted)
+        return Recognised(wanted, "parquet", columns, data, limits, named)  # type: ignore[arg-type]
     text, first = _opened(data, name, limits)
     container, columns = _first_line(first, name, limits)
     if named:
@@ -106,6 +97,16 @@ def header(data: bytes, name: str, limits: Limits) -> tuple[bytes, tuple[str, ..
     if container != "csv":
         raise TraceError(f"{name}: must be CSV, was {container.upper()}")
     return text, columns
+
+
+def _parquet_columns(data: bytes, name: str, limits: Limits) -> tuple[str, ...]:
+    """Return the names of the columns of a Parquet file, after the check that it can be parsed."""
+    if not check_seal(data, name):
+        check_foreign(data, name, error=TraceError, limits=limits)
+    try:
+        return tuple(pl.read_parquet_schema(io.BytesIO(data)))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise TraceError(f"{name}: is no readable Parquet file: {error}") from error
 
 
 def _opened(data: bytes, name: str, limits: Limits) -> tuple[bytes, bytes]:
@@ -169,15 +170,15 @@ def _check_columns(count: int, name: str, limits: Limits) -> None:
 
 def _matching(columns: tuple[str, ...], container: Container, name: str, wanted: str | None) -> Format:
     found: list[tuple[int, Format]] = []
-    for format_, fields in _FIELDS.items():
+    for format_, fields in FIELDS.items():
         if wanted is not None and wanted != format_:
             continue
-        if container in _CONTAINERS[format_]:
-            found.append((sum(field in columns for field in fields), format_))
+        if container in CONTAINERS[format_]:
+            found.append((sum(_has(columns, field) for field in fields), format_))
     if not found:
         raise TraceError(f"{name}: is {container.upper()}, which format {wanted!r} never is")
-    known, nearest = max(found, key=lambda pair: pair[0] / len(_FIELDS[pair[1]]))
-    fields = _FIELDS[nearest]
+    known, nearest = max(found, key=lambda pair: (pair[0] / len(FIELDS[pair[1]]), pair[0]))
+    fields = FIELDS[nearest]
     if known == len(fields):
         return nearest
     if known == 0 and wanted is None:
@@ -186,9 +187,13 @@ def _matching(columns: tuple[str, ...], container: Container, name: str, wanted:
             f"{', '.join(REQUIRED)}, was {_short(', '.join(columns))}"
         )
         raise TraceError(msg)
-    missing = missing_columns(list(columns), fields)
+    missing = ", ".join(field.replace("|", " or ") for field in fields if not _has(columns, field))
     msg = f"{name}, line 1: missing {missing} (read as {nearest}); was {_short(', '.join(columns))}"
     raise TraceError(msg)
+
+
+def _has(columns: tuple[str, ...], field: str) -> bool:
+    return any(name in columns for name in field.split("|"))
 
 
 def _short(text: str) -> str:

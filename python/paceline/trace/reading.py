@@ -15,16 +15,24 @@ from paceline._fork import use
 from paceline.errors import TraceError, TraceWarning
 from paceline.limits import Limits
 from paceline.trace.choices import Arrivals, Choices, Unit
-from paceline.trace.detection import Format, Recognised, recognise
+from paceline.trace.detection import Recognised, recognise
+from paceline.trace.formats.agentic_mooncake import read_agentic_mooncake
+from paceline.trace.formats.aibrix import read_aibrix
+from paceline.trace.formats.applied_compute import read_applied_compute
 from paceline.trace.formats.azure import read_azure
+from paceline.trace.formats.bailian import read_bailian
+from paceline.trace.formats.baseten import read_baseten
 from paceline.trace.formats.burstgpt import read_burstgpt
-from paceline.trace.formats.mooncake import read_mooncake
+from paceline.trace.formats.mooncake import read_mooncake, read_timed_trace
+from paceline.trace.formats.mooncake_delta import read_mooncake_delta
 from paceline.trace.formats.own import read_own
 from paceline.trace.formats.vidur import read_vidur
+from paceline.trace.known import UNITS, Format
 from paceline.trace.model import Trace
 from paceline.trace.opening import content
 from paceline.trace.parents import without_lost
 from paceline.trace.parsed import Parsed
+from paceline.trace.plausible import check_unit
 from paceline.trace.rows import Rows
 from paceline.trace.source import Source
 
@@ -34,6 +42,13 @@ _READERS: Final[dict[Format, Callable[[Recognised, str], Parsed]]] = {
     "azure": read_azure,
     "burstgpt": read_burstgpt,
     "mooncake": read_mooncake,
+    "agentic_mooncake": read_agentic_mooncake,
+    "mooncake-delta": read_mooncake_delta,
+    "timed_trace": read_timed_trace,
+    "applied_compute_agentic": read_applied_compute,
+    "bailian": read_bailian,
+    "baseten": read_baseten,
+    "aibrix": read_aibrix,
     "vidur": read_vidur,
     "paceline": read_own,
 }
@@ -56,11 +71,12 @@ def read_trace(
     Parameters
     ----------
     path
-        A CSV of Azure, BurstGPT or Vidur, JSON Lines of Mooncake, or Paceline's own schema as CSV, JSON
-        Lines or Parquet; plain, gzip or zstd.
+        A CSV of Azure, BurstGPT or Vidur; JSON Lines of Mooncake, Dynamo, aiperf, vLLM's ``timed_trace``,
+        Applied Compute, Alibaba's Bailian or AIBrix; Parquet of Baseten; or Paceline's own schema as CSV,
+        JSON Lines or Parquet. Text may be packed with gzip or zstd.
     format
-        Accept one format only: ``"azure"``, ``"burstgpt"``, ``"mooncake"``, ``"vidur"`` or
-        ``"paceline"``.
+        Accept one format only, by its name in `traces/schema.md`. ``"mooncake-delta"`` and
+        ``"timed_trace"`` have the fields of ``"mooncake"`` with another meaning, and must be asked for.
     on_empty_output
         What to do with requests that have no output tokens, as BurstGPT's failed ones: drop them and count
         them in `Trace.dropped`, or refuse the file.
@@ -113,8 +129,12 @@ def read_trace(
     limits = Limits.current() if limits is None else limits
     found = recognise(content(path, limits=limits), name, format, limits, columns)
     choices = Choices(unit=unit, block_tokens=block_tokens, arrivals=arrivals)
-    found = replace(found, choices=choices)
-    parsed = _READERS[found.format](found, name)
+    choices.check(found.format, name)
+    parsed = _READERS[found.format](replace(found, choices=choices), name)
+    if "arrival" in parsed.frame.columns:
+        check_unit(
+            parsed.frame.get_column("arrival"), choices.unit or UNITS.get(found.format, "s"), parsed.rows
+        )
     frame, rows, dropped = _without_empty(parsed, refuse=on_empty_output == "error")
     try:
         return Trace(

@@ -18,9 +18,8 @@ class Source:
     Attributes
     ----------
     kind
-        ``"azure"``, ``"burstgpt"``, ``"mooncake"``, ``"vidur"`` or ``"paceline"`` for a file in that
-        format, ``"synthesis"`` for a drawn trace, ``"columns"`` for one built in memory and
-        ``"concat"`` for several laid end to end.
+        The name of the format of a file, as in `traces/schema.md`, ``"synthesis"`` for a drawn trace,
+        ``"columns"`` for one built in memory and ``"concat"`` for several laid end to end.
     path
         The file that was read, as it was given; None where there was no file.
     detail

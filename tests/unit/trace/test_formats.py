@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from paceline.errors import TraceError
 from paceline.trace import read_trace
 
 from .conftest import Written
@@ -46,17 +47,41 @@ def test_windows_line_ends_and_a_byte_order_mark_are_passed_over(written: Writte
     assert read_trace(written(plain)) == read_trace(written(windows))
 
 
-def test_burstgpt_in_its_newer_layout_keeps_sessions(written: Written) -> None:
-    old = (
-        "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,API log\n"
+BURSTGPT = "Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+
+
+def test_burstgpt_in_its_newer_layout_keeps_sessions_and_what_was_measured(written: Written) -> None:
+    old = read_trace(written(f"Timestamp,{BURSTGPT}5,ChatGPT,472,18,490,API log\n"))
+    new = read_trace(
+        written(f"Timestamp,Session ID,Elapsed time,{BURSTGPT}5,17,3.5,ChatGPT,472,18,490,API log\n")
     )
-    new = (
-        "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
-        "5,17,3.5,ChatGPT,472,18,490,API log\n"
+    assert old.frame.columns == ["arrival", "prompt_tokens", "output_tokens", "Model", "Log Type"]
+    assert new.frame["session"].to_list() == ["17"]
+    assert new.frame["Elapsed time"].to_list() == [3.5]
+    assert new.frame.select(old.frame.columns).equals(old.frame)
+
+
+def test_a_turn_of_burstgpt_waits_for_the_answer_before_it_if_asked(written: Written) -> None:
+    text = f"Timestamp,Session ID,Elapsed time,{BURSTGPT}" + (
+        "10,1,4.5,GPT-4,5,6,11,Conversation log\n"
+        "12,2,,GPT-4,5,6,11,Conversation log\n"
+        "13,,2,GPT-4,5,6,11,API log\n"
+        "16,1,1,GPT-4,5,0,5,Conversation log\n"
+        "20,1,9,GPT-4,5,6,11,Conversation log\n"
+        "21,2,0,GPT-4,5,6,11,Conversation log\n"
+        "25,1,1,GPT-4,5,6,11,Conversation log\n"
     )
-    trace = read_trace(written(new))
-    assert trace.frame["session"].to_list() == ["17"]
-    assert trace.frame.drop("session").equals(read_trace(written(old)).frame)
+    trace = read_trace(written(text), arrivals="dependent")
+    # 20 - 10 - 4.5, as the turn at 16 failed; 21 - 12, as no time is given; 25 - 20 - 9 is negative
+    assert trace.frame["think_time"].to_list() == [None, None, None, 5.5, 9.0, 0.0]
+    assert trace.frame["arrival"].to_list() == [10.0, 12.0, 13.0, 20.0, 21.0, 25.0]
+    assert "think_time" not in read_trace(written(text)).frame.columns
+    with pytest.raises(
+        TraceError, match=r"line 2: Elapsed time must be a finite number, not negative, was '-4\.5'"
+    ):
+        read_trace(written(text.replace("4.5", "-4.5")))
+    with pytest.raises(TraceError, match="needs the column Session ID"):
+        read_trace(written(f"Timestamp,{BURSTGPT}5,ChatGPT,4,1,5,API log\n"), arrivals="dependent")
 
 
 def test_vidur_lengths_may_be_floats_that_are_whole(written: Written) -> None:

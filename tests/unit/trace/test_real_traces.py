@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.errors import TraceError
+from paceline.errors import TraceError, TraceWarning
 from paceline.trace import read_trace
 
 
@@ -44,6 +44,16 @@ def test_mooncake_has_prefixes_of_512_tokens_and_arrows_clip_has_1756_rows(real:
     blocks = sum(-(-prompt // 512) for prompt in trace.frame["prompt_tokens"].to_list())
     assert trace.frame["prefix"].list.len().sum() == blocks
     assert len(trace.window(0.0, 600.001)) == 1_756
+
+
+def test_mooncake_read_as_vllm_has_it_is_the_same_in_its_own_unit_and_told_of_in_another(real: Path) -> None:
+    path = real / "mooncake_conversation.jsonl.zst"
+    timed = read_trace(path, format="timed_trace", unit="ms", block_tokens=512)
+    assert timed.frame.equals(read_trace(path).frame)
+    assert timed.source.detail == ""
+    # 12,030 gaps in 3,537 s: 294 ms each on average
+    with pytest.warns(TraceWarning, match="a request every 294 s, .* if they are ms, read with unit='ms'"):
+        read_trace(path, unit="s")
 
 
 def test_burstgpt_drops_its_17_failed_requests_and_counts_them(real: Path) -> None:

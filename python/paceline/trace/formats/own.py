@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from paceline._parquet import check_foreign, parse
+from paceline._parquet import parse
 from paceline.errors import TraceError
 from paceline.trace.blocks import BlockLists
 from paceline.trace.columns import are_stamps, blocks, numbers, scores, seconds, stamps, tokens, whole
@@ -26,11 +26,13 @@ from paceline.trace.jsonlines import Number, read_json_lines
 from paceline.trace.parsed import Parsed
 from paceline.trace.rows import Rows, frame_rows
 from paceline.trace.schema import COLUMNS
-from paceline.trace.seal import check_seal
+from paceline.trace.stamping import moments
 
 __all__ = ["read_own"]
 
 _BLOCK_TOKENS = "prefix_block_tokens"
+
+_WAITING = ("think_time", "parents", "delay", "not_before")
 
 _Counted = Number | msgspec.UnsetType | None
 
@@ -61,8 +63,15 @@ def read_own(found: Recognised, name: str) -> Parsed:
         frame, rows = _from_json_lines(found, name)
     else:
         frame, rows = _from_parquet(found, name)
+    frame = _timed(frame, found, name)
+    wanted = found.choices.block_tokens
     if _BLOCK_TOKENS not in frame.columns:
-        return Parsed(frame=frame, rows=rows, detail=found.container)
+        size = wanted if "prefix" in frame.columns else None
+        if wanted is not None and size is None:
+            raise TraceError(f"{name}: block_tokens={wanted} has no meaning here: there is no column prefix")
+        return Parsed(frame=frame, rows=rows, prefix_block_tokens=size, detail=found.container)
+    if wanted is not None:
+        raise TraceError(f"{name}: block_tokens={wanted} has no meaning here: {_BLOCK_TOKENS} is a column")
     sizes = frame.get_column(_BLOCK_TOKENS)
     if not sizes.dtype.is_integer() or sizes.null_count() or sizes.n_unique() > 1:
         raise TraceError(f"{name}: {_BLOCK_TOKENS} must be the same whole number in every row")
@@ -71,11 +80,31 @@ def read_own(found: Recognised, name: str) -> Parsed:
     return Parsed(frame=frame, rows=rows, prefix_block_tokens=size, detail=found.container)
 
 
+def _timed(frame: pl.DataFrame, found: Recognised, name: str) -> pl.DataFrame:
+    """Return the frame with arrivals in seconds, and without what its caller wants no request to wait for."""
+    choices = found.choices
+    if choices.unit is not None and "arrival" in frame.columns:
+        arrival = frame.get_column("arrival")
+        if not arrival.dtype.is_numeric():
+            raise _of_dates(found, name)
+        frame = frame.with_columns(moments("arrival", arrival.to_list(), choices.per_second("s")))
+    waiting = [column for column in _WAITING if column in frame.columns]
+    if choices.arrivals == "dependent" and not waiting:
+        raise TraceError(f"{name}: arrivals='dependent' needs one of the columns think_time and parents")
+    return frame.drop(waiting) if choices.arrivals == "recorded" else frame
+
+
+def _of_dates(found: Recognised, name: str) -> TraceError:
+    return TraceError(f"{name}: unit={found.choices.unit!r} has no meaning here: arrivals are dates")
+
+
 def _from_csv(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
     table, rows = read_delimited(found.text, name, found.columns, found.limits)
     columns = []
     for column in table.get_columns():
         if column.name == "arrival":
+            if found.choices.unit is not None and are_stamps(column):
+                raise _of_dates(found, name)
             columns.append(stamps(column, rows) if are_stamps(column) else seconds(column, rows))
         elif column.name in ("prompt_tokens", "output_tokens", "reasoning_tokens", _BLOCK_TOKENS):
             columns.append(tokens(column, rows))
@@ -150,8 +179,5 @@ def _parted(text: pl.Series) -> pl.Series:
 
 
 def _from_parquet(found: Recognised, name: str) -> tuple[pl.DataFrame, Rows]:
-    whole = check_seal(found.text, name)
-    if not whole:
-        check_foreign(found.text, name, error=TraceError, limits=found.limits)
     frame = parse(found.text, name, error=TraceError)
     return renamed(frame, found.named, name), frame_rows(name)

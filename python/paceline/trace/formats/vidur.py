@@ -13,6 +13,7 @@ from paceline.trace.columns import seconds, tokens
 from paceline.trace.delimited import read_delimited
 from paceline.trace.detection import Recognised
 from paceline.trace.parsed import Parsed
+from paceline.trace.stamping import scaled
 
 __all__ = ["read_vidur"]
 
@@ -20,9 +21,11 @@ __all__ = ["read_vidur"]
 def read_vidur(found: Recognised, name: str) -> Parsed:
     """Read a Vidur trace."""
     table, rows = read_delimited(found.text, name, found.columns, found.limits)
+    arrival = seconds(table.get_column("arrived_at"), rows)
+    per_second = found.choices.per_second("s")
     frame = pl.DataFrame(
         {
-            "arrival": seconds(table.get_column("arrived_at"), rows),
+            "arrival": arrival if per_second == 1 else scaled(arrival, per_second),
             "prompt_tokens": tokens(table.get_column("num_prefill_tokens"), rows),
             "output_tokens": tokens(table.get_column("num_decode_tokens"), rows),
         }
