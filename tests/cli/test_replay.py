@@ -157,6 +157,23 @@ def test_rows_without_output_are_counted_or_refused(paceline: Run, tmp_path: Pat
     assert (done.returncode, done.stdout) == (2, "")
 
 
+def test_turns_wait_for_answers_if_asked_and_the_saved_run_says_so(paceline: Run, tmp_path: Path) -> None:
+    (tmp_path / "chat.jsonl").write_text(
+        '{"session_id": 1, "timestamp": 0, "input_length": 40, "output_length": 500}\n'
+        '{"session_id": 1, "timestamp": 1, "input_length": 600, "output_length": 6}\n'
+    )
+    words = ("--arrivals", "dependent", "--unit", "s", "--out", "run")
+    done = paceline("replay", "chat.jsonl", *ON_ONE_H100, *words)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "run" / "run.toml").read_text(encoding="utf-8")
+    assert 'arrivals = "dependent"' in text
+    assert 'unit = "s"' in text
+    assert paceline("replay", "run/run.toml", "--quiet").returncode == 0
+    done = paceline("replay", "run/run.toml", "--arrivals", "recorded")
+    assert done.returncode == 2
+    assert "--arrivals" in done.stderr
+
+
 def test_a_replay_of_nothing_that_fits_still_answers(paceline: Run, small_trace: Path) -> None:
     done = paceline("replay", small_trace, *ON_ONE_H100, "--max-model-len", 16, "--slo", "ttft=1")
     assert done.returncode == 0

@@ -23,6 +23,25 @@ def test_a_converted_trace_is_equal(paceline: Run, small_trace: Path, tmp_path: 
     assert read_trace(tmp_path / "same.parquet").frame.equals(read_trace(small_trace).frame)
 
 
+def test_a_trace_is_read_as_the_options_say(paceline: Run, tmp_path: Path) -> None:
+    (tmp_path / "chat.jsonl").write_text(
+        '{"session_id": 1, "timestamp": 0, "input_length": 40, "output_length": 5, "hash_ids": [1, 2, 3]}\n'
+        '{"session_id": 1, "timestamp": 8, "input_length": 48, "output_length": 6, "hash_ids": [1, 2, 3]}\n'
+    )
+    words = ("--format", "timed_trace", "--unit", "ms", "--block-tokens", 15)
+    done = paceline("trace", "convert", "chat.jsonl", *words, "--out", "out.jsonl")
+    assert done.returncode == 0, done.stderr
+    trace = read_trace(tmp_path / "out.jsonl")
+    assert trace.frame["arrival"].to_list() == [0.0, 0.008]
+    assert trace.frame["prompt_tokens"].to_list() == [40, 45]
+    done = paceline("trace", "convert", "chat.jsonl", "--arrivals", "dependent", "--out", "out.jsonl")
+    assert done.returncode == 2
+    assert "must not have more ids than the prompt has blocks of 512 tokens" in done.stderr
+    words = ("--arrivals", "dependent", "--block-tokens", 16)
+    assert paceline("trace", "convert", "chat.jsonl", *words, "--out", "out.jsonl").returncode == 0
+    assert read_trace(tmp_path / "out.jsonl").frame["think_time"].to_list() == [None, 0.008]
+
+
 def test_a_cut_begins_at_zero_and_leaves_out_its_end(
     paceline: Run, small_trace: Path, tmp_path: Path
 ) -> None:

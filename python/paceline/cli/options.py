@@ -308,11 +308,24 @@ class ReadingOptions:
     ----------
     on_empty_output
         What to do with requests that have no output.
+    format
+        The trace's format, if its content does not say it: mooncake-delta and timed_trace.
+    unit
+        The unit of the trace's stamps, if it is not the format's own.
+    block_tokens
+        Prompt tokens of one prefix id, if they are not as the format has them.
+    arrivals
+        Whether requests arrive at their stamps (recorded), or wait for the answer that they followed
+        (dependent). If it is left out: recorded, if all rows have a stamp.
     limit
         A bound on reading the trace as NAME=VALUE: file_bytes, values, columns, line_bytes; may be repeated.
     """
 
     on_empty_output: Literal["drop", "error"] = "drop"
+    format: str | None = None
+    unit: Literal["s", "ms", "us", "ns"] | None = None
+    block_tokens: int | None = None
+    arrivals: Literal["recorded", "dependent"] | None = None
     limit: Annotated[tuple[str, ...], Parameter(negative="", show_default=False)] = ()
 
     def limits(self) -> Limits:
@@ -327,7 +340,11 @@ class ReadingOptions:
         from paceline.trace import read_trace
 
         limits = self.limits()
-        return interruptible(lambda: read_trace(path, on_empty_output=self.on_empty_output, limits=limits))
+        return interruptible(lambda: read_trace(path, limits=limits, **self.choices()))
+
+    def choices(self) -> dict[str, Any]:
+        """Return the options of `paceline.read_trace` and of a run's trace, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "limit"}
 
 
 DEFAULT_CLUSTER = ClusterOptions()

@@ -131,7 +131,7 @@ def replay(
             predicting,
             load,
             waiting,
-            on_empty_output=reading.on_empty_output != DEFAULT_READING.on_empty_output,
+            replace(reading, limit=()),
             no_leap=no_leap,
             sample=sample is not None,
             sample_tenants=sample_tenants,
@@ -143,9 +143,7 @@ def replay(
     else:
         cluster = predicting.of(on.cluster())
         run = Run(
-            trace=Recipe(
-                path=str(trace), rate=load.rate, scale=load.scale, on_empty_output=reading.on_empty_output
-            ),
+            trace=Recipe(path=str(trace), rate=load.rate, scale=load.scale, **reading.choices()),
             cluster=cluster,
             policy=under.choose(layers_of(cluster.instances[0])),
             settings=Settings(
@@ -197,7 +195,10 @@ def _print_charts(result: Result) -> None:
 
 
 def _nothing_else(
-    run: Path, parts: dict[str, bool], *of: PredictionOptions | LoadOptions | ClientOptions, **flags: bool
+    run: Path,
+    parts: dict[str, bool],
+    *of: PredictionOptions | LoadOptions | ClientOptions | ReadingOptions,
+    **flags: bool,
 ) -> None:
     """Refuse options that say what a run's file says: parts in words, and options by name."""
     from paceline.errors import ConfigError

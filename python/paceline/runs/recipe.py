@@ -13,6 +13,8 @@ from paceline._arguments import typed_fields
 from paceline.errors import ConfigError, TraceError
 from paceline.limits import Limits
 from paceline.trace import Trace, read_trace
+from paceline.trace.choices import Arrivals, Unit
+from paceline.trace.known import Format
 
 __all__ = ["Recipe"]
 
@@ -36,8 +38,8 @@ class Recipe:
         Requests per second. A preset is drawn at this rate; the arrivals of a file are stretched to it.
     scale
         Instead of `rate`: multiplies the rate of arrivals.
-    on_empty_output
-        As of `paceline.read_trace`.
+    on_empty_output, format, unit, block_tokens, arrivals
+        As of `paceline.read_trace`; of a file only.
     sha256
         Digest of the trace's rows before `rate` and `scale` change the arrivals. If it is given, a trace
         with another digest is refused.
@@ -61,6 +63,10 @@ class Recipe:
     rate: float | None = None
     scale: float | None = None
     on_empty_output: Literal["drop", "error"] = "drop"
+    format: Format | None = None
+    unit: Unit | None = None
+    block_tokens: int | None = None
+    arrivals: Arrivals | None = None
     sha256: str | None = None
 
     def __post_init__(self) -> None:
@@ -76,6 +82,12 @@ class Recipe:
             raise ConfigError(
                 f"seed belongs to a preset, and the trace is read from {self.path}, was {self.seed}"
             )
+        for name in ("format", "unit", "block_tokens", "arrivals"):
+            if self.path is None and getattr(self, name) is not None:
+                raise ConfigError(
+                    f"{name} says how a file is read, and the trace is drawn from preset {self.preset!r}, "
+                    f"was {getattr(self, name)!r}"
+                )
         if self.requests is not None:
             _check.count("requests of a trace", self.requests)
         if self.seed is not None:
@@ -109,7 +121,15 @@ class Recipe:
     def draw(self, limits: Limits | None = None) -> Trace:
         """Read or draw the rows, and check their digest."""
         if self.path is not None:
-            trace = read_trace(Path(self.path), on_empty_output=self.on_empty_output, limits=limits)
+            trace = read_trace(
+                Path(self.path),
+                format=self.format,
+                on_empty_output=self.on_empty_output,
+                limits=limits,
+                unit=self.unit,
+                block_tokens=self.block_tokens,
+                arrivals=self.arrivals,
+            )
             if self.requests is not None and self.requests < len(trace):
                 trace = Trace(
                     trace.frame.head(self.requests),

@@ -114,6 +114,21 @@ def test_a_file_is_cut_to_its_first_requests(small: Path) -> None:
     assert len(Recipe(path=str(small), requests=99).load()) == 10
 
 
+def test_how_a_file_is_read_is_in_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "chat.jsonl"
+    path.write_text(
+        '{"session_id": 1, "timestamp": 0, "input_length": 40, "output_length": 5, "hash_ids": [1, 2, 3]}\n'
+        '{"session_id": 1, "timestamp": 8, "input_length": 48, "output_length": 6, "hash_ids": [1, 2, 3]}\n'
+    )
+    recipe = Recipe(path=str(path), format="mooncake", unit="s", block_tokens=16, arrivals="dependent")
+    text = Run(trace=recipe, cluster=MIXED).to_toml(tmp_path)
+    again = Run.from_toml(text, tmp_path).trace
+    assert again == recipe
+    trace = again.load()
+    assert trace.frame["think_time"].to_list() == [None, 8.0]
+    assert trace.prefix_block_tokens == 16
+
+
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
@@ -125,6 +140,8 @@ def test_a_file_is_cut_to_its_first_requests(small: Path) -> None:
         ({"path": "a", "rate": -1.0}, "positive finite number, was -1.0"),
         ({"preset": "azure-conv", "requests": 0}, "at least 1, was 0"),
         ({"preset": "azure-conv", "requests": 1, "seed": -1}, "at least 0, was -1"),
+        ({"preset": "azure-conv", "requests": 1, "unit": "ms"}, "unit says how a file is read"),
+        ({"path": "a", "arrivals": "late"}, "arrivals of a Recipe must be"),
         ({"path": 3}, "path of a Recipe must be"),
     ],
 )
