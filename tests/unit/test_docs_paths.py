@@ -50,6 +50,9 @@ BESIDE = {
         "python/paceline/conformance/routers/llumnix.py",
     },
     "A trace column": {
+        # Agents' calls have what their formats know of them, a tenant where there is one.
+        "python/paceline/trace/calls.py",
+        "python/paceline/trace/formats/tracelab.py",
         # A tenant has a name, and so its own kind of expression.
         "python/paceline/policy/expressions/tree.py",
         # A request that is held may block those of its tenant.

@@ -8,7 +8,8 @@ __all__ = ["EXAMPLES", "FORMATS", "PRESETS", "TRACE", "epilogue"]
 
 FORMATS: Final = (
     *("agentic_mooncake", "aibrix", "applied_compute_agentic", "azure", "bailian", "baseten", "burstgpt"),
-    *("mooncake", "mooncake-delta", "paceline", "timed_trace", "vidur"),
+    *("dynamo", "llmservingsim", "mooncake", "mooncake-delta", "otel", "paceline", "timed_trace", "tracelab"),
+    *("vidur", "weka"),
 )
 """The formats of traces that are recognised."""
 

@@ -35,7 +35,7 @@ class BlockLists:
         self._ids: list[npt.NDArray[np.uint64]] = []
         self._seen = 0
 
-    def add(self, cells: Sequence[Sequence[int] | None]) -> None:
+    def add(self, cells: Sequence[Sequence[int] | npt.NDArray[np.uint64] | None]) -> None:
         """Append the lists of some rows.
 
         Raises
@@ -43,14 +43,27 @@ class BlockLists:
         TraceError
             An id is not in 0 to 2**64 - 1; the message names the row.
         """
-        counts = np.fromiter((len(ids) if ids else 0 for ids in cells), dtype=np.int64, count=len(cells))
+        counts = np.fromiter(
+            (0 if ids is None else len(ids) for ids in cells), dtype=np.int64, count=len(cells)
+        )
+        arrays = [ids for ids in cells if isinstance(ids, np.ndarray)]
+        if arrays and len(arrays) == len(cells):
+            self._seen += len(cells)
+            self._counts.append(counts)
+            self._ids.append(np.concatenate(arrays))
+            return
         try:
             joined = np.fromiter(
-                chain.from_iterable(ids for ids in cells if ids), dtype=np.uint64, count=int(counts.sum())
+                chain.from_iterable(ids for ids in cells if ids is not None),
+                dtype=np.uint64,
+                count=int(counts.sum()),
             )
         except OverflowError as error:
             row, bad = next(
-                (row, block) for row, ids in enumerate(cells) for block in ids or () if not 0 <= block < 2**64
+                (row, block)
+                for row, ids in enumerate(cells)
+                for block in (() if ids is None else ids)
+                if not 0 <= block < 2**64
             )
             where = self._rows.locate(self._seen + row)
             raise TraceError(

@@ -24,7 +24,10 @@ _WITH_UNIT: Final = frozenset(
 
 # Formats with ids of blocks whose size the file does not say.
 _WITH_BLOCKS: Final = frozenset(
-    {"bailian", "paceline", "mooncake", "mooncake-delta", "agentic_mooncake", "timed_trace"}
+    {
+        *("bailian", "llmservingsim", "paceline", "tracelab"),
+        *("mooncake", "mooncake-delta", "agentic_mooncake", "timed_trace"),
+    }
 )
 
 # Formats that say nothing of which request followed which answer.
@@ -72,6 +75,10 @@ class Choices:
                 f"{name}: arrivals='dependent' needs a format that says which request followed which answer; "
                 f"{format_!r} does not"
             )
+
+    def unit_is_open(self, format_: str) -> bool:
+        """Whether the stamps of a format are numbers whose unit the file does not say."""
+        return format_ in _WITH_UNIT
 
     def per_second(self, usual: Unit) -> int:
         """Return the units of a stamp in a second; `usual` is the format's own unit."""

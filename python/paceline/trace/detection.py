@@ -1,4 +1,4 @@
-"""Detecting the format of a trace from its first line."""
+"""Detecting the format of a trace from its first line, or from the keys of a document."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def recognise(
             _matching(columns, "parquet", name, wanted)
         return Recognised(wanted, "parquet", columns, data, limits, named)  # type: ignore[arg-type]
     text, first = _opened(data, name, limits)
-    container, columns = _first_line(first, name, limits)
+    container, columns = _first_object(text, first, name, limits)
     if named:
         ours = names_of(named, columns, name)
         columns = tuple(ours.get(column, column) for column in columns)
@@ -140,6 +140,23 @@ def _check_lines(text: bytes, name: str, limits: Limits) -> None:
             line = text.count(b"\n", 0, start) + 1
             raise TraceError(f"{name}, line {line}: bytes of the line {limits.over('line_bytes', 'more')}")
         start = end + 1
+
+
+def _first_object(text: bytes, first: bytes, name: str, limits: Limits) -> tuple[Container, tuple[str, ...]]:
+    """Give the container and the columns of the first line, or of a document over several lines."""
+    try:
+        return _first_line(first, name, limits)
+    except TraceError:
+        if not text.lstrip().startswith(b"{") or len(first) == len(text):
+            raise
+        try:
+            row = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        except (msgspec.MsgspecError, RecursionError):
+            row = {}
+        if not row:
+            raise
+    _check_columns(len(row), name, limits)
+    return "json", tuple(row)
 
 
 def _first_line(first: bytes, name: str, limits: Limits) -> tuple[Container, tuple[str, ...]]:

@@ -21,9 +21,14 @@ Format: TypeAlias = Literal[
     "baseten",
     "aibrix",
     "vidur",
+    "dynamo",
+    "weka",
+    "tracelab",
+    "llmservingsim",
+    "otel",
     "paceline",
 ]
-Container: TypeAlias = Literal["csv", "jsonl", "parquet"]
+Container: TypeAlias = Literal["csv", "jsonl", "json", "parquet"]
 
 _LENGTHS: Final = ("input_length|input_tokens", "output_length|output_tokens")
 
@@ -44,6 +49,11 @@ FIELDS: Final[dict[Format, tuple[str, ...]]] = {
     "baseten": ("timestamp_start_unix_ms", "input_tokens", "output_tokens"),
     "aibrix": ("timestamp", "requests"),
     "vidur": ("arrived_at", "num_prefill_tokens", "num_decode_tokens"),
+    "dynamo": ("schema", "event_type", "event_time_unix_ms"),
+    "weka": ("id", "requests"),
+    "tracelab": ("session_id", "round_index", "input_tokens_total", "output_tokens"),
+    "llmservingsim": ("sub_requests|input_toks", "arrival_time_ns"),
+    "otel": ("resourceSpans|spans",),
     "paceline": REQUIRED,
 }
 
@@ -59,6 +69,11 @@ CONTAINERS: Final[dict[Format, tuple[Container, ...]]] = {
     "baseten": ("parquet",),
     "aibrix": ("jsonl",),
     "vidur": ("csv",),
+    "dynamo": ("jsonl",),
+    "weka": ("jsonl", "json"),
+    "tracelab": ("jsonl",),
+    "llmservingsim": ("jsonl",),
+    "otel": ("jsonl", "json"),
     "paceline": ("csv", "jsonl", "parquet"),
 }
 

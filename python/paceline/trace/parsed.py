@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -25,9 +26,12 @@ class Parsed:
         Prompt tokens of one prefix id, where there are any.
     detail
         The layout, where a format has several.
+    dropped
+        Requests of the file that are not in the frame, counted by reason.
     """
 
     frame: pl.DataFrame
     rows: Rows
     prefix_block_tokens: int | None = None
     detail: str = ""
+    dropped: Mapping[str, int] = field(default_factory=dict)

@@ -23,10 +23,15 @@ from paceline.trace.formats.azure import read_azure
 from paceline.trace.formats.bailian import read_bailian
 from paceline.trace.formats.baseten import read_baseten
 from paceline.trace.formats.burstgpt import read_burstgpt
+from paceline.trace.formats.dynamo import read_dynamo
+from paceline.trace.formats.llmservingsim import read_llmservingsim
 from paceline.trace.formats.mooncake import read_mooncake, read_timed_trace
 from paceline.trace.formats.mooncake_delta import read_mooncake_delta
+from paceline.trace.formats.otel import read_otel
 from paceline.trace.formats.own import read_own
+from paceline.trace.formats.tracelab import read_tracelab
 from paceline.trace.formats.vidur import read_vidur
+from paceline.trace.formats.weka import read_weka
 from paceline.trace.known import UNITS, Format
 from paceline.trace.model import Trace
 from paceline.trace.opening import content
@@ -50,6 +55,11 @@ _READERS: Final[dict[Format, Callable[[Recognised, str], Parsed]]] = {
     "baseten": read_baseten,
     "aibrix": read_aibrix,
     "vidur": read_vidur,
+    "dynamo": read_dynamo,
+    "weka": read_weka,
+    "tracelab": read_tracelab,
+    "llmservingsim": read_llmservingsim,
+    "otel": read_otel,
     "paceline": read_own,
 }
 
@@ -72,8 +82,9 @@ def read_trace(
     ----------
     path
         A CSV of Azure, BurstGPT or Vidur; JSON Lines of Mooncake, Dynamo, aiperf, vLLM's ``timed_trace``,
-        Applied Compute, Alibaba's Bailian or AIBrix; Parquet of Baseten; or Paceline's own schema as CSV,
-        JSON Lines or Parquet. Text may be packed with gzip or zstd.
+        Applied Compute, Alibaba's Bailian, AIBrix, TraceLab, Weka and AgentX, LLMServingSim; OpenTelemetry's
+        spans in JSON; Parquet of Baseten; or Paceline's own schema as CSV, JSON Lines or Parquet. Text may be
+        packed with gzip or zstd.
     format
         Accept one format only, by its name in `traces/schema.md`. ``"mooncake-delta"`` and
         ``"timed_trace"`` have the fields of ``"mooncake"`` with another meaning, and must be asked for.
@@ -94,8 +105,8 @@ def read_trace(
         ``"recorded"``: requests arrive at their stamps, whatever the replayed cluster does.
         ``"dependent"``: a request that followed an answer, as the next turn of a chat or a call of an agent
         does, arrives after that answer in the replay, as long after it as the file says or lets conclude.
-        None: recorded where every row has a stamp, else dependent; of Paceline's own schema, as its columns
-        ``think_time`` and ``parents`` say.
+        None: recorded where every row has a stamp of one clock, else dependent; of Paceline's own schema, as
+        its columns ``think_time`` and ``parents`` say.
 
     Returns
     -------
@@ -131,7 +142,7 @@ def read_trace(
     choices = Choices(unit=unit, block_tokens=block_tokens, arrivals=arrivals)
     choices.check(found.format, name)
     parsed = _READERS[found.format](replace(found, choices=choices), name)
-    if "arrival" in parsed.frame.columns:
+    if "arrival" in parsed.frame.columns and choices.unit_is_open(found.format):
         check_unit(
             parsed.frame.get_column("arrival"), choices.unit or UNITS.get(found.format, "s"), parsed.rows
         )
@@ -141,7 +152,7 @@ def read_trace(
             frame,
             name=_stem(path),
             source=Source(kind=found.format, path=name, detail=parsed.detail),
-            dropped=dropped,
+            dropped={**parsed.dropped, **dropped},
             prefix_block_tokens=parsed.prefix_block_tokens,
             _rows=rows,
         )
@@ -180,6 +191,6 @@ def _without_empty(parsed: Parsed, *, refuse: bool) -> tuple[pl.DataFrame, Rows,
 
 def _stem(path: Path) -> str:
     name = path.name
-    for suffix in (".zst", ".gz", ".csv", ".jsonl", ".parquet"):
+    for suffix in (".zst", ".gz", ".csv", ".jsonl", ".json", ".parquet"):
         name = name.removesuffix(suffix)
     return name or path.name
