@@ -34,6 +34,7 @@ from paceline.result import load_result
 from paceline.result.manifest import file_entry, read_manifest, write_manifest
 from paceline.synthesis import read_servegen
 from paceline.validation import validate
+from properties.agent_seeds import AGENT_SEEDS
 from properties.test_readers_fuzz import SEEDS
 from unit.kernels.making import SYSTEM, make_database, make_folder
 
@@ -75,6 +76,11 @@ _CHOICES = st.fixed_dictionaries(
     },
 )
 """What a caller decides about a file's fields."""
+
+
+def _agents(folder: Path, data: bytes) -> None:
+    (folder / "trace").write_bytes(data)
+    paceline.read_trace(folder / "trace", arrivals="dependent")
 
 
 @cache
@@ -424,6 +430,7 @@ TARGETS = (
     Target("trace-text", damaged(st.sampled_from(SEEDS)), _trace),
     Target("trace-choices", st.tuples(damaged(st.sampled_from(SEEDS)), _CHOICES), _trace_choices),
     Target("trace-baseten", damaged(st.deferred(lambda: st.just(_baseten()))), _trace),
+    Target("trace-agents", damaged(st.sampled_from(AGENT_SEEDS)), _agents),
     Target("trace-packed", damaged(st.deferred(lambda: st.sampled_from(_packed()))), _trace),
     Target("trace-parquet", damaged(st.deferred(lambda: st.just(_parquet()))), _trace),
     Target(
