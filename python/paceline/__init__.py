@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from paceline import policies
     from paceline._core import VERSION as __version__
+    from paceline.benchmarks import BenchmarkResult, compare_bench, read_bench, write_bench
     from paceline.comparing import Comparison, compare
     from paceline.concurrency import Concurrency
     from paceline.cost import Affine, Roofline
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SLO",
     "Affine",
+    "BenchmarkResult",
     "Candidates",
     "ClockError",
     "Cluster",
@@ -79,11 +81,13 @@ __all__ = [
     "capacity",
     "cluster",
     "compare",
+    "compare_bench",
     "inst",
     "load_result",
     "oracle",
     "plan",
     "policies",
+    "read_bench",
     "read_grid",
     "read_run",
     "read_sweep",
@@ -93,9 +97,11 @@ __all__ = [
     "slo",
     "sweep",
     "synthesize",
+    "write_bench",
 ]
 
 _HOMES = {
+    "benchmarks": ("BenchmarkResult", "compare_bench", "read_bench", "write_bench"),
     "comparing": ("Comparison", "compare"),
     "deployment": ("Cluster", "Instance", "Links"),
     "cost": ("Affine", "Roofline"),

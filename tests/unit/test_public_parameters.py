@@ -19,6 +19,7 @@ PUBLIC = (
     ".rank",
     ".testing",
     ".validation",
+    ".benchmarks",
     ".calibration",
     ".model",
     ".hardware",

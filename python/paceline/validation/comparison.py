@@ -80,7 +80,7 @@ class Comparison:
     name
         The run's.
     measured, predicted
-        By metric and statistic, in seconds.
+        By metric and statistic, in seconds; throughputs per second.
     peer
         The same of another simulator; None where there is none.
     notes
@@ -108,6 +108,7 @@ class Comparison:
                     "peer": None if self.peer is None else self.peer.get(metric, {}).get(statistic),
                 }
                 for statistic in STATISTICS
+                if statistic in self.measured[metric]
             }
             for metric in METRICS
             if metric in self.measured

@@ -1,0 +1,1 @@
+"""Readers of the results of benchmark clients, a module for each."""
