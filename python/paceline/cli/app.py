@@ -28,6 +28,8 @@ _COMMANDS = {
     "capacity": "Search for the highest request rate that meets an SLO.",
     "plan": "Search for the fewest GPUs that meet an SLO at a rate.",
     "compare": "Compare policies on the same requests, with confidence intervals.",
+    "compare-bench": "Replay what a benchmark client measured, and compare latencies and throughput.",
+    "export": "Write a saved result in the format of vllm bench, aiperf, llm-d or OpenMetrics.",
     "sweep": "Replay a grid of configurations into one dataset, on all cores.",
     "trace": "Summarize a trace, or convert, cut, scale or sample it.",
     "rank": "Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
@@ -63,9 +65,10 @@ app = App(
 # Commands that have commands of their own: their module holds an `app`.
 _GROUPS = frozenset({"profiles", "rank", "trace"})
 for _order, (_command, _help) in enumerate(_COMMANDS.items()):
-    _entry = "app" if _command in _GROUPS else _command
+    _module = _command.replace("-", "_")
+    _entry = "app" if _command in _GROUPS else _module
     _ending = {} if _command in _GROUPS else {"help_epilogue": epilogue(_command)}  # a group has its own
-    app.command(f"paceline.cli.{_command}:{_entry}", name=_command, help=_help, sort_key=_order, **_ending)
+    app.command(f"paceline.cli.{_module}:{_entry}", name=_command, help=_help, sort_key=_order, **_ending)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

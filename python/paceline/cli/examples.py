@@ -39,6 +39,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         f"compare trace.csv {_ON} --policy vllm --against sarathi --warmup 20s",
         f"compare one.csv two.csv three.csv {_ON} --against sarathi:max_num_seqs=64 --report out.html",
     ),
+    "compare-bench": (
+        f"compare-bench bench.json {_ON}",
+        f"compare-bench bench.json {_ON} --profile aisimulate/h100_sxm/vllm --frontend-ms 8 --out replayed",
+        f"compare-bench benchmarks.json {_ON} --run 1 --concurrency 64 --client-gap 4ms",
+    ),
+    "export": ("export result --out bench.json", "export result --format llm-d --out report.yaml"),
     "sweep": ("sweep study.toml --out swept", "sweep study.toml --out swept --executor ray"),
     "trace": ("trace trace.csv", "trace convert trace.jsonl --out trace.parquet"),
     "rank": ("rank score prompts.jsonl --model ranker --out scores.csv",),
