@@ -6,6 +6,7 @@ efficiencies, and each observation beside the prediction of the fitted roofline.
 
 from __future__ import annotations
 
+from paceline.calibration.benchmark import Benchmark
 from paceline.calibration.candidate import Candidate
 from paceline.calibration.equals import with_equals
 from paceline.calibration.fit import Equal, Fit, Residual, fit_names, load_fit
@@ -15,6 +16,7 @@ from paceline.calibration.parameters import Parameter
 from paceline.calibration.problem import Problem, read_observations
 
 __all__ = [
+    "Benchmark",
     "Candidate",
     "Equal",
     "Fit",

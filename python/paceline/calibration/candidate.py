@@ -47,6 +47,9 @@ class Candidate:
         What runs on what.
     traces
         Traces drawn so far, by how: shared between candidates, since they are the same.
+    benchmarks
+        Requests of benchmarks read so far, by file and run: shared likewise. What this candidate predicts for
+        them is in ``replayed``.
     """
 
     roofline: Roofline
@@ -54,6 +57,8 @@ class Candidate:
     gpu: Gpu
     tensor_parallel: int
     traces: dict[tuple[str, float, int, int, str], Trace] = field(default_factory=dict)
+    benchmarks: dict[Any, Any] = field(default_factory=dict)
+    replayed: dict[Any, Any] = field(default_factory=dict, init=False)
     _wire: dict[str, Any] | None = field(default=None, init=False)
     _served: dict[tuple[Any, ...], dict[str, float]] = field(default_factory=dict, init=False)
 

@@ -74,6 +74,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
     efficiency, coverage = problem.resolved_efficiency(), problem.resolved_coverage()
     gpu = problem.resolved_gpu()
     traces: dict[Any, Any] = {}
+    benchmarks: dict[Any, Any] = {}
     evaluated = 0
 
     def candidate(logs: Any) -> Candidate:  # noqa: ANN401 - an array
@@ -88,6 +89,7 @@ def calibrate(problem: Problem, *, report: Callable[[int, float], object] | None
             gpu=replace(gpu, energy=with_energy(gpu.energy, parameters, values)),
             tensor_parallel=problem.tensor_parallel,
             traces=traces,
+            benchmarks=benchmarks,
         )
 
     def residuals(logs: Any) -> Any:  # noqa: ANN401 - arrays

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from paceline import _check
 from paceline._arguments import typed, typed_fields
+from paceline.calibration.benchmark import Benchmark
 from paceline.calibration.candidate import ARRIVALS, METRICS
 from paceline.errors import ConfigError
 
@@ -149,7 +150,7 @@ class Serving:
         return served[self.metric]
 
 
-Of: TypeAlias = Step | Prompt | Serving
+Of: TypeAlias = Step | Prompt | Serving | Benchmark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

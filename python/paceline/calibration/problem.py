@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from paceline._arguments import typed, typed_fields
 from paceline._toml import build, parse
+from paceline.calibration.benchmark import Benchmark, observed_tables
 from paceline.calibration.observation import Observation, Of, Prompt, Serving, Step
 from paceline.calibration.parameters import Parameter
 from paceline.cost import Coverage, Efficiency
@@ -20,10 +22,16 @@ from paceline.hardware.efficiency import fitted_to
 from paceline.kernels.typed import Kind, read_csv, without_nulls
 from paceline.model import Model
 from paceline.trace.opening import content
+from paceline.validation.resolving import find_model
 
 __all__ = ["Problem", "read_observations"]
 
-_KINDS: Mapping[str, type[Of]] = {"step": Step, "prompt": Prompt, "serving": Serving}
+_KINDS: Mapping[str, type[Of]] = {
+    "step": Step,
+    "prompt": Prompt,
+    "serving": Serving,
+    "benchmark": Benchmark,
+}
 _OWN = ("name", "value", "bound", "tolerance", "source")
 
 
@@ -113,16 +121,17 @@ def read_observations(
     tensor_parallel: int | None = None,
     fit: tuple[str, ...] = (),
 ) -> Problem:
-    """Read a problem from a TOML file, or steps from a CSV file.
+    """Read a problem from a TOML file, steps from a CSV file, or latencies from a benchmark client's result.
 
     Parameters
     ----------
     path
-        A TOML file as in ``docs/guides/calibrate.md``, or a CSV file with the columns ``name``, ``seconds``,
-        ``source``, and those that matter of ``decodes``, ``context``, ``prefill``, ``history``,
-        ``tolerance``.
+        A TOML file as in ``docs/guides/calibrate.md``, or a CSV file with the columns ``name``,
+        ``seconds``, ``source``, and those that matter of ``decodes``, ``context``, ``prefill``,
+        ``history``, ``tolerance``; or a JSON file that `paceline.read_bench` reads, of which each run's
+        mean TTFT, TPOT and ITL are observations.
     model, gpu, tensor_parallel
-        In place of the file's; a CSV file has none.
+        In place of the file's; a CSV file has none, and a benchmark's may name its model.
     fit
         Names of parameters to fit, with usual bounds, starting from the catalog; in place of the file's.
 
@@ -133,8 +142,11 @@ def read_observations(
     """
     path = Path(path)
     data = content(path, error=ConfigError)
+    document: dict[str, Any]
     if path.suffix == ".csv":
-        document: dict[str, Any] = {"observations": _csv(path)}
+        document = {"observations": _csv(path)}
+    elif data.lstrip().startswith(b"{") or path.suffix == ".json":
+        document = _bench(path)
     else:
         try:
             document = parse(data.decode(), str(path))
@@ -164,6 +176,10 @@ def read_observations(
             raise ConfigError(f"{name} of {path} must be a name of the catalog, was {document.get(name)!r}")
     if fit:
         document["parameters"] = [{"name": name} for name in fit]
+    observations = tuple(
+        _observation(fields, f"observation {at} of {path}", path.parent)
+        for at, fields in enumerate(_tables(document, "observations", path))
+    )
     return Problem(
         **{
             **document,
@@ -171,11 +187,8 @@ def read_observations(
                 _parameter(fields, document["gpu"], f"parameter {at} of {path}")
                 for at, fields in enumerate(_tables(document, "parameters", path))
             ),
-            "observations": tuple(
-                _observation(fields, f"observation {at} of {path}")
-                for at, fields in enumerate(_tables(document, "observations", path))
-            ),
-            "sha256": hashlib.sha256(data).hexdigest(),
+            "observations": observations,
+            "sha256": _sha256(data, observations),
         }
     )
 
@@ -198,13 +211,43 @@ def _parameter(fields: Mapping[str, Any], gpu: str, what: str) -> Parameter:
     return build(Parameter, fields, what)
 
 
-def _observation(fields: Mapping[str, Any], what: str) -> Observation:
+def _observation(fields: Mapping[str, Any], what: str, folder: Path) -> Observation:
+    """Make an observation; a benchmark's file is relative to `folder`, and has the value if none is given."""
     kind = str(fields.get("kind"))
     if kind not in _KINDS:
         raise ConfigError(f"kind of {what} must be one of {', '.join(_KINDS)}, was {kind!r}")
     own = {name: value for name, value in fields.items() if name in _OWN}
     work = {name: value for name, value in fields.items() if name not in (*_OWN, "kind")}
-    return build(Observation, {**own, "of": build(_KINDS[kind], work, what)}, what)
+    if kind == "benchmark" and isinstance(work.get("file"), str):
+        work["file"] = str(folder / work["file"])
+        if "\0" in work["file"] or not Path(work["file"]).exists():
+            raise ConfigError(f"file of {what} must exist, was {work['file']!r}")
+    of = build(_KINDS[kind], work, what)
+    if isinstance(of, Benchmark) and "value" not in own:
+        own["value"] = of.observed()
+    return build(Observation, {**own, "of": of}, what)
+
+
+def _sha256(data: bytes, observations: Sequence[Observation]) -> str:
+    """Return the hash of the file and of the benchmarks that it names, each once."""
+    digest = hashlib.sha256(data)
+    files = dict.fromkeys(one.of.file for one in observations if isinstance(one.of, Benchmark))
+    for file in files:
+        if Path(file).is_file():
+            digest.update(content(Path(file), error=ConfigError))
+    return digest.hexdigest()
+
+
+def _bench(path: Path) -> dict[str, Any]:
+    """Return the problem of a benchmark's file, without parameters."""
+    name, tables = observed_tables(path)
+    if not tables:
+        raise ConfigError(f"{path} must have a mean TTFT, TPOT or ITL, had none")
+    document: dict[str, Any] = {"observations": tables}
+    if name is not None:
+        with contextlib.suppress(ConfigError):
+            document["model"] = find_model(name).name
+    return document
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:

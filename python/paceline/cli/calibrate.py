@@ -35,7 +35,8 @@ def calibrate(
     Parameters
     ----------
     observations
-        A TOML file of observations and parameters to fit (docs/guides/calibrate.md), or a CSV file
+        A TOML file of observations and parameters to fit (docs/guides/calibrate.md); the JSON of a benchmark
+        client (docs/guides/benchmarks.md), whose mean latencies are the observations; or a CSV file
         of steps: name, seconds, source, and decodes, context, prefill, history, tolerance.
     out
         A TOML file for the fit: the efficiencies, and each observation beside its prediction.

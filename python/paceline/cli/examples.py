@@ -51,7 +51,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "synthesize": ("synthesize azure-conv --requests 1000 --rate 12 --seed 1 --out trace.parquet",),
     "conformance": ("conformance log.json",),
     "validate": ("validate run",),
-    "calibrate": ("calibrate points.csv --model llama-3.1-8b --gpu h100-sxm --out fit.toml",),
+    "calibrate": (
+        f"calibrate points.csv {_ON} --out fit.toml",
+        "calibrate bench.json --gpu h100-sxm --fit memory --fit matmul --out fit.toml",
+    ),
     "study": ("study arrow --out figures",),
     "models": ("models --json",),
     "gpus": ("gpus --json",),

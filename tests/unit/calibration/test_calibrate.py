@@ -231,7 +231,7 @@ def test_steps_are_read_from_a_csv_file(tmp_path: Path) -> None:
         (
             'model = "qwen3-8b"\ngpu = "h100-sxm"\n[[parameters]]\nname = "memory"\n'
             '[[observations]]\nkind = "guess"',
-            "kind of observation 0 of .* must be one of step, prompt, serving, was 'guess'",
+            "kind of observation 0 of .* must be one of step, prompt, serving, benchmark, was 'guess'",
         ),
         (
             'model = "qwen3-8b"\ngpu = "h100-sxm"\n[[parameters]]\nname = "memory"\n'
