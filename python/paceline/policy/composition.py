@@ -41,6 +41,31 @@ class Composition(Protocol):
         ...
 
     @property
+    def max_num_batched_tokens(self) -> int | Expr | None:
+        """Tokens that one step may compute."""
+        ...
+
+    @property
+    def long_prefill_token_threshold(self) -> int | Expr:
+        """The most tokens of one prefill in a step."""
+        ...
+
+    @property
+    def max_num_partial_prefills(self) -> int:
+        """The most requests in prefill at once."""
+        ...
+
+    @property
+    def max_long_partial_prefills(self) -> int:
+        """The most long requests in prefill at once."""
+        ...
+
+    @property
+    def bucket(self) -> Expr | None:
+        """The bucket of a request."""
+        ...
+
+    @property
     def exclusive_prefill(self) -> bool:
         """Whether a step with prefills has no decodes."""
         ...
@@ -88,6 +113,7 @@ def check_composition(scheduler: Composition) -> None:
     _check_layers(scheduler)
     _check_exclusive(scheduler)
     _check_memory(scheduler)
+    _check_limits(scheduler)
     if any(isinstance(stage, Select) for stage in scheduler.stages):
         _check_selecting(scheduler)
     if scheduler.ranks:
@@ -200,6 +226,30 @@ def _check_memory(scheduler: Composition) -> None:
             "allocation must be 'sequence' where Prefills() or Layered() continue prefills, since nothing is "
             "preempted for them ('chunk_if_all_fits' will do with exclusive_prefill); was "
             f"{scheduler.allocation!r}"
+        )
+
+
+def _check_limits(scheduler: Composition) -> None:
+    whole = any(isinstance(stage, Admit | Select) and not stage.chunked for stage in scheduler.stages)
+    if whole and isinstance(scheduler.max_num_batched_tokens, Expr):
+        raise PolicyError(
+            "max_num_batched_tokens must be a number where prompts are admitted whole, as it says which are "
+            f"too long, was {scheduler.max_num_batched_tokens!r}"
+        )
+    limits = {
+        "max_num_partial_prefills": scheduler.max_num_partial_prefills,
+        "max_long_partial_prefills": scheduler.max_long_partial_prefills,
+        "bucket": scheduler.bucket,
+    }
+    selects = any(isinstance(stage, Select) for stage in scheduler.stages)
+    for name, value in limits.items():
+        if selects and (isinstance(value, Expr) or value):
+            raise PolicyError(f"{name} must be left out beside Select(), by which ranks decide, was {value!r}")
+    threshold = scheduler.long_prefill_token_threshold
+    if scheduler.max_long_partial_prefills and not isinstance(threshold, Expr) and threshold == 0:
+        raise PolicyError(
+            "max_long_partial_prefills must be 0 without a long_prefill_token_threshold, above which a prompt "
+            f"is long, was {scheduler.max_long_partial_prefills}"
         )
 
 

@@ -16,6 +16,7 @@ from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
+from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
 from paceline.policy.ranking import keys_in, levels_of, quantum_of, to_wire
 from paceline.policy.stages import (
@@ -29,6 +30,7 @@ from paceline.policy.stages import (
     Stage,
     Swap,
 )
+from paceline.policy.step_limits import bucket, least_tokens, most_tokens, step_tokens, threshold
 from paceline.policy.value import Value
 
 if TYPE_CHECKING:
@@ -53,7 +55,13 @@ _LONGEST_SORTED = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
-@typed_fields(PolicyError, but=("admission", "classes", "order", "preemption"))
+@typed_fields(
+    PolicyError,
+    but=(
+        *("admission", "bucket", "classes", "order", "preemption"),
+        *("long_prefill_token_threshold", "max_num_batched_tokens"),
+    ),
+)
 class Scheduler(Value):
     """Form steps by stages, under rules that they share.
 
@@ -66,14 +74,27 @@ class Scheduler(Value):
     ----------
     max_num_batched_tokens
         Tokens that one step may compute; None: the modelled engine's default for
-        the instance's GPU.
+        the instance's GPU. An expression over `inst` is evaluated as each step is
+        formed and rounded down, to at least 1; it must have a largest value, which
+        memory is reserved for.
     max_num_seqs
         Requests that may run at once; None: the default likewise.
     long_prefill_token_threshold
         The most tokens of one prefill in a step, while the instance has another
-        request; 0: no limit.
+        request; 0: no limit. An expression over `inst` is evaluated for each step.
     threshold_when_alone
         Whether that limit also applies to a request that is alone.
+    max_num_partial_prefills
+        The most requests in prefill at once, of those that continue and those that
+        the step admits; 0: no limit. At the limit no further prompt is admitted.
+    max_long_partial_prefills
+        The most of them that lack more tokens than `long_prefill_token_threshold`;
+        0: no limit. At the limit a longer prompt is passed over: it keeps its place,
+        and shorter ones behind it are admitted.
+    bucket
+        A number of each request, by fields that never change. While requests run,
+        waiting prompts of another bucket than that of the first of them are passed
+        over. None: requests of all buckets run together.
     stages
         The stages that form a step, in order.
     exclusive_prefill
@@ -143,10 +164,13 @@ class Scheduler(Value):
     engines are named with their policies, in `paceline.policies`.
     """
 
-    max_num_batched_tokens: int | None = None
+    max_num_batched_tokens: int | Expr | None = None
     max_num_seqs: int | None = None
-    long_prefill_token_threshold: int = 0
+    long_prefill_token_threshold: int | Expr = 0
     threshold_when_alone: bool = False
+    max_num_partial_prefills: int = 0
+    max_long_partial_prefills: int = 0
+    bucket: Expr | None = None
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
     order: QueueOrder | Keys = "arrival"
@@ -168,17 +192,7 @@ class Scheduler(Value):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stages", tuple(self.stages))
-        for name in ("max_num_batched_tokens", "max_num_seqs"):
-            value = getattr(self, name)
-            if value is not None and not 1 <= value < 2**32 - 1:
-                raise PolicyError(
-                    f"{name} must be 1 to {2**32 - 2}, or None for the default, was {said(value)}"
-                )
-        if not 0 <= self.long_prefill_token_threshold < 2**32 - 1:
-            raise PolicyError(
-                "long_prefill_token_threshold must be 0 (no limit) or more tokens, below 2**32 - 1, was "
-                f"{said(self.long_prefill_token_threshold)}"
-            )
+        self._settle_limits()
         if not 0.0 <= self.watermark < 1.0:
             raise PolicyError(
                 f"watermark must be a share of the blocks, 0 or more and below 1, was {self.watermark}"
@@ -186,6 +200,23 @@ class Scheduler(Value):
         self._settle_preemption()
         self._settle_order()
         check_composition(self)
+
+    def _settle_limits(self) -> None:
+        """Check the limits of a step, which may be expressions."""
+        object.__setattr__(self, "max_num_batched_tokens", step_tokens(self.max_num_batched_tokens))
+        if self.max_num_seqs is not None and not 1 <= self.max_num_seqs < 2**32 - 1:
+            raise PolicyError(
+                f"max_num_seqs must be 1 to {2**32 - 2}, or None for the default, was {said(self.max_num_seqs)}"
+            )
+        threshold(self.long_prefill_token_threshold)
+        for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
+            if not 0 <= getattr(self, name) < 2**32 - 1:
+                raise PolicyError(
+                    f"{name} must be 0 (no limit) or more requests, below 2**32 - 1, was "
+                    f"{said(getattr(self, name))}"
+                )
+        if self.bucket is not None:
+            object.__setattr__(self, "bucket", bucket(self.bucket))
 
     def _settle_preemption(self) -> None:
         named: dict[object, Recompute | PcieSwap] = {"recompute": Recompute(), "swap": PcieSwap()}
@@ -240,6 +271,8 @@ class Scheduler(Value):
 
     def expressions(self) -> Iterator[Expr]:
         """Yield each expression of the scheduler."""
+        limits = (self.max_num_batched_tokens, self.long_prefill_token_threshold, self.bucket)
+        yield from (each for each in limits if isinstance(each, Expr))
         if not self.ranks:
             return
         for each, keys in keys_in(self.order, self.classes, self.refresh):
@@ -274,8 +307,13 @@ class Scheduler(Value):
 
     @typed(PolicyError)
     def limits(self, defaults: tuple[int, int]) -> tuple[int, int]:
-        """Return `max_num_batched_tokens` and `max_num_seqs`, from `defaults` where they are None."""
-        tokens = defaults[0] if self.max_num_batched_tokens is None else self.max_num_batched_tokens
+        """Return `max_num_batched_tokens` and `max_num_seqs`, from `defaults` where they are None.
+
+        Of an expression it is the largest value.
+        """
+        tokens = (
+            defaults[0] if self.max_num_batched_tokens is None else most_tokens(self.max_num_batched_tokens)
+        )
         seqs = defaults[1] if self.max_num_seqs is None else self.max_num_seqs
         return tokens, seqs
 
@@ -322,10 +360,12 @@ class Scheduler(Value):
             depends on an instance (see `on`).
         """
         tokens, seqs = self.limits(defaults)
+        longest = self.long_prefill_token_threshold
         return {
             "max_num_batched_tokens": tokens,
             "max_num_seqs": seqs,
-            "long_prefill_token_threshold": self.long_prefill_token_threshold,
+            "long_prefill_token_threshold": 0 if isinstance(longest, Expr) else longest,
+            **self._limits(names or Names()),
             "stages": [_stage(stage, ticks_per_s, self.preemption) for stage in self.stages],
             "exclusive_prefill": self.exclusive_prefill,
             "order": self._order(names or Names(), ticks_per_s),
@@ -346,6 +386,22 @@ class Scheduler(Value):
             else {"unknown_first": self.prefix_cache.unknown_first},
             "schedule_ahead": self.schedule_ahead,
         }
+
+    def _limits(self, names: Names) -> dict[str, object]:
+        """Return the limits that vary, and those of prompts beside others, where there are any."""
+        varying: dict[str, object] = {}
+        if isinstance(self.max_num_batched_tokens, Expr):
+            of = expression_to_wire(self.max_num_batched_tokens, names)
+            varying["tokens"] = {"least": least_tokens(self.max_num_batched_tokens), "of": of}
+        if isinstance(self.long_prefill_token_threshold, Expr):
+            varying["chunk"] = expression_to_wire(self.long_prefill_token_threshold, names)
+        joining: dict[str, object] = {
+            "prefills": self.max_num_partial_prefills,
+            "long_prefills": self.max_long_partial_prefills,
+            "bucket": None if self.bucket is None else expression_to_wire(self.bucket, names),
+        }
+        wire: dict[str, object] = {"varying": varying} if varying else {}
+        return {**wire, "joining": joining} if any(joining.values()) else wire
 
     def _order(self, names: Names, ticks_per_s: float) -> dict[str, object]:
         if self.ranks:

@@ -237,7 +237,11 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
     return value
 
 
-_LEFT_OUT = ("classes", "admission", "every", "hold", "routers", "seed")
+_LEFT_OUT = (
+    *("classes", "admission", "every", "hold", "routers", "seed"),
+    *("max_num_partial_prefills", "max_long_partial_prefills", "bucket"),
+)
+_LIMITS = ("max_num_batched_tokens", "long_prefill_token_threshold", "bucket")
 
 
 def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
@@ -268,6 +272,9 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             fields["refresh"] = build(Refresh, fields["refresh"], "refresh")
         if isinstance(fields.get("admission"), str) and "(" in fields["admission"]:
             fields["admission"] = _read(fields["admission"], "admission")
+        for name in _LIMITS:
+            if isinstance(fields.get(name), str):
+                fields[name] = _read(fields[name], name)
         return build(Scheduler, fields, "the scheduler")
     except (ConfigError, AttributeError, TypeError) as error:
         raise PolicyError(f"policy: {error}") from error

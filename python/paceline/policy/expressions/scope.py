@@ -30,6 +30,7 @@ class Scope(Enum):
 
     QUEUE = _visible("req", "oracle", cluster=False, there="a queue ranks requests: use req and oracle")
     DISPLACE = _visible("inst", cluster=False, there="displacement depends on the instance alone: use inst")
+    STEP = _visible("inst", cluster=False, there="a step depends on its instance alone: use inst")
     ARRIVAL = _visible(
         "req", "oracle", "inst", there="a request that arrives is on no instance yet: use inst, the candidate"
     )
@@ -87,6 +88,9 @@ class Scope(Enum):
         return self.value
 
 
+_OF_INSTANCE = (Scope.DISPLACE, Scope.STEP)
+
+
 def number(value: object, what: str, scope: Scope) -> Expr:
     """Check that a value is a number that can be computed in a scope; ``what`` names it in errors."""
     expression = lift(value)
@@ -113,11 +117,11 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             inside.update(id(field) for field in part.walk())
         if not isinstance(part, Field):
             continue
-        if scope is Scope.DISPLACE and meaning_of(part.space, part.name).source == "kept":
+        if scope in _OF_INSTANCE and meaning_of(part.space, part.name).source == "kept":
             raise PolicyError(f"{what} must not read {part!r}: a router keeps it, and no instance has it")
         request = "req" if meaning_of(part.space, part.name).takes == "request" else part.space
         for space in (part.space, request):
-            if scope is Scope.DISPLACE and part.name == "role":
+            if scope in _OF_INSTANCE and part.name == "role":
                 raise PolicyError(f"{what} must not read {part!r}: only routing knows pools")
             # The argument of cluster.mean(...) is computed for each instance, which is inst there.
             if space not in visible.spaces and not (space == "inst" and id(part) in inside):

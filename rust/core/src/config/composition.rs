@@ -4,7 +4,7 @@
 //! written: stages may be in any order, and a request that is scheduled by one stage is skipped by later ones.
 
 use super::{Admission, Allocation, Preemption, QueueOrder, Ranking, SchedulerConfig, Stage};
-use crate::policy::{Expr, ReqField};
+use crate::policy::{Changes, Expr, InstField, ReqField};
 
 /// A setting of the scheduler, and the rule that it breaks.
 pub(super) type Breach = (&'static str, &'static str);
@@ -20,6 +20,8 @@ impl SchedulerConfig {
         self.check_exclusive()?;
         self.check_memory()?;
         self.check_scopes()?;
+        self.check_varying()?;
+        self.check_joining()?;
         match &self.order {
             QueueOrder::Ranked(ranking) => self.check_ranked(ranking),
             _ => self.check_unranked(),
@@ -161,6 +163,47 @@ impl SchedulerConfig {
             && when.looks_at_request(&|_| true)
         {
             return Err(("admission", "must read fields of the instance, not of requests"));
+        }
+        Ok(())
+    }
+
+    /// Limits that vary depend on the instance alone, and on what it has.
+    fn check_varying(&self) -> Result<(), Breach> {
+        if self.varying.tokens.is_some() && !self.cuts_prompts() {
+            return Err((
+                "varying.tokens",
+                "must be null where prompts are not cut: a budget rejects longer prompts",
+            ));
+        }
+        let elsewhere = |expr: &Expr| {
+            expr.aggregates()
+                || expr.looks_at_request(&|_| true)
+                || expr.looks_at(&|field| field == InstField::Role || !field.is_of_instance())
+        };
+        if self.varying.exprs().any(elsewhere) {
+            let rule = "must read fields of the instance that it has by itself: none of a request, of its role, of a \
+                router or of other instances";
+            return Err(("varying", rule));
+        }
+        Ok(())
+    }
+
+    /// Limits on the prompts that are admitted.
+    fn check_joining(&self) -> Result<(), Breach> {
+        let joining = &self.joining;
+        if joining.is_limited() && self.selects() {
+            return Err(("joining", "must not limit prompts if a stage selects: ranks decide already"));
+        }
+        let threshold = self.long_prefill_token_threshold > 0 || self.varying.chunk.is_some();
+        if joining.long_prefills > 0 && !threshold {
+            return Err((
+                "joining.long_prefills",
+                "must be 0 without a threshold above which a prompt is long",
+            ));
+        }
+        let changes = |field: ReqField| field.changes() != Changes::NEVER;
+        if joining.bucket.as_ref().is_some_and(|of| of.looks_at(&|_| true) || of.looks_at_request(&changes)) {
+            return Err(("joining.bucket", "must read fields of the request that never change"));
         }
         Ok(())
     }

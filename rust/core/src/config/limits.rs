@@ -130,6 +130,10 @@ impl SchedulerConfig {
         within(at("max_num_batched_tokens"), 1, MOST, self.max_num_batched_tokens)?;
         within(at("max_num_seqs"), 1, MOST, self.max_num_seqs)?;
         within(at("long_prefill_token_threshold"), 0, MOST, self.long_prefill_token_threshold)?;
+        let least = self.varying.tokens.as_ref().map_or(1, |budget| budget.least);
+        within(at("varying.tokens.least"), 1, self.max_num_batched_tokens, least)?;
+        within(at("joining.prefills"), 0, MOST, self.joining.prefills)?;
+        within(at("joining.long_prefills"), 0, MOST, self.joining.long_prefills)?;
         within(at("watermark_blocks"), 0, MOST, self.watermark_blocks)?;
         for stage in &self.stages {
             if let Stage::Admit { gather: Some(gather), .. } = stage {

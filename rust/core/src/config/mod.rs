@@ -15,6 +15,7 @@ mod pools;
 mod ranking;
 mod routers;
 mod scheduler;
+mod step_limits;
 mod window;
 
 use serde::Deserialize;
@@ -35,6 +36,7 @@ pub use scheduler::{
     Admission, Allocation, Gather, GroupRule, Preemption, PrefixCacheConfig, QueueOrder, SchedulerConfig,
     Stage, Victim,
 };
+pub use step_limits::VaryingLimits;
 pub use window::Window;
 
 use crate::error::Error;

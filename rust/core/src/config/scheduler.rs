@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::ranking::Ranking;
+use super::step_limits::{Joining, VaryingLimits};
 use crate::policy::Expr;
 use crate::time::Ticks;
 
@@ -11,7 +12,7 @@ use crate::time::Ticks;
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule of some engine, and they combine freely")]
 pub struct SchedulerConfig {
-    /// Tokens that one step may compute.
+    /// Tokens that one step may compute, at most.
     pub max_num_batched_tokens: u64,
     /// Requests that may be running at once.
     pub max_num_seqs: u64,
@@ -19,6 +20,12 @@ pub struct SchedulerConfig {
     pub long_prefill_token_threshold: u64,
     /// Whether this limit also holds for a request that is alone on the instance.
     pub threshold_when_alone: bool,
+    /// Limits that are evaluated for each step; by default none is.
+    #[serde(default)]
+    pub varying: VaryingLimits,
+    /// Which prompts may be admitted beside other requests; by default all may.
+    #[serde(default)]
+    pub joining: Joining,
     /// The stages, in the order in which they run.
     pub stages: Vec<Stage>,
     /// Whether a step with prefills has no decodes.

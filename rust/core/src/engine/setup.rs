@@ -158,9 +158,10 @@ fn observed_fields(config: &Config, index: usize) -> ObservedFields {
         Admission::Displace { when, .. } => when.as_ref(),
         Admission::Wait => None,
     };
+    let of_its_own = || config.instances[index].scheduler.varying.exprs().chain(displaces_when);
     let reads = |wanted: InstField| {
         let test = |field| field == wanted;
-        config.routing.looks_at(&test) || displaces_when.is_some_and(|when| when.looks_at(&test))
+        config.routing.looks_at(&test) || of_its_own().any(|expr| expr.looks_at(&test))
     };
     ObservedFields {
         leap: config.leap && config.lockstep.is_none() && config.routers.relay.is_none(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::ObservedFields;
 use super::handover::Acceptance;
-use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig};
+use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, VaryingLimits};
 use crate::cost::{Cost, StepShape};
 use crate::kv::BlockSize;
 use crate::metrics::Reason;
@@ -37,6 +37,12 @@ pub(crate) struct Settings {
     pub(crate) handover: Option<Acceptance>,
     /// The condition on which queued requests displace running ones, if there is one.
     pub(crate) displaces_when: Option<Arc<Expr>>,
+    /// The limits of a step that are evaluated for each, if there are any.
+    pub(crate) varying: Option<Arc<VaryingLimits>>,
+    /// The fewest tokens that a step may compute.
+    pub(crate) least_tokens: u64,
+    /// Whether any arrival may change the next step, though a request waits before it.
+    pub(crate) any_arrival_counts: bool,
     /// Whether each step's requests are selected anew, by rank.
     pub(crate) selects: bool,
     /// Whether a rule reads how long a prefill takes.
@@ -78,6 +84,13 @@ impl Settings {
             QueueOrder::Ranked(ranking) => ranking.exprs().any(|expr| expr.looks_at_request(&reads_prefill)),
             _ => false,
         };
+        let joining = &scheduler.joining;
+        let buckets_read_prefill =
+            joining.bucket.as_ref().is_some_and(|bucket| bucket.looks_at_request(&reads_prefill));
+        let varying = scheduler.varying.exist().then(|| Arc::new(scheduler.varying.clone()));
+        let budget = scheduler.varying.tokens.as_ref();
+        let least_tokens = budget.map_or(scheduler.max_num_batched_tokens, |budget| budget.least);
+        let any_arrival_counts = varying.is_some() || joining.passes_over();
         let displaces_when = match &scheduler.admission {
             Admission::Displace { when, .. } => when.clone().map(Arc::new),
             Admission::Wait => None,
@@ -103,8 +116,11 @@ impl Settings {
             leap: observed.leap,
             handover: observed.handover,
             displaces_when,
+            varying,
+            least_tokens,
+            any_arrival_counts,
             selects,
-            predicts: observed.prefills || ranks_read_prefill,
+            predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,
             plans,
         }
     }

@@ -16,6 +16,10 @@ pub(crate) trait Scope {
     fn request(&mut self, field: ReqField, validity: &mut Validity) -> Linear;
     /// The value of an instance field.
     fn instance(&mut self, which: InstanceRef, field: InstField, class: u32) -> f64;
+    /// The same as a line over the steps of a run; `validity` is lowered to how long it stays on the line.
+    fn line(&mut self, which: InstanceRef, field: InstField, class: u32, _: &mut Validity) -> Linear {
+        Linear::fixed(self.instance(which, field, class))
+    }
     /// The number of instances; without this and what follows, expressions see none.
     fn instances(&self) -> usize {
         0
@@ -53,6 +57,11 @@ pub(crate) fn sort_key_now<S: Scope>(expr: &Expr, scope: &mut S) -> i64 {
 /// The present value of an expression.
 pub(crate) fn value_now<S: Scope>(expr: &Expr, scope: &mut S) -> f64 {
     evaluate::<S, f64>(expr, scope, &mut Validity::EVER.clone())
+}
+
+/// The value of an expression; `validity` is lowered to how long it holds.
+pub(crate) fn value<S: Scope>(expr: &Expr, scope: &mut S, validity: &mut Validity) -> f64 {
+    evaluate::<S, Linear>(expr, scope, validity).freeze(validity)
 }
 
 /// The sort key of a value: a whole number that orders as the value does, the same on any machine. NaN is the largest.
@@ -105,7 +114,7 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Vali
     match expr {
         Expr::Const(value) => N::fixed(*value),
         Expr::Field(Field::Req(field)) => N::of(scope.request(*field, validity)),
-        Expr::Field(Field::Inst(which, field, class)) => N::fixed(scope.instance(*which, *field, *class)),
+        Expr::Field(Field::Inst(which, field, class)) => N::of(scope.line(*which, *field, *class, validity)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }

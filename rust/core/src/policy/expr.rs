@@ -147,6 +147,15 @@ impl Expr {
         }
     }
 
+    /// Whether it has an aggregate over instances.
+    pub(crate) fn aggregates(&self) -> bool {
+        match self {
+            Self::Over(..) => true,
+            Self::Const(_) | Self::Field(_) => false,
+            Self::Op(_, arguments) => arguments.iter().any(Self::aggregates),
+        }
+    }
+
     /// Calls `f` with each instance field that it reads, and the class.
     pub(crate) fn visit_instance_fields(&self, f: &mut dyn FnMut(InstField, u32)) {
         match self {

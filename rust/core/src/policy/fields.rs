@@ -175,6 +175,11 @@ impl InstField {
         )
     }
 
+    /// Whether an instance has it by itself: it is of no request, and no router keeps it.
+    pub(crate) fn is_of_instance(self) -> bool {
+        !matches!(self, Self::Fits | Self::PrefillS | Self::PrefixTokens) && self.source() != Source::Kept
+    }
+
     /// Where a router has it from.
     pub(crate) const fn source(self) -> Source {
         match self {

@@ -20,7 +20,7 @@ pub(crate) use alike::{Alike, Kind};
 pub use books::{ActiveConfig, BooksConfig, IndexConfig, Learns, PromptText, TrackedOutputs, TreeConfig};
 pub(crate) use changes::Changes;
 pub(crate) use condition::Condition;
-pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of, value_now};
+pub(crate) use evaluate::{Scope, holds_now, sort_key, sort_key_now, sort_key_of, value, value_now};
 pub use expr::{Aggregate, Expr, Op};
 pub(crate) use fields::Source;
 pub use fields::{Field, InstField, InstanceRef, ReqField};

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
+from paceline.testing.reference.policy_sim.joining import is_passed_over, prefills_are_full
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
@@ -78,11 +79,12 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     chunked: bool = stage["chunked"]
     seats: bool = stage["count_decodes"]
     displaced = 0
+    passed: list[Request] = []
     accept_offers(state, step, count_decodes=seats)
     state.queue.sort()
     while step.left > 0:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
-        request = received or state.queue.first
+        request = received or next((one for one in state.queue.in_order if one not in passed), None)
         if request is None or (state.ranking is not None and request in step.preempted):
             return
         if state.ranking is None and not _has_seat(state, step, count_decodes=seats):
@@ -91,6 +93,12 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             _drop(state, request)
             continue
         offered = offer(state, request, step, chunked=chunked)
+        if received is None and request.memory is None:
+            if prefills_are_full(state):
+                return
+            if is_passed_over(state, step, request, len(offered.hits) * state.settings.block_tokens):
+                passed.append(request)
+                continue
         victims = _to_displace(state, request, offered, step, count_decodes=seats)
         if victims is None or not offered.whole:
             return
@@ -201,7 +209,7 @@ def swap_in(state: State, step: Step) -> None:
         if settings.exclusive_prefill and not request.decoding and step.decodes_reached and step.decodes:
             return
         wanted = request.lacking
-        tokens = min(wanted, step.left) if wanted > settings.max_num_batched_tokens else wanted
+        tokens = min(wanted, step.left) if wanted > step.budget else wanted
         if not 0 < tokens <= step.left or state.admitted >= settings.max_num_seqs:
             return
         held, grown = len(request.blocks), memory.blocks_for(request.computed + tokens)

@@ -40,7 +40,7 @@ def advance_layers(state: State, step: Step, stage: dict[str, Any]) -> None:
         for request, tokens in state.batch.items():
             step.add(request, tokens, "chunk", charged=False)
     else:
-        step.left = state.settings.max_num_batched_tokens
+        step.left = step.budget
         resume_prefills(state, step)
         admit(state, step, _ADMIT)
         state.batch = {request: step.tokens[request] for request in step.prefills}

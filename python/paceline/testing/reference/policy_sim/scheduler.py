@@ -10,6 +10,7 @@ from paceline.testing.reference.policy_sim.async_arrivals import catch_up, free_
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.handover import Incoming
+from paceline.testing.reference.policy_sim.joining import step_limits
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
@@ -189,8 +190,8 @@ class Scheduler:
         # A request that is alone delays no other, so its chunks have no limit.
         queued = len({*state.queue.waiting, *state.queue.swapped, *state.incoming.received})
         alone = state.admitted + queued <= 1 and not settings.threshold_when_alone
-        longest = settings.long_prefill_token_threshold
-        return Step(now, settings.max_num_batched_tokens, None if alone or longest == 0 else longest)
+        budget, longest = step_limits(state, now)
+        return Step(now, budget, budget, longest, None if alone or longest == 0 else longest)
 
     def _run_stages(self, step: Step) -> None:
         state, settings = self.state, self.settings

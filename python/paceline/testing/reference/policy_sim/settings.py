@@ -33,6 +33,8 @@ class Settings:
     requeue_late: bool
     prefix_cache: dict[str, Any] | None
     schedule_ahead: bool
+    varying: dict[str, Any]
+    joining: dict[str, Any]
 
     @classmethod
     def of(cls, instance: dict[str, Any]) -> Settings:
@@ -41,7 +43,7 @@ class Settings:
             block_tokens=instance["block_tokens"],
             state_blocks=instance.get("state_blocks", 0),
             state_bytes=instance.get("state_bytes", 0),
-            **{"admission": {"kind": "wait"}, **instance["scheduler"]},
+            **{"admission": {"kind": "wait"}, "varying": {}, "joining": {}, **instance["scheduler"]},
         )
 
     @property

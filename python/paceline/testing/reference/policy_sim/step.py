@@ -19,6 +19,10 @@ class Step:
     start : int
     left : int
         Tokens left of its budget.
+    budget : int
+        All tokens of its budget.
+    threshold : int
+        Tokens above which a prefill is long; 0: none is.
     longest_chunk : int or None
         The most tokens of one prefill; None: no limit.
     tokens : dict of Request to int
@@ -49,6 +53,8 @@ class Step:
 
     start: int
     left: int
+    budget: int = 0
+    threshold: int = 0
     longest_chunk: int | None = None
     tokens: dict[Request, int] = field(default_factory=dict)
     parts: dict[Request, Part] = field(default_factory=dict)

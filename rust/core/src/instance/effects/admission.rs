@@ -5,6 +5,7 @@ use crate::config::QueueOrder;
 use crate::instance::Part;
 use crate::instance::batch::Chunk;
 use crate::instance::observers::Fact;
+use crate::instance::queues::Queued;
 use crate::instance::ranking::List;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::{Block, ContentOwner, Tier};
@@ -77,6 +78,16 @@ impl Effects<'_> {
             }
             Place::Arrival => self.add_request(candidate.request),
         }
+    }
+
+    /// Takes the first request out of the queue, until [`Self::put_back_first`].
+    pub(in crate::instance) fn take_first_queued(&mut self) {
+        self.on.queues.waiting_mut().pop();
+    }
+
+    /// Puts a request back before those in the queue that it was before.
+    pub(in crate::instance) fn put_back_first(&mut self, queued: Queued) {
+        self.on.queues.waiting_mut().put_back(queued, self.trace);
     }
 
     /// Adds a request that has not run.

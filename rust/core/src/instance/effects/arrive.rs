@@ -33,8 +33,12 @@ impl Effects<'_> {
             *last = self.on.settings.index;
         }
         // While the head of the queue is blocked, a later arrival cannot be admitted before
-        // the next completion, which ends the run anyway; unless its rank drifts.
-        if ahead {
+        // the next completion, which ends the run anyway; unless its rank drifts, or limits
+        // depend on it.
+        if self.on.settings.any_arrival_counts {
+            rare();
+            self.on.run.truncate(now)
+        } else if ahead {
             rare();
             self.on.run.truncate_after_next(now)
         } else if first {

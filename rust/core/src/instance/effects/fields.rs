@@ -2,7 +2,9 @@
 
 use super::Effects;
 use crate::instance::view::{Asking, Look, whole};
-use crate::policy::{Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now};
+use crate::policy::{
+    Expr, InstField, InstanceRef, Linear, Number, ReqField, Scope, Validity, holds_now, value,
+};
 use crate::time::Ticks;
 use crate::timeline::Reading;
 
@@ -50,6 +52,14 @@ impl Effects<'_> {
         holds_now(condition, &mut OfInstance { effects: self, now })
     }
 
+    /// The value of an expression over the instance as it is applied, and for how many steps of the decode set it holds if
+    /// nothing else happens.
+    pub(in crate::instance) fn value(&mut self, of: &Expr, now: Ticks) -> (f64, u64) {
+        let mut validity = Validity::EVER;
+        let value = value(of, &mut OfInstance { effects: self, now }, &mut validity);
+        (value, validity.steps)
+    }
+
     /// The reading that a timeline takes at `now` of an instance that is in the pool `role`.
     pub(crate) fn reading(&mut self, now: Ticks, role: u32) -> Reading {
         // The step that starts at this moment has started.
@@ -79,6 +89,17 @@ impl Scope for OfInstance<'_, '_> {
         match field {
             InstField::AnsweringOnPace => f64::from(u8::from(self.effects.is_on_pace(self.now))),
             _ => self.effects.looking(self.now).field((field, class), None),
+        }
+    }
+
+    fn line(&mut self, which: InstanceRef, field: InstField, class: u32, validity: &mut Validity) -> Linear {
+        let line = Linear::fixed(self.instance(which, field, class));
+        match self.effects.growth_in_run(field) {
+            Some(per_step) => Linear { per_step: whole(per_step), ..line },
+            None => {
+                validity.within_steps(1);
+                line
+            }
         }
     }
 }

@@ -73,7 +73,12 @@ impl WaitingQueue {
 
     /// Queues a request preempted by recompute: ahead of all, or by its priority.
     pub(crate) fn push_preempted(&mut self, request: u32, slot: Slot, trace: &Trace) {
-        let queued = Queued { request, slot: Some(slot) };
+        self.put_back(Queued { request, slot: Some(slot) }, trace);
+    }
+
+    /// Puts a request back that was removed as the first one.
+    pub(crate) fn put_back(&mut self, queued: Queued, trace: &Trace) {
+        let request = queued.request;
         self.len += 1;
         match &mut self.order {
             Order::Fifo(queue) | Order::Sorted(queue) => queue.push_front(queued),

@@ -9,7 +9,9 @@ use crate::time::Ticks;
 impl Ranks<'_> {
     /// Whether requests that arrive are kept without a slot.
     pub(in crate::instance) fn keep_arrivals(&self) -> bool {
-        self.ranking.keeps_arrivals() && !self.reader.settings.selects
+        let settings = self.reader.settings;
+        let passes_over = settings.scheduler.joining.passes_over();
+        self.ranking.keeps_arrivals() && !settings.selects && !passes_over
     }
 
     /// Adds a request that arrives, without a slot. Returns whether it is the best queued one.

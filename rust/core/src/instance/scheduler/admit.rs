@@ -2,6 +2,7 @@
 
 use super::Stages;
 use super::displace::Wanted;
+use super::joining::Joins;
 use crate::config::{Admission, Allocation, Gather};
 use crate::hint::rare;
 use crate::instance::Part;
@@ -41,6 +42,7 @@ impl Stages<'_> {
         }
         self.effects.sort_by_cached_prefix();
         let mut hits = Vec::new();
+        let limited = self.effects.settings.scheduler.joining.is_limited();
         while self.draft.tokens_left > 0 {
             let Some(candidate) = self.next_candidate() else { break };
             if !chunked && candidate.lacking() > self.effects.settings.scheduler.max_num_batched_tokens {
@@ -51,10 +53,24 @@ impl Stages<'_> {
                 continue;
             }
             let offer = self.admission_offer(candidate, chunked, &mut hits);
+            if limited {
+                rare();
+                match self.joins(candidate, hits.len() as u32 * self.effects.settings.block.tokens()) {
+                    Joins::Yes => {}
+                    Joins::Later => {
+                        self.pass_over(candidate);
+                        continue;
+                    }
+                    Joins::None => break,
+                }
+            }
             if !(offer.affordable && self.has_room(candidate, &offer, &hits)) {
                 break;
             }
             self.admit_candidate(&candidate, &offer, &hits);
+        }
+        if limited {
+            self.put_back_passed();
         }
     }
 
@@ -210,6 +226,9 @@ impl Stages<'_> {
             return false;
         }
         if self.effects.transfers.offered() + self.effects.transfers.received() > 0 {
+            return true;
+        }
+        if self.effects.settings.scheduler.joining.is_limited() {
             return true;
         }
         // The answer is exact only where it is often asked for: without a prefix cache, for

@@ -1,5 +1,7 @@
 //! A step while it is formed.
 
+use super::joining::PassedOver;
+use super::limits::StepLimits;
 use crate::instance::request::Phase;
 use crate::time::Ticks;
 
@@ -9,6 +11,8 @@ use crate::time::Ticks;
 pub(crate) struct StepDraft {
     /// When the step is formed.
     pub(crate) now: Ticks,
+    /// The limits of the step.
+    pub(crate) limits: StepLimits,
     /// Tokens left in the step's budget.
     pub(crate) tokens_left: u64,
     /// The most tokens of one chunk.
@@ -33,13 +37,16 @@ pub(crate) struct StepDraft {
     pub(crate) passes_over: bool,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
+    /// The requests that were passed over as others are admitted.
+    pub(crate) passed: PassedOver,
 }
 
 impl StepDraft {
-    pub(crate) fn new(now: Ticks, tokens: u64, chunk_limit: u64) -> Self {
+    pub(crate) fn new(now: Ticks, limits: StepLimits, chunk_limit: u64) -> Self {
         Self {
             now,
-            tokens_left: tokens,
+            limits,
+            tokens_left: limits.tokens,
             chunk_limit,
             preempted: Vec::new(),
             displaced: 0,
@@ -51,6 +58,7 @@ impl StepDraft {
             reserve: 0,
             passes_over: false,
             retry_at: None,
+            passed: PassedOver::default(),
         }
     }
 
@@ -72,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_decode_takes_a_seat_only_where_decodes_are_counted() {
-        let draft = StepDraft::new(0, 8, 8);
+        let draft = StepDraft::new(0, StepLimits { tokens: 8, threshold: 0 }, 8);
         for phase in [Phase::Prefilling, Phase::Decoding, Phase::Stalled] {
             assert!(draft.takes_seat(phase, true) && draft.takes_seat(phase, false));
         }

@@ -21,6 +21,7 @@ impl Stages<'_> {
         let shape = self.effects.batch.shape(decodes, &self.effects.requests);
         let (series, steps) = if self.effects.settings.leap && !self.effects.batch.runs_chunks() {
             let most = self.certain_steps();
+            let most = most.min(self.steps_within_limits());
             let timing = self.effects.settings.cost.run(&shape, most);
             (Series { first: timing.first, slope: timing.slope }, timing.steps)
         } else {
@@ -86,7 +87,11 @@ impl Stages<'_> {
             return 1;
         }
         let rules = &self.effects.settings.scheduler;
-        let seats = rules.max_num_seqs.min(rules.max_num_batched_tokens);
+        let seats = rules.max_num_seqs.min(self.draft.limits.tokens);
+        // The first of the running requests, whose bucket others must be of, may be another in the next step.
+        if joined_late && rules.joining.bucket.is_some() {
+            return 1;
+        }
         let spare = u64::from(rules.spare_block);
         if joined_late && self.effects.batch.decode_set().len() > seats {
             return 1;

@@ -12,7 +12,7 @@ impl Stages<'_> {
         }
         // Decodes do not use up the budget of the batch.
         self.draft.charged = false;
-        self.draft.tokens_left = self.effects.settings.scheduler.max_num_batched_tokens;
+        self.draft.tokens_left = self.draft.limits.tokens;
         self.continue_prefills();
         self.admit(true);
         let Stage::Layered { layers, groups } = self.effects.settings.scheduler.stages[stage].clone() else {

@@ -13,7 +13,9 @@ mod admit;
 mod displace;
 mod draft;
 mod duration;
+mod joining;
 mod layered;
+mod limits;
 mod offers;
 mod planned;
 mod preempt;
@@ -30,6 +32,7 @@ use crate::config::{Admission, Stage};
 use crate::error::Error;
 use crate::hint::rare;
 use crate::time::Ticks;
+use limits::StepLimits;
 use resume::ResumeRules;
 use select::SelectRules;
 
@@ -55,7 +58,7 @@ impl Effects<'_> {
 impl<'a> Stages<'a> {
     /// The stages of a step that starts at `now`.
     fn new(effects: Effects<'a>, now: Ticks) -> Self {
-        Self { effects, draft: StepDraft::new(now, 0, 0) }
+        Self { effects, draft: StepDraft::new(now, StepLimits { tokens: 0, threshold: 0 }, 0) }
     }
 
     /// As [`Effects::begin`].
@@ -164,7 +167,8 @@ impl<'a> Stages<'a> {
     }
 
     /// Opens a step's draft.
-    fn open_draft(&self, now: Ticks) -> StepDraft {
+    fn open_draft(&mut self, now: Ticks) -> StepDraft {
+        let limits = self.step_limits();
         let rules = &self.effects.settings.scheduler;
         let ranked = self.effects.ranking.as_deref().map_or(0, Ranking::waiting);
         let queued =
@@ -172,9 +176,8 @@ impl<'a> Stages<'a> {
         let queued = queued + self.effects.received_in_order();
         // A lone request delays no other, so its chunks need no limit.
         let lone = self.effects.admitted() + queued <= 1 && !rules.threshold_when_alone;
-        let limit = rules.long_prefill_token_threshold;
-        let chunk_limit = if limit == 0 || lone { u64::MAX } else { limit };
-        StepDraft::new(now, rules.max_num_batched_tokens, chunk_limit)
+        let chunk_limit = if limits.threshold == 0 || lone { u64::MAX } else { limits.threshold };
+        StepDraft::new(now, limits, chunk_limit)
     }
 
     /// Runs the stages in order. Returns whether the decode set runs in this step.

@@ -24,7 +24,7 @@ impl Stages<'_> {
         // A prefill resumes with all that it lacks, uncut; unless it lacks more than the
         // budget, which vLLM 0.6.1 would never resume.
         let lacking = u64::from(state.lacking());
-        let cut = lacking > rules.max_num_batched_tokens;
+        let cut = lacking > self.draft.limits.tokens;
         let tokens = if cut { lacking.min(self.draft.tokens_left) } else { lacking };
         let held = state.blocks.count();
         let grown = self.effects.settings.blocks_for(state.computed + tokens as u32).max(held);

@@ -103,6 +103,31 @@ impl Instance {
         self.observers.load.outstanding_tokens()
     }
 
+    /// By how much a field grows in each step that the decode set takes alone while nothing else happens; `None` if it
+    /// changes otherwise, or may.
+    pub(in crate::instance) fn growth_in_run(&self, field: InstField) -> Option<u64> {
+        match field {
+            InstField::TotalBlocks
+            | InstField::BlockTokens
+            | InstField::Index
+            | InstField::Running
+            | InstField::Waiting
+            | InstField::Swapped
+            | InstField::Requests
+            | InstField::PrefillingRequests
+            | InstField::DecodingRequests
+            | InstField::PrefillDelayS
+            | InstField::CpuKvTokens
+            | InstField::FreeCpuBlocks => Some(0),
+            InstField::RunningTokens | InstField::OutstandingTokens => Some(self.batch.decode_set().len()),
+            // KV that was handed over leaves when it has been read.
+            InstField::KvTokens | InstField::GpuKvTokens if self.settings.handover.is_none() => {
+                Some(self.batch.decode_set().len())
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a field only grows within a run, or has a bound that takes less time than the field.
     pub(crate) fn has_bound(field: InstField) -> bool {
         use InstField::{GpuKvTokens, KvTokens, OutstandingTokens, PrefillDelayS};

@@ -1,12 +1,13 @@
 //! The requests of an instance, as policies read them.
 
-use super::RequestView;
+use super::{OfRequest, RequestView};
 use crate::instance::batch::Batch;
 use crate::instance::observers::Observers;
 use crate::instance::ranking::Ranking;
 use crate::instance::request::{Phase, RequestTable, Slot};
 use crate::instance::run::RunState;
 use crate::instance::settings::Settings;
+use crate::policy::{Expr, sort_key_now};
 use crate::time::Ticks;
 use crate::trace::Trace;
 
@@ -92,6 +93,12 @@ impl Reader<'_> {
             prefill: if predicts { self.settings.predicted_prefill(view.prompt) } else { 0 },
             ..view
         }
+    }
+
+    /// The sort key of an expression over the fields of a row that never change.
+    pub(in crate::instance) fn sort_key_of_row(&self, of: &Expr, row: u32, now: Ticks, trace: &Trace) -> i64 {
+        let view = self.arrival(row, now, now, trace);
+        sort_key_now(of, &mut OfRequest { view: &view, trace })
     }
 
     /// Blocks that a request with `computed` tokens holds if it is admitted; else blocks

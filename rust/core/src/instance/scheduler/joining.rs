@@ -1,0 +1,95 @@
+//! Prompts that may not be admitted beside the requests that run, though there is room for them.
+//!
+//! Such limits are proposed for vLLM V1 (`max_concurrent_prefills` of pull request 55256, the two limits of partial
+//! prefills of 49075, which V0 had in `PartialPrefillMetadata`), and batches of one bucket are those of multi-bin
+//! batching (arXiv 2412.04504). A request that resumes with its KV is not held up.
+
+use super::Stages;
+use crate::instance::effects::{Candidate, Place};
+use crate::instance::queues::Queued;
+use crate::instance::request::{Phase, Slot};
+
+/// Whether a prompt may be admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joins {
+    Yes,
+    /// It is passed over in this step.
+    Later,
+    /// No prompt is admitted in this step any more.
+    None,
+}
+
+/// The requests that were passed over while a step is formed, in order.
+#[derive(Debug, Default)]
+pub(crate) struct PassedOver {
+    queued: Vec<Queued>,
+    ranked: Vec<Slot>,
+}
+
+impl Stages<'_> {
+    /// Whether a candidate may be admitted beside the requests that run. `hit`: tokens of it that are cached.
+    #[inline(never)]
+    pub(super) fn joins(&self, candidate: Candidate, hit: u32) -> Joins {
+        if candidate.phase != Phase::Preempted {
+            return Joins::Yes;
+        }
+        let joining = &self.effects.settings.scheduler.joining;
+        if joining.prefills > 0 && self.prefills_under_way().count() as u64 >= joining.prefills {
+            return Joins::None;
+        }
+        let lacking = u64::from(candidate.target - hit);
+        if joining.long_prefills > 0 && self.is_long(lacking) {
+            let long = self.prefills_under_way().filter(|&lacking| self.is_long(lacking)).count() as u64;
+            if long >= joining.long_prefills {
+                return Joins::Later;
+            }
+        }
+        if self.is_of_other_bucket(candidate.request) { Joins::Later } else { Joins::Yes }
+    }
+
+    /// The tokens that each request in prefill lacks as the step starts, those admitted in it included.
+    fn prefills_under_way(&self) -> impl Iterator<Item = u64> {
+        let requests = &self.effects.requests;
+        let states = self.effects.batch.outside().iter().map(|&slot| &requests[slot]);
+        states.filter(|state| state.phase == Phase::Prefilling).map(|state| u64::from(state.lacking()))
+    }
+
+    fn is_long(&self, lacking: u64) -> bool {
+        let threshold = self.draft.limits.threshold;
+        threshold > 0 && lacking > threshold
+    }
+
+    /// Whether the first of the running requests is in another bucket than `request`.
+    fn is_of_other_bucket(&self, request: u32) -> bool {
+        let Some(of) = &self.effects.settings.scheduler.joining.bucket else { return false };
+        let requests = &self.effects.requests;
+        let Some(first) = self.effects.batch.order().current(requests).next() else { return false };
+        let bucket =
+            |row: u32| self.effects.reader().sort_key_of_row(of, row, self.draft.now, self.effects.trace);
+        bucket(requests[first].request) != bucket(request)
+    }
+
+    /// Passes a candidate over: it leaves the queue until [`Self::put_back_passed`].
+    pub(super) fn pass_over(&mut self, candidate: Candidate) {
+        let slot = match candidate.place {
+            Place::Slot(slot) => Some(slot),
+            Place::Arrival | Place::Front => None,
+        };
+        if let (Some(slot), true) = (slot, self.effects.ranking.is_some()) {
+            self.effects.take_out_of_order(slot);
+            self.draft.passed.ranked.push(slot);
+        } else {
+            self.effects.take_first_queued();
+            self.draft.passed.queued.push(Queued { request: candidate.request, slot });
+        }
+    }
+
+    /// Puts the requests that were passed over back into their places.
+    pub(super) fn put_back_passed(&mut self) {
+        let PassedOver { queued, ranked } = std::mem::take(&mut self.draft.passed);
+        self.effects.put_back(ranked);
+        for queued in queued.into_iter().rev() {
+            self.effects.put_back_first(queued);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The limits of a step, which may depend on the instance as the step is formed.
+
+use super::Stages;
+use crate::config::VaryingLimits;
+use crate::hint::rare;
+
+/// The limits of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StepLimits {
+    /// Tokens that it may compute.
+    pub(crate) tokens: u64,
+    /// Tokens above which a prompt is long, and the most of one chunk; 0: no limit.
+    pub(crate) threshold: u64,
+}
+
+impl Stages<'_> {
+    /// The limits of the step that is formed.
+    pub(super) fn step_limits(&mut self) -> StepLimits {
+        let settings = &self.effects.settings;
+        let fixed = StepLimits {
+            tokens: settings.scheduler.max_num_batched_tokens,
+            threshold: settings.scheduler.long_prefill_token_threshold,
+        };
+        match settings.varying.clone() {
+            None => fixed,
+            Some(varying) => {
+                rare();
+                self.evaluate_limits(fixed, &varying).0
+            }
+        }
+    }
+
+    /// The limits that vary, as of the present state, and for how many steps of the decode set they hold.
+    fn evaluate_limits(&mut self, fixed: StepLimits, varying: &VaryingLimits) -> (StepLimits, u64) {
+        let now = self.draft.now;
+        let mut limits = fixed;
+        let mut steps = u64::MAX;
+        if let Some(budget) = &varying.tokens {
+            let (value, holds) = self.effects.value(&budget.of, now);
+            let most = self.effects.settings.scheduler.max_num_batched_tokens;
+            limits.tokens = whole_within(value, budget.least, most);
+            steps = holds;
+        }
+        if let Some(chunk) = &varying.chunk {
+            let (value, holds) = self.effects.value(chunk, now);
+            limits.threshold = whole_within(value, 0, u64::from(u32::MAX));
+            steps = steps.min(holds);
+        }
+        (limits, steps)
+    }
+
+    /// For how many steps of the decode-only step that was formed the limits surely decide nothing else: while they hold;
+    /// or for any number, if the fewest tokens suffice and no request waits.
+    pub(super) fn steps_within_limits(&mut self) -> u64 {
+        match self.effects.settings.varying.clone() {
+            None => u64::MAX,
+            Some(varying) => {
+                rare();
+                self.steps_of_varying(&varying)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn steps_of_varying(&mut self, varying: &VaryingLimits) -> u64 {
+        let members = self.effects.batch.decode_set().len();
+        let waits = self.effects.queued() > 0 || !self.effects.batch.outside().is_empty();
+        if !waits && members <= self.effects.settings.least_tokens {
+            return u64::MAX;
+        }
+        // The next step is formed in the state that this one leaves, with the requests that it has admitted.
+        let formed = self.draft.limits;
+        let fixed = StepLimits { ..formed };
+        let (next, steps) = self.evaluate_limits(fixed, varying);
+        if next == formed { steps } else { 1 }
+    }
+}
+
+/// A value as a whole number from `least` to `most`, rounded down; what is no number is `least`.
+fn whole_within(value: f64, least: u64, most: u64) -> u64 {
+    // A conversion of a float saturates, and turns NaN into 0.
+    (value.floor() as u64).clamp(least, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_rounded_down_and_kept_within_its_bounds() {
+        let values = [-3.5, 0.0, 4.99, 5.0, 7.9, 8.0, 1e300, f64::INFINITY, f64::NAN];
+        assert_eq!(values.map(|value| whole_within(value, 4, 8)), [4, 4, 4, 5, 7, 8, 8, 8, 4]);
+    }
+}
