@@ -6,21 +6,15 @@ from functools import cache
 
 from hypothesis import strategies as st
 
+import field_values
 from differential.compositions import Composed, compositions
 from differential.expressions import OF_INSTANCE, STEADY, comparisons, numbers, prefixed
 from differential.wire import Wire, const, field, op
+from paceline.policy.step_limits import UNCHANGING
 
 OWN = prefixed(tuple(one for one in OF_INSTANCE if one[0] not in ("role",)), "inst")
 _NOT_KEPT = tuple(one for one in OWN if not one[0].startswith("inst.routed"))
-UNCHANGING = tuple(
-    one
-    for one in STEADY
-    if one[0].partition(".")[2]
-    in (
-        *("arrival_s", "prompt_tokens", "priority", "score", "tenant", "prefill_s"),
-        *("output_tokens", "reasoning_tokens"),
-    )
-)
+STILL = tuple(one for one in STEADY if field_values.OF_REQUEST[one[0]].name in UNCHANGING)
 COUNTS = st.integers(1, 12)
 
 
@@ -82,4 +76,4 @@ def buckets() -> st.SearchStrategy[Wire]:
         st.sampled_from(["req.prompt_tokens", "oracle.output_tokens"]),
         st.integers(2, 20),
     )
-    return st.one_of(by_length, by_length, comparisons(UNCHANGING), numbers(UNCHANGING))
+    return st.one_of(by_length, by_length, comparisons(STILL), numbers(STILL))

@@ -39,7 +39,9 @@ def outcome(case: Composed, *, leap: bool) -> tuple[list[bytes], dict[str, objec
     """Replay a case without a log, so that runs are planned; return its columns and counts."""
     columns = wire.columns(case.requests, case.prefix_block_tokens)
     try:
-        found = _core.replay(msgspec.json.encode({**case.config, "leap": leap, "record_decisions": False}), columns, None)
+        found = _core.replay(
+            msgspec.json.encode({**case.config, "leap": leap, "record_decisions": False}), columns, None
+        )
     except (ConfigError, NoProgressError):
         reject()
     stats = json.loads(found.stats)

@@ -7,6 +7,7 @@ from typing import Literal
 from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
+from paceline.policy.expressions.tree import Expr
 from paceline.policy.stages import Admit, PrefixCache, Running
 
 __all__ = ["vllm"]
@@ -18,9 +19,9 @@ def vllm(
     version: Literal["0.33", "0.11"] = "0.33",
     policy: Literal["fcfs", "priority"] = "fcfs",
     prefix_caching: bool = False,
-    max_num_batched_tokens: int | None = None,
+    max_num_batched_tokens: int | Expr | None = None,
     max_num_seqs: int | None = None,
-    long_prefill_token_threshold: int = 0,
+    long_prefill_token_threshold: int | Expr = 0,
     reserve_full_prompt: bool | None = None,
     watermark: float = 0.0,
     async_scheduling: bool = False,
@@ -44,11 +45,13 @@ def vllm(
         vLLM's default is on; here it needs a trace that says what prompts share.
     max_num_batched_tokens
         Tokens that one step may compute; None: the API server's default for the
-        GPU (8192 on an H100, 2048 on an A100).
+        GPU (8192 on an H100, 2048 on an A100). An expression over `inst` is
+        evaluated for each step, which no version of vLLM does.
     max_num_seqs
         Requests that may run at once; None: the default likewise (1024, 256).
     long_prefill_token_threshold
-        The most tokens of one prefill in a step; 0: no limit.
+        The most tokens of one prefill in a step; 0: no limit. May be an expression
+        likewise.
     reserve_full_prompt
         Whether a request is admitted only if its whole prompt fits
         (``scheduler_reserve_full_isl``); None: the version's default.

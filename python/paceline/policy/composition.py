@@ -244,12 +244,14 @@ def _check_limits(scheduler: Composition) -> None:
     selects = any(isinstance(stage, Select) for stage in scheduler.stages)
     for name, value in limits.items():
         if selects and (isinstance(value, Expr) or value):
-            raise PolicyError(f"{name} must be left out beside Select(), by which ranks decide, was {value!r}")
+            raise PolicyError(
+                f"{name} must be left out beside Select(), which decides by rank, was {value!r}"
+            )
     threshold = scheduler.long_prefill_token_threshold
     if scheduler.max_long_partial_prefills and not isinstance(threshold, Expr) and threshold == 0:
         raise PolicyError(
-            "max_long_partial_prefills must be 0 without a long_prefill_token_threshold, above which a prompt "
-            f"is long, was {scheduler.max_long_partial_prefills}"
+            "max_long_partial_prefills must be 0 without a long_prefill_token_threshold, above which a "
+            f"prompt is long, was {scheduler.max_long_partial_prefills}"
         )
 
 

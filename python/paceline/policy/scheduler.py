@@ -206,7 +206,8 @@ class Scheduler(Value):
         object.__setattr__(self, "max_num_batched_tokens", step_tokens(self.max_num_batched_tokens))
         if self.max_num_seqs is not None and not 1 <= self.max_num_seqs < 2**32 - 1:
             raise PolicyError(
-                f"max_num_seqs must be 1 to {2**32 - 2}, or None for the default, was {said(self.max_num_seqs)}"
+                f"max_num_seqs must be 1 to {2**32 - 2}, or None for the default, was "
+                f"{said(self.max_num_seqs)}"
             )
         threshold(self.long_prefill_token_threshold)
         for name in ("max_num_partial_prefills", "max_long_partial_prefills"):

@@ -11,17 +11,18 @@ from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.scope import Scope, number
 from paceline.policy.expressions.tree import Expr, Field
 
-__all__ = ["bucket", "least_tokens", "most_tokens", "step_tokens", "threshold"]
+__all__ = ["UNCHANGING", "bucket", "least_tokens", "most_tokens", "step_tokens", "threshold"]
 
 MOST = 2**32 - 2
 """The largest number that the engine reads."""
 
-_UNCHANGING = frozenset(
+UNCHANGING = frozenset(
     (
         *("arrival", "prompt_tokens", "priority", "score", "tenant", "prefill_time"),
         *("output_tokens", "reasoning_tokens"),
     )
 )
+"""Fields of `req` and `oracle` that are the same from the arrival of a request to its end."""
 
 
 def step_tokens(value: object) -> object:
@@ -82,7 +83,7 @@ def bucket(value: object) -> Expr:
     """
     checked = number(value, "bucket", Scope.QUEUE)
     for part in checked.walk():
-        if isinstance(part, Field) and part.space in ("req", "oracle") and part.name not in _UNCHANGING:
+        if isinstance(part, Field) and part.space in ("req", "oracle") and part.name not in UNCHANGING:
             raise PolicyError(
                 f"bucket must read fields of a request that never change, such as req.prompt_tokens; "
                 f"{part!r} does ({meaning_of(part.space, part.name).text.rstrip('.').lower()})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import costs, preemption, ranking, stages
+from search.draw import costs, preemption, ranking, stages, step_limits
 from search.draw.expressions import Wire
 from search.draw.source import Source
 
@@ -68,8 +68,11 @@ def ranked_scheduler(source: Source) -> Wire:
     allocations = ("chunk", "chunk_if_all_fits") if cached else ("chunk", "chunk_if_all_fits", "sequence")
     preempts = preemption.preemption(source, swaps=not cached and source.chance(0.5))
     _reserve_within(several, preempts)
+    most = limits(source, chunked=_cuts(several))
     return {
-        **limits(source, chunked=_cuts(several)),
+        **most,
+        **step_limits.varying(source, most, chunked=_cuts(several)),
+        **({} if selects else step_limits.joining(source, most)),
         **flags(source),
         "stages": several,
         "exclusive_prefill": False,
@@ -97,8 +100,11 @@ def unranked_scheduler(source: Source) -> Wire:
     else:
         allocation = source.pick(("chunk", "chunk", "chunk_if_all_fits", "sequence"))
     cached = not swaps and allocation != "sequence" and source.chance(0.65)
+    most = limits(source, chunked=_cuts(several))
     return {
-        **limits(source, chunked=_cuts(several)),
+        **most,
+        **step_limits.varying(source, most, chunked=_cuts(several)),
+        **step_limits.joining(source, most),
         **flags(source),
         "stages": several,
         "exclusive_prefill": exclusive,

@@ -78,6 +78,10 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         yield "flag: watermark"
     if scheduler["long_prefill_token_threshold"]:
         yield "flag: long_prefill_token_threshold"
+    for part in ("varying", "joining"):
+        for name, value in scheduler.get(part, {}).items():
+            if value:
+                yield f"{part}: {name}"
     yield f"victim: {scheduler['victim']}"
     yield f"allocation: {scheduler['allocation']}"
     yield f"preemption: {scheduler['preemption']['kind']}"

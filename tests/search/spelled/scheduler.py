@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.policy import Class, Displace, Levels, Quantum, Refresh, Scheduler
+from paceline.policy import (
+    Class,
+    Displace,
+    Levels,
+    Quantum,
+    Refresh,
+    Scheduler,
+    inst,
+    maximum,
+    minimum,
+    where,
+)
 from paceline.policy.expressions.tree import Const
 from paceline.policy.stages import (
     Admit,
@@ -29,7 +40,7 @@ TICKS_PER_S = 1e9
 LONGEST_SORTED = 128
 
 ALIKE = (
-    *("max_num_batched_tokens", "max_num_seqs", "long_prefill_token_threshold", "threshold_when_alone"),
+    *("max_num_seqs", "threshold_when_alone"),
     *("exclusive_prefill", "allocation", "watermark_when_idle", "spare_block", "decodes_first"),
     *("refund", "stop_at_own_preemption", "requeue_late", "schedule_ahead"),
 )
@@ -45,6 +56,7 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
     """
     return Scheduler(
         **{name: wire[name] for name in ALIKE},
+        **_limits(wire),
         stages=tuple(_stage(stage, wire["preemption"].get("blocks", 0)) for stage in wire["stages"]),
         **_order(wire["order"]),
         # Ranks choose the victim: with them the public API takes no other choice.
@@ -54,6 +66,26 @@ def spell(wire: Wire, blocks: int) -> Scheduler:
         preemption=_preemption(wire["preemption"]),
         prefix_cache=wire["prefix_cache"] and PrefixCache(**wire["prefix_cache"]),
     )
+
+
+def _limits(wire: Wire) -> dict[str, Any]:
+    """Return the limits of a step, and of the prompts that join others."""
+    varying, joining = wire.get("varying", {}), wire.get("joining", {})
+    tokens, chunk = wire["max_num_batched_tokens"], wire["long_prefill_token_threshold"]
+    if varying.get("tokens"):
+        # Python derives the bounds from the expression, so that it must have them.
+        within = minimum(maximum(number(varying["tokens"]["of"]), varying["tokens"]["least"]), tokens)
+        tokens = where(inst.running < 0, tokens, within)
+    if varying.get("chunk"):
+        chunk = number(varying["chunk"])
+    bucket = joining.get("bucket")
+    return {
+        "max_num_batched_tokens": tokens,
+        "long_prefill_token_threshold": chunk,
+        "max_num_partial_prefills": joining.get("prefills", 0),
+        "max_long_partial_prefills": joining.get("long_prefills", 0),
+        "bucket": None if bucket is None else number(bucket),
+    }
 
 
 def sayable(wire: Wire) -> bool:

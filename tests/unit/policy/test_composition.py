@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from paceline import PolicyError, Scheduler, req
-from paceline.policy import Class, PrefixCache, Quantum
+from paceline import PolicyError, Scheduler, cluster, inst, oracle, req
+from paceline.policy import Class, PrefixCache, Quantum, where
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -16,6 +16,7 @@ from paceline.policy.stages import (
     Layered,
     Prefills,
     Running,
+    Select,
     Swap,
     SwapIn,
 )
@@ -24,7 +25,55 @@ SWAP = Swap(cpu_blocks=10)
 LAYERS = Layered(layers=4, groups=Groups(most=2))
 WHOLE = Admit(chunked=False)
 
+BY_LOAD = where(inst.running > 64, 512, 8192)
+
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "a budget that varies and whole prompts": (
+        {"stages": (Running(), WHOLE), "max_num_batched_tokens": BY_LOAD},
+        "must be a number where prompts are admitted whole",
+    ),
+    "a budget without a largest value": (
+        {"max_num_batched_tokens": 64 + inst.running},
+        "must have a largest value",
+    ),
+    "a budget of no tokens": ({"max_num_batched_tokens": where(inst.running > 1, 0, -1)}, "at most 1 to"),
+    "a budget by the request": (
+        {"max_num_batched_tokens": where(req.priority > 1, 512, 8192)},
+        "must not read req.priority; a step depends on its instance alone",
+    ),
+    "a budget by what a request is to an instance": (
+        {"max_num_batched_tokens": where(inst.fits(req), 512, 8192)},
+        "must not read inst.fits",
+    ),
+    "a budget by the cluster": (
+        {"max_num_batched_tokens": where(cluster.max(inst.running) > 1, 512, 8192)},
+        "must not read the cluster",
+    ),
+    "a threshold by what a router keeps": (
+        {"long_prefill_token_threshold": inst.routed_requests},
+        "a router keeps it, and no instance has it",
+    ),
+    "a budget that is a condition": ({"max_num_batched_tokens": inst.running > 1}, "must be a number"),
+    "a budget by a pool": (
+        {"max_num_batched_tokens": where(inst.role == "prefill", 512, 8192)},
+        "only routing knows pools",
+    ),
+    "long prefills without a threshold": (
+        {"max_long_partial_prefills": 1},
+        "must be 0 without a long_prefill_token_threshold",
+    ),
+    "limited prefills beside a selection": (
+        {"stages": (Select(),), "order": req.score, "max_num_partial_prefills": 1},
+        "max_num_partial_prefills must be left out beside Select()",
+    ),
+    "a bucket beside a selection": (
+        {"stages": (Select(),), "order": req.score, "bucket": req.prompt_tokens // 8},
+        "bucket must be left out beside Select()",
+    ),
+    "a bucket that changes": (
+        {"bucket": oracle.remaining_tokens // 8},
+        "bucket must read fields of a request that never change",
+    ),
     "two stages admit": ({"stages": (Running(), Admit(), LAYERS)}, "admit in exactly one stage"),
     "no stage runs decodes": ({"stages": (Prefills(), Admit())}, "run decodes in exactly one stage"),
     "a stage twice": ({"stages": (Decodes(), Prefills(), Prefills(), Admit())}, "each stage once"),

@@ -32,7 +32,7 @@ def bounds(expression: Expr) -> Bounds:
 
     Examples
     --------
-    >>> from paceline import inst, minimum, where
+    >>> from paceline.policy import inst, minimum, where
     >>> bounds(where(inst.running > 64, 512, 8192))
     (512, 8192)
     >>> bounds(minimum(8192, 64 + inst.running))

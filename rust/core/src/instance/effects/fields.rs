@@ -94,12 +94,10 @@ impl Scope for OfInstance<'_, '_> {
 
     fn line(&mut self, which: InstanceRef, field: InstField, class: u32, validity: &mut Validity) -> Linear {
         let line = Linear::fixed(self.instance(which, field, class));
-        match self.effects.growth_in_run(field) {
-            Some(per_step) => Linear { per_step: whole(per_step), ..line },
-            None => {
-                validity.within_steps(1);
-                line
-            }
+        if let Some(per_step) = self.effects.growth_in_run(field) {
+            return Linear { per_step: whole(per_step), ..line };
         }
+        validity.within_steps(1);
+        line
     }
 }

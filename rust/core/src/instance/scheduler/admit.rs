@@ -139,7 +139,7 @@ impl Stages<'_> {
     fn admission_offer(&self, candidate: Candidate, chunked: bool, hits: &mut Vec<Block>) -> AdmissionOffer {
         hits.clear();
         let Candidate { owner, target, .. } = candidate;
-        let limit = if chunked { self.draft.chunk_limit } else { u64::MAX };
+        let limit = if chunked { self.draft.limits.chunk } else { u64::MAX };
         let resume = |tokens: u64, next: u32, part: Part| {
             rare();
             let blocks = self.blocks_to_resume(candidate, next);

@@ -15,8 +15,6 @@ pub(crate) struct StepDraft {
     pub(crate) limits: StepLimits,
     /// Tokens left in the step's budget.
     pub(crate) tokens_left: u64,
-    /// The most tokens of one chunk.
-    pub(crate) chunk_limit: u64,
     /// Requests preempted so far, in order.
     pub(crate) preempted: Vec<u32>,
     /// How many of them were displaced.
@@ -42,12 +40,11 @@ pub(crate) struct StepDraft {
 }
 
 impl StepDraft {
-    pub(crate) fn new(now: Ticks, limits: StepLimits, chunk_limit: u64) -> Self {
+    pub(crate) fn new(now: Ticks, limits: StepLimits) -> Self {
         Self {
             now,
             limits,
             tokens_left: limits.tokens,
-            chunk_limit,
             preempted: Vec::new(),
             displaced: 0,
             decoded: false,
@@ -80,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_decode_takes_a_seat_only_where_decodes_are_counted() {
-        let draft = StepDraft::new(0, StepLimits { tokens: 8, threshold: 0 }, 8);
+        let draft = StepDraft::new(0, StepLimits { tokens: 8, threshold: 0, chunk: 8 });
         for phase in [Phase::Prefilling, Phase::Decoding, Phase::Stalled] {
             assert!(draft.takes_seat(phase, true) && draft.takes_seat(phase, false));
         }

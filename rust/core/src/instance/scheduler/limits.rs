@@ -9,8 +9,10 @@ use crate::hint::rare;
 pub(crate) struct StepLimits {
     /// Tokens that it may compute.
     pub(crate) tokens: u64,
-    /// Tokens above which a prompt is long, and the most of one chunk; 0: no limit.
+    /// Tokens above which a prompt is long, and the most of one chunk if another request is there; 0: no limit.
     pub(crate) threshold: u64,
+    /// The most tokens of one chunk.
+    pub(crate) chunk: u64,
 }
 
 impl Stages<'_> {
@@ -20,6 +22,7 @@ impl Stages<'_> {
         let fixed = StepLimits {
             tokens: settings.scheduler.max_num_batched_tokens,
             threshold: settings.scheduler.long_prefill_token_threshold,
+            chunk: u64::MAX,
         };
         match settings.varying.clone() {
             None => fixed,
@@ -70,8 +73,7 @@ impl Stages<'_> {
         }
         // The next step is formed in the state that this one leaves, with the requests that it has admitted.
         let formed = self.draft.limits;
-        let fixed = StepLimits { ..formed };
-        let (next, steps) = self.evaluate_limits(fixed, varying);
+        let (next, steps) = self.evaluate_limits(formed, varying);
         if next == formed { steps } else { 1 }
     }
 }

@@ -58,7 +58,7 @@ impl Effects<'_> {
 impl<'a> Stages<'a> {
     /// The stages of a step that starts at `now`.
     fn new(effects: Effects<'a>, now: Ticks) -> Self {
-        Self { effects, draft: StepDraft::new(now, StepLimits { tokens: 0, threshold: 0 }, 0) }
+        Self { effects, draft: StepDraft::new(now, StepLimits { tokens: 0, threshold: 0, chunk: 0 }) }
     }
 
     /// As [`Effects::begin`].
@@ -168,7 +168,7 @@ impl<'a> Stages<'a> {
 
     /// Opens a step's draft.
     fn open_draft(&mut self, now: Ticks) -> StepDraft {
-        let limits = self.step_limits();
+        let mut limits = self.step_limits();
         let rules = &self.effects.settings.scheduler;
         let ranked = self.effects.ranking.as_deref().map_or(0, Ranking::waiting);
         let queued =
@@ -176,8 +176,8 @@ impl<'a> Stages<'a> {
         let queued = queued + self.effects.received_in_order();
         // A lone request delays no other, so its chunks need no limit.
         let lone = self.effects.admitted() + queued <= 1 && !rules.threshold_when_alone;
-        let chunk_limit = if limits.threshold == 0 || lone { u64::MAX } else { limits.threshold };
-        StepDraft::new(now, limits, chunk_limit)
+        limits.chunk = if limits.threshold == 0 || lone { u64::MAX } else { limits.threshold };
+        StepDraft::new(now, limits)
     }
 
     /// Runs the stages in order. Returns whether the decode set runs in this step.

@@ -104,7 +104,7 @@ impl Stages<'_> {
         let outside = self.effects.batch.outside();
         for (i, &slot) in outside.iter().enumerate() {
             let state = &self.effects.requests[slot];
-            let wanted = u64::from(state.lacking()).min(self.draft.chunk_limit);
+            let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
             // Only the very last request in the order may have its chunk cut by the budget.
             let last =
                 i + 1 == outside.len() && self.effects.batch.order().is_last(slot, &self.effects.requests);
@@ -125,7 +125,7 @@ impl Stages<'_> {
         for i in 0..self.effects.batch.outside().len() {
             let slot = self.effects.batch.outside()[i];
             let state = &self.effects.requests[slot];
-            let wanted = u64::from(state.lacking()).min(self.draft.chunk_limit);
+            let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
             let tokens = wanted.min(self.draft.tokens_left) as u32;
             let part = if state.phase == Phase::Stalled { Part::Decode } else { Part::Chunk };
             self.schedule_chunk(slot, tokens, part);
@@ -139,7 +139,7 @@ impl Stages<'_> {
         for i in 0..self.effects.batch.outside().len() {
             let slot = self.effects.batch.outside()[i];
             let state = &self.effects.requests[slot];
-            let wanted = u64::from(state.lacking()).min(self.draft.chunk_limit);
+            let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
             let tokens = wanted.min(self.draft.tokens_left) as u32;
             if tokens == 0 {
                 break;
@@ -183,7 +183,7 @@ impl Stages<'_> {
             let (tokens, blocks) = if phase == Phase::Decoding {
                 (1, self.effects.batch.decode_set().needed_blocks(state))
             } else {
-                let wanted = u64::from(state.lacking()).min(self.draft.chunk_limit);
+                let wanted = u64::from(state.lacking()).min(self.draft.limits.chunk);
                 let tokens = wanted.min(self.draft.tokens_left.max(1)) as u32;
                 let grown = self.effects.settings.blocks_for(state.computed + tokens);
                 (tokens, grown.saturating_sub(state.blocks.count()))

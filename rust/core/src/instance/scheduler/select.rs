@@ -117,7 +117,7 @@ impl Stages<'_> {
         let part = Self::part_of(candidate);
         let decodes = matches!(part, Part::Decode | Part::SwappedInDecode | Part::MigratedIn);
         let cuts = chunked && !decodes;
-        let wanted = candidate.lacking().min(if cuts { self.draft.chunk_limit } else { u64::MAX });
+        let wanted = candidate.lacking().min(if cuts { self.draft.limits.chunk } else { u64::MAX });
         let tokens = if cuts { wanted.min(self.draft.tokens_left) } else { wanted };
         if tokens > self.draft.tokens_left {
             return None;
