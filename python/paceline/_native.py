@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,7 +20,7 @@ from paceline.policy.shown import showing
 from paceline.trace import Trace
 from paceline.trace.parents import parent_rows
 
-__all__ = ["columns", "run", "tenants"]
+__all__ = ["columns", "models", "run", "tenants"]
 
 warn_of_debug_build()
 
@@ -132,7 +132,9 @@ def run(
         raise
 
 
-def columns(trace: Trace, policy: Policy, *, sessions: bool = False) -> dict[str, Any]:
+def columns(
+    trace: Trace, policy: Policy, *, sessions: bool = False, served: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the columns of a trace that the policy and the clients read, as the engine takes them.
 
     Parameters
@@ -178,11 +180,8 @@ def columns(trace: Trace, policy: Policy, *, sessions: bool = False) -> dict[str
         given["score"] = _column(trace, "score", "req.score").to_numpy()
     seen |= _grouped_by(policy) & {"tenant"}
     if "tenant" in seen:
-        codes = {name: code for code, name in enumerate(tenants(trace))}
         reader = _reader("tenant", policy)
-        names = _column(trace, "tenant", reader, whole=False)
-        coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
-        given["tenant"] = coded.fill_null(int(_NONE)).to_numpy()
+        given["tenant"] = _coded(_column(trace, "tenant", reader, whole=False), tenants(trace))
     if policy.reads_prefixes:
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "prefix" in policy.affinities:
@@ -190,6 +189,8 @@ def columns(trace: Trace, policy: Policy, *, sessions: bool = False) -> dict[str
         given.update(_prefixes(trace.frame, trace.prefix_block_tokens))
     if "session" in _grouped_by(policy):
         given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
+    if served and "model" in trace.frame.columns:
+        given["model"] = _coded(trace.frame.get_column("model"), models(trace, served))
     given.update(_waits(trace.frame))
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))
@@ -239,6 +240,19 @@ def tenants(trace: Trace) -> list[str]:
     if "tenant" not in trace.frame.columns:
         return []
     return trace.frame.get_column("tenant").drop_nulls().unique().sort().to_list()
+
+
+def models(trace: Trace, served: Collection[str]) -> list[str]:
+    """Return the names of the models that are served or asked for, in the order of their codes."""
+    named = trace.frame.get_column("model").drop_nulls() if "model" in trace.frame.columns else ()
+    return sorted({*served, *named})
+
+
+def _coded(names: pl.Series, known: Sequence[str]) -> NDArray[np.uint32]:
+    """Return the places of names among those that are known; of no name, the largest number."""
+    codes = {name: code for code, name in enumerate(known)}
+    coded = names.replace_strict(codes, default=int(_NONE), return_dtype=pl.UInt32)
+    return coded.fill_null(int(_NONE)).to_numpy()
 
 
 def _column(trace: Trace, column: str, reader: str, *, whole: bool = True) -> pl.Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -123,10 +123,13 @@ def replay(
     policy = vllm() if policy is None else policy
     clients = _clients(trace, clients)
     by_session = clients is not None and clients.of == "sessions"
-    columns = _native.columns(trace, policy, sessions=by_session)
+    named = {one.served_model_name for one in cluster.instances if one.served_model_name is not None}
+    columns = _native.columns(trace, policy, sessions=by_session, served=named)
     arrivals = columns["arrival_ticks"]
     names = policy.names(_native.tenants(trace) if "tenant" in columns else ())
     served = _served(cluster, policy, names, pace)
+    if named:
+        _name_models(served["instances"], cluster, _native.models(trace, named))
     kept = _kept(trace, cluster, arrivals, _Asked(sample, sample_tenants, record, until))
     settings: dict[str, Any] = {
         "until": until,
@@ -238,6 +241,13 @@ def _served(cluster: Cluster, policy: Policy, names: Names, pace: Pace | None) -
     lockstep = _lockstep(cluster, distinct, policy)
     links = None if cluster.links is None else cluster.links.to_wire(instances=count)
     return {"instances": [distinct[pair] for pair in placed], **rules, "links": links, "lockstep": lockstep}
+
+
+def _name_models(wires: list[dict[str, Any]], cluster: Cluster, models: Sequence[str]) -> None:
+    """Tell the engine which model each instance serves, by its code."""
+    for at, instance in enumerate(cluster.instances):
+        if instance.served_model_name is not None:
+            wires[at] = {**wires[at], "model": models.index(instance.served_model_name)}
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@ import numpy as np
 from paceline.testing.reference.policy_sim import TraceRequest
 
 Wire = dict[str, Any]
-NO_SESSION = 2**32 - 1
+NO_SESSION = NO_MODEL = 2**32 - 1
 
 
 def const(value: float) -> Wire:
@@ -202,6 +202,9 @@ def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = 
         name: np.array([getattr(one, name) for one in requests], dtype=kind) for name, kind in kinds.items()
     }
     given["arrival_ticks"] = given.pop("arrival")
+    if any(one.model is not None for one in requests):
+        codes = [NO_MODEL if one.model is None else one.model for one in requests]
+        given["model"] = np.array(codes, dtype=np.uint32)
     if prefix_block_tokens is None:
         return given
     if any(one.prefix for one in requests):

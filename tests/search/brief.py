@@ -91,6 +91,7 @@ SIMPLE: dict[str, Any] = {
     "priority": 0,
     "score": 0.0,
     "tenant": 0,
+    "model": None,
     "arrival": 0,
     "prefix": [],
     "session": None,

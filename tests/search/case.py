@@ -12,7 +12,7 @@ from search.draw import workload
 from search.draw.cluster import cluster
 from search.draw.source import Source
 
-NO_SESSION = 2**32 - 1
+NONE = 2**32 - 1
 KINDS = {
     "arrival": np.uint64,
     "prompt_tokens": np.uint32,
@@ -50,13 +50,16 @@ class Case:
             if rows and name in rows[0]
         }
         given["arrival_ticks"] = given.pop("arrival")
+        if rows and "model" in rows[0]:
+            codes = [NONE if row["model"] is None else row["model"] for row in rows]
+            given["model"] = np.array(codes, dtype=np.uint32)
         if self.prefix_block_tokens:
             ids = [row["prefix"] for row in rows]
             given["prefix_ids"] = np.array([one for each in ids for one in each], dtype=np.uint64)
             given["prefix_ends"] = np.cumsum([len(each) for each in ids], dtype=np.uint64)
             given["prefix_block_tokens"] = self.prefix_block_tokens
         elif rows and "session" in rows[0]:
-            codes = [NO_SESSION if row["session"] is None else row["session"] for row in rows]
+            codes = [NONE if row["session"] is None else row["session"] for row in rows]
             given["session"] = np.array(codes, dtype=np.uint32)
         return given
 
@@ -82,6 +85,8 @@ def draw(seed: int, number: int) -> Case:
     if not source.chance(0.75):
         for row in rows:
             del row["reasoning_tokens"]
+    if source.chance(0.08):
+        workload.models(source, rows, config["instances"])
     cached = any(one["scheduler"]["prefix_cache"] for one in config["instances"])
     size = 0
     if cached and source.chance(0.75):

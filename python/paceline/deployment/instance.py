@@ -72,6 +72,10 @@ class Instance:
         Bytes of one token's keys and values over all GPUs, which a transfer to another instance moves, at
         most 2**32 - 1. A model gives them, so they are only given without one. Without both, a transfer takes
         no time but the latency.
+    served_model_name
+        The name by which requests ask for its model, in the trace's column ``model``, as
+        ``--served-model-name`` of ``vllm serve``. Rules then pick this instance only for requests of that
+        name, or of none. None: it serves every request.
 
     Raises
     ------
@@ -100,6 +104,7 @@ class Instance:
     cost: Affine | Roofline | Table | None = None
     kv_dtype: str = "auto"
     kv_bytes: int | None = None
+    served_model_name: str | None = None
 
     def __post_init__(self) -> None:
         _check.count("tensor_parallel of an Instance", self.tensor_parallel)
@@ -147,6 +152,8 @@ class Instance:
             raise ConfigError(
                 f"cost of an Instance must be an Affine, a Roofline or a Table, was {_check.said(self.cost)}"
             )
+        if self.served_model_name == "":
+            raise ConfigError("served_model_name of an Instance must be a name, or None for all, was ''")
         self._check_fit()
 
     def _check_fit(self) -> None:

@@ -25,7 +25,8 @@ def check_same_kv(
 
     Of two instances with models, the models, the types of KV numbers and the tokens in a block must be the
     same. They may be split over different numbers of GPUs, as connectors divide the KV anew. If one has no
-    model, the bytes of a token's KV over all GPUs and the tokens in a block must be the same.
+    model, the bytes of a token's KV over all GPUs and the tokens in a block must be the same. Instances that
+    serve models of different names share no request, and are not compared.
 
     Parameters
     ----------
@@ -47,6 +48,8 @@ def check_same_kv(
         others = {instances[index]: index for index in sorted(targets, reverse=True)}
         for source, here in first.items():
             for target, there in others.items():
+                if _serve_apart(source, target):
+                    continue
                 differ = _difference(source, target)
                 if differ is not None:
                     field, mine, theirs = differ
@@ -75,6 +78,12 @@ def check_states(instances: Sequence[Instance], schedulers: Sequence[Scheduler])
                 f"{scheduler.prefix_cache!r}: {'' if model is None else model.name} keeps states in layers "
                 f"without attention, and those of a cached prefix are not modelled"
             )
+
+
+def _serve_apart(source: Instance, target: Instance) -> bool:
+    """Whether instances serve models of different names, so that no request moves between them."""
+    names = {source.served_model_name, target.served_model_name}
+    return None not in names and len(names) == 2
 
 
 def _difference(source: Instance, target: Instance) -> tuple[str, object, object] | None:

@@ -28,6 +28,7 @@ REASONS: Final = (
     "KV of the whole sequence exceeds the instance's blocks",
     "prompt longer than the tokens of a step, which is not cut into chunks",
     "rejected by the policy",
+    "no instance serves the model",
 )
 """Why a request can be rejected, by code less one (code 0 is "no reason")."""
 

@@ -18,6 +18,7 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "reasoning_tokens": 0,
     "priority": 0,
     "tenant": None,
+    "model": None,
     "session": None,
     "think_time": None,
     "request_id": None,

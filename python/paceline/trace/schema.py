@@ -40,6 +40,7 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "priority": pl.Int32(),
     "score": pl.Float64(),
     "tenant": pl.String(),
+    "model": pl.String(),
     "session": pl.String(),
     "think_time": pl.Float64(),
     "request_id": pl.String(),

@@ -67,6 +67,7 @@ pub(crate) fn trace(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Trace
         priority: given(columns, "priority")?,
         score: given(columns, "score")?,
         tenant: given(columns, "tenant")?,
+        model: given(columns, "model")?,
         session: given(columns, "session")?,
         waits: waits(columns)?,
         prefix: prefix(columns)?,

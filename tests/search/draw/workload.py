@@ -48,6 +48,14 @@ def prefixes(source: Source, rows: list[Row]) -> int:
     return size
 
 
+def models(source: Source, rows: list[Row], instances: list[dict[str, Any]]) -> None:
+    """Have instances serve a model each, or all, and rows name one, mostly one that is served."""
+    for instance in instances:
+        instance["model"] = source.pick((None, 0, 0, 1, 1))
+    for row in rows:
+        row["model"] = source.pick((None, 0, 0, 0, 1, 1, 2))
+
+
 def sessions(source: Source, rows: list[Row]) -> None:
     """Make rows turns of a few conversations, each mostly longer than all before it."""
     said: dict[int, int] = {}

@@ -105,6 +105,8 @@ def _of_instance(instance: Wire) -> Iterator[str]:
         yield "traffic"
     if scheduler["max_num_batched_tokens"] <= 8:
         yield "budget: 1 to 8"
+    if instance.get("model") is not None:
+        yield "model"
     if instance["max_model_len"]:
         yield "max_model_len"
 

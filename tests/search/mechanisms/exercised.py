@@ -9,7 +9,7 @@ from search.mechanisms.drawn import FLAGS
 from search.oracle.replayed import FINISHED, GAVE_UP, HELD, REJECTED, RUNNING, WAITING, Replayed
 
 Wire = dict[str, Any]
-REASONS = {1: "max_model_len", 2: "blocks", 3: "max_num_batched_tokens"}
+REASONS = {1: "max_model_len", 2: "blocks", 3: "max_num_batched_tokens", 5: "model"}
 
 
 def exercised(replayed: Replayed) -> set[str]:

@@ -63,6 +63,7 @@ def replay(case: Case) -> policy_sim.Outcome | None:
             score=row["score"],
             tenant=row["tenant"],
             session=row.get("session"),
+            model=row.get("model"),
         )
         for row in case.requests
     ]

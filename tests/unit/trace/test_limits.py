@@ -80,10 +80,10 @@ def test_lines_times_columns_of_csv_are_bounded_before_they_are_parsed(written: 
 
 def test_lines_times_fields_of_json_are_bounded_and_a_list_item_counts_a_quarter(written: Written) -> None:
     path = written(20 * JSON)
-    # A line has fifteen fields and four commas.
-    assert len(read_trace(path, limits=Limits(values=320))) == 20
-    with pytest.raises(TraceError, match=r"lines times fields must be at most 319 \(limit values\), was 320"):
-        read_trace(path, limits=Limits(values=319))
+    # A line has sixteen fields and four commas.
+    assert len(read_trace(path, limits=Limits(values=340))) == 20
+    with pytest.raises(TraceError, match=r"lines times fields must be at most 339 \(limit values\), was 340"):
+        read_trace(path, limits=Limits(values=339))
 
 
 @pytest.mark.parametrize(

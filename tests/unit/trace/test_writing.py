@@ -34,6 +34,7 @@ def traces(draw: st.DrawFn) -> Trace:
         "priority": st.integers(-(2**31), 2**31 - 1),
         "score": st.floats(allow_nan=False, allow_infinity=False),
         "tenant": st.none() | text,
+        "model": st.none() | text,
         "session": st.none() | text,
         "prefix": st.lists(st.integers(0, 2**64 - 1), max_size=4),
     }

@@ -7,7 +7,7 @@ from typing import Literal
 from paceline.testing.reference.blocks import blocks_for
 from paceline.testing.reference.request import Request
 
-Reason = Literal["max_model_len", "blocks", "max_num_batched_tokens", "policy"]
+Reason = Literal["max_model_len", "blocks", "max_num_batched_tokens", "policy", "model"]
 
 
 def refuse(

@@ -45,6 +45,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     priority: _Counted = msgspec.UNSET
     score: _Counted = msgspec.UNSET
     tenant: str | msgspec.UnsetType | None = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
     session: str | msgspec.UnsetType | None = msgspec.UNSET
     think_time: _Counted = msgspec.UNSET
     request_id: str | msgspec.UnsetType | None = msgspec.UNSET

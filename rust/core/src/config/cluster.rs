@@ -46,6 +46,9 @@ pub struct InstanceConfig {
     /// The bytes and operations of steps; `None` if they are not counted.
     #[serde(default)]
     pub traffic: Option<Traffic>,
+    /// The number of the model that it serves; `None`: it serves every request, whatever model that names.
+    #[serde(default)]
+    pub model: Option<u32>,
     /// How steps are formed.
     pub scheduler: SchedulerConfig,
 }

@@ -56,6 +56,7 @@ impl Config {
                 );
                 return Err(Error::config(at("state_blocks")(), rule));
             }
+            within(at("model"), 0, MOST, u64::from(instance.model.unwrap_or(0)))?;
             // A transfer that overlaps with a prefill takes time in proportion; the deepest models have some 130.
             within(at("kv_layers"), 1, 4096, u64::from(instance.kv_layers))?;
             instance.scheduler.check_limits(i)?;

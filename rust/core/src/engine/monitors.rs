@@ -121,7 +121,9 @@ fn migrate(
     let mut best: Best<(u32, RequestView)> = Best::default();
     for slot in cluster.instance(source).decoding() {
         let view = cluster.view(source, slot, now);
-        let refused = cluster.instance(target).settings().rejects(view.prompt, view.output) != Reason::None;
+        let model = cluster.trace().model_of(view.row as usize);
+        let settings = cluster.instance(target).settings();
+        let refused = settings.refuses(view.prompt, view.output, model) != Reason::None;
         if refused || migrations.is_under_way(view.row) {
             continue;
         }

@@ -6,10 +6,12 @@ use super::ObservedFields;
 use super::handover::Acceptance;
 use crate::config::{Admission, Allocation, InstanceConfig, QueueOrder, SchedulerConfig, VaryingLimits};
 use crate::cost::{Cost, StepShape};
+use crate::hint::rare;
 use crate::kv::BlockSize;
 use crate::metrics::Reason;
 use crate::policy::{Expr, ReqField};
 use crate::time::Ticks;
+use crate::trace::ANY_MODEL;
 
 /// Batches up to this size have their costs computed beforehand.
 const MOST_PREPARED: u64 = 1024;
@@ -49,6 +51,8 @@ pub(crate) struct Settings {
     pub(crate) predicts: bool,
     /// Whether the run after a step with prefills is planned when the step starts.
     pub(crate) plans: bool,
+    /// The number of the model that it serves; [`ANY_MODEL`]: all.
+    model: u32,
     /// The limits of a lone request.
     lone: LoneLimits,
 }
@@ -110,6 +114,7 @@ impl Settings {
             kv_bytes_per_token: config.kv_bytes_per_token,
             state_bytes: config.state_bytes,
             kv_layers: config.kv_layers,
+            model: config.model.unwrap_or(ANY_MODEL),
             lone: LoneLimits::new(config),
             scheduler,
             cost,
@@ -125,12 +130,22 @@ impl Settings {
         }
     }
 
-    /// Why this instance can never serve such a request, if it cannot.
+    /// Why this instance can never serve such a request, which names `model`, if it cannot.
+    pub(crate) fn refuses(&self, prompt: u32, output: u32, model: u32) -> Reason {
+        if model == self.model || model == ANY_MODEL || self.model == ANY_MODEL {
+            self.rejects(prompt, output)
+        } else {
+            rare();
+            Reason::NoModel
+        }
+    }
+
+    /// Why this instance can never serve a request of its model, if it cannot.
     ///
     /// The KV of the last token is never written, so a sequence of `n` tokens
     /// needs blocks for `n - 1`, beside the watermark and the spare block where
     /// these apply even to the only request.
-    pub(crate) fn rejects(&self, prompt: u32, output: u32) -> Reason {
+    fn rejects(&self, prompt: u32, output: u32) -> Reason {
         let sequence = u64::from(prompt) + u64::from(output);
         if sequence > self.lone.context {
             return Reason::ExceedsContext;
@@ -146,7 +161,7 @@ impl Settings {
 
     /// Whether two instances reject the same requests.
     pub(crate) fn rejects_like(&self, other: &Self) -> bool {
-        let limits = |x: &Self| (x.block, x.blocks, x.lone);
+        let limits = |x: &Self| (x.block, x.blocks, x.lone, x.model);
         limits(self) == limits(other)
     }
 

@@ -39,6 +39,8 @@ pub enum Reason {
     ExceedsBudget = 3,
     /// A rule of the policy rejected it.
     Policy = 4,
+    /// No instance serves the model that it names.
+    NoModel = 5,
 }
 
 /// Means "no instance" in a column of the kind [`Place`].

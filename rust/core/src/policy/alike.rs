@@ -22,10 +22,12 @@ enum Part {
     Tenant,
     /// Its session.
     Session,
+    /// The model that it names.
+    Model,
 }
 
 /// How many parts there are.
-const PARTS: usize = 7;
+const PARTS: usize = 8;
 
 /// Means that a request has no tenant or no session, and that it is alike others.
 const NONE: u32 = u32::MAX;
@@ -52,12 +54,13 @@ pub(crate) struct Kind {
 }
 
 impl Alike {
-    /// The columns that a rule reads; `lengths`: instances differ in the requests that they can serve.
-    pub(crate) fn new(rule: &Rule, lengths: bool) -> Self {
+    /// The columns that a rule reads; `differ`: instances differ in the requests that they can serve.
+    pub(crate) fn new(rule: &Rule, differ: bool) -> Self {
         let mut alike = Self::default();
-        if lengths {
+        if differ {
             alike.add(Part::Prompt);
             alike.add(Part::Output);
+            alike.add(Part::Model);
         }
         rule.each(&mut |rule| alike.read_rule(rule));
         rule.visit(&mut |expr| alike.read(expr));
@@ -150,6 +153,7 @@ impl Part {
             Self::Score => trace.score.as_ref().map_or(0, |column| column[row].to_bits()),
             Self::Tenant => code(&trace.tenant),
             Self::Session => code(&trace.session),
+            Self::Model => trace.model_of(row).into(),
         }
     }
 }

@@ -10,6 +10,9 @@ pub use waits::{Parents, Waits};
 /// Prompts and outputs must be shorter than this.
 pub(crate) const LIMIT: u32 = 1 << 30;
 
+/// The model of a request that names none, and of an instance that serves all.
+pub(crate) const ANY_MODEL: u32 = u32::MAX;
+
 /// The requests of a replay: one entry a request, in order of arrival.
 ///
 /// `output_tokens` is the length at which a request turns out to end. The engine ends the request by it. Only a policy
@@ -30,6 +33,8 @@ pub struct Trace {
     pub score: Option<Vec<f64>>,
     /// Its tenant, as a number, if a policy reads it.
     pub tenant: Option<Vec<u32>>,
+    /// The number of the model that it names, if instances serve several; `u32::MAX`: none, so that any instance serves it.
+    pub model: Option<Vec<u32>>,
     /// Ids of the blocks that prompts share.
     pub prefix: Option<PrefixIds>,
     /// The number of the conversation of which it is a turn; `u32::MAX`: none.
@@ -90,6 +95,12 @@ impl Trace {
         self.priority.as_ref().map_or(0, |column| column[row])
     }
 
+    /// The model that a request names; [`ANY_MODEL`] if it names none.
+    #[inline]
+    pub(crate) fn model_of(&self, row: usize) -> u32 {
+        self.model.as_ref().map_or(ANY_MODEL, |column| column[row])
+    }
+
     /// Reasoning tokens of a request, where the trace has them.
     pub(crate) fn reasoning(&self, row: usize) -> Option<u32> {
         self.reasoning_tokens.as_ref().map(|column| column[row])
@@ -116,6 +127,7 @@ impl Trace {
             priority,
             score,
             tenant,
+            model,
             prefix: _,
             session,
             waits: _,
@@ -124,7 +136,7 @@ impl Trace {
         arrival.swap(one, other);
         prompt_tokens.swap(one, other);
         output_tokens.swap(one, other);
-        for column in [reasoning_tokens, tenant, session, origins].into_iter().flatten() {
+        for column in [reasoning_tokens, tenant, model, session, origins].into_iter().flatten() {
             column.swap(one, other);
         }
         if let Some(column) = priority {
@@ -223,6 +235,7 @@ impl Trace {
             ("priority", self.priority.as_ref().map(Vec::len)),
             ("score", self.score.as_ref().map(Vec::len)),
             ("tenant", self.tenant.as_ref().map(Vec::len)),
+            ("model", self.model.as_ref().map(Vec::len)),
             ("session", self.session.as_ref().map(Vec::len)),
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),

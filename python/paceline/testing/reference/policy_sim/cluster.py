@@ -248,7 +248,7 @@ class Cluster:
         able = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not able:
             # The reason of the instance that came nearest to accepting it.
-            reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len")
+            reasons: tuple[Reason, ...] = ("max_num_batched_tokens", "blocks", "max_model_len", "model")
             request.rejected = next(reason for reason in reasons if reason in refusals)
             return
         if not self.held:

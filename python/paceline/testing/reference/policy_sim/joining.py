@@ -32,7 +32,7 @@ def _whole(value: float, least: int, most: int) -> int:
 def prefills_are_full(state: State) -> bool:
     """Whether as many requests are in prefill as may be, those admitted in the step included."""
     most = state.settings.joining.get("prefills", 0)
-    return 0 < most <= sum(not request.decoding for request in state.running)
+    return 0 < int(most) <= sum(not request.decoding for request in state.running)
 
 
 def is_passed_over(state: State, step: Step, request: Request, hit: int) -> bool:

@@ -78,6 +78,7 @@ class Replica:
         self.usage = Usage()
         self.counts = Counts()
         self.dropped = 0  # requests that could never be admitted again
+        self._model: int | None = config.get("model")
         self._max_model_len: int | None = config["max_model_len"]
         self._cost = Cost(config["cost"])
         self._changed = False  # whether an event occurred since it last tried to form a step
@@ -97,6 +98,8 @@ class Replica:
     def refusal(self, spec: TraceRequest) -> Reason | None:
         """Return why the instance could never finish a request, or None if it could."""
         settings = self.scheduler.settings
+        if self._model is not None and spec.model is not None and self._model != spec.model:
+            return "model"
         return refuse(
             spec,
             max_model_len=self._max_model_len,

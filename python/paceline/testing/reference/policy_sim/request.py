@@ -25,12 +25,15 @@ class TraceRequest(Row):
     tenant : int
     session : int or None
         The conversation that the request is a turn of.
+    model : int or None
+        The model that it names.
     """
 
     reasoning_tokens: int = 0
     score: float = 0.0
     tenant: int = 0
     session: int | None = None
+    model: int | None = None
 
 
 @dataclass(slots=True)

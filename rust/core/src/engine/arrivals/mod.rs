@@ -106,8 +106,7 @@ impl Arrivals {
                 return Err(Error::LateArrival { row, seconds: now / TICKS_PER_SECOND });
             }
             cluster.count_event();
-            let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
-            let reason = router.rejects(prompt, output, cluster.instances());
+            let reason = router.rejects(row, cluster);
             if reason != Reason::None {
                 rare();
                 cluster.reject(row, reason);

@@ -190,17 +190,21 @@ impl Router {
     }
 
     /// Why no instance could ever serve a request; [`Reason::None`] if one could.
-    pub(super) fn rejects(&self, prompt: u32, output: u32, instances: &[Instance]) -> Reason {
-        let reason = instances[0].settings().rejects(prompt, output);
+    pub(super) fn rejects(&self, row: usize, cluster: &Cluster) -> Reason {
+        let (trace, instances) = (cluster.trace(), cluster.instances());
+        let (prompt, output, model) =
+            (trace.prompt_tokens[row], trace.output_tokens[row], trace.model_of(row));
+        let reason = instances[0].settings().refuses(prompt, output, model);
         if self.uniform || reason == Reason::None {
             return reason;
         }
-        let all = || instances.iter().map(|instance| instance.settings().rejects(prompt, output));
+        let all = || instances.iter().map(|instance| instance.settings().refuses(prompt, output, model));
         if all().any(|reason| reason == Reason::None) {
             return Reason::None;
         }
-        // The last reason is the least: if the blocks of an instance are exceeded, its context is not.
-        all().max_by_key(|reason| *reason as u8).unwrap_or(reason)
+        // The last reason is the least: if the blocks of an instance are exceeded, its context is not. An instance that
+        // does not serve the model has none of these.
+        all().filter(|reason| *reason != Reason::NoModel).max_by_key(|reason| *reason as u8).unwrap_or(reason)
     }
 
     /// Asks a rule about a request that arrives, or that a router holds.
@@ -228,8 +232,10 @@ impl Router {
         now: Ticks,
     ) -> Result<Decision, Error> {
         if rule.counts() && !cluster.known().is_reported() && self.watch.is_none() {
-            let (prompt, output) = (cluster.trace().prompt_tokens[row], cluster.trace().output_tokens[row]);
-            return Ok(Decision::of(self.fewest(rule, (prompt, output), cluster, now)));
+            let trace = cluster.trace();
+            let (prompt, output) = (trace.prompt_tokens[row], trace.output_tokens[row]);
+            let asked = (prompt, output, trace.model_of(row));
+            return Ok(Decision::of(self.fewest(rule, asked, cluster, now)));
         }
         let view = RequestView::arriving(row as u32, now, cluster.trace());
         self.decide(rule, &Asking { view: &view, place: None }, cluster, now)
@@ -319,8 +325,8 @@ impl Router {
     pub(super) fn flip(&mut self, rule: &Rule, cluster: &mut Cluster, now: Ticks) -> Result<(), Error> {
         // A rule sees a request of one token, which any instance can serve.
         let view = RequestView { now, prompt: 1, ..RequestView::default() };
-        self.choose(rule, &mut RouterView::of_request(cluster, &Asking { view: &view, place: None }, now))
-            .map(drop)
+        let asking = Asking { view: &view, place: None };
+        self.choose(rule, &mut RouterView::of_request(cluster, &asking, now).of_none()).map(drop)
     }
 
     /// Asks a rule in a view.
@@ -409,7 +415,8 @@ impl Router {
         if view.is_reported() {
             return self.fewest_reported(rule, view);
         }
-        self.fewest(rule, view.lengths(), view.cluster(), view.now())
+        let (prompt, output) = view.lengths();
+        self.fewest(rule, (prompt, output, view.model()), view.cluster(), view.now())
     }
 
     /// The instance with the fewest outstanding requests or tokens, by a rule that compares these.
@@ -417,13 +424,13 @@ impl Router {
     fn fewest(
         &mut self,
         rule: &Rule,
-        (prompt, output): (u32, u32),
+        (prompt, output, model): (u32, u32, u32),
         cluster: &Cluster,
         now: Ticks,
     ) -> Option<usize> {
         let uniform = self.uniform;
-        let serves =
-            |&i: &usize| uniform || cluster.instance(i).settings().rejects(prompt, output) == Reason::None;
+        let refuses = |i: usize| cluster.instance(i).settings().refuses(prompt, output, model);
+        let serves = |&i: &usize| uniform || refuses(i) == Reason::None;
         match rule.within() {
             None => least_loaded(rule, (0..cluster.len()).filter(serves), cluster, now),
             Some(roles) => {
@@ -527,12 +534,11 @@ mod tests {
 
     #[test]
     fn a_request_is_refused_only_if_every_instance_refuses_it() {
-        let cluster = cluster(&[10, 40], &[row(0, 8, 8)]);
-        let router = router(&cluster);
         // Blocks of 16 tokens: 160 fit into the first instance, 640 into the second.
-        assert_eq!(router.rejects(100, 8, cluster.instances()), Reason::None);
-        assert_eq!(router.rejects(500, 8, cluster.instances()), Reason::None);
-        assert_eq!(router.rejects(700, 8, cluster.instances()), Reason::ExceedsMemory);
+        let cluster = cluster(&[10, 40], &[row(0, 100, 8), row(0, 500, 8), row(0, 700, 8)]);
+        let router = router(&cluster);
+        let reasons = [0, 1, 2].map(|row| router.rejects(row, &cluster));
+        assert_eq!(reasons, [Reason::None, Reason::None, Reason::ExceedsMemory]);
     }
 
     #[test]

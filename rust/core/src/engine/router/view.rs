@@ -12,6 +12,7 @@ use crate::policy::{
     Expr, Field, Flip, InstField, InstanceRef, Linear, Moment, Number, ReqField, Scope, Validity, holds_now,
 };
 use crate::time::Ticks;
+use crate::trace::ANY_MODEL;
 
 /// The request and the instances that a rule sees.
 pub(in crate::engine) struct RouterView<'a> {
@@ -33,6 +34,8 @@ pub(in crate::engine) struct RouterView<'a> {
     books: Option<&'a Books>,
     /// Whether the rule picks the decode instance of a request that arrives.
     decode: bool,
+    /// Whether the rule is asked about a request.
+    asks: bool,
 }
 
 impl<'a> RouterView<'a> {
@@ -40,7 +43,18 @@ impl<'a> RouterView<'a> {
     pub(super) fn of_request(cluster: &'a mut Cluster, request: &'a Asking<'a>, now: Ticks) -> Self {
         let here = request.place.map(|(index, _)| index);
         let router = Some(cluster.known().router_of(request.view.row as usize));
-        Self { cluster, now, request, candidate: 0, here, there: None, router, books: None, decode: false }
+        Self {
+            cluster,
+            now,
+            request,
+            candidate: 0,
+            here,
+            there: None,
+            router,
+            books: None,
+            decode: false,
+            asks: true,
+        }
     }
 
     /// The view of a monitor that considers a pair of instances, `here` and `there`, for `request`.
@@ -52,7 +66,18 @@ impl<'a> RouterView<'a> {
     ) -> Self {
         let (here, there) = (Some(here), Some(there));
         let candidate = here.unwrap_or(0);
-        Self { cluster, now, request, candidate, here, there, router: None, books: None, decode: false }
+        Self {
+            cluster,
+            now,
+            request,
+            candidate,
+            here,
+            there,
+            router: None,
+            books: None,
+            decode: false,
+            asks: true,
+        }
     }
 
     /// The same view, with what the router keeps, if anything.
@@ -67,6 +92,17 @@ impl<'a> RouterView<'a> {
         let matched = self.books?.matched(self.request.view.row, within, self.cluster.trace())?;
         let owner = Some(matched.owner).filter(|_| matched.share > above)?;
         within.is_none_or(|roles| self.cluster.roles().is_in(owner, roles)).then_some(owner)
+    }
+
+    /// The same view, of a rule that is asked about no request.
+    pub(super) fn of_none(mut self) -> Self {
+        self.asks = false;
+        self
+    }
+
+    /// The model that the request names.
+    pub(super) fn model(&self) -> u32 {
+        if self.asks { self.cluster.trace().model_of(self.row()) } else { ANY_MODEL }
     }
 
     /// The number of instances.
@@ -166,7 +202,8 @@ impl Candidates for RouterView<'_> {
 
     fn serves(&self, index: usize) -> bool {
         let view = self.request.view;
-        self.cluster.instance(index).settings().rejects(view.prompt, view.output) == Reason::None
+        let settings = self.cluster.instance(index).settings();
+        settings.refuses(view.prompt, view.output, self.model()) == Reason::None
     }
 
     fn has_bound(&self, field: InstField) -> bool {
