@@ -191,6 +191,9 @@ def columns(
         given["session"] = _sessions(_column(trace, "session", _reader("session", policy), whole=False))
     if served and "model" in trace.frame.columns:
         given["model"] = _coded(trace.frame.get_column("model"), models(trace, served))
+    if "adapter" in trace.frame.columns and any(one.loras is not None for one in policy.schedulers):
+        adapters = trace.frame.get_column("adapter")
+        given["adapter"] = _coded(adapters, adapters.drop_nulls().unique().sort().to_list())
     given.update(_waits(trace.frame))
     if sessions and "session" in trace.frame.columns:
         given["session"] = _sessions(trace.frame.get_column("session"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from hypothesis import strategies as st
@@ -64,8 +65,15 @@ def limited(draw: st.DrawFn, *, kind: str = "any", moves: bool = False) -> Compo
             joining["long_prefills"] = draw(st.integers(1, 2))
         if draw(st.booleans()):
             joining["bucket"] = draw(buckets())
+        plain = scheduler["preemption"]["kind"] == "recompute"
+        if not moves and plain and draw(st.booleans()):
+            joining["adapters"] = draw(st.integers(1, 2))
+            joining["adapter_load"] = draw(st.sampled_from([0, 3, 25]))
         scheduler |= {"varying": varying, "joining": joining}
-    return case
+    if not any("adapters" in one["scheduler"]["joining"] for one in case.config["instances"]):
+        return case
+    adapters = st.sampled_from([None, 0, 0, 1, 1, 2, 3])
+    return replace(case, requests=[replace(one, adapter=draw(adapters)) for one in case.requests])
 
 
 @cache

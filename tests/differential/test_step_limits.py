@@ -60,7 +60,9 @@ def test_leaping_is_stepping_where_runs_are_planned() -> None:
 
 def test_the_cases_reach_what_they_are_for() -> None:
     """Each kind of limit changes the steps of some case."""
-    seen = dict.fromkeys(("tokens", "chunk", "prefills", "long_prefills", "bucket"), 0)
+    seen = dict.fromkeys(
+        ("tokens", "chunk", "prefills", "long_prefills", "bucket", "adapters", "adapter_load"), 0
+    )
 
     def all_seen(case: Composed) -> bool:
         for kind in seen:

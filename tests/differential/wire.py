@@ -205,6 +205,9 @@ def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = 
     if any(one.model is not None for one in requests):
         codes = [NO_MODEL if one.model is None else one.model for one in requests]
         given["model"] = np.array(codes, dtype=np.uint32)
+    if any(one.adapter is not None for one in requests):
+        codes = [NO_MODEL if one.adapter is None else one.adapter for one in requests]
+        given["adapter"] = np.array(codes, dtype=np.uint32)
     if prefix_block_tokens is None:
         return given
     if any(one.prefix for one in requests):

@@ -92,6 +92,7 @@ SIMPLE: dict[str, Any] = {
     "score": 0.0,
     "tenant": 0,
     "model": None,
+    "adapter": None,
     "arrival": 0,
     "prefix": [],
     "session": None,

@@ -50,9 +50,10 @@ class Case:
             if rows and name in rows[0]
         }
         given["arrival_ticks"] = given.pop("arrival")
-        if rows and "model" in rows[0]:
-            codes = [NONE if row["model"] is None else row["model"] for row in rows]
-            given["model"] = np.array(codes, dtype=np.uint32)
+        for name in ("model", "adapter"):
+            if rows and name in rows[0]:
+                codes = [NONE if row[name] is None else row[name] for row in rows]
+                given[name] = np.array(codes, dtype=np.uint32)
         if self.prefix_block_tokens:
             ids = [row["prefix"] for row in rows]
             given["prefix_ids"] = np.array([one for each in ids for one in each], dtype=np.uint64)
@@ -87,6 +88,8 @@ def draw(seed: int, number: int) -> Case:
             del row["reasoning_tokens"]
     if source.chance(0.08):
         workload.models(source, rows, config["instances"])
+    if any(one["scheduler"].get("joining", {}).get("adapters") for one in config["instances"]):
+        workload.adapters(source, rows)
     cached = any(one["scheduler"]["prefix_cache"] for one in config["instances"])
     size = 0
     if cached and source.chance(0.75):

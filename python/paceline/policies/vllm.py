@@ -8,6 +8,7 @@ from paceline._arguments import typed
 from paceline.errors import PolicyError
 from paceline.policy import Policy, Routing, Scheduler
 from paceline.policy.expressions.tree import Expr
+from paceline.policy.loras import Loras
 from paceline.policy.stages import Admit, PrefixCache, Running
 
 __all__ = ["vllm"]
@@ -25,6 +26,7 @@ def vllm(
     reserve_full_prompt: bool | None = None,
     watermark: float = 0.0,
     async_scheduling: bool = False,
+    loras: Loras | None = None,
     routing: Routing = "fewest_requests",
 ) -> Policy:
     """Schedule as vLLM V1 does: running requests first, then waiting requests are admitted.
@@ -61,6 +63,8 @@ def vllm(
         Whether a step is decided when the one before it starts, as vLLM does by
         default since 0.14 where it can. The decision logs that the policy is
         checked against were made without it, so the default here is False.
+    loras
+        The adapters that run at once (``max_loras``), and the time to load one.
     routing
         Which instance an arrival joins.
 
@@ -94,6 +98,7 @@ def vllm(
         allocation="chunk_if_all_fits" if reserve else "chunk",
         watermark=watermark,
         schedule_ahead=async_scheduling,
+        loras=loras,
         refund=newest,
         stop_at_own_preemption=not newest,
         threshold_when_alone=not newest,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from paceline.policy.flips import Flip, flip
     from paceline.policy.handover import Handover
+    from paceline.policy.loras import Loras
     from paceline.policy.monitors import Live, Migrate, migrate
     from paceline.policy.pacing import Pace
     from paceline.policy.policy import Policy
@@ -74,6 +75,7 @@ __all__ = [
     "Layered",
     "Levels",
     "Live",
+    "Loras",
     "Migrate",
     "Pace",
     "Policy",
@@ -138,6 +140,7 @@ attach(
         ),
         "flips": ("Flip", "flip"),
         "handover": ("Handover",),
+        "loras": ("Loras",),
         "monitors": ("Live", "Migrate", "migrate"),
         "pacing": ("Pace",),
         "policy": ("Policy",),

@@ -66,6 +66,11 @@ class Composition(Protocol):
         ...
 
     @property
+    def loras(self) -> object:
+        """How many adapters may run at once."""
+        ...
+
+    @property
     def exclusive_prefill(self) -> bool:
         """Whether a step with prefills has no decodes."""
         ...
@@ -240,6 +245,7 @@ def _check_limits(scheduler: Composition) -> None:
         "max_num_partial_prefills": scheduler.max_num_partial_prefills,
         "max_long_partial_prefills": scheduler.max_long_partial_prefills,
         "bucket": scheduler.bucket,
+        "loras": scheduler.loras,
     }
     selects = any(isinstance(stage, Select) for stage in scheduler.stages)
     for name, value in limits.items():
@@ -247,6 +253,11 @@ def _check_limits(scheduler: Composition) -> None:
             raise PolicyError(
                 f"{name} must be left out beside Select(), which decides by rank, was {value!r}"
             )
+    if scheduler.loras is not None and not isinstance(scheduler.preemption, Recompute):
+        raise PolicyError(
+            "preemption must be Recompute() beside loras, as a request that is swapped in is not passed "
+            f"over, was {scheduler.preemption!r}"
+        )
     threshold = scheduler.long_prefill_token_threshold
     if scheduler.max_long_partial_prefills and not isinstance(threshold, Expr) and threshold == 0:
         raise PolicyError(

@@ -199,6 +199,7 @@ class Policy(Value):
                 "handover must be None where a scheduler has Select() and requests migrate, was "
                 f"{self.handover!r}: ranks give no order in which to accept requests"
             )
+        schedulers.check_loras(migrates=self.migrates)
         overlap = "none" if self.handover is None else self.handover.overlap
         if overlap != "none" and self.decode_on_arrival is None:
             raise PolicyError(

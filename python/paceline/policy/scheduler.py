@@ -17,6 +17,7 @@ from paceline.policy.composition import check_composition
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
+from paceline.policy.loras import Loras
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
 from paceline.policy.ranking import keys_in, levels_of, quantum_of, to_wire
 from paceline.policy.stages import (
@@ -95,6 +96,9 @@ class Scheduler(Value):
         A number of each request, by fields that never change. While requests run,
         waiting prompts of another bucket than that of the first of them are passed
         over. None: requests of all buckets run together.
+    loras
+        How many LoRA adapters may run at once, by the trace's column ``adapter``;
+        None: adapters are ignored.
     stages
         The stages that form a step, in order.
     exclusive_prefill
@@ -171,6 +175,7 @@ class Scheduler(Value):
     max_num_partial_prefills: int = 0
     max_long_partial_prefills: int = 0
     bucket: Expr | None = None
+    loras: Loras | None = None
     stages: tuple[Stage, ...] = (Running(), Admit(unless_preempted=True))
     exclusive_prefill: bool = False
     order: QueueOrder | Keys = "arrival"
@@ -366,7 +371,7 @@ class Scheduler(Value):
             "max_num_batched_tokens": tokens,
             "max_num_seqs": seqs,
             "long_prefill_token_threshold": 0 if isinstance(longest, Expr) else longest,
-            **self._limits(names or Names()),
+            **self._limits(names or Names(), ticks_per_s),
             "stages": [_stage(stage, ticks_per_s, self.preemption) for stage in self.stages],
             "exclusive_prefill": self.exclusive_prefill,
             "order": self._order(names or Names(), ticks_per_s),
@@ -388,7 +393,7 @@ class Scheduler(Value):
             "schedule_ahead": self.schedule_ahead,
         }
 
-    def _limits(self, names: Names) -> dict[str, object]:
+    def _limits(self, names: Names, ticks_per_s: float) -> dict[str, object]:
         """Return the limits that vary, and those of prompts beside others, where there are any."""
         varying: dict[str, object] = {}
         if isinstance(self.max_num_batched_tokens, Expr):
@@ -401,6 +406,8 @@ class Scheduler(Value):
             "long_prefills": self.max_long_partial_prefills,
             "bucket": None if self.bucket is None else expression_to_wire(self.bucket, names),
         }
+        if self.loras is not None:
+            joining |= self.loras.to_wire(ticks_per_s)
         wire: dict[str, object] = {"varying": varying} if varying else {}
         return {**wire, "joining": joining} if any(joining.values()) else wire
 

@@ -88,6 +88,21 @@ class Schedulers:
                         f"it of any instance; had {had}"
                     )
 
+    def check_loras(self, *, migrates: bool) -> None:
+        """Refuse a limit of adapters where requests migrate.
+
+        Raises
+        ------
+        PolicyError
+            If there is one.
+        """
+        limited = next((each.loras for each in self.several if each.loras is not None), None)
+        if migrates and limited is not None:
+            raise PolicyError(
+                "loras of a scheduler must be None where requests migrate, as one that comes with its KV is "
+                f"not passed over, was {limited!r}"
+            )
+
     def check_flips(self, pools: Pools, flips: Iterable[Flip]) -> None:
         """Refuse flips between pools with different schedulers: an instance keeps its own.
 

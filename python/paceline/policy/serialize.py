@@ -18,6 +18,7 @@ from paceline.policy.expressions import text
 from paceline.policy.expressions.tree import Expr
 from paceline.policy.flips import flip
 from paceline.policy.handover import Handover
+from paceline.policy.loras import Loras
 from paceline.policy.monitors import Live, Migrate, migrate
 from paceline.policy.pacing import Pace
 from paceline.policy.pools import Pools
@@ -239,7 +240,7 @@ def to_table(value: Any) -> Any:  # noqa: ANN401 - whatever a policy holds
 
 _LEFT_OUT = (
     *("classes", "admission", "every", "hold", "routers", "seed"),
-    *("max_num_partial_prefills", "max_long_partial_prefills", "bucket"),
+    *("max_num_partial_prefills", "max_long_partial_prefills", "bucket", "loras"),
 )
 _LIMITS = ("max_num_batched_tokens", "long_prefill_token_threshold", "bucket")
 
@@ -264,6 +265,8 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             fields["preemption"] = build(_PREEMPTIONS[kind], fields["preemption"], "preemption")
         if "prefix_cache" in fields:
             fields["prefix_cache"] = build(PrefixCache, fields["prefix_cache"], "prefix_cache")
+        if "loras" in fields:
+            fields["loras"] = build(Loras, fields["loras"], "loras")
         if "order" in fields:
             fields["order"] = _order(fields["order"], "order")
         if "classes" in fields:

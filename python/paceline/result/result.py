@@ -141,8 +141,8 @@ class Result(OverTime, Shown):
         - counts, ``instance`` and ``last_instance`` (null if it was routed to none), ``status``
           (finished, running, waiting, not_arrived, rejected, held or gave_up), and ``reason``, why it was
           rejected;
-        - the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``, ``model``, ``session``
-          and all further columns, if it has them; not ``prefix``.
+        - the trace's own: ``reasoning_tokens``, ``priority``, ``score``, ``tenant``, ``model``, ``adapter``,
+          ``session`` and all further columns, if it has them; not ``prefix``.
 
         Notes
         -----

@@ -19,6 +19,7 @@ _NEUTRAL: Final[dict[str, Any]] = {
     "priority": 0,
     "tenant": None,
     "model": None,
+    "adapter": None,
     "session": None,
     "think_time": None,
     "request_id": None,

@@ -41,6 +41,7 @@ COLUMNS: Final[dict[str, pl.DataType]] = {
     "score": pl.Float64(),
     "tenant": pl.String(),
     "model": pl.String(),
+    "adapter": pl.String(),
     "session": pl.String(),
     "think_time": pl.Float64(),
     "request_id": pl.String(),

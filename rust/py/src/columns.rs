@@ -68,6 +68,7 @@ pub(crate) fn trace(columns: &Bound<'_, PyAny>) -> PyResult<paceline_core::Trace
         score: given(columns, "score")?,
         tenant: given(columns, "tenant")?,
         model: given(columns, "model")?,
+        adapter: given(columns, "adapter")?,
         session: given(columns, "session")?,
         waits: waits(columns)?,
         prefix: prefix(columns)?,

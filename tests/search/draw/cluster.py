@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from search.draw import monitors, rules, stages
+from search.draw import monitors, rules, stages, step_limits
 from search.draw.costs import curve
 from search.draw.expressions import Wire
 from search.draw.instances import instance, malform
@@ -41,6 +41,11 @@ def cluster(source: Source) -> Wire:
         "until": source.maybe(0.2, lambda: source.ticks(0, 800)),
         "sample": source.maybe(0.3, lambda: sample(source)),
     }
+    routing = drawn["routing"]
+    later = ("decode_on_arrival", "on_prefilled", "on_answering", "every")
+    if not any(routing[name] for name in later):
+        for one in fleet:
+            step_limits.adapters(source, one["scheduler"])
     held = source.chance(0.15)
     if held:
         # A condition on the instance or the request, in place of a rule that always picks one.

@@ -39,6 +39,14 @@ def joining(source: Source, limits: Wire) -> Wire:
     return {"joining": found} if found else {}
 
 
+def adapters(source: Source, scheduler: Wire) -> None:
+    """Limit the adapters of some schedulers that neither swap requests out nor select them."""
+    selects = any(stage["kind"] == "select" for stage in scheduler["stages"])
+    if scheduler["preemption"]["kind"] == "recompute" and not selects and source.chance(0.2):
+        limits = {"adapters": source.whole(1, 2), "adapter_load": source.ticks(0, 30)}
+        scheduler["joining"] = {**scheduler.get("joining", {}), **limits}
+
+
 def _limit(source: Source) -> Wire:
     if source.chance(0.3):
         return number(source, _OWN)

@@ -56,6 +56,12 @@ def models(source: Source, rows: list[Row], instances: list[dict[str, Any]]) -> 
         row["model"] = source.pick((None, 0, 0, 0, 1, 1, 2))
 
 
+def adapters(source: Source, rows: list[Row]) -> None:
+    """Have rows run with a few adapters, or none."""
+    for row in rows:
+        row["adapter"] = source.pick((None, 0, 0, 1, 1, 2, 3))
+
+
 def sessions(source: Source, rows: list[Row]) -> None:
     """Make rows turns of a few conversations, each mostly longer than all before it."""
     said: dict[int, int] = {}

@@ -64,6 +64,7 @@ def replay(case: Case) -> policy_sim.Outcome | None:
             tenant=row["tenant"],
             session=row.get("session"),
             model=row.get("model"),
+            adapter=row.get("adapter"),
         )
         for row in case.requests
     ]

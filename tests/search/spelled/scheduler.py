@@ -8,6 +8,7 @@ from paceline.policy import (
     Class,
     Displace,
     Levels,
+    Loras,
     Quantum,
     Refresh,
     Scheduler,
@@ -85,7 +86,14 @@ def _limits(wire: Wire) -> dict[str, Any]:
         "max_num_partial_prefills": joining.get("prefills", 0),
         "max_long_partial_prefills": joining.get("long_prefills", 0),
         "bucket": None if bucket is None else number(bucket),
+        "loras": _loras(joining),
     }
+
+
+def _loras(joining: Wire) -> Loras | None:
+    if not joining.get("adapters"):
+        return None
+    return Loras(joining["adapters"], load_s=joining["adapter_load"] / TICKS_PER_S)
 
 
 def sayable(wire: Wire) -> bool:

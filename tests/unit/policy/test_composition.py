@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from paceline import PolicyError, Scheduler, cluster, inst, oracle, req
-from paceline.policy import Class, PrefixCache, Quantum, where
+from paceline.policy import Class, Loras, PrefixCache, Quantum, where
 from paceline.policy.stages import (
     Admit,
     Decodes,
@@ -69,6 +69,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a bucket beside a selection": (
         {"stages": (Select(),), "order": req.score, "bucket": req.prompt_tokens // 8},
         "bucket must be left out beside Select()",
+    ),
+    "adapters beside a selection": (
+        {"stages": (Select(),), "order": req.score, "loras": Loras(2)},
+        "loras must be left out beside Select()",
+    ),
+    "adapters and swapping": (
+        {"stages": (Running(), SwapIn(), Admit()), "preemption": SWAP, "loras": Loras(2)},
+        "must be Recompute() beside loras",
     ),
     "a bucket that changes": (
         {"bucket": oracle.remaining_tokens // 8},

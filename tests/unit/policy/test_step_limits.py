@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import paceline
-from paceline import Cluster, Instance, Policy, Scheduler, Trace, inst, req
+from paceline import Cluster, Instance, Policy, PolicyError, Scheduler, Trace, inst, req
 from paceline.cost import Affine
+from paceline.policy import Loras, migrate, pick
 from paceline.policy.expressions.bounds import bounds
 from paceline.policy.expressions.functions import ilog2, maximum, minimum, where
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
@@ -98,11 +99,32 @@ def test_a_file_has_the_expressions_as_they_are_written() -> None:
             max_num_partial_prefills=4,
             max_long_partial_prefills=2,
             bucket=req.prompt_tokens // 512,
+            loras=Loras(4, load_s=0.02),
         ),
     )
     text = policy.to_toml()
     assert 'max_num_batched_tokens = "where(inst.running > 64, 512, 8192)"' in text
     assert Policy.from_toml(text) == policy
+
+
+def test_requests_of_limited_adapters_do_not_migrate() -> None:
+    moves = [
+        migrate(source=pick(max=inst.requests), target=pick(min=inst.requests), choose=pick(min=req.age))
+    ]
+    with pytest.raises(PolicyError, match="loras of a scheduler must be None where requests migrate"):
+        Policy(
+            name="moves", scheduler=Scheduler(loras=Loras(2)), on_arrival="round_robin", every={1.0: moves}
+        )
+
+
+def test_adapters_are_loaded_and_limited_through_the_public_api() -> None:
+    """One adapter at a time, a second a step and half a second to load one: a, a and none, then b."""
+    trace = Trace.from_columns(
+        arrival=[0.0] * 4, prompt_tokens=[10] * 4, output_tokens=[1] * 4, adapter=["a", "b", "a", None]
+    )
+    policy = paceline.policies.vllm(loras=Loras(1, load_s=0.5))
+    result = paceline.replay(trace, Cluster([Instance(cost=Affine(step_s=1.0), num_blocks=1000)]), policy)
+    assert result.requests["first_token"].to_list() == [1.5, 3.0, 1.5, 1.5]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def traces(draw: st.DrawFn) -> Trace:
         "score": st.floats(allow_nan=False, allow_infinity=False),
         "tenant": st.none() | text,
         "model": st.none() | text,
+        "adapter": st.none() | text,
         "session": st.none() | text,
         "prefix": st.lists(st.integers(0, 2**64 - 1), max_size=4),
     }

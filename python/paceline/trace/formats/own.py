@@ -46,6 +46,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     score: _Counted = msgspec.UNSET
     tenant: str | msgspec.UnsetType | None = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
+    adapter: str | msgspec.UnsetType | None = msgspec.UNSET
     session: str | msgspec.UnsetType | None = msgspec.UNSET
     think_time: _Counted = msgspec.UNSET
     request_id: str | msgspec.UnsetType | None = msgspec.UNSET

@@ -201,6 +201,11 @@ impl SchedulerConfig {
                 "must be 0 without a threshold above which a prompt is long",
             ));
         }
+        if joining.adapters > 0 && self.preemption != Preemption::Recompute {
+            let rule =
+                "must be recompute if adapters are limited: a request that is swapped in is not passed over";
+            return Err(("preemption", rule));
+        }
         let changes = |field: ReqField| field.changes() != Changes::NEVER;
         if joining.bucket.as_ref().is_some_and(|of| of.looks_at(&|_| true) || of.looks_at_request(&changes)) {
             return Err(("joining.bucket", "must read fields of the request that never change"));

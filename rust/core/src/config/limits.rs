@@ -135,6 +135,8 @@ impl SchedulerConfig {
         within(at("varying.tokens.least"), 1, self.max_num_batched_tokens, least)?;
         within(at("joining.prefills"), 0, MOST, self.joining.prefills)?;
         within(at("joining.long_prefills"), 0, MOST, self.joining.long_prefills)?;
+        within(at("joining.adapters"), 0, MOST, self.joining.adapters)?;
+        on_clock(at("joining.adapter_load"), self.joining.adapter_load)?;
         within(at("watermark_blocks"), 0, MOST, self.watermark_blocks)?;
         for stage in &self.stages {
             if let Stage::Admit { gather: Some(gather), .. } = stage {

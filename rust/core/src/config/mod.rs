@@ -163,6 +163,7 @@ impl Config {
                 "must be null where an instance selects requests by rank: it has no order in which to accept";
             return Err(Error::config("handover", rule));
         }
+        self.check_adapters()?;
         self.check_overlap()?;
         if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
             let rule = "must be null where decode_on_arrival picks the instances that decode";
@@ -183,6 +184,19 @@ impl Config {
             return Err(Error::config("routing.every.actions.choose.within", rule));
         }
         Ok(())
+    }
+
+    /// Checks that adapters are limited only where requests stay.
+    fn check_adapters(&self) -> Result<(), Error> {
+        let limited = |instance: &InstanceConfig| instance.scheduler.joining.adapters > 0;
+        match self.instances.iter().position(limited) {
+            Some(i) if self.routing.may_migrate() => {
+                let rule =
+                    "must be 0 where requests may migrate: one that comes with its KV is not passed over";
+                Err(Error::config(format!("instances[{i}].scheduler.joining.adapters"), rule))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks that transfers overlap with prefills only where that has a meaning.

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::policy::Expr;
+use crate::time::Ticks;
 
 /// Limits of a step that are evaluated whenever a step is formed.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -50,6 +51,11 @@ pub struct Joining {
     /// The bucket of a request, by its fields that never change. A request is passed over while the first of the
     /// running requests is in another bucket.
     pub bucket: Option<Expr>,
+    /// The most adapters of running requests; 0: no limit, and adapters take no time. At the limit, a request of
+    /// another adapter is passed over.
+    pub adapters: u64,
+    /// Ticks to load an adapter, by which the step that admits a request of it takes longer.
+    pub adapter_load: Ticks,
 }
 
 impl Joining {
@@ -60,6 +66,6 @@ impl Joining {
 
     /// Whether a request may be passed over, so that one behind it is admitted before it.
     pub(crate) fn passes_over(&self) -> bool {
-        self.long_prefills > 0 || self.bucket.is_some()
+        self.long_prefills > 0 || self.bucket.is_some() || self.adapters > 0
     }
 }

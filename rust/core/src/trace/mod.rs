@@ -35,6 +35,8 @@ pub struct Trace {
     pub tenant: Option<Vec<u32>>,
     /// The number of the model that it names, if instances serve several; `u32::MAX`: none, so that any instance serves it.
     pub model: Option<Vec<u32>>,
+    /// The number of its adapter, if an instance limits them; `u32::MAX`: none.
+    pub adapter: Option<Vec<u32>>,
     /// Ids of the blocks that prompts share.
     pub prefix: Option<PrefixIds>,
     /// The number of the conversation of which it is a turn; `u32::MAX`: none.
@@ -101,6 +103,11 @@ impl Trace {
         self.model.as_ref().map_or(ANY_MODEL, |column| column[row])
     }
 
+    /// The adapter of a request, if it has one.
+    pub(crate) fn adapter_of(&self, row: usize) -> Option<u32> {
+        self.adapter.as_ref().map(|column| column[row]).filter(|&adapter| adapter != u32::MAX)
+    }
+
     /// Reasoning tokens of a request, where the trace has them.
     pub(crate) fn reasoning(&self, row: usize) -> Option<u32> {
         self.reasoning_tokens.as_ref().map(|column| column[row])
@@ -128,6 +135,7 @@ impl Trace {
             score,
             tenant,
             model,
+            adapter,
             prefix: _,
             session,
             waits: _,
@@ -136,7 +144,7 @@ impl Trace {
         arrival.swap(one, other);
         prompt_tokens.swap(one, other);
         output_tokens.swap(one, other);
-        for column in [reasoning_tokens, tenant, model, session, origins].into_iter().flatten() {
+        for column in [reasoning_tokens, tenant, model, adapter, session, origins].into_iter().flatten() {
             column.swap(one, other);
         }
         if let Some(column) = priority {
@@ -236,6 +244,7 @@ impl Trace {
             ("score", self.score.as_ref().map(Vec::len)),
             ("tenant", self.tenant.as_ref().map(Vec::len)),
             ("model", self.model.as_ref().map(Vec::len)),
+            ("adapter", self.adapter.as_ref().map(Vec::len)),
             ("session", self.session.as_ref().map(Vec::len)),
             ("prefix_ends", self.prefix.as_ref().map(|prefix| prefix.ends.len())),
             ("output_ends", self.outputs().map(|outputs| outputs.ends.len())),

@@ -83,3 +83,46 @@ def test_a_batch_has_requests_of_one_bucket() -> None:
         [[1, 12, 0], [3, 11, 0]],
         [[1, 1, 12], [3, 1, 11]],
     ]
+
+
+def adapted(*adapters: int | None, load: int, most: int) -> list[tuple[int, list[list[int]]]]:
+    """Return the start of each step and its requests; each has a prompt of 2 tokens and one more."""
+    one = instance(1000, allocation="chunk")
+    joining = {"adapters": most, "adapter_load": load}
+    one["scheduler"] |= {
+        "stages": [{"kind": "running"}, ADMIT],
+        "order": {"kind": "arrival"},
+        "joining": joining,
+    }
+    requests = [TraceRequest(at, 2, 2, adapter=adapter) for at, adapter in enumerate(adapters)]
+    return [
+        (row[0], [entry[:2] for entry in row[1]]) for row in replay(cluster(one), requests).replicas[0].steps
+    ]
+
+
+def test_a_request_of_another_adapter_waits_while_as_many_run_as_may() -> None:
+    """One slot, no time to load: row 1 waits for row 0, row 2 for row 1; row 3, of none, passes row 2."""
+    assert adapted(7, 8, 7, None, load=0, most=1) == [
+        (0, [[0, 2]]),
+        (1, [[0, 1]]),
+        (2, [[1, 2]]),
+        (3, [[1, 1], [3, 2]]),
+        (4, [[3, 1], [2, 2]]),
+        (5, [[2, 1]]),
+    ]
+
+
+def test_an_adapter_is_loaded_once_and_the_oldest_gives_way() -> None:
+    """Two slots, and 10 ticks to load one.
+
+    Row 0 loads 7, until 11. Rows 1 and 2 have come by then: row 1 loads 8, and row 2 is of 7. Row 3, of 9,
+    waits until both have ended; 7 was used last by row 2, which left after row 1. So 9 takes the slot of 8.
+    """
+    found = adapted(7, 8, 7, 9, load=10, most=2)
+    assert found == [
+        (0, [[0, 2]]),
+        (11, [[0, 1], [1, 2], [2, 2]]),
+        (22, [[1, 1], [2, 1]]),
+        (23, [[3, 2]]),
+        (34, [[3, 1]]),
+    ]

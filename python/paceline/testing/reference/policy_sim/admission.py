@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.testing.reference.policy_sim.acceptance import accept_offers, next_received
-from paceline.testing.reference.policy_sim.joining import is_passed_over, prefills_are_full
+from paceline.testing.reference.policy_sim.joining import enter_adapter, is_passed_over, prefills_are_full
 from paceline.testing.reference.policy_sim.preemption import preempt
 from paceline.testing.reference.policy_sim.request import Request
 from paceline.testing.reference.policy_sim.state import State
@@ -145,6 +145,7 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
     memory = state.memory
     state.queue.remove(request)
     state.running.append(request)
+    enter_adapter(state, request)
     if request in state.incoming.received:
         state.incoming.received.remove(request)
         request.received_wait += step.start - request.spells[-1].start

@@ -43,11 +43,40 @@ def is_passed_over(state: State, step: Step, request: Request, hit: int) -> bool
         long = [one for one in state.running if not one.decoding and _is_long(step, one.lacking)]
         if len(long) >= most:
             return True
+    if _lacks_slot(state, request):
+        return True
     bucket = joining.get("bucket")
     if bucket is None or not state.running:
         return False
     own, others = (evaluate(bucket, state.scope(step.start, one)) for one in (request, state.running[0]))
     return own != others and not (math.isnan(own) and math.isnan(others))
+
+
+def _lacks_slot(state: State, request: Request) -> bool:
+    """Whether as many adapters run as may, without that of a request."""
+    most, adapter = state.settings.joining.get("adapters", 0), request.spec.adapter
+    running = {one.spec.adapter for one in state.running} - {None}
+    return adapter is not None and adapter not in running and 0 < most <= len(running)
+
+
+def enter_adapter(state: State, request: Request) -> None:
+    """Load the adapter of a request that was admitted, in place of the one that was used the longest ago."""
+    most, adapter = state.settings.joining.get("adapters", 0), request.spec.adapter
+    if not most or adapter is None or adapter in state.loaded:
+        return
+    state.loads += 1
+    if len(state.loaded) == most:
+        running = {one.spec.adapter for one in state.running}
+        state.loaded.remove(next(one for one in state.loaded if one not in running))
+    state.loaded.append(adapter)
+
+
+def leave_adapter(state: State, request: Request) -> None:
+    """Note that a request has left the batch: its adapter is used by others, or was used last by it."""
+    adapter = request.spec.adapter
+    if adapter in state.loaded and all(one.spec.adapter != adapter for one in state.running):
+        state.loaded.remove(adapter)
+        state.loaded.append(adapter)
 
 
 def _is_long(step: Step, lacking: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from paceline.testing.reference.policy_sim.joining import leave_adapter
 from paceline.testing.reference.policy_sim.request import Request, Spell
 from paceline.testing.reference.policy_sim.state import State
 from paceline.testing.reference.policy_sim.step import Step
@@ -26,6 +27,7 @@ def preempt(state: State, request: Request, step: Step) -> None:
     scheduled = step.drop(request, refund=state.settings.refund)
     state.batch.pop(request, None)
     state.running.remove(request)
+    leave_adapter(state, request)
     step.preempted.append(request)
     request.preemptions += 1
     request.attained += 0 if request.left_out else step.start - request.admitted_at

@@ -268,10 +268,11 @@ class Replica:
     def ticks(self) -> int:
         """The time of the running step by itself, with the copies before it or beside it."""
         assert self.step is not None
+        loading = self.scheduler.settings.joining.get("adapter_load", 0) * self.step.loads
         ticks = self._cost.step(self.step)
         swap = self.scheduler.settings.swap
         if swap is None:
-            return ticks
+            return ticks + int(loading)
         copies = self.step.blocks_out * int(swap["out"]) + self.step.blocks_in * int(swap["back"])
         return max(ticks, copies) if swap["overlapped"] else ticks + copies
 

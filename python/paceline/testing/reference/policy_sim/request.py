@@ -27,6 +27,8 @@ class TraceRequest(Row):
         The conversation that the request is a turn of.
     model : int or None
         The model that it names.
+    adapter : int or None
+        Its adapter.
     """
 
     reasoning_tokens: int = 0
@@ -34,6 +36,7 @@ class TraceRequest(Row):
     tenant: int = 0
     session: int | None = None
     model: int | None = None
+    adapter: int | None = None
 
 
 @dataclass(slots=True)

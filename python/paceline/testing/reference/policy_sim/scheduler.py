@@ -10,7 +10,7 @@ from paceline.testing.reference.policy_sim.async_arrivals import catch_up, free_
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.expression import Scope, holds
 from paceline.testing.reference.policy_sim.handover import Incoming
-from paceline.testing.reference.policy_sim.joining import step_limits
+from paceline.testing.reference.policy_sim.joining import leave_adapter, step_limits
 from paceline.testing.reference.policy_sim.layers import advance_layers
 from paceline.testing.reference.policy_sim.memory import Memory
 from paceline.testing.reference.policy_sim.preemption import requeue_late_victims
@@ -134,6 +134,7 @@ class Scheduler:
             if request.done:
                 request.place = "gone"
                 state.running.remove(request)
+                leave_adapter(state, request)
                 if self.settings.schedule_ahead:
                     state.deferred.append(request)
                 else:
@@ -247,6 +248,7 @@ class Scheduler:
         step.free_blocks = self.memory.free
         step.blocks_out, state.copied_out = state.copied_out, 0
         step.blocks_in, state.copied_in = state.copied_in, 0
+        step.loads, state.loads = state.loads, 0
         return step
 
     def _keep_migrated_on_cpu(self, now: int) -> None:

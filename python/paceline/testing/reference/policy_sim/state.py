@@ -48,6 +48,10 @@ class State:
         decision still counts them as held.
     dropped : list of Request
         Requests that can never be admitted, and that the instance has not removed yet.
+    loaded : list of int
+        Adapters in the GPU's memory, the one that was used the longest ago first.
+    loads : int
+        Adapters loaded that have not been charged to a step yet.
     wakes : int or None
         When to try again to form a step without another event.
     """
@@ -68,6 +72,8 @@ class State:
     groups: int = 1
     deferred: list[Request | list[int]] = field(default_factory=list)
     dropped: list[Request] = field(default_factory=list)
+    loaded: list[int] = field(default_factory=list)
+    loads: int = 0
     wakes: int | None = None
 
     @property

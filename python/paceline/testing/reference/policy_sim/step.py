@@ -41,6 +41,8 @@ class Step:
         Victims that are queued again after the step is formed.
     blocks_out, blocks_in : int
         Blocks copied to the CPU's memory and back.
+    loads : int
+        Adapters loaded.
     decodes_reached : bool
         Whether the stage that schedules decodes was reached.
     group : tuple of int or None
@@ -65,6 +67,7 @@ class Step:
     requeue_after: list[Request] = field(default_factory=list)
     blocks_out: int = 0
     blocks_in: int = 0
+    loads: int = 0
     decodes_reached: bool = False
     group: tuple[int, int] | None = None
     layers: tuple[int, int] = (1, 1)

@@ -68,9 +68,10 @@ impl Effects<'_> {
         freed
     }
 
-    /// Ticks that a step of `ticks` takes longer because of copies to and from the host.
+    /// Ticks that a step of `ticks` takes longer because of copies to and from the host, and of adapters that are loaded.
     pub(in crate::instance) fn take_copy_ticks(&mut self, ticks: Ticks) -> Ticks {
-        self.on.kv.take_copy_ticks(ticks)
+        let loads = self.on.observers.adapters.as_mut().map_or(0, |adapters| adapters.take_ticks());
+        self.on.kv.take_copy_ticks(ticks).saturating_add(loads)
     }
 
     /// Notes the decisions of the step that starts.

@@ -4,6 +4,7 @@
 //! steps in which each member of the decode set yielded a token ([`Steps`]). It decides nothing. A count is a new observer,
 //! or a field of one; no stage of a scheduler knows of it.
 
+mod adapters;
 mod decision_log;
 mod fact;
 mod liveness;
@@ -17,6 +18,7 @@ mod step_record;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::instance) use adapters::Adapters;
 pub(in crate::instance) use decision_log::DecisionLog;
 pub(in crate::instance) use fact::{Ended, Fact, Steps, Subject};
 pub(in crate::instance) use liveness::Liveness;
@@ -41,6 +43,8 @@ pub(in crate::instance) struct Observers {
     pub(in crate::instance) readers: Readers,
     pub(in crate::instance) outbox: Outbox,
     pub(in crate::instance) log: DecisionLog,
+    /// The adapters of the requests, where they are limited.
+    pub(in crate::instance) adapters: Option<Box<Adapters>>,
     /// Counts what steps move and compute, where the configuration says how.
     traffic: Option<Box<TrafficCounter>>,
 }
@@ -54,6 +58,7 @@ impl Observers {
         };
         let reports = Reports { prefilled: observed.asks_prefilled, answering: observed.asks_answering };
         let layers = config.scheduler.layers().unwrap_or(1);
+        let joining = &config.scheduler.joining;
         let traffic = config.traffic.clone();
         Self {
             liveness: Liveness::new(ranking),
@@ -62,6 +67,7 @@ impl Observers {
             readers: Readers::new(observed.pace, observed.on_pace, observed.slack),
             outbox: Outbox::new(reports),
             log: DecisionLog::new(observed.records),
+            adapters: Adapters::new(joining.adapters, joining.adapter_load),
             traffic: traffic
                 .map(|traffic| Box::new(TrafficCounter::new(traffic, layers, config.block_tokens))),
         }
@@ -77,6 +83,9 @@ impl Observers {
         recorder.observe(fact, of);
         self.readers.observe(fact, of, &mut recorder.columns);
         self.outbox.observe(fact, of);
+        if let Some(adapters) = &mut self.adapters {
+            adapters.observe(fact, of);
+        }
     }
 
     /// Tells all observers of steps of a run that have ended, before [`Self::observe_steps`].

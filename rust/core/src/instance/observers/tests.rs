@@ -38,6 +38,7 @@ impl Told {
             readers: Readers::new(Some(Pace { interval: 7, first: 3, ttft: None }), false, false),
             outbox: Outbox::new(Reports { prefilled: true, answering: true }),
             log: DecisionLog::new(None::<Window>),
+            adapters: None,
             traffic: None,
         };
         let mut requests = RequestTable::default();

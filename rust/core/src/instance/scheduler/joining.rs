@@ -1,6 +1,7 @@
 //! Prompts that may not be admitted beside the requests that run, though there is room for them.
 //!
-//! Such limits are proposed for vLLM V1 (`max_concurrent_prefills` of pull request 55256, the two limits of partial
+//! The limit of adapters is that of vLLM's waiting loop (`max_loras`, `vllm/v1/core/sched/scheduler.py`). The limits of
+//! prefills are proposed for V1 (`max_concurrent_prefills` of pull request 55256, the two limits of partial
 //! prefills of 49075, which V0 had in `PartialPrefillMetadata`), and batches of one bucket are those of multi-bin
 //! batching (arXiv 2412.04504). A request that resumes with its KV is not held up.
 
@@ -44,7 +45,8 @@ impl Stages<'_> {
                 return Joins::Later;
             }
         }
-        if self.is_of_other_bucket(candidate.request) { Joins::Later } else { Joins::Yes }
+        let waits = self.is_of_other_bucket(candidate.request) || self.lacks_slot(candidate.request);
+        if waits { Joins::Later } else { Joins::Yes }
     }
 
     /// The tokens that each request in prefill lacks as the step starts, those admitted in it included.
@@ -67,6 +69,13 @@ impl Stages<'_> {
         let bucket =
             |row: u32| self.effects.reader().sort_key_of_row(of, row, self.draft.now, self.effects.trace);
         bucket(requests[first].request) != bucket(request)
+    }
+
+    /// Whether the adapters of the running requests leave no slot for that of `request`.
+    fn lacks_slot(&self, request: u32) -> bool {
+        let Some(adapters) = &self.effects.observers.adapters else { return false };
+        let adapter = self.effects.trace.adapter_of(request as usize);
+        adapter.is_some_and(|adapter| !adapters.may_join(adapter))
     }
 
     /// Passes a candidate over: it leaves the queue until [`Self::put_back_passed`].
