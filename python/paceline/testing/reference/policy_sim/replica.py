@@ -100,11 +100,13 @@ class Replica:
         settings = self.scheduler.settings
         if self._model is not None and spec.model is not None and self._model != spec.model:
             return "model"
+        # The KV of the last token is never written: a request of one token, as which a monitor asks, has no states.
+        states = settings.state_blocks if spec.prompt_tokens + spec.output_tokens > 1 else 0
         return refuse(
             spec,
             max_model_len=self._max_model_len,
             block_size=self.block_tokens,
-            blocks=self.blocks - settings.reserve - settings.state_blocks,
+            blocks=self.blocks - settings.reserve - states,
             largest_prefill=None if settings.cuts_prompts else settings.max_num_batched_tokens,
         )
 
