@@ -11,9 +11,10 @@ from hypothesis import Phase, find, given, reject, settings
 from differential import wire
 from differential.compositions import Composed
 from differential.step_limits import limited
-from differential.test_compositions import agree, share
+from differential.test_compositions import agree, engine, share
 from paceline import _core
 from paceline.errors import ConfigError, NoProgressError
+from paceline.testing.reference.policy_sim import TraceRequest
 
 
 @pytest.mark.parametrize("kind", ["ranked", "unranked", "layered"])
@@ -87,3 +88,28 @@ def test_the_cases_reach_what_they_are_for() -> None:
         return min(seen.values()) >= 1
 
     find(limited(), all_seen, settings=settings(max_examples=400, phases=[Phase.generate]))
+
+
+@pytest.mark.parametrize("leap", [False, True], ids=["step", "leap"])
+def test_a_run_ends_where_a_limit_changes(leap: bool) -> None:
+    """A step takes a tick. Row 0 has 4 + t tokens at t, and as many of 14 blocks once that step is formed.
+
+    Row 1 comes at 1 with 10 tokens. With 12 tokens a step it wants a chunk of 10, and never finds 10 blocks.
+    At 5, row 0 has 9 tokens, the budget falls to 4, and a chunk of 3 fits into the 5 blocks that are left.
+    """
+    one = wire.instance(14, budget=12, allocation="chunk")
+    by_tokens = wire.op(
+        "if",
+        wire.op("gt", wire.field("inst.running_tokens"), wire.const(8)),
+        wire.const(4),
+        wire.const(12),
+    )
+    one["scheduler"] |= {
+        "order": {"kind": "arrival"},
+        "victim": "latest",
+        "varying": {"tokens": {"least": 1, "of": by_tokens}},
+    }
+    case = Composed(requests=[TraceRequest(0, 4, 10), TraceRequest(1, 10, 1)], config=wire.cluster(one))
+    found = engine(case, leap=leap)
+    assert found.columns["scheduled"].tolist() == [0, 5]
+    agree(case)
