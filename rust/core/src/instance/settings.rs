@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) varying: Option<Arc<VaryingLimits>>,
     /// The fewest tokens that a step may compute.
     pub(crate) least_tokens: u64,
+    /// Whether a prompt may have to wait though there is room for it.
+    pub(crate) limits_prompts: bool,
     /// Whether any arrival may change the next step, though a request waits before it.
     pub(crate) any_arrival_counts: bool,
     /// Whether each step's requests are selected anew, by rank.
@@ -94,6 +96,7 @@ impl Settings {
         let varying = scheduler.varying.exist().then(|| Arc::new(scheduler.varying.clone()));
         let budget = scheduler.varying.tokens.as_ref();
         let least_tokens = budget.map_or(scheduler.max_num_batched_tokens, |budget| budget.least);
+        let limits_prompts = joining.is_limited();
         let any_arrival_counts = varying.is_some() || joining.passes_over();
         let displaces_when = match &scheduler.admission {
             Admission::Displace { when, .. } => when.clone().map(Arc::new),
@@ -123,6 +126,7 @@ impl Settings {
             displaces_when,
             varying,
             least_tokens,
+            limits_prompts,
             any_arrival_counts,
             selects,
             predicts: observed.prefills || ranks_read_prefill || buckets_read_prefill,

@@ -48,7 +48,15 @@ impl Adapters {
         std::mem::take(&mut self.pending).saturating_mul(self.load)
     }
 
+    /// Whether a fact is one of which adapters are told. It is known where the fact is told.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "so that the test drops out")]
+    pub(super) fn minds(fact: Fact) -> bool {
+        matches!(fact, Fact::Admitted { .. } | Fact::Preempted | Fact::Finished)
+    }
+
     /// Notes a request that runs from now on, or no longer.
+    #[inline(never)]
     pub(super) fn observe(&mut self, fact: Fact, of: Subject) {
         let Some(adapter) = of.trace.adapter_of(of.row()) else { return };
         match fact {

@@ -32,6 +32,7 @@ pub use step_record::{Part, StepRecord};
 use super::ObservedFields;
 use crate::config::{InstanceConfig, QueueOrder};
 use crate::cost::Moved;
+use crate::hint::rare;
 use crate::metrics::{InstanceStats, Recorder, TrafficCounter};
 
 /// The observers of one instance. Each is told of a fact in the order of the fields.
@@ -83,7 +84,10 @@ impl Observers {
         recorder.observe(fact, of);
         self.readers.observe(fact, of, &mut recorder.columns);
         self.outbox.observe(fact, of);
-        if let Some(adapters) = &mut self.adapters {
+        if Adapters::minds(fact)
+            && let Some(adapters) = &mut self.adapters
+        {
+            rare();
             adapters.observe(fact, of);
         }
     }

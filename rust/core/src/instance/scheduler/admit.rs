@@ -2,7 +2,7 @@
 
 use super::Stages;
 use super::displace::Wanted;
-use super::joining::Joins;
+use super::joining::{Joins, PassedOver};
 use crate::config::{Admission, Allocation, Gather};
 use crate::hint::rare;
 use crate::instance::Part;
@@ -42,7 +42,7 @@ impl Stages<'_> {
         }
         self.effects.sort_by_cached_prefix();
         let mut hits = Vec::new();
-        let limited = self.effects.settings.scheduler.joining.is_limited();
+        let mut passed = self.effects.settings.limits_prompts.then(PassedOver::default);
         while self.draft.tokens_left > 0 {
             let Some(candidate) = self.next_candidate() else { break };
             if !chunked && candidate.lacking() > self.effects.settings.scheduler.max_num_batched_tokens {
@@ -53,12 +53,12 @@ impl Stages<'_> {
                 continue;
             }
             let offer = self.admission_offer(candidate, chunked, &mut hits);
-            if limited {
+            if let Some(passed) = &mut passed {
                 rare();
                 match self.joins(candidate, hits.len() as u32 * self.effects.settings.block.tokens()) {
                     Joins::Yes => {}
                     Joins::Later => {
-                        self.pass_over(candidate);
+                        self.pass_over(candidate, passed);
                         continue;
                     }
                     Joins::None => break,
@@ -69,8 +69,9 @@ impl Stages<'_> {
             }
             self.admit_candidate(&candidate, &offer, &hits);
         }
-        if limited {
-            self.put_back_passed();
+        if let Some(passed) = passed {
+            rare();
+            self.put_back_passed(passed);
         }
     }
 
@@ -228,7 +229,7 @@ impl Stages<'_> {
         if self.effects.transfers.offered() + self.effects.transfers.received() > 0 {
             return true;
         }
-        if self.effects.settings.scheduler.joining.is_limited() {
+        if self.effects.settings.limits_prompts {
             return true;
         }
         // The answer is exact only where it is often asked for: without a prefix cache, for

@@ -1,6 +1,5 @@
 //! A step while it is formed.
 
-use super::joining::PassedOver;
 use super::limits::StepLimits;
 use crate::instance::request::Phase;
 use crate::time::Ticks;
@@ -35,8 +34,6 @@ pub(crate) struct StepDraft {
     pub(crate) passes_over: bool,
     /// When the step is to be formed again though no event occurs.
     pub(crate) retry_at: Option<Ticks>,
-    /// The requests that were passed over as others are admitted.
-    pub(crate) passed: PassedOver,
 }
 
 impl StepDraft {
@@ -55,7 +52,6 @@ impl StepDraft {
             reserve: 0,
             passes_over: false,
             retry_at: None,
-            passed: PassedOver::default(),
         }
     }
 

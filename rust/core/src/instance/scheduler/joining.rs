@@ -22,7 +22,7 @@ pub(super) enum Joins {
 
 /// The requests that were passed over while a step is formed, in order.
 #[derive(Debug, Default)]
-pub(crate) struct PassedOver {
+pub(super) struct PassedOver {
     queued: Vec<Queued>,
     ranked: Vec<Slot>,
 }
@@ -79,23 +79,24 @@ impl Stages<'_> {
     }
 
     /// Passes a candidate over: it leaves the queue until [`Self::put_back_passed`].
-    pub(super) fn pass_over(&mut self, candidate: Candidate) {
+    #[inline(never)]
+    pub(super) fn pass_over(&mut self, candidate: Candidate, passed: &mut PassedOver) {
         let slot = match candidate.place {
             Place::Slot(slot) => Some(slot),
             Place::Arrival | Place::Front => None,
         };
         if let (Some(slot), true) = (slot, self.effects.ranking.is_some()) {
             self.effects.take_out_of_order(slot);
-            self.draft.passed.ranked.push(slot);
+            passed.ranked.push(slot);
         } else {
             self.effects.take_first_queued();
-            self.draft.passed.queued.push(Queued { request: candidate.request, slot });
+            passed.queued.push(Queued { request: candidate.request, slot });
         }
     }
 
     /// Puts the requests that were passed over back into their places.
-    pub(super) fn put_back_passed(&mut self) {
-        let PassedOver { queued, ranked } = std::mem::take(&mut self.draft.passed);
+    #[inline(never)]
+    pub(super) fn put_back_passed(&mut self, PassedOver { queued, ranked }: PassedOver) {
         self.effects.put_back(ranked);
         for queued in queued.into_iter().rev() {
             self.effects.put_back_first(queued);

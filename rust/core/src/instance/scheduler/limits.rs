@@ -24,12 +24,19 @@ impl Stages<'_> {
             threshold: settings.scheduler.long_prefill_token_threshold,
             chunk: u64::MAX,
         };
-        match settings.varying.clone() {
-            None => fixed,
-            Some(varying) => {
-                rare();
-                self.evaluate_limits(fixed, &varying).0
-            }
+        if settings.varying.is_none() {
+            return fixed;
+        }
+        rare();
+        self.varying_limits(fixed).0
+    }
+
+    /// The limits where some vary, as of the present state, and for how many steps of the decode set they hold.
+    #[inline(never)]
+    fn varying_limits(&mut self, fixed: StepLimits) -> (StepLimits, u64) {
+        match self.effects.settings.varying.clone() {
+            Some(varying) => self.evaluate_limits(fixed, &varying),
+            None => (fixed, u64::MAX),
         }
     }
 
@@ -55,17 +62,15 @@ impl Stages<'_> {
     /// For how many steps of the decode-only step that was formed the limits surely decide nothing else: while they hold;
     /// or for any number, if the fewest tokens suffice and no request waits.
     pub(super) fn steps_within_limits(&mut self) -> u64 {
-        match self.effects.settings.varying.clone() {
-            None => u64::MAX,
-            Some(varying) => {
-                rare();
-                self.steps_of_varying(&varying)
-            }
+        if self.effects.settings.varying.is_none() {
+            return u64::MAX;
         }
+        rare();
+        self.steps_of_varying()
     }
 
     #[inline(never)]
-    fn steps_of_varying(&mut self, varying: &VaryingLimits) -> u64 {
+    fn steps_of_varying(&mut self) -> u64 {
         let members = self.effects.batch.decode_set().len();
         let waits = self.effects.queued() > 0 || !self.effects.batch.outside().is_empty();
         if !waits && members <= self.effects.settings.least_tokens {
@@ -73,7 +78,7 @@ impl Stages<'_> {
         }
         // The next step is formed in the state that this one leaves, with the requests that it has admitted.
         let formed = self.draft.limits;
-        let (next, steps) = self.evaluate_limits(formed, varying);
+        let (next, steps) = self.varying_limits(formed);
         if next == formed { steps } else { 1 }
     }
 }
