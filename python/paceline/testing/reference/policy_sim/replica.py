@@ -100,7 +100,7 @@ class Replica:
         settings = self.scheduler.settings
         if self._model is not None and spec.model is not None and self._model != spec.model:
             return "model"
-        # The KV of the last token is never written: a request of one token, as which a monitor asks, has no states.
+        # The KV of the last token is never written: of one token, as a monitor asks, there are no states.
         states = settings.state_blocks if spec.prompt_tokens + spec.output_tokens > 1 else 0
         return refuse(
             spec,
