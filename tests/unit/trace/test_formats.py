@@ -55,9 +55,9 @@ def test_burstgpt_in_its_newer_layout_keeps_sessions_and_what_was_measured(writt
     new = read_trace(
         written(f"Timestamp,Session ID,Elapsed time,{BURSTGPT}5,17,3.5,ChatGPT,472,18,490,API log\n")
     )
-    assert old.frame.columns == ["arrival", "prompt_tokens", "output_tokens", "Model", "Log Type"]
+    assert old.frame.columns == ["arrival", "prompt_tokens", "output_tokens", "measured_model", "Log Type"]
     assert new.frame["session"].to_list() == ["17"]
-    assert new.frame["Elapsed time"].to_list() == [3.5]
+    assert new.frame["measured_e2e"].to_list() == [3.5]
     assert new.frame.select(old.frame.columns).equals(old.frame)
 
 

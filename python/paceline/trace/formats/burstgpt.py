@@ -3,9 +3,9 @@
 CSV of Timestamp (seconds from the midnight before the first request), Model,
 Request tokens, Response tokens, Total tokens, Log Type; newer releases insert
 Session ID and Elapsed time after the first column. A failed request has no
-response tokens. Time is the file's own. Session ids are kept as sessions; models,
-log types and the elapsed time (the measured seconds to the end of the answer) are
-kept by their own names.
+response tokens. Time is the file's own. Session ids are kept as sessions, models as
+measured_model, elapsed times (the measured seconds to the end of the answer) as
+measured_e2e; log types by their own name.
 
 If arrivals are dependent, a turn arrives as long after the answer before it in its
 session as it did: stamp less stamp less elapsed time of the turn before, at least
@@ -37,11 +37,11 @@ def read_burstgpt(found: Recognised, name: str) -> Parsed:
         "arrival": stamps if per_second == 1 else scaled(stamps, per_second),
         "prompt_tokens": tokens(table.get_column("Request tokens"), rows),
         "output_tokens": tokens(table.get_column("Response tokens"), rows),
-        "Model": table.get_column("Model"),
+        "measured_model": table.get_column("Model"),
         "Log Type": table.get_column("Log Type"),
     }
     if "Elapsed time" in table.columns:
-        columns["Elapsed time"] = optional(table.get_column("Elapsed time"), rows)
+        columns["measured_e2e"] = optional(table.get_column("Elapsed time"), rows).alias("measured_e2e")
     waits = found.choices.waits(name, stamped=True)
     if "Session ID" not in table.columns:
         if waits:
@@ -54,7 +54,7 @@ def read_burstgpt(found: Recognised, name: str) -> Parsed:
         columns["think_time"] = think_times(
             columns["arrival"],
             columns["session"],
-            busy=columns.get("Elapsed time"),
+            busy=columns.get("measured_e2e"),
             counts=columns["output_tokens"] > 0,
         )
     return Parsed(frame=pl.DataFrame(columns), rows=rows, detail="with sessions")
