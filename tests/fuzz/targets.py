@@ -20,10 +20,10 @@ import zstandard
 from hypothesis import strategies as st
 
 import paceline
+from fuzz.benches import BENCHES, aiperf, aiperf_files, bench_tree, benches
 from fuzz.mutations import damaged, damaged_tree
 from paceline import Cluster, Instance, Trace, policies
 from paceline._toml import parse
-from paceline.benchmarks import compare_bench, read_benches
 from paceline.calibration import read_observations
 from paceline.conformance import check, read_log
 from paceline.kernels import read_profile
@@ -37,7 +37,6 @@ from paceline.synthesis import read_servegen
 from paceline.validation import validate
 from properties.agent_seeds import AGENT_SEEDS
 from properties.test_readers_fuzz import SEEDS
-from unit.benchmarks import samples
 from unit.kernels.making import SYSTEM, make_database, make_folder
 
 __all__ = ["CONFIGS", "ENGINE", "REQUESTS", "TARGETS", "Target", "emptied", "short_logs"]
@@ -424,50 +423,6 @@ def _calibration(folder: Path, data: bytes) -> None:
     read_observations(folder / "c.toml")
 
 
-BENCHES: list[Any] = [
-    samples.VLLM,
-    {**samples.VLLM, "latencies": [0.1, 0.0, 0.2], "queue_times": [0.0, 0.1, 0.0], "request_rate": 4.0},
-    {**json.loads(samples.SGLANG), "request_rate": 4.0, "burstiness": 0.5},
-    samples.GUIDELLM,
-    samples.INFERENCE_PERF_REQUESTS,
-    samples.INFERENCE_PERF_STAGE,
-    samples.AIPERF_SUMMARY,
-    samples.AIPERF_RECORDS[1],
-    samples.LLM_D,
-]
-
-
-def _benches(folder: Path, data: bytes) -> None:
-    """Read a benchmark's file, and replay each run that has requests."""
-    (folder / "result.json").write_bytes(data)
-    server = Cluster([Instance(cost=paceline.Affine(step_s=0.01), num_blocks=200)])
-    for bench in read_benches(folder / "result.json"):
-        bench.statistics()
-        if not bench.completed.is_empty():
-            compare_bench(bench, server).to_json()
-
-
-def _bench_tree(folder: Path, tree: Any) -> None:
-    _benches(folder, json.dumps(tree).encode())
-
-
-def _aiperf(folder: Path, trees: tuple[Any, Any]) -> None:
-    records, summary = trees
-    lines = records if isinstance(records, list) else [records]
-    (folder / "profile_export.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    (folder / "profile_export_aiperf.json").write_text(json.dumps(summary))
-    for bench in read_benches(folder):
-        bench.statistics()
-
-
-@st.composite
-def _aiperf_files(draw: st.DrawFn) -> tuple[Any, Any]:
-    """Damage one of AIPerf's two files."""
-    if draw(st.booleans()):
-        return draw(damaged_tree(st.just(samples.AIPERF_RECORDS))), samples.AIPERF_SUMMARY
-    return samples.AIPERF_RECORDS, draw(damaged_tree(st.just(samples.AIPERF_SUMMARY)))
-
-
 def _trees(texts: Callable[[], list[str]]) -> st.SearchStrategy[Any]:
     return st.deferred(lambda: st.sampled_from([parse(text, "a policy") for text in texts()]))
 
@@ -500,9 +455,9 @@ TARGETS = (
     Target("servegen", _one_damaged(lambda: SERVEGEN), _servegen),
     Target("servegen-tar", damaged(st.deferred(lambda: st.just(_tar()))), _servegen_tar),
     Target("calibration", damaged(st.just(CALIBRATION)), _calibration),
-    Target("bench-tree", damaged_tree(st.sampled_from(BENCHES)), _bench_tree),
-    Target("bench-text", damaged(st.sampled_from([json.dumps(each).encode() for each in BENCHES])), _benches),
-    Target("bench-aiperf", _aiperf_files(), _aiperf),
+    Target("bench-tree", damaged_tree(st.sampled_from(BENCHES)), bench_tree),
+    Target("bench-text", damaged(st.sampled_from([json.dumps(each).encode() for each in BENCHES])), benches),
+    Target("bench-aiperf", aiperf_files(), aiperf),
 )
 
 
