@@ -206,8 +206,15 @@ impl Roles {
         self.history.len() as u64
     }
 
-    /// All changes, in order.
-    pub(super) fn into_history(self) -> Vec<FlipRecord> {
+    /// All changes, in order. `origins`: the row in the trace of each request, by its number, where that is another.
+    pub(super) fn into_history(mut self, origins: Option<&[u32]>) -> Vec<FlipRecord> {
+        if let Some(origins) = origins {
+            for record in &mut self.history {
+                if let Cause::Rule(_, Some(request)) = &mut record.cause {
+                    *request = origins[*request as usize];
+                }
+            }
+        }
         self.history
     }
 
@@ -288,13 +295,15 @@ mod tests {
         roles.change(1, 5, Cause::Rule(Moment::Arrival, Some(9)), 10);
         assert_eq!((roles.next_due(), roles.end_delay(39)), (40, None));
         assert_eq!((roles.end_delay(40), roles.of(1), roles.next_due()), (Some(1), 0, NEVER));
+        // The request that arrived as the tenth is the fourth row of the trace.
+        let origins = [0, 1, 2, 4, 5, 6, 7, 8, 9, 3];
         let causes: Vec<_> = roles
-            .into_history()
+            .into_history(Some(&origins))
             .iter()
             .map(|flip| (flip.to, flip.cause.name(), flip.cause.request()))
             .collect();
         let expected =
-            [(3, "condition", None), (4, "condition", None), (5, "on_arrival", Some(9)), (0, "delay", None)];
+            [(3, "condition", None), (4, "condition", None), (5, "on_arrival", Some(3)), (0, "delay", None)];
         assert_eq!(causes, expected);
     }
 }

@@ -132,7 +132,7 @@ impl Arrivals {
                     cluster.reject(row, Reason::Policy);
                     self.hear(cluster, now);
                 }
-                Decision::None => return Err(no_instance(row)),
+                Decision::None => return Err(no_instance(row, cluster)),
             }
         }
         Ok(())
@@ -151,7 +151,8 @@ impl Arrivals {
 
 /// The error of a rule that leaves an arrival without an instance.
 #[cold]
-pub(super) fn no_instance(row: usize) -> Error {
+pub(super) fn no_instance(number: usize, cluster: &Cluster) -> Error {
+    let row = cluster.trace().origin(number as u32);
     let rule = format!("must give an instance for every arrival, gave none for row {row}");
     Error::config("routing.on_arrival", rule)
 }

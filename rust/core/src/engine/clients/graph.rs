@@ -108,8 +108,8 @@ impl Graph {
         Some(earliest)
     }
 
-    /// Takes a row out that waits for an answer which does not come. Returns whether it was not out yet.
-    pub(super) fn cut(&mut self, row: u32) -> bool {
+    /// Takes a row out of the arrivals of the trace and of those that wait for answers. Returns whether it was not out yet.
+    pub(super) fn take_out(&mut self, row: u32) -> bool {
         let waits = &mut self.waits[row as usize];
         std::mem::replace(waits, DONE) != DONE
     }

@@ -61,9 +61,10 @@ impl Clients {
             return Ok(None);
         }
         let by_session = rules.is_some_and(|rules| rules.by_session);
-        let sessions = by_session.then(|| Sessions::of(trace)).transpose()?;
+        let graph = Graph::of(trace);
+        let sessions = by_session.then(|| Sessions::of(trace, &graph)).transpose()?;
         let mut clients = Self {
-            graph: Graph::of(trace),
+            graph,
             arrivals: trace.arrival.clone(),
             next_arrival: 0,
             ready: BinaryHeap::new(),
@@ -102,12 +103,22 @@ impl Clients {
         }
     }
 
-    /// Takes a slot for a row, if it needs one.
-    fn take_slot(&mut self, row: u32) {
+    /// Takes a slot for a row that is sent at `now`, if it needs one.
+    fn take_slot(&mut self, row: u32, now: Ticks) {
         let Some(slots) = &mut self.slots else { return };
-        if self.sessions.as_mut().is_none_or(|sessions| sessions.open(row)) {
-            slots.take();
+        if let Some(sessions) = &mut self.sessions {
+            if !sessions.open(row) {
+                return;
+            }
+            // Other requests of the session that wait for no answer need no slot from now on.
+            for &(_, other) in sessions.arrivals(row) {
+                if other != row && self.graph.take_out(other) {
+                    self.in_session.push(Reverse((self.arrivals[other as usize].max(now), other)));
+                }
+            }
         }
+        slots.take();
+        self.skip_waiting();
     }
 
     /// A row has ended at `now`, or will never be sent: gives its slot back, if it is the last that needs it.
@@ -131,7 +142,7 @@ impl Clients {
         while let Some(row) = unanswered.pop() {
             for place in self.graph.children(row) {
                 let child = self.graph.edge(place).child;
-                if self.graph.cut(child) {
+                if self.graph.take_out(child) {
                     self.expected -= 1;
                     if self.sessions.is_some() {
                         self.leave_slot(child, now);
@@ -149,7 +160,8 @@ impl Source for Clients {
     }
 
     fn send(&mut self) -> u32 {
-        let row = match self.choose().1 {
+        let (now, next) = self.choose();
+        let row = match next {
             Next::InSession => self.in_session.pop().map(|entry| entry.0.1),
             Next::Ready => self.ready.pop().map(|entry| entry.0.1),
             Next::Arrival => {
@@ -160,7 +172,7 @@ impl Source for Clients {
             }
         };
         let row = row.expect("Invariant: a request is sent only if one is ready");
-        self.take_slot(row);
+        self.take_slot(row, now);
         row
     }
 

@@ -1,6 +1,6 @@
 //! Sessions, each of which takes a slot from its first request to the end of its last.
 
-use super::graph::each_edge;
+use super::graph::{Graph, each_edge};
 use crate::error::Error;
 use crate::time::NEVER;
 use crate::trace::Trace;
@@ -14,6 +14,8 @@ pub(super) struct Sessions {
     left: Vec<u32>,
     /// By first row: whether the session has a slot.
     open: Vec<bool>,
+    /// Rows that wait for no answer, of sessions that have several: each after the first row of its session, in order.
+    arrivals: Vec<(u32, u32)>,
 }
 
 impl Sessions {
@@ -22,7 +24,7 @@ impl Sessions {
     /// # Errors
     ///
     /// If a later turn waits for no answer: it would need no slot.
-    pub(super) fn of(trace: &Trace) -> Result<Self, Error> {
+    pub(super) fn of(trace: &Trace, graph: &Graph) -> Result<Self, Error> {
         let rows = trace.len() as u32;
         let mut groups = Groups((0..rows).collect());
         each_edge(trace, |child, parent, _| groups.join(child, parent));
@@ -44,7 +46,20 @@ impl Sessions {
         for &session in &of {
             left[session as usize] += 1;
         }
-        Ok(Self { open: vec![false; left.len()], of, left })
+        let mut arrivals: Vec<_> =
+            (0..rows).filter(|&row| !graph.waits(row)).map(|row| (of[row as usize], row)).collect();
+        arrivals.sort_unstable();
+        let several: Vec<_> =
+            arrivals.chunk_by(|one, next| one.0 == next.0).filter(|rows| rows.len() > 1).collect();
+        Ok(Self { open: vec![false; left.len()], arrivals: several.concat(), of, left })
+    }
+
+    /// The rows that wait for no answer of the session of a row, if it has several.
+    pub(super) fn arrivals(&self, row: u32) -> &[(u32, u32)] {
+        let session = self.of[row as usize];
+        let start = self.arrivals.partition_point(|&(one, _)| one < session);
+        let end = self.arrivals.partition_point(|&(one, _)| one <= session);
+        &self.arrivals[start..end]
     }
 
     /// Whether the session of a row has a slot.
@@ -112,7 +127,7 @@ mod tests {
             },
             ..trace(&requests)
         };
-        let mut sessions = Sessions::of(&trace).unwrap();
+        let mut sessions = Sessions::of(&trace, &Graph::of(&trace)).unwrap();
         assert!(sessions.open(0) && !sessions.open(3), "the session has its slot");
         assert!(sessions.has_slot(2) && !sessions.has_slot(4));
         assert_eq!([0, 1, 2, 3, 4].map(|row| sessions.end(row)), [false, false, false, true, true]);

@@ -92,6 +92,17 @@ fn an_agent_and_its_helpers_take_one_slot() {
 }
 
 #[test]
+fn a_session_with_two_first_requests_takes_one_slot() {
+    // 2 joins 0 and 1, which both arrive at 0; 3 is a session of its own. Row 1 needs no slot, as 0 has one.
+    let trace = children(&[(&[], 0), (&[], 0), (&[0, 1], 5), (&[], 0)]);
+    let rules = Rules { most: 1, gap: 3, by_session: true };
+    assert_eq!(sent(clients(Some(rules), &trace), 4, |_| 10), [Some(0), Some(0), Some(15), Some(28)]);
+    // Behind a session in flight, both go as its slot is free.
+    let trace = children(&[(&[], 0), (&[], 0), (&[], 0), (&[1, 2], 0)]);
+    assert_eq!(sent(clients(Some(rules), &trace), 4, |_| 10), [Some(0), Some(13), Some(13), Some(23)]);
+}
+
+#[test]
 fn a_join_that_lacks_an_answer_never_comes() {
     let trace = children(&[(&[], 0), (&[], 0), (&[0, 1], 0), (&[2], 0)]);
     let mut clients = clients(None, &trace);

@@ -176,7 +176,7 @@ impl Cluster {
         Recorded {
             stats: self.instances.iter().map(Instance::stats).collect(),
             decisions,
-            flips: self.roles.into_history(),
+            flips: self.roles.into_history(self.trace.origins.as_deref()),
             columns,
             gaps: self.recorder.gaps,
             origins: self.trace.origins,

@@ -140,7 +140,7 @@ impl Held {
                     cluster.note_held(row, now);
                     cluster.reject(row, Reason::Policy);
                 }
-                Decision::None => return Err(super::arrivals::no_instance(row)),
+                Decision::None => return Err(super::arrivals::no_instance(row, cluster)),
             }
             cluster.count_event();
             let sent = matches!(decision, Decision::Send(_));
