@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from differential import wire
 from paceline import _native
 from paceline.testing.reference.policy_sim import TraceRequest, replay
 
@@ -118,9 +119,13 @@ REQUESTS = st.lists(
         st.integers(1, 30),
         st.integers(0, 2),
         st.sampled_from([None, 0]),
+        st.sampled_from([None, 0, 30]),
     ),
     min_size=1,
     max_size=14,
+)
+CLIENTS = st.none() | st.fixed_dictionaries(
+    {"most": st.integers(1, 4), "gap": st.sampled_from([0, 7]), "by_session": st.just(value=False)}
 )
 
 
@@ -134,6 +139,8 @@ REQUESTS = st.lists(
     REQUESTS,
     st.sampled_from([None, None, 150]),
     st.none() | LOCKSTEPS,
+    st.booleans(),
+    CLIENTS,
 )
 def test_routers_decide_as_the_reference_does(
     sizes: list[tuple[int, int]],
@@ -142,9 +149,11 @@ def test_routers_decide_as_the_reference_does(
     later: dict[str, Any] | None,
     moment: str,
     routers: dict[str, Any],
-    requests: list[tuple[int, int, int, int, int | None]],
+    requests: list[tuple[int, int, int, int, int | None, int | None]],
     until: int | None,
     lockstep: dict[str, Any] | None,
+    waits: bool,
+    clients: dict[str, Any] | None,
 ) -> None:
     arrivals = np.cumsum([gap for gap, *_ in requests]).tolist()
     instances = [instance(blocks, seqs) for blocks, seqs in sizes]
@@ -156,26 +165,26 @@ def test_routers_decide_as_the_reference_does(
         "every": [],
     }
     rows = [
-        TraceRequest(at, prompt, output, tenant=tenant, session=session)
-        for at, (_, prompt, output, tenant, session) in zip(arrivals, requests, strict=True)
+        TraceRequest(
+            at,
+            prompt,
+            output,
+            tenant=tenant,
+            session=session,
+            think=think if waits and session is not None else None,
+        )
+        for at, (_, prompt, output, tenant, session, think) in zip(arrivals, requests, strict=True)
     ]
     config = {"instances": instances, "routing": routing, "routers": routers, "until": until}
-    config["lockstep"] = lockstep
+    config |= {"lockstep": lockstep, "clients": clients}
     theirs = replay(config, rows)
     for leap in (True, False):
         ours = _native.run(
             instances,
-            {
-                "arrival_ticks": np.array(arrivals, dtype=np.uint64),
-                "prompt_tokens": np.array([request[1] for request in requests], dtype=np.uint32),
-                "output_tokens": np.array([request[2] for request in requests], dtype=np.uint32),
-                "tenant": np.array([request[3] for request in requests], dtype=np.uint32),
-                "session": np.array(
-                    [2**32 - 1 if request[4] is None else request[4] for request in requests], dtype=np.uint32
-                ),
-            },
+            {**wire.columns(rows), "session": wire.sessions(rows)},
             routing=routing,
             routers=routers,
+            clients=clients,
             until_ticks=until,
             lockstep=lockstep,
             leap=leap,

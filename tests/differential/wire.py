@@ -11,6 +11,7 @@ from paceline.testing.reference.policy_sim import TraceRequest
 
 Wire = dict[str, Any]
 NO_SESSION = NO_MODEL = 2**32 - 1
+NO_MOMENT = 2**64 - 1
 
 
 def const(value: float) -> Wire:
@@ -208,6 +209,7 @@ def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = 
     if any(one.adapter is not None for one in requests):
         codes = [NO_MODEL if one.adapter is None else one.adapter for one in requests]
         given["adapter"] = np.array(codes, dtype=np.uint32)
+    given |= waits(requests)
     if prefix_block_tokens is None:
         return given
     if any(one.prefix for one in requests):
@@ -215,7 +217,27 @@ def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = 
         given["prefix_ids"] = np.array([part for one in requests for part in one.prefix], dtype=np.uint64)
         given["prefix_block_tokens"] = prefix_block_tokens
     elif any(one.session is not None for one in requests):
-        given["session"] = np.array(
-            [NO_SESSION if one.session is None else one.session for one in requests], dtype=np.uint32
-        )
+        given["session"] = sessions(requests)
     return given
+
+
+def waits(requests: Sequence[TraceRequest]) -> dict[str, Any]:
+    """Return the answers for which requests wait, if any does, as the engine's columns."""
+    given: dict[str, Any] = {}
+    if any(one.think is not None for one in requests):
+        think = [NO_MOMENT if one.think is None else one.think for one in requests]
+        given |= {"session": sessions(requests), "think_ticks": np.array(think, dtype=np.uint64)}
+    if any(one.parents for one in requests):
+        ends = np.cumsum([len(one.parents) for one in requests], dtype=np.uint64)
+        rows = [parent for one in requests for parent in one.parents]
+        given |= {"parent_ends": ends, "parent_rows": np.array(rows, dtype=np.uint32)}
+        given["delay_ticks"] = np.array([one.delay for one in requests], dtype=np.uint64)
+    if given:
+        given["not_before_ticks"] = np.array([one.not_before for one in requests], dtype=np.uint64)
+    return given
+
+
+def sessions(requests: Sequence[TraceRequest]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Return the sessions of requests as the engine's column."""
+    named = [NO_SESSION if one.session is None else one.session for one in requests]
+    return np.array(named, dtype=np.uint32)

@@ -13,6 +13,7 @@ from typing import Any
 
 from paceline.testing.reference.clock import run
 from paceline.testing.reference.policy_sim.books import Books
+from paceline.testing.reference.policy_sim.clients import Clients
 from paceline.testing.reference.policy_sim.contents import Contents
 from paceline.testing.reference.policy_sim.handover import Incoming
 from paceline.testing.reference.policy_sim.links import Links
@@ -102,8 +103,13 @@ class Cluster:
         self.traffic.overlaps = bool(handover and handover.get("overlap", "none") == "layers")
         self._watched = 0  # when the monitors last ran
         self._most_steps = most_steps
-        self.to_come = [Request(index, spec) for index, spec in enumerate(requests)]
-        self.outcome = Outcome(self.to_come.copy(), [None] * len(requests), replicas, links)
+        self.clients = Clients(requests, config.get("clients"))
+        self._arrived = 0
+        self._without_end: list[
+            Request
+        ] = []  # those that have arrived and of whose end the clients do not know
+        rows = [Request(index, spec) for index, spec in enumerate(requests)]
+        self.outcome = Outcome(rows, [None] * len(requests), replicas, links)
         self.outcome.flips = self.roles.history
         sample = config.get("sample")
         self.timeline = None if sample is None else Timeline(sample["every"], sample["most"])
@@ -112,14 +118,18 @@ class Cluster:
     def unfinished(self) -> bool:
         """Whether there is anything left to do."""
         return bool(
-            self.to_come or self.held or self.traffic.moves or any(one.requests for one in self.replicas)
+            self.clients.waiting
+            or self.held
+            or self.traffic.moves
+            or any(one.requests for one in self.replicas)
         )
 
     def next_moment(self) -> int:
         """Return the time of the next event."""
         times = [one.ends for one in self.replicas if one.ends is not None] + self.traffic.ends
         times += [one.wakes for one in self.replicas if one.wakes is not None]
-        times += [request.spec.arrival for request in self.to_come[:1]]
+        if (arrival := self.clients.next()) is not None:
+            times.append(arrival)
         if self.routers.give_up_after is not None:
             times += [request.spec.arrival + self.routers.give_up_after for request in self.held]
         if self._idle_until is not None:
@@ -149,8 +159,10 @@ class Cluster:
         if self.unfinished:
             self.traffic.deliver(now)
         self._ask_again(now)
-        while self.to_come and self.to_come[0].spec.arrival == now:
-            self._arrive(self.to_come.pop(0), now)
+        self._tell_clients(now)
+        while self.clients.next() == now:
+            self._arrive(self.outcome.requests[self.clients.send()], now)
+            self._tell_clients(now)
         for replica in self.replicas:
             replica.wake(now)
         self._start_steps(now)
@@ -160,6 +172,7 @@ class Cluster:
                 self._reported = True
                 self._ask_again(now)
                 self._start_steps(now)
+        self._tell_clients(now)
 
     def pass_time(self, moment: int) -> None:
         """Account for the time until a moment, in which nothing changes."""
@@ -188,8 +201,9 @@ class Cluster:
             tokens = replica.end(now)
             yielded.update(tokens)
             if self.books is not None:
-                for request in sorted(tokens, key=lambda one: one.index):
+                for request in sorted(tokens, key=lambda one: one.number):
                     self.books.token(request, replica.index)
+        self._tell_clients(now)
         self.roles.settle(now)
         self.roles.end_delays(now)
         for replica in self.replicas if self._common_step_ends(now) else ended:
@@ -233,7 +247,7 @@ class Cluster:
             view = View(
                 now, self.replicas, self.pace, request, here=replica, books=self.books, routers=self.routers
             )
-            target = self.rules[name][self.routers.router_of(request.index)].pick(view, able)
+            target = self.rules[name][self.routers.router_of(request.number)].pick(view, able)
             if target is not None and target != replica.index:
                 self._leave(request, target, now)
                 return
@@ -243,7 +257,19 @@ class Cluster:
         if self.books is not None:
             self.books.route(request, target)
 
+    def _tell_clients(self, now: int) -> None:
+        """Tell the clients of the requests that have ended at a moment."""
+        for request in self._without_end.copy():
+            left = request.rejected is not None or request.index in self.outcome.gave_up
+            if request.done or left:
+                self._without_end.remove(request)
+                self.clients.end(request.index, now, answered=not left)
+
     def _arrive(self, request: Request, now: int) -> None:
+        request.spec = replace(request.spec, arrival=now)
+        request.number = self._arrived
+        self._arrived += 1
+        self._without_end.append(request)
         refusals = [replica.refusal(request.spec) for replica in self.replicas]
         able = [index for index, refusal in enumerate(refusals) if refusal is None]
         if not able:
@@ -263,7 +289,7 @@ class Cluster:
         """Send a request to an instance or reject it; return False if its router holds it."""
         request.joined = now
         view = View(now, self.replicas, self.pace, request, books=self.books, routers=self.routers)
-        decision = self.rules["on_arrival"][self.routers.router_of(request.index)].decide(view, able)
+        decision = self.rules["on_arrival"][self.routers.router_of(request.number)].decide(view, able)
         assert decision is not None, "the last of the rules on arrival picks an instance"
         if decision is AtRouter.REJECT:
             request.rejected = "policy"
@@ -285,7 +311,7 @@ class Cluster:
 
     def _queues(self, request: Request) -> set[tuple[AtRouter, int, int]]:
         """Return the queues that a request is in: of its router, and of its tenant and its session there."""
-        router, spec = self.routers.router_of(request.index), request.spec
+        router, spec = self.routers.router_of(request.number), request.spec
         queues = {(AtRouter.HOLD_ALL, router, 0)}
         if spec.tenant is not None:
             queues.add((AtRouter.HOLD_TENANT, router, spec.tenant))
@@ -302,7 +328,7 @@ class Cluster:
         rules = self.rules.get("decode_on_arrival")
         if rules is None:
             return
-        target = rules[self.routers.router_of(request.index)].pick(view, able)
+        target = rules[self.routers.router_of(request.number)].pick(view, able)
         self.decode_targets[request.index] = target
         if target is not None and self.books is not None:
             self.books.insert(request, target)
@@ -317,7 +343,7 @@ class Cluster:
 
     def _ask_again(self, now: int) -> None:
         """Route requests that are held and may go, and drop those that have waited for too long."""
-        arrives = bool(self.to_come) and self.to_come[0].spec.arrival == now
+        arrives = self.clients.next() == now
         if self.held and (self._reported or arrives or self._changes != self._asked_at):
             self._ask_each(now)
         most = self.routers.give_up_after

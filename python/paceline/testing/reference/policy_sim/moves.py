@@ -122,7 +122,9 @@ class Traffic:
             if target is None or target == source.index or request.index in known:
                 continue
             prompt = request.spec.prompt_tokens
-            stand_in = Request(request.index, request.spec, generated=1, computed=prompt)
+            stand_in = Request(
+                request.index, request.spec, number=request.number, generated=1, computed=prompt
+            )
             handover = Handover(stand_in, source.index, target, [], prompt, left=ends, since=now, early=True)
             self.early.append(handover)
             self.offered.append(handover)
@@ -302,6 +304,6 @@ class Traffic:
         keys: list[Expr] = choose["min"]
         return min(
             able,
-            key=lambda request: (values(keys, self._view(source, now, request)), request.index),
+            key=lambda request: (values(keys, self._view(source, now, request)), request.number),
             default=None,
         )

@@ -16,9 +16,9 @@ def choose_victim(state: State, *, prefills: bool) -> Request | None:
     if state.ranking is not None:
         return max(able, key=state.ranking.rank)
     if state.settings.victim == "worst":
-        return max(able, key=lambda request: (request.spec.priority, request.index))
+        return max(able, key=lambda request: (request.spec.priority, request.number))
     if state.settings.victim == "fewest_generated":
-        return min(able, key=lambda one: (one.generated, -one.spec.prompt_tokens, -one.index))
+        return min(able, key=lambda one: (one.generated, -one.spec.prompt_tokens, -one.number))
     return able[-1]
 
 

@@ -40,7 +40,7 @@ class Queue:
         if self._ranking is not None:
             return sorted(self.waiting, key=self._ranking.rank)
         if self._order["kind"] == "priority":
-            return sorted(self.waiting, key=lambda request: (request.spec.priority, request.index))
+            return sorted(self.waiting, key=lambda request: (request.spec.priority, request.number))
         return self.waiting
 
     @property

@@ -33,7 +33,7 @@ class Ranking:
 
     def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
         """Return the rank of a request; no two requests have equal ranks."""
-        return request.position, request.keys, request.index
+        return request.position, request.keys, request.number
 
     def quanta(self, request: Request) -> int:
         """Quanta of tokens that a request has used up in its class."""

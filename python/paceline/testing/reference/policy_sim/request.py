@@ -29,6 +29,14 @@ class TraceRequest(Row):
         The model that it names.
     adapter : int or None
         Its adapter.
+    think : int or None
+        Ticks from the answer to the turn before to the request; None: it does not wait for that.
+    parents : tuple of int
+        Rows of the requests for whose answers it waits, before its own.
+    delay : int
+        Ticks from the last of these answers to the request.
+    not_before : int
+        The earliest moment of a request that waits for an answer.
     """
 
     reasoning_tokens: int = 0
@@ -37,6 +45,10 @@ class TraceRequest(Row):
     session: int | None = None
     model: int | None = None
     adapter: int | None = None
+    think: int | None = None
+    parents: tuple[int, ...] = ()
+    delay: int = 0
+    not_before: int = 0
 
 
 @dataclass(slots=True)
@@ -68,7 +80,9 @@ class Request:
     index : int
         Row of the trace.
     spec : TraceRequest
-        The row of the trace.
+        The row of the trace, with the moment at which it was sent as its arrival.
+    number : int
+        Its place in the order of arrival, by which ties are broken.
     generated, computed : int
         Output tokens generated; tokens of KV kept.
     blocks : list of int
@@ -115,6 +129,7 @@ class Request:
 
     index: int
     spec: TraceRequest
+    number: int = 0
     generated: int = 0
     computed: int = 0
     blocks: list[int] = field(default_factory=list)

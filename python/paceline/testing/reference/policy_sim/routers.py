@@ -49,7 +49,7 @@ class Draws:
 
 
 class Routers:
-    """The routers of a cluster: each request is that of one of them, by its row."""
+    """The routers of a cluster: each request is that of one of them, in turn."""
 
     def __init__(self, config: dict[str, Any], replicas: list[Replica], pace: Pace | None) -> None:
         given = config.get("routers") or {"count": 1, "report_every": None, "give_up_after": None, "seed": 0}
@@ -70,9 +70,9 @@ class Routers:
             if given.get("relay") is not None:
                 self.relay = Relay(given["relay"], self.every, [self._fields_of(one, 0) for one in replicas])
 
-    def router_of(self, row: int) -> int:
-        """Return the router of a request."""
-        return row % self.count
+    def router_of(self, number: int) -> int:
+        """Return the router of a request, by its place in the order of arrival."""
+        return number % self.count
 
     def route(self, request: Request, index: int) -> None:
         """Note that a rule picked an instance for a request."""
@@ -135,7 +135,7 @@ class Routers:
 
     def _kept(self, name: str, index: int, router: int | None) -> float:
         def mine(request: Request) -> bool:
-            return router is None or self.router_of(request.index) == router
+            return router is None or self.router_of(request.number) == router
 
         begin = self._since if name == "routed_since_report" else 0
         sent = [request for request, to in self._routed[begin:] if to == index and mine(request)]

@@ -97,7 +97,7 @@ class Rule:
         if self._wire.get("among") is not None:
             assert view.routers
             assert view.request
-            draws = view.routers.draws[view.decode][view.routers.router_of(view.request.index)]
+            draws = view.routers.draws[view.decode][view.routers.router_of(view.request.number)]
             allowed = draws.sample(allowed, self._wire["among"])
         of_each = {index: views[index] for index in allowed if holds(self._wire["where"], views[index])}
         picked = self._preferred(of_each, view)
@@ -121,7 +121,7 @@ class Rule:
             case "random" if len(equal) > 1:
                 assert view.routers
                 assert view.request
-                draws = view.routers.draws[view.decode][view.routers.router_of(view.request.index)]
+                draws = view.routers.draws[view.decode][view.routers.router_of(view.request.number)]
                 return equal[draws.below(len(equal))]
         return equal[0]
 

@@ -51,5 +51,5 @@ class View:
             return self.books.field(rest, replica.index, self.request)
         if self.routers is None:
             return instance_field(rest, replica, self.now, self.pace, self.request, position)
-        router = None if self.request is None else self.routers.router_of(self.request.index)
+        router = None if self.request is None else self.routers.router_of(self.request.number)
         return self.routers.field(rest, replica, self.now, self.request, position, router)
