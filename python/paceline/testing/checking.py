@@ -6,6 +6,7 @@ import math
 
 from paceline._arguments import typed
 from paceline.result import Result
+from paceline.testing import clients
 from paceline.testing.invariants import CHECKS
 from paceline.testing.rows import Rows
 from paceline.testing.violation import BrokenInvariant
@@ -19,7 +20,8 @@ def check(result: Result) -> None:
 
     Moments in order, tokens and blocks conserved, every request accounted for,
     no idle time beside work, latencies that follow from the moments, time and
-    tokens of the requests equal to those of their instances:
+    tokens of the requests equal to those of their instances; requests that wait
+    for answers sent after them, and no more in flight than a limit allows:
     `docs/invariants.md` has the statements.
 
     Parameters
@@ -42,7 +44,7 @@ def check(result: Result) -> None:
     >>> check(paceline.replay(trace, cluster))
     """
     rows = Rows.of(result)
-    for invariant in CHECKS:
+    for invariant in (*CHECKS, *clients.CHECKS):
         first = min(invariant(rows), key=_when, default=None)
         if first is not None:
             raise first
