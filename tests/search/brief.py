@@ -96,6 +96,13 @@ SIMPLE: dict[str, Any] = {
     "arrival": 0,
     "prefix": [],
     "session": None,
+    "think": None,
+    "parents": [],
+    "delay": 0,
+    "not_before": 0,
+    "clients": None,
+    "gap": 0,
+    "by_session": False,
     "block_tokens": 1,
 }
 

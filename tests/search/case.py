@@ -9,10 +9,12 @@ import msgspec
 import numpy as np
 
 from search.draw import workload
+from search.draw.clients import clients
 from search.draw.cluster import cluster
 from search.draw.source import Source
 
 NONE = 2**32 - 1
+NO_MOMENT = 2**64 - 1
 KINDS = {
     "arrival": np.uint64,
     "prompt_tokens": np.uint32,
@@ -31,7 +33,8 @@ class Case:
     Attributes
     ----------
     requests : list of dict
-        One a row: the columns that the engine takes, and ``prefix`` or ``session``.
+        One a row: the columns that the engine takes, and ``prefix``, ``session``, and what
+        it waits for: ``think``, ``parents`` (rows), ``delay`` and ``not_before``.
     config : dict
         The engine's configuration without ``leap`` and ``record_decisions``.
     prefix_block_tokens : int
@@ -59,9 +62,23 @@ class Case:
             given["prefix_ids"] = np.array([one for each in ids for one in each], dtype=np.uint64)
             given["prefix_ends"] = np.cumsum([len(each) for each in ids], dtype=np.uint64)
             given["prefix_block_tokens"] = self.prefix_block_tokens
-        elif rows and "session" in rows[0]:
+        if rows and "session" in rows[0]:
             codes = [NONE if row["session"] is None else row["session"] for row in rows]
             given["session"] = np.array(codes, dtype=np.uint32)
+        return given | self._waits()
+
+    def _waits(self) -> dict[str, Any]:
+        """Return the answers for which requests wait."""
+        rows, given = self.requests, dict[str, Any]()
+        if any(row.get("think") is not None for row in rows):
+            ticks = [NO_MOMENT if row["think"] is None else row["think"] for row in rows]
+            given["think_ticks"] = np.array(ticks, dtype=np.uint64)
+        if any(row.get("parents") for row in rows):
+            given["parent_ends"] = np.cumsum([len(row["parents"]) for row in rows], dtype=np.uint64)
+            given["parent_rows"] = np.array([one for row in rows for one in row["parents"]], dtype=np.uint32)
+            given["delay_ticks"] = np.array([row["delay"] for row in rows], dtype=np.uint64)
+        if given and rows and "not_before" in rows[0]:
+            given["not_before_ticks"] = np.array([row["not_before"] for row in rows], dtype=np.uint64)
         return given
 
     def to_json(self) -> bytes:
@@ -96,4 +113,7 @@ def draw(seed: int, number: int) -> Case:
         size = workload.prefixes(source, rows)
     elif cached:
         workload.sessions(source, rows)
+    # A prefix without ids would stand for what sessions say.
+    if source.chance(0.35) and (size == 0 or any(row["prefix"] for row in rows)):
+        config["clients"] = clients(source, rows)
     return Case(rows, config, size)

@@ -10,9 +10,10 @@ from paceline.errors import PacelineError
 from search import guard
 from search.case import Case
 from search.mechanisms import drawn, exercised, telling
-from search.oracle import api, foresight, invariants, leaping, progress, reference, steps
+from search.oracle import api, clients, foresight, invariants, leaping, progress, reference, steps
 from search.oracle.failure import Failure
 from search.oracle.replayed import Replayed
+from search.spelled.clients import spelled
 
 LOOKED_AT = 6
 """One in this many cases is checked for the mechanisms that change its outcome."""
@@ -82,11 +83,13 @@ class _Checks:
         found += [
             *invariants.broken(stepped),
             *steps.broken(stepped),
+            *clients.broken(stepped),
             *leaping.same("INV-5 leap", stepped, leapt),
             *leaping.same("INV-6 record", leapt, plain),
         ]
         self.where = "through the public API"
         found += api.broken(plain, verdict.asked)
+        found += self._clients(leapt)
         if foresight.covers(case):
             self.where = "other outputs"
             verdict.asked["other outputs"] += 1
@@ -95,6 +98,20 @@ class _Checks:
         if self.number % LOOKED_AT == 0 and not found:
             self.where = "without a mechanism"
             verdict.telling = telling(plain)
+        return found
+
+    def _clients(self, leapt: Replayed) -> list[Failure]:
+        if not clients.has(leapt.case):
+            return []
+        self.where = "clients in Python's words"
+        self.verdict.asked["clients: spelled out"] += 1
+        found = list(spelled(leapt, self.number))
+        if clients.can_reopen(leapt.case):
+            self.where = "the open loop of its arrivals"
+            self.verdict.asked["clients: the open loop of its arrivals"] += 1
+            found += clients.reopened(leapt)
+        else:
+            self.verdict.asked["clients: no open loop, as the prefix cache reads sessions"] += 1
         return found
 
     def _reference(self, leapt: Replayed) -> list[Failure]:

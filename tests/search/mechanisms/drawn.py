@@ -184,3 +184,21 @@ def _of_requests(case: Case) -> Iterator[str]:
         yield "prefix ids"
     if any("session" in row for row in rows):
         yield "sessions"
+    yield from _of_clients(case)
+
+
+def _of_clients(case: Case) -> Iterator[str]:
+    """Yield what requests wait for."""
+    if any(row.get("think") is not None for row in case.requests):
+        yield "clients: think times"
+    if any(row.get("parents") for row in case.requests):
+        yield "clients: parents"
+        if any(len(set(row["parents"])) > 1 for row in case.requests):
+            yield "clients: joins"
+    if any(row.get("not_before") for row in case.requests):
+        yield "clients: earliest moments"
+    limit = case.config.get("clients")
+    if limit is not None:
+        yield "clients: limited by session" if limit["by_session"] else "clients: limited"
+        if limit["gap"]:
+            yield "clients: gap"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from search.mechanisms.drawn import FLAGS
-from search.oracle.replayed import FINISHED, GAVE_UP, HELD, REJECTED, RUNNING, WAITING, Replayed
+from search.oracle.replayed import FINISHED, GAVE_UP, HELD, NOT_ARRIVED, REJECTED, RUNNING, WAITING, Replayed
 
 Wire = dict[str, Any]
 REASONS = {1: "max_model_len", 2: "blocks", 3: "max_num_batched_tokens", 5: "model"}
@@ -28,6 +28,7 @@ def exercised(replayed: Replayed) -> set[str]:
             found.add(name)
     if any(replayed.column("reason")):
         found |= {f"rejected: {REASONS[reason]}" for reason in set(replayed.column("reason")) - {0}}
+    found |= set(_of_clients(replayed))
     if any(replayed.column("migrations")):
         found.add("moved")
     if any(replayed.column("held")):
@@ -41,6 +42,20 @@ def exercised(replayed: Replayed) -> set[str]:
         found |= set(_of_usage(used, scheduler))
         found |= set(_of_log(log, scheduler, used))
     return found
+
+
+def _of_clients(replayed: Replayed) -> Iterator[str]:
+    """Yield what clients did that wait for answers."""
+    case, sent, status = replayed.case, replayed.column("arrival"), replayed.column("status")
+    if not sent:
+        return
+    came = [row for row, one in enumerate(status) if one != NOT_ARRIVED]
+    if len(came) < len(status) and case.config["until"] is None:
+        yield "clients: never sent, for want of an answer"
+    if any(sent[row] != case.requests[row]["arrival"] for row in came):
+        yield "clients: sent at another moment"
+    if sorted(came, key=lambda row: sent[row]) != came:
+        yield "clients: sent in another order"
 
 
 def _of_usage(used: Wire, scheduler: Wire) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from paceline.errors import PacelineError
 from search.brief import SIMPLE
+from search.case import Case
 from search.oracle.replayed import Replayed
 
 Wire = dict[str, Any]
@@ -22,21 +23,50 @@ IN_STAGES = (
     *("charged", "seated", "over_prefills"),
 )
 IN_ORDER: Wire = {"quantum": 0, "refresh": {"steps": 0, "ticks": 0}}
+PLAIN_WAITS: tuple[tuple[str, str, Any], ...] = (
+    ("think times", "think", None),
+    ("parents", "parents", []),
+    ("delays", "delay", 0),
+    ("earliest moments", "not_before", 0),
+)
 IN_CONFIG = ("roles", "handover", "links", "pace", "lockstep", "until")
 
 
 def telling(replayed: Replayed) -> set[str]:
     """Return the mechanisms of a case without which some column differs."""
-    return {name for name, config in _without(replayed.case.config) if _differs(replayed, config)}
+    case = replayed.case
+    several = [(name, replace(case, config=config)) for name, config in _without(case.config)]
+    return {name for name, other in (*several, *_without_clients(case)) if _differs(replayed, other)}
 
 
-def _differs(replayed: Replayed, config: Wire) -> bool:
+def _differs(replayed: Replayed, case: Case) -> bool:
     try:
-        other = Replayed(replace(replayed.case, config=config), leap=True, record=False)
+        other = Replayed(case, leap=True, record=False)
     except PacelineError:
         # Some mechanisms need each other: the engine refuses a case without one of them.
         return False
-    return other.bytes_of_columns != replayed.bytes_of_columns
+    # Only clients have a column of arrivals.
+    return any(
+        values != replayed.bytes_of_columns[name]
+        for name, values in other.bytes_of_columns.items()
+        if name != "arrival"
+    )
+
+
+def _without_clients(case: Case) -> Iterator[tuple[str, Case]]:
+    """Yield cases whose requests wait for less."""
+    config, limit = case.config, case.config.get("clients")
+    if limit is not None:
+        yield "clients: a limit", replace(case, config={**config, "clients": None})
+        for name, plain in (("gap", 0), ("by_session", False)):
+            if limit[name] != plain:
+                yield f"clients: {name}", replace(case, config={**config, "clients": {**limit, name: plain}})
+    # Sessions are limited only if their turns wait.
+    free = {**config, "clients": None} if limit is not None and limit["by_session"] else config
+    for name, column, plain in PLAIN_WAITS:
+        if any(row.get(column, plain) != plain for row in case.requests):
+            at_once = [{**row, column: plain} for row in case.requests]
+            yield f"clients: {name}", replace(case, requests=at_once, config=free)
 
 
 def _without(config: Wire) -> Iterator[tuple[str, Wire]]:

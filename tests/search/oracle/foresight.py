@@ -25,7 +25,9 @@ Row = dict[str, Any]
 
 def covers(case: Case) -> bool:
     """Whether no decision of a case may depend on outputs: no oracle, no turns that quote answers."""
-    return "oracle." not in str(case.config) and not any("session" in row for row in case.requests)
+    quoted = any("session" in row for row in case.requests) and not case.prefix_block_tokens
+    cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
+    return "oracle." not in str(case.config) and not (quoted and cached)
 
 
 def broken(replayed: Replayed, seed: int) -> Iterator[Failure]:

@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
+from search.oracle import clients
 from search.oracle.failure import Failure
 from search.oracle.replayed import FINISHED, GAVE_UP, NEVER, NOT_ARRIVED, NOWHERE, REJECTED, Replayed
+
+ENDED = (FINISHED, REJECTED, GAVE_UP)
 
 
 class Table:
@@ -21,7 +24,7 @@ class Table:
         case = replayed.case
         self.config, self.replayed = case.config, replayed
         self.count = len(case.requests)
-        self.arrival = [row["arrival"] for row in case.requests]
+        self.arrival = replayed.sent
         self.prompt = [row["prompt_tokens"] for row in case.requests]
         self.output = [row["output_tokens"] for row in case.requests]
         self.scheduled = self._times("scheduled")
@@ -39,6 +42,7 @@ class Table:
         self.stats = replayed.stats
         self.usage: list[dict[str, Any]] = self.stats["instances"]
         self.end: int = self.stats["end_ticks"]
+        self.waits_for = clients.waits_for(case.requests)
 
     def _times(self, name: str) -> list[int | None]:
         return [None if value == NEVER else value for value in self.replayed.column(name)]
@@ -47,6 +51,10 @@ class Table:
         where = "" if row is None else f"row {row}: "
         shown = ", ".join(f"{name} {value!r}" for name, value in found.items())
         return Failure(f"INV-{number}: {statement}", where + shown)
+
+    def unanswered(self, row: int) -> bool:
+        """Whether a request waits for an answer that does not come."""
+        return any(self.status[before] != FINISHED for before, _ in self.waits_for[row])
 
     @property
     def moved(self) -> bool:
@@ -118,7 +126,8 @@ def accounting(table: Table) -> Iterator[Failure]:
         placed = table.instance[row] != NOWHERE
         if (status < NOT_ARRIVED and not placed) or (status == NOT_ARRIVED and placed):
             yield table.broken(3, "served where it was routed to", row, status=status)
-        if table.config["until"] is None and status not in (FINISHED, REJECTED, GAVE_UP):
+        unanswered = status == NOT_ARRIVED and table.unanswered(row)
+        if table.config["until"] is None and not unanswered and status not in ENDED:
             yield table.broken(3, "all is finished where time does not run out", row, status=status)
     for rows, served in table.groups():
         finished = sum(table.status[row] == FINISHED for row in rows)

@@ -65,6 +65,10 @@ def replay(case: Case) -> policy_sim.Outcome | None:
             session=row.get("session"),
             model=row.get("model"),
             adapter=row.get("adapter"),
+            think=row.get("think"),
+            parents=tuple(row.get("parents", ())),
+            delay=row.get("delay", 0),
+            not_before=row.get("not_before", 0),
         )
         for row in case.requests
     ]

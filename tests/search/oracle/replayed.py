@@ -20,7 +20,7 @@ COLUMNS = tuple(one[0] for one in _core.COLUMNS)
 
 
 class Replayed:
-    """One replay of a case.
+    """One replay of a case; ``columns`` stand for those of its requests.
 
     Raises
     ------
@@ -28,14 +28,22 @@ class Replayed:
         If the engine refuses the case.
     """
 
-    def __init__(self, case: Case, *, leap: bool, record: bool) -> None:
+    def __init__(
+        self, case: Case, *, leap: bool, record: bool, columns: dict[str, Any] | None = None
+    ) -> None:
         config = {**case.config, "leap": leap, "record_decisions": record}
         self.case, self.leap, self.record = case, leap, record
-        self.outcome = _core.replay(msgspec.json.encode(config), case.columns(), None)
+        given = case.columns() if columns is None else columns
+        self.outcome = _core.replay(msgspec.json.encode(config), given, None)
 
     def column(self, name: str) -> list[Any]:
         values: list[Any] = self.outcome.columns[name].tolist()
         return values
+
+    @cached_property
+    def sent(self) -> list[int]:
+        """When each request was sent: `NEVER` where it has not been."""
+        return self.column("arrival") or [row["arrival"] for row in self.case.requests]
 
     @cached_property
     def bytes_of_columns(self) -> dict[str, bytes]:
