@@ -1,13 +1,13 @@
 """Few clients that think, and few servers: the machine-repair model M/M/N//K, against its closed form.
 
-K clients think for an exponential time of mean Z, and each is then served for one of mean S by one of N servers.
-In equilibrium n of them are at the servers with probability p_n, proportional to
+K clients think for an exponential time of mean Z, and each is then served for one of mean S by one of N
+servers. In equilibrium n of them are at the servers with probability p_n, proportional to
 
     C(K, n) (S/Z)^n             for n <= N,
     C(K, n) (S/Z)^n n! / (N! N^(n - N))  above.
 
-So the throughput is X = sum of p_n min(n, N) / S, and the mean response time K/X - Z. Source: Kleinrock, Queueing
-Systems I (1975), section 3.8 (M/M/m//M, finite population).
+So the throughput is X = sum of p_n min(n, N) / S, and the mean response time K/X - Z. Source: Kleinrock,
+Queueing Systems I (1975), section 3.8 (M/M/m//M, finite population).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEEDS = 12
 STUDENT_T = 4.437
 """The 0.9995 quantile at 11 degrees of freedom: a two-sided interval of 99.9%."""
 SERVICE_S = 1.0  # 1,000 steps: that a service begins and ends with a step adds about one, 0.1%
-TURNS = 500
+TURNS = 1000
 
 
 def in_equilibrium(clients: int, servers: int, think_s: float) -> tuple[float, float]:
@@ -42,7 +42,7 @@ def in_equilibrium(clients: int, servers: int, think_s: float) -> tuple[float, f
 
 
 def measured(clients: int, servers: int, think_s: float, seed: int) -> tuple[float, float]:
-    """Return the throughput and the mean response time of one replay, after a start and before any client ends."""
+    """Return the throughput and the mean response time of one replay, without its start and its end."""
     rng = np.random.default_rng(seed)
     thinks = rng.exponential(think_s, (clients, TURNS))
     tokens = np.maximum(1, np.rint(rng.exponential(SERVICE_S / STEP_S, (clients, TURNS)))).astype(np.int64)
@@ -64,7 +64,7 @@ def interval(samples: NDArray[np.float64]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(
-    ("clients", "servers", "think_s"), [(5, 1, 3.0), (10, 3, 2.0), (12, 8, 1.0)], ids=["1", "3", "8"]
+    ("clients", "servers", "think_s"), [(5, 1, 3.0), (10, 3, 2.0), (12, 5, 1.0)], ids=["1", "3", "5"]
 )
 def test_throughput_and_response_are_those_of_the_closed_form(
     clients: int, servers: int, think_s: float
@@ -74,7 +74,7 @@ def test_throughput_and_response_are_those_of_the_closed_form(
     for name, found, wanted in zip(("throughput", "response"), samples.T, expected, strict=True):
         low, high = interval(found)
         assert low <= wanted <= high, (name, low, wanted, high)
-        assert high - low < 0.08 * wanted, (name, low, high)
+        assert high - low < 0.1 * wanted, (name, low, high)
     # The intervals tell this from a server more, and from clients that do not think as long.
     for other in ((clients, servers + 1, think_s), (clients, servers, 1.3 * think_s)):
         wanted, _ = in_equilibrium(*other)
