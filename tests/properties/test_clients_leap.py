@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from paceline import _core
 from paceline.errors import PacelineError
-from search.case import NO_SESSION, Case, draw
+from search.case import NONE, Case, draw
 
 NEVER = 2**64 - 1
 
@@ -30,12 +30,12 @@ def loads(draw_from: st.DrawFn) -> tuple[Case, dict[str, Any]]:
         "by_session": by_session,
     }
     if "session" not in columns:
-        names = st.sampled_from([0, min(1, rows - 1), NO_SESSION])
+        names = st.sampled_from([0, min(1, rows - 1), NONE])
         drawn = draw_from(st.lists(names, min_size=rows, max_size=rows))
         columns["session"] = np.array(drawn, dtype=np.uint32)
     think = [0, 1, 7, 40] if by_session else [0, 1, 7, 40, NEVER]
     times = draw_from(st.lists(st.sampled_from(think), min_size=rows, max_size=rows))
-    alone = columns["session"] == NO_SESSION
+    alone = columns["session"] == NONE
     columns["think_ticks"] = np.where(alone, np.uint64(NEVER), np.array(times, dtype=np.uint64))
     clients = draw_from(st.sampled_from([limit, limit, None]))
     return replace(case, config={**case.config, "clients": clients}), columns
