@@ -106,12 +106,14 @@ class _Checks:
         self.where = "clients in Python's words"
         self.verdict.asked["clients: spelled out"] += 1
         found = list(spelled(leapt, self.number))
-        if clients.can_reopen(leapt.case):
+        if clients.can_reopen(leapt):
             self.where = "the open loop of its arrivals"
             self.verdict.asked["clients: the open loop of its arrivals"] += 1
             found += clients.reopened(leapt)
         else:
-            self.verdict.asked["clients: no open loop, as the prefix cache reads sessions"] += 1
+            self.verdict.asked[
+                "clients: no open loop, as the prefix cache reads sessions or a step dropped a request"
+            ] += 1
         return found
 
     def _reference(self, leapt: Replayed) -> list[Failure]:

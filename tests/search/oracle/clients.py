@@ -218,11 +218,17 @@ def order_of_arrival(replayed: Replayed) -> list[int]:
     return order
 
 
-def can_reopen(case: Case) -> bool:
+def can_reopen(replayed: Replayed) -> bool:
     """Whether a case's requests can be replayed at the moments at which they were sent.
 
     Not where the prefix cache reads sessions: a request that overtakes the turn before it would be another.
+    Nor where a request was dropped as a step was formed: the next one is sent at that moment, but after the
+    step has started, which an arrival of the trace never is.
     """
+    case = replayed.case
+    status, scheduled = replayed.column("status"), replayed.column("scheduled")
+    if any(one == REJECTED and at != NEVER for one, at in zip(status, scheduled, strict=True)):
+        return False
     cached = any(one["scheduler"]["prefix_cache"] for one in case.config["instances"])
     return not cached or case.prefix_block_tokens > 0 or not any("session" in row for row in case.requests)
 
