@@ -221,7 +221,11 @@ impl DecodeSet {
                 let tokens = token.checked_sub(state.generated)?;
                 Some(self.steps + self.progress.steps_for(yielded, u64::from(tokens)))
             };
-            self.milestones.add(slot, step_of(reasoning), step_of(reasoning + 1), self.steps);
+            let ends = step_of(reasoning);
+            // A request that only reasons finishes in the step in which its reasoning ends, whatever that step yields.
+            let starts =
+                if reasoning < state.output { step_of(reasoning + 1) } else { ends.map(|_| u64::MAX) };
+            self.milestones.add(slot, ends, starts, self.steps);
         }
         state.phase = Phase::Decoding;
         state.cycle = self.progress.cycle(yielded, self.steps);

@@ -169,6 +169,20 @@ proptest! {
     }
 
     #[test]
+    fn a_request_that_only_reasons_has_no_answer(output in 10u32..40, number in 1u32..5) {
+        let progress = Progress::periodic(&[number]);
+        let mut set = DecodeSet::with_progress(progress, BlockSize::new(BLOCK, 0), true);
+        let mut requests = RequestTable::default();
+        let member = Naive { prompt: 3, output, reasoning: output, taken: 0, generated: 1, computed: 3 };
+        join(&mut set, &mut requests, 0, &member);
+        let steps = u64::from((output - 1).div_ceil(number));
+        prop_assert_eq!(set.steps_to_completion(), steps);
+        set.advance(0, &Series { first: 1, slope: 0 }, steps, &mut requests, &mut Sketch::default());
+        prop_assert_eq!(set.pop_milestone(&requests, steps).map(|(_, step, _)| step), Some(steps));
+        prop_assert_eq!(set.pop_milestone(&requests, steps), None);
+    }
+
+    #[test]
     fn one_token_in_turn_is_one_token_a_step(
         period in 1usize..4, pairs in prop::collection::vec((1u32..30, 40u32..60), 1..8), k in 1u64..30, free in 0u64..40,
     ) {
