@@ -51,6 +51,7 @@ fn blocks(members: &[Naive]) -> u64 {
 /// Members after `ahead` steps each: a request may join in the middle of its period.
 fn members(drawn: &[(u32, u32, u32, usize)], numbers: &[u32]) -> Vec<Naive> {
     let after_prefill = |&(prompt, output, reasoning, ahead): &(u32, u32, u32, usize)| {
+        let reasoning = reasoning.min(output);
         let mut member = [Naive { prompt, output, reasoning, taken: 0, generated: 1, computed: prompt }];
         take(&mut member, ahead as u64, numbers);
         let [member] = member;
