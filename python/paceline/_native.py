@@ -228,13 +228,15 @@ def _ticks(seconds: pl.Series, *, missing: int) -> NDArray[np.uint64]:
 
 def _grouped_by(policy: Policy) -> frozenset[str]:
     """Return the columns by which rules group requests, without reading them in expressions."""
-    return frozenset(policy.affinities) | frozenset(policy.blocks)
+    return frozenset(policy.affinities) | frozenset(policy.blocks) | policy.grouped
 
 
 def _reader(column: Literal["tenant", "session"], policy: Policy) -> str:
     """Return what reads a column, as a policy says it."""
     if column in policy.affinities:
         return f"affinity({column!r})"
+    if column in policy.grouped:
+        return f"accumulated(by={column!r})"
     return f"hold(blocks={column!r})" if column in policy.blocks else f"req.{column}"
 
 

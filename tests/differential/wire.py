@@ -210,9 +210,7 @@ def columns(requests: Sequence[TraceRequest], prefix_block_tokens: int | None = 
         codes = [NO_MODEL if one.adapter is None else one.adapter for one in requests]
         given["adapter"] = np.array(codes, dtype=np.uint32)
     given |= waits(requests)
-    if prefix_block_tokens is None:
-        return given
-    if any(one.prefix for one in requests):
+    if prefix_block_tokens is not None and any(one.prefix for one in requests):
         given["prefix_ends"] = np.cumsum([len(one.prefix) for one in requests], dtype=np.uint64)
         given["prefix_ids"] = np.array([part for one in requests for part in one.prefix], dtype=np.uint64)
         given["prefix_block_tokens"] = prefix_block_tokens

@@ -50,6 +50,15 @@ BESIDE = {
         "python/paceline/conformance/routers/llumnix.py",
     },
     "A trace column": {
+        # Accumulators group by tenant.
+        "python/paceline/policy/expressions/accumulated.py",
+        "python/paceline/policy/ranking.py",
+        "python/paceline/testing/reference/policy_sim/accumulators.py",
+        "rust/core/src/config/accumulator.rs",
+        "rust/core/src/instance/effects/accumulators.rs",
+        "rust/core/src/instance/observers/accumulators/mod.rs",
+        "rust/core/src/instance/observers/accumulators/tests.rs",
+        "tests/differential/accumulators.py",
         # Agents' calls have what their formats know of them, a tenant where there is one.
         "python/paceline/trace/calls.py",
         "python/paceline/trace/formats/tracelab.py",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paceline.policy.counting import fewest_requests, fewest_tokens, round_robin
     from paceline.policy.expressions import (
         Expr,
+        accumulated,
         cluster,
         ilog2,
         inst,
@@ -96,6 +97,7 @@ __all__ = [
     "Swap",
     "SwapIn",
     "Ties",
+    "accumulated",
     "affinity",
     "cluster",
     "fewest_requests",
@@ -128,6 +130,7 @@ attach(
         "counting": ("fewest_requests", "fewest_tokens", "round_robin"),
         "expressions": (
             "Expr",
+            "accumulated",
             "cluster",
             "ilog2",
             "inst",

@@ -321,6 +321,12 @@ class Policy(Value):
         )
 
     @property
+    def grouped(self) -> frozenset[str]:
+        """By what its schedulers accumulate numbers: of ``tenant`` and ``session``."""
+        several = (each.by for scheduler in self.schedulers for each in scheduler.accumulators)
+        return frozenset(by for by in several if by != "all")
+
+    @property
     def affinities(self) -> frozenset[AffinityKey]:
         """What its rules hash: of ``session``, ``tenant`` and ``prefix``."""
         rules = (part for rule in self.rules.values() for part in each(rule))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from paceline.errors import PolicyError
+from paceline.policy.expressions.accumulated import Accumulated, accumulators_in
 from paceline.policy.expressions.namespaces import oracle, req
-from paceline.policy.expressions.tree import Expr
+from paceline.policy.expressions.tree import Expr, Field
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.queues import Class, Levels, Quantum, Refresh, keys_of, refuse_drift
 
-__all__ = ["keys_in", "levels_of", "quantum_of", "to_wire"]
+__all__ = ["accumulators_of", "keys_in", "levels_of", "quantum_of", "to_wire"]
 
 _NAMED: dict[str, tuple[Expr, ...]] = {
     "arrival": (),  # the engine ranks requests with equal keys by arrival
@@ -83,6 +85,55 @@ def levels_of(order: Any, classes: Sequence[Class]) -> Levels | None:  # noqa: A
     return found[0] if found else None
 
 
+MOST_ACCUMULATORS = 4
+"""The most different accumulators that a scheduler may read."""
+
+
+def accumulators_of(
+    order: Any,  # noqa: ANN401
+    classes: Sequence[Class],
+    refresh: Refresh | None,
+    admits: Expr | None,
+) -> list[Accumulated]:
+    """Return the accumulators that keys and admissions read.
+
+    Raises
+    ------
+    PolicyError
+        If anything else reads one, or a key reads a field of the request beside it.
+    """
+    keys = [key for _, several in keys_in(order, classes, refresh) for key in several]
+    levels = levels_of(order, classes)
+    others = [each.when for each in classes] + ([] if levels is None else [levels.entry, levels.promote])
+    for other in others:
+        if isinstance(other, Expr) and accumulators_in(other):
+            raise PolicyError(f"accumulators must be read by keys and by admits only, was {other!r}")
+    for key in keys:
+        fields = [part for part in key.walk() if isinstance(part, Field) and part.space != "slo"]
+        if accumulators_in(key) and fields:
+            raise PolicyError(
+                "a key that reads an accumulator must read no field of the request, as a group has one value "
+                f"of it: make {fields[0]!r} a key of its own; was {key!r}"
+            )
+    found = accumulators_in(*keys)
+    if admits is not None:
+        fields = [part for part in admits.walk() if isinstance(part, Field) and part.space != "slo"]
+        read = accumulators_in(admits)
+        if fields or not read:
+            raise PolicyError(f"admits must be a condition on accumulators alone, was {admits!r}")
+        if any(each.half_life is not None for each in read):
+            raise PolicyError(
+                "admits must not read an accumulator with a half_life, as no event would admit then; "
+                f"was {admits!r}"
+            )
+        found = accumulators_in(*keys, admits)
+    if len(found) > MOST_ACCUMULATORS:
+        raise PolicyError(
+            f"a scheduler must read at most {MOST_ACCUMULATORS} accumulators, were {len(found)}"
+        )
+    return found
+
+
 def _given(orders: Sequence[Any]) -> list[Expr]:
     several = (each if isinstance(each, tuple) else (each,) for each in orders)
     return [key for keys in several for key in keys if isinstance(key, Expr)]
@@ -94,9 +145,12 @@ def to_wire(
     refresh: Refresh | None,
     names: Names,
     ticks_per_s: float,
+    admits: Expr | None = None,
 ) -> dict[str, object]:
     """Return the order as the engine reads it."""
     ranked = []
+    accumulators = accumulators_of(order, classes, refresh, admits)
+    names = dataclasses.replace(names, accumulators=accumulators)
     levels = levels_of(order, classes)
     for each, keys in keys_in(order, classes, refresh):
         when = each.when if each is not None and isinstance(each.when, Expr) else None
@@ -108,7 +162,12 @@ def to_wire(
                 "keys": [expression_to_wire(key, names) for key in keys],
             }
         )
+    kept = {
+        "accumulators": [each.to_wire(tuple(names.tenants), ticks_per_s) for each in accumulators],
+        "admits": None if admits is None else expression_to_wire(admits, names),
+    }
     return {
+        **(kept if accumulators else {}),
         "kind": "ranked",
         "classes": ranked,
         "quantum": quantum_of(order, classes),

@@ -14,12 +14,14 @@ from paceline._clock import TICKS_PER_SECOND
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.composition import check_composition
-from paceline.policy.expressions.tree import Expr
+from paceline.policy.expressions.accumulated import Accumulated
+from paceline.policy.expressions.scope import Scope, condition
+from paceline.policy.expressions.tree import Expr, Operand
 from paceline.policy.expressions.wire import Names
 from paceline.policy.expressions.wire import to_wire as expression_to_wire
 from paceline.policy.loras import Loras
 from paceline.policy.queues import Class, Displace, Keys, Refresh, ranked
-from paceline.policy.ranking import keys_in, levels_of, quantum_of, to_wire
+from paceline.policy.ranking import accumulators_of, keys_in, levels_of, quantum_of, to_wire
 from paceline.policy.stages import (
     Admit,
     Layered,
@@ -59,7 +61,7 @@ _LONGEST_SORTED = 128
 @typed_fields(
     PolicyError,
     but=(
-        *("admission", "bucket", "classes", "order", "preemption"),
+        *("admission", "admits", "bucket", "classes", "order", "preemption"),
         *("long_prefill_token_threshold", "max_num_batched_tokens"),
     ),
 )
@@ -112,7 +114,12 @@ class Scheduler(Value):
         Classes of requests, the best first; each request is in the first class of
         which the condition holds. Empty: all requests are alike.
     refresh
-        How often keys are evaluated that change from step to step.
+        How often keys are evaluated that change from step to step; one that reads
+        `accumulated` numbers is always current.
+    admits
+        A condition on `accumulated` numbers: while it does not hold for the group of
+        a waiting request, the request is not admitted, and others are. None: all
+        requests may be admitted.
     admission
         What happens if the best-ranked waiting request does not fit: it must
         ``wait``, or may ``displace`` worse-ranked running ones (see `Displace`).
@@ -181,6 +188,7 @@ class Scheduler(Value):
     order: QueueOrder | Keys = "arrival"
     classes: Sequence[Class] = ()
     refresh: Refresh | None = None
+    admits: Operand | None = None
     admission: Literal["wait", "displace"] | Displace = "wait"
     victim: Literal["latest", "worst", "fewest_generated"] = "latest"
     allocation: Literal["chunk", "chunk_if_all_fits", "sequence"] = "chunk_if_all_fits"
@@ -251,6 +259,8 @@ class Scheduler(Value):
             raise PolicyError(
                 f"admission must be 'wait', 'displace' or a Displace, was {said(self.admission)}"
             )
+        if self.admits is not None:
+            object.__setattr__(self, "admits", condition(self.admits, "admits", Scope.QUEUE))
         _check_classes(self.classes)
         if self._is_named("longest_prefix") and self.prefix_cache is None:
             raise PolicyError("order must not be longest_prefix where prefix_cache is None")
@@ -265,11 +275,25 @@ class Scheduler(Value):
         quantum_of(self.order, self.classes)
         levels_of(self.order, self.classes)
         keys_in(self.order, self.classes, self.refresh)
+        if self.accumulators and any(isinstance(stage, Select) for stage in self.stages):
+            raise PolicyError("stages must not be Select() where the order or admits reads accumulators")
 
     @property
     def ranks(self) -> bool:
         """Whether one order ranks running, waiting and swapped-out requests."""
-        return not isinstance(self.order, str) or bool(self.classes) or self.admission != "wait"
+        ranked = not isinstance(self.order, str) or bool(self.classes) or self.admission != "wait"
+        return ranked or self.admits is not None
+
+    @property
+    def accumulators(self) -> list[Accumulated]:
+        """The accumulators that it reads, in the order in which the engine numbers them."""
+        if not self.ranks:
+            return []
+        return accumulators_of(self.order, self.classes, self.refresh, self._admits)
+
+    @property
+    def _admits(self) -> Expr | None:
+        return self.admits if isinstance(self.admits, Expr) else None
 
     def _is_named(self, name: QueueOrder) -> bool:
         """Whether the order is this one; an expression would turn == into a comparison."""
@@ -285,6 +309,8 @@ class Scheduler(Value):
             yield from keys
             if each is not None and isinstance(each.when, Expr):
                 yield each.when
+        if self._admits is not None:
+            yield self._admits
         levels = levels_of(self.order, self.classes)
         if levels is not None:
             yield from (part for part in (levels.entry, levels.promote) if isinstance(part, Expr))
@@ -413,7 +439,7 @@ class Scheduler(Value):
 
     def _order(self, names: Names, ticks_per_s: float) -> dict[str, object]:
         if self.ranks:
-            return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s)
+            return to_wire(self.order, self.classes, self.refresh, names, ticks_per_s, self._admits)
         if self._is_named("longest_prefix"):
             return {"kind": "longest_prefix", "most": _LONGEST_SORTED}
         # The engine ranks by one column of integers, which the trace's column is converted to.

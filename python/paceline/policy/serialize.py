@@ -273,6 +273,8 @@ def scheduler_from_table(content: Mapping[str, Any]) -> Scheduler:
             fields["classes"] = tuple(_class(each) for each in _tables(fields["classes"], "classes"))
         if "refresh" in fields:
             fields["refresh"] = build(Refresh, fields["refresh"], "refresh")
+        if isinstance(fields.get("admits"), str):
+            fields["admits"] = _read(fields["admits"], "admits")
         if isinstance(fields.get("admission"), str) and "(" in fields["admission"]:
             fields["admission"] = _read(fields["admission"], "admission")
         for name in _LIMITS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from paceline.errors import PolicyError
 from paceline.policy.at_router import Hold, Reject
 from paceline.policy.counting import Counting
+from paceline.policy.expressions.accumulated import accumulators_in
 from paceline.policy.expressions.tree import Const, Expr, Field, Op
 from paceline.policy.expressions.wire import Names, to_wire
 from paceline.policy.flips import Flip
@@ -68,7 +70,8 @@ def check_names(expressions: Iterable[Expr], rules: Rules, monitors: Monitors, n
         Names what is unknown, and what is known.
     """
     for expression in expressions:
-        to_wire(_without_tenants(expression), names)
+        known = dataclasses.replace(names, accumulators=accumulators_in(expression))
+        to_wire(_without_tenants(expression), known)
     for rule in rules_in(rules, monitors):
         if isinstance(rule, Pick | Counting | Affinity | PromptOwner):
             names.pool_codes(rule.within)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from paceline.errors import PolicyError
+from paceline.policy.expressions.accumulated import Accumulated
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import named
 from paceline.policy.expressions.syntax import COMPARISONS
@@ -115,6 +116,10 @@ def _seen(expression: Expr, what: str, scope: Scope) -> Expr:
             if not visible.cluster:
                 raise PolicyError(f"{what} must not read the cluster; {visible.there}; was {part!r}")
             inside.update(id(field) for field in part.walk())
+        if isinstance(part, Accumulated) and scope is not Scope.QUEUE:
+            raise PolicyError(
+                f"{what} must not read {part!r}: the scheduler of an instance keeps it for its order"
+            )
         if not isinstance(part, Field):
             continue
         if scope in _OF_INSTANCE and meaning_of(part.space, part.name).source == "kept":

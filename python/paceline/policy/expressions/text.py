@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
 from paceline.policy.expressions import functions, namespaces
+from paceline.policy.expressions.accumulated import accumulated
 from paceline.policy.expressions.tree import Expr, lift
 from paceline.policy.limits import MOST_CHARACTERS, MOST_LEVELS
 
@@ -26,6 +27,7 @@ NAMES: Mapping[str, Any] = {
     "where": functions.where,
     "ilog2": functions.ilog2,
     "abs": functions.absolute,
+    "accumulated": accumulated,
 }
 """The names that the text of an expression may use."""
 

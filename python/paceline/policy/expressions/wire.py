@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline._toml import close_matches
 from paceline.errors import PolicyError
+from paceline.policy.expressions.accumulated import Accumulated
 from paceline.policy.expressions.fields import meaning_of
 from paceline.policy.expressions.kinds import PHASES, Kind
 from paceline.policy.expressions.tree import Const, Expr, Field, Op, Over
@@ -25,12 +26,15 @@ class Names:
         Names in the order of their codes.
     bounds
         The objectives, in seconds, by name.
+    accumulators
+        The accumulators of the scheduler, in the order of their numbers.
     """
 
     tenants: Sequence[str] = ()
     pools: Sequence[str] = ()
     classes: Sequence[str] = ()
     bounds: Mapping[str, float] = field(default_factory=dict)
+    accumulators: Sequence[Accumulated] = ()
 
     def __hash__(self) -> int:
         names = (tuple(self.tenants), tuple(self.pools), tuple(self.classes))
@@ -71,6 +75,9 @@ def to_wire(expression: Expr, names: Names) -> dict[str, Any]:
     if isinstance(expression, Const):
         assert not isinstance(expression.value, str), "a name is coded by the field that it is compared with"
         return {"const": float(expression.value)}
+    if isinstance(expression, Accumulated):
+        known = [each.key for each in names.accumulators]
+        return {"field": "group.accumulated", "class": known.index(expression.key)}
     if isinstance(expression, Field):
         return _field(expression, names)
     if isinstance(expression, Over):

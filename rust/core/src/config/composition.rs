@@ -160,7 +160,7 @@ impl SchedulerConfig {
             return Err(("order", "must read fields of requests, not of instances"));
         }
         if let Admission::Displace { when: Some(when), .. } = &self.admission
-            && when.looks_at_request(&|_| true)
+            && (when.looks_at_request(&|_| true) || when.reads_accumulators())
         {
             return Err(("admission", "must read fields of the instance, not of requests"));
         }
@@ -254,6 +254,7 @@ impl SchedulerConfig {
                 they are evaluated again";
             return Err(("order.classes", rule));
         }
+        self.check_accumulators(ranking)?;
         let plain = |stage: &Stage| {
             matches!(
                 stage,
@@ -270,6 +271,44 @@ impl SchedulerConfig {
         if self.schedule_ahead || self.requeue_late || self.decodes_first {
             let rule = "must not be by rank together with schedule_ahead, requeue_late or decodes_first";
             return Err(("order", rule));
+        }
+        Ok(())
+    }
+    /// Accumulators are read by keys of their own, and by the condition for an admission.
+    fn check_accumulators(&self, ranking: &Ranking) -> Result<(), Breach> {
+        let number = ranking.accumulators.len();
+        let unknown = |expr: &Expr| expr.reads_accumulator(&|index| index as usize >= number);
+        let mut keys = ranking.classes.iter().flat_map(|class| &class.keys);
+        if ranking.exprs().chain(&ranking.admits).any(unknown) {
+            return Err(("order", "must read accumulators that there are"));
+        }
+        if keys.any(|key| key.reads_accumulators() && key.looks_at_request(&|_| true)) {
+            let rule = "must have no key that reads an accumulator and a field of the request: a group has one value of it";
+            return Err(("order.classes", rule));
+        }
+        let conditions = ranking.classes.iter().filter_map(|class| class.when.as_ref());
+        let levels =
+            ranking.levels.iter().flat_map(|levels| [&levels.entry].into_iter().chain(&levels.promote));
+        if conditions.chain(levels).any(Expr::reads_accumulators) {
+            return Err(("order", "must read accumulators in keys and in admits only"));
+        }
+        if ranking
+            .admits
+            .as_ref()
+            .is_some_and(|admits| admits.looks_at_request(&|_| true) || admits.looks_at(&|_| true))
+        {
+            return Err(("order.admits", "must read accumulators alone"));
+        }
+        let falls =
+            |index: u32| ranking.accumulators.get(index as usize).is_some_and(|one| one.half_life > 0);
+        if ranking.admits.as_ref().is_some_and(|admits| admits.reads_accumulator(&falls)) {
+            return Err((
+                "order.admits",
+                "must not read an accumulator that falls with time: no event would admit then",
+            ));
+        }
+        if self.selects() && ranking.reads_accumulators() {
+            return Err(("order", "must read no accumulators if a stage selects requests by rank"));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! There are two reasons for a bound: arithmetic must not wrap, and memory must not be allocated in proportion to a
 //! number before it is used.
 
-use super::{Config, Preemption, QueueOrder, Routers, SchedulerConfig, Stage};
+use super::{Config, MOST_ACCUMULATORS, Preemption, QueueOrder, Routers, SchedulerConfig, Stage};
 use crate::error::Error;
 use crate::policy::Action;
 use crate::time::{HORIZON, Ticks};
@@ -147,6 +147,14 @@ impl SchedulerConfig {
         if let QueueOrder::Ranked(ranking) = &self.order {
             on_clock(at("order.refresh.ticks"), ranking.refresh.ticks)?;
             on_clock(at("order.levels.first"), ranking.levels.as_ref().map_or(0, |levels| levels.first))?;
+            let most = MOST_ACCUMULATORS as u64;
+            within(at("order.accumulators"), 0, most, ranking.accumulators.len() as u64)?;
+            for accumulator in &ranking.accumulators {
+                on_clock(at("order.accumulators.half_life"), accumulator.half_life)?;
+                if let Some(rule) = accumulator.broken_rule() {
+                    return Err(Error::config(at("order.accumulators")(), rule));
+                }
+            }
         }
         if let Preemption::Swap { blocks, out, back, .. } = self.preemption {
             within(at("preemption.blocks"), 0, MOST, blocks)?;

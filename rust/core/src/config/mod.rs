@@ -4,6 +4,7 @@
 //! field is an error. Features that a cluster may lack altogether (roles, links, a reading pace, lockstep, traffic)
 //! may be left out.
 
+mod accumulator;
 mod cluster;
 mod composition;
 mod entrance;
@@ -20,6 +21,8 @@ mod window;
 
 use serde::Deserialize;
 
+pub use accumulator::{Accumulator, Charged, Grouping, Lift};
+pub(crate) use accumulator::{MOST_ACCUMULATORS, UNITS};
 pub use cluster::{InstanceConfig, Lockstep, Pace, Sync};
 pub(crate) use composition::MOST_KEYS;
 pub use entrance::{Clients, Entrance, Prediction};
@@ -165,6 +168,11 @@ impl Config {
         }
         self.check_adapters()?;
         self.check_overlap()?;
+        self.check_routing()
+    }
+
+    /// Checks the rules of routing.
+    fn check_routing(&self) -> Result<(), Error> {
         if self.routing.decode_on_arrival.is_some() && self.routing.on_prefilled.is_some() {
             let rule = "must be null where decode_on_arrival picks the instances that decode";
             return Err(Error::config("routing.on_prefilled", rule));
@@ -173,6 +181,10 @@ impl Config {
             return Err(Error::config("routing.every.period", "must be above 0"));
         }
         self.routing.check_books()?;
+        if self.routing.reads_accumulators() {
+            let rule = "must not read an accumulator: the scheduler of an instance keeps it";
+            return Err(Error::config("routing", rule));
+        }
         let later = self.routing.on_prefilled.iter().chain(&self.routing.on_answering);
         if later.clone().any(|rule| rule.holds() || rule.rejects()) {
             let rule = "must not hold or reject a request: only one that arrives can be";

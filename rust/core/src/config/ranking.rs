@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::accumulator::Accumulator;
 use crate::policy::Expr;
 use crate::time::Ticks;
 
@@ -20,6 +21,12 @@ pub struct Ranking {
     /// When the keys of a request are evaluated again although nothing happened to the request.
     #[serde(default)]
     pub refresh: Refresh,
+    /// Numbers by group of requests that keys may read.
+    #[serde(default)]
+    pub accumulators: Vec<Accumulator>,
+    /// The condition on the accumulators of a request's group for the request to be admitted; `None`: there is none.
+    #[serde(default)]
+    pub admits: Option<Expr>,
 }
 
 impl Ranking {
@@ -28,6 +35,12 @@ impl Ranking {
         let of_levels =
             self.levels.iter().flat_map(|levels| [&levels.entry].into_iter().chain(&levels.promote));
         self.classes.iter().flat_map(|class| class.when.iter().chain(&class.keys)).chain(of_levels)
+    }
+
+    /// Whether keys or admissions read accumulators.
+    pub(crate) fn reads_accumulators(&self) -> bool {
+        self.admits.is_some()
+            || self.classes.iter().flat_map(|class| &class.keys).any(Expr::reads_accumulators)
     }
 }
 

@@ -255,6 +255,11 @@ impl SchedulerConfig {
         !self.stages.iter().any(whole)
     }
 
+    /// Whether decoding requests take seats as requests are admitted.
+    pub(crate) fn counts_decodes(&self) -> bool {
+        !self.stages.iter().any(|stage| matches!(stage, Stage::Admit { count_decodes: false, .. }))
+    }
+
     /// Blocks of the GPU, and of the swap space, that a stage which selects leaves free.
     pub(crate) fn selection_reserves(&self) -> (u64, u64) {
         let of = |stage: &Stage| match stage {

@@ -111,7 +111,7 @@ impl Alike {
     /// Notes what an expression reads.
     fn read(&mut self, expr: &Expr) {
         match expr {
-            Expr::Const(_) => {}
+            Expr::Const(_) | Expr::Field(Field::Accumulator(_)) => {}
             Expr::Field(Field::Req(field)) => match Part::read_by(*field) {
                 Some(part) => self.add(part),
                 None => self.alone = true,

@@ -20,6 +20,10 @@ pub(crate) trait Scope {
     fn line(&mut self, which: InstanceRef, field: InstField, class: u32, _: &mut Validity) -> Linear {
         Linear::fixed(self.instance(which, field, class))
     }
+    /// The number of an accumulator; without this, expressions see 0.
+    fn accumulated(&mut self, _index: u32) -> f64 {
+        0.0
+    }
     /// The number of instances; without this and what follows, expressions see none.
     fn instances(&self) -> usize {
         0
@@ -115,6 +119,7 @@ fn evaluate<S: Scope, N: Number>(expr: &Expr, scope: &mut S, validity: &mut Vali
         Expr::Const(value) => N::fixed(*value),
         Expr::Field(Field::Req(field)) => N::of(scope.request(*field, validity)),
         Expr::Field(Field::Inst(which, field, class)) => N::of(scope.line(*which, *field, *class, validity)),
+        Expr::Field(Field::Accumulator(index)) => N::fixed(scope.accumulated(*index)),
         Expr::Op(op, arguments) => operate(*op, arguments, scope, validity),
         Expr::Over(aggregate, of, within) => N::fixed(over(*aggregate, of, within.as_deref(), scope)),
     }

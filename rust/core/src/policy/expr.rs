@@ -156,6 +156,21 @@ impl Expr {
         }
     }
 
+    /// Whether it reads an accumulator for whose index `test` holds.
+    pub(crate) fn reads_accumulator(&self, test: &dyn Fn(u32) -> bool) -> bool {
+        match self {
+            Self::Field(Field::Accumulator(index)) => test(*index),
+            Self::Const(_) | Self::Field(_) => false,
+            Self::Op(_, arguments) => arguments.iter().any(|argument| argument.reads_accumulator(test)),
+            Self::Over(_, of, _) => of.reads_accumulator(test),
+        }
+    }
+
+    /// Whether it reads an accumulator.
+    pub(crate) fn reads_accumulators(&self) -> bool {
+        self.reads_accumulator(&|_| true)
+    }
+
     /// Calls `f` with each instance field that it reads, and the class.
     pub(crate) fn visit_instance_fields(&self, f: &mut dyn FnMut(InstField, u32)) {
         match self {

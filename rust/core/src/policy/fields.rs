@@ -222,14 +222,17 @@ pub enum Field {
     Req(ReqField),
     /// A field of an instance; the number is the class, for [`InstField::ClassRequests`].
     Inst(InstanceRef, InstField, u32),
+    /// The number that an accumulator of the scheduler has for the group of the request.
+    Accumulator(u32),
 }
 
 impl Field {
-    /// The field of this name; `class` is the class if the field depends on one.
+    /// The field of this name; `class` is the class, or the accumulator, if the field depends on one.
     pub(super) fn named(name: &str, class: u32) -> Option<Self> {
         let (scope, name) = name.split_once('.')?;
         let which = match scope {
             "req" | "oracle" => return by_name(name).map(Self::Req),
+            "group" => return (name == "accumulated").then_some(Self::Accumulator(class)),
             "inst" => InstanceRef::Candidate,
             "here" => InstanceRef::Here,
             "there" => InstanceRef::There,

@@ -210,8 +210,18 @@ impl Routing {
         self.any(&|expr| expr.looks_at(test))
     }
 
+    /// Whether a rule or monitor reads an accumulator, which no router has.
+    pub(crate) fn reads_accumulators(&self) -> bool {
+        self.any_expr(&Expr::reads_accumulators)
+    }
+
     /// Whether `test` holds of an expression in it, or a callback may read any field.
     fn any(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
+        self.any_expr(test) || self.rules().any(Rule::calls)
+    }
+
+    /// Whether `test` holds of an expression in it.
+    fn any_expr(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
         let mut found = false;
         let mut visit = |expr: &Expr| found |= test(expr);
         self.rules().for_each(|rule| rule.visit(&mut visit));
@@ -219,7 +229,7 @@ impl Routing {
             action.visit(&mut visit);
         }
         self.watch.iter().for_each(visit);
-        found || self.rules().any(Rule::calls)
+        found
     }
 }
 

@@ -50,7 +50,7 @@ def receive(state: State, request: Request, now: int) -> None:
     request.level = 0
     if state.ranking is not None:
         state.queue.waiting.append(request)
-        state.ranking.enter(request, state.scope(now, request))
+        state.enter_ranking(request, now)
 
 
 def next_received(state: State) -> Request | None:
@@ -68,5 +68,4 @@ def withdraw(state: State, request: Request, now: int) -> None:
     request.level = 0
     queue = state.queue
     (queue.unknown if state.settings.schedule_ahead else queue.waiting).append(request)
-    if state.ranking is not None:
-        state.ranking.enter(request, state.scope(now, request))
+    state.enter_ranking(request, now)

@@ -80,12 +80,18 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
     seats: bool = stage["count_decodes"]
     displaced = 0
     passed: list[Request] = []
+    admitted = len(step.admitted)
     accept_offers(state, step, count_decodes=seats)
     state.queue.sort()
     while step.left > 0:
         received = next_received(state) if _has_seat(state, step, count_decodes=seats) else None
         request = received or next((one for one in state.queue.in_order if one not in passed), None)
-        if request is None or (state.ranking is not None and request in step.preempted):
+        if request is None:
+            seated = _has_seat(state, step, count_decodes=seats) and not passed
+            if seated and len(step.admitted) == admitted and _add_quanta(state):
+                continue
+            return
+        if state.ranking is not None and request in step.preempted:
             return
         if state.ranking is None and not _has_seat(state, step, count_decodes=seats):
             return
@@ -110,6 +116,15 @@ def admit(state: State, step: Step, stage: dict[str, Any], *, displaces: bool = 
             for victim in victims:
                 preempt(state, victim, step)
         place_in_batch(state, request, offered, step)
+
+
+def _add_quanta(state: State) -> bool:
+    """Add quanta until a waiting request may be admitted; return whether one may."""
+    if state.ranking is None or not state.queue.waiting:
+        return False
+    while state.queue.first is None and state.ranking.accumulators.add_quanta():
+        pass
+    return state.queue.first is not None
 
 
 def _has_seat(state: State, step: Step, *, count_decodes: bool) -> bool:
@@ -142,7 +157,7 @@ def _to_displace(
 
 def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -> None:
     """Admit a request: append it to the running requests, and allocate its blocks and tokens."""
-    memory = state.memory
+    memory, had_kv = state.memory, request.memory is not None
     state.queue.remove(request)
     state.running.append(request)
     enter_adapter(state, request)
@@ -162,6 +177,10 @@ def place_in_batch(state: State, request: Request, offered: Offer, step: Step) -
     memory.register_full(request, request.computed + offered.tokens)
     request.place = "running"
     request.admitted_at = step.start
+    if state.ranking is not None:
+        state.ranking.accumulators.admitted(
+            request, first=request.scheduled is None, computes=0 if had_kv else request.lacking
+        )
     if request.scheduled is None:
         request.scheduled = step.start
     else:

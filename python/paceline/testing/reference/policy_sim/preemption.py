@@ -34,6 +34,8 @@ def preempt(state: State, request: Request, step: Step) -> None:
     idle_since = (request.queued_at, request.idle_from) if request.left_out else None
     request.left_out = False
     request.spells.append(Spell(step.start, request.phase))
+    if state.ranking is not None:
+        state.ranking.accumulators.left_batch(request, finished=False)
     if state.ranking is None:
         # As in vLLM, the prefix cache registers what was scheduled, computed or not.
         state.memory.register_full(request, request.computed + scheduled)

@@ -36,9 +36,10 @@ class Queue:
 
     @property
     def in_order(self) -> list[Request]:
-        """The waiting requests in order of admission."""
+        """The waiting requests in order of admission; under ranks those that accumulators let be admitted."""
         if self._ranking is not None:
-            return sorted(self.waiting, key=self._ranking.rank)
+            admitted = [request for request in self.waiting if self._ranking.admits(request)]
+            return sorted(admitted, key=self._ranking.rank)
         if self._order["kind"] == "priority":
             return sorted(self.waiting, key=lambda request: (request.spec.priority, request.number))
         return self.waiting
@@ -54,6 +55,8 @@ class Queue:
 
     def remove(self, request: Request) -> None:
         """Remove a request that is admitted or dropped."""
+        if self._ranking is not None and request in self.waiting:
+            self._ranking.accumulators.last = request
         for part in (self.waiting, self.swapped, self.unknown):
             if request in part:
                 part.remove(request)

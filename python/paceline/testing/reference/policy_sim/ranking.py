@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from paceline.testing.reference.policy_sim.expression import Scope, holds, timely, values
+from paceline.testing.reference.policy_sim.accumulators import Accumulators, reads_accumulator
+from paceline.testing.reference.policy_sim.expression import Expr, Scope, evaluate, holds, timely, values
 from paceline.testing.reference.policy_sim.request import Request
 
 _LAST_LEVEL = 63
+
+
+@dataclass(slots=True)
+class OfGroups:
+    """The numbers of a request's groups, as expressions read them."""
+
+    accumulators: Accumulators
+    request: Request
+
+    @property
+    def now(self) -> int:
+        """The latest moment of the accumulators."""
+        return self.accumulators.now
+
+    def field(self, name: str, position: int | None) -> float:
+        """Return the number of a group; ``position`` is the accumulator."""
+        assert name == "group.accumulated", name
+        assert position is not None
+        return self.accumulators.value(position, self.request)
+
+    def each(self, within: list[int] | None) -> Iterator[Scope]:
+        """Go over no instance."""
+        return iter(())
 
 
 class Ranking:
@@ -29,11 +54,22 @@ class Ranking:
         self._refreshes = self.every_steps > 0 or self.every_ticks > 0
         self._levels: dict[str, Any] | None = order.get("levels")
         self._last_start = 0
+        self.accumulators = Accumulators(order.get("accumulators", []))
+        self._admits: Expr | None = order.get("admits")
         self._class_is_timely = any(timely(one.get("when")) for one in self.classes)
 
     def rank(self, request: Request) -> tuple[int | None, tuple[float, ...], int]:
         """Return the rank of a request; no two requests have equal ranks."""
-        return request.position, request.keys, request.number
+        scope = OfGroups(self.accumulators, request)
+        keys = tuple(
+            evaluate(expr, scope) if reads_accumulator(expr) else key
+            for expr, key in zip(self._keys(request), request.keys, strict=True)
+        )
+        return request.position, keys, request.number
+
+    def admits(self, request: Request) -> bool:
+        """Whether the accumulators let a request be admitted."""
+        return holds(self._admits, OfGroups(self.accumulators, request))
 
     def quanta(self, request: Request) -> int:
         """Quanta of tokens that a request has used up in its class."""
@@ -68,7 +104,9 @@ class Ranking:
 
     def evaluate(self, request: Request, scope: Scope) -> None:
         """Evaluate a request's keys."""
-        request.keys = values(self._keys(request), scope)
+        # What reads accumulators is evaluated where ranks are compared.
+        keys = [{"const": 0.0} if reads_accumulator(key) else key for key in self._keys(request)]
+        request.keys = values(keys, scope)
 
     def moved(self, request: Request, scope: Scope) -> None:
         """Rank a request that was admitted or preempted."""

@@ -89,13 +89,14 @@ class Scheduler:
         queue = self.state.queue
         (queue.unknown if self.settings.schedule_ahead else queue.waiting).append(request)
         request.position, request.joined, request.level = None, now, 0
-        if self.ranking is not None:
-            self.ranking.enter(request, self.state.scope(now, request))
+        self.state.enter_ranking(request, now)
 
     def form(self, now: int) -> Step | None:
         """Decide the next step; None if no request can run."""
         state, ahead = self.state, self.settings.schedule_ahead
         state.wakes = None
+        if self.ranking is not None:
+            self.ranking.accumulators.now = now
         if ahead:
             release_due(state, state.started)
         if self.ranking is not None:
@@ -115,6 +116,9 @@ class Scheduler:
         """End a step: return the requests with a new token, in the order of admission."""
         state = self.state
         state.started = step.start
+        accumulators = None if self.ranking is None else self.ranking.accumulators
+        if accumulators is not None:
+            accumulators.now = now
         for request in state.running:
             if not request.token_times and (request in step.tokens or request in state.batch):
                 request.prefill_steps.append((step.start, now))
@@ -131,6 +135,10 @@ class Scheduler:
             request.token_times.append(now)
             request.token_starts.append(step.start)
             yielded.append(request)
+            if accumulators is not None:
+                accumulators.yielded(request)
+                if request.done:
+                    accumulators.left_batch(request, finished=True)
             if request.done:
                 request.place = "gone"
                 state.running.remove(request)
@@ -147,6 +155,9 @@ class Scheduler:
     def leave(self, request: Request, now: int) -> list[int]:
         """Remove a request that migrates; return its blocks, which are not free before they are released."""
         self.running.remove(request)
+        if self.ranking is not None:
+            self.ranking.accumulators.now = now
+            self.ranking.accumulators.left_batch(request, finished=False)
         request.attained += 0 if request.left_out else now - request.admitted_at
         request.left_out = False
         request.place = "moving"

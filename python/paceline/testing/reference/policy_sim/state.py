@@ -108,6 +108,15 @@ class State:
         request.place = "queued"
         request.queued_at, request.idle_from = now, self.formed
 
+    def enter_ranking(self, request: Request, now: int) -> None:
+        """Rank a request that comes to the queue; the numbers of its groups may be lifted before."""
+        if self.ranking is not None:
+            accumulators = self.ranking.accumulators
+            accumulators.now = now
+            accumulators.open(request)
+            accumulators.lift(request, self.queue.waiting)
+            self.ranking.enter(request, self.scope(now, request))
+
     def rank(self, request: Request, now: int) -> None:
         """Rank a request that was admitted or preempted, if requests are ranked."""
         if self.ranking is not None:

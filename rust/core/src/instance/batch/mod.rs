@@ -117,6 +117,11 @@ impl Batch {
         &self.order
     }
 
+    /// The members of the decode set, in the order of admission.
+    pub(crate) fn members<'a>(&'a self, requests: &'a RequestTable) -> impl Iterator<Item = Slot> + 'a {
+        self.order.current(requests).filter(|&slot| requests[slot].phase == Phase::Decoding)
+    }
+
     /// The order of admission, to take entries out. The request of an entry that
     /// is taken out must leave the batch.
     #[inline]

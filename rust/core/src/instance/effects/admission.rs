@@ -35,12 +35,14 @@ impl Effects<'_> {
         now: Ticks,
     ) {
         let slot = self.take_out(candidate);
-        if candidate.phase == Phase::Preempted {
+        let computes = if candidate.phase == Phase::Preempted {
             self.admit_prompt(slot, offer, hits);
+            self.on.requests[slot].lacking()
         } else {
             self.admit_with_kv(slot, offer, joins);
-        }
-        self.note_admission(slot, candidate.phase == Phase::Received, now);
+            0
+        };
+        self.note_admission(slot, candidate.phase == Phase::Received, computes, now);
         if let Some(mut ranks) = self.ranks() {
             match candidate.place {
                 Place::Arrival => ranks.admit_arrival(slot, now),
@@ -157,12 +159,13 @@ impl Effects<'_> {
         self.on.batch.schedule(Chunk { slot, tokens, part });
     }
 
-    /// Notes that a request was admitted. `received`: with KV that another instance had sent.
-    pub(super) fn note_admission(&mut self, slot: Slot, received: bool, now: Ticks) {
+    /// Notes that a request was admitted. `received`: with KV that another instance had sent; `computes`: the tokens
+    /// that it computes if it has no KV.
+    pub(super) fn note_admission(&mut self, slot: Slot, received: bool, computes: u32, now: Ticks) {
         let times = &mut self.on.requests[slot].times;
         times.admitted_at = now;
         let since = std::mem::replace(&mut times.out_since, Ticks::MAX);
         let since = (since != Ticks::MAX).then_some(since);
-        self.observe(Fact::Admitted { since, received }, slot, now);
+        self.observe(Fact::Admitted { since, received, computes }, slot, now);
     }
 }

@@ -56,7 +56,7 @@ impl Effects<'_> {
             return ranks.add_arrival(request, now);
         }
         let slot = self.add_request(request);
-        self.ranks().is_some_and(|mut ranks| ranks.enter(slot, now, 0))
+        self.enter_ranking(slot, now, 0)
     }
 
     /// Ends the run in progress before the rank of a request changes that arrived at `now`. Returns when the run now ends,

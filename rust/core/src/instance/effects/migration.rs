@@ -119,9 +119,7 @@ impl Effects<'_> {
         self.recorder.columns.last_instance[row] = self.on.settings.index;
         let queued = Queued { request: migrated.request, slot: Some(slot) };
         if self.on.ranking.is_some() {
-            if let Some(mut ranks) = self.ranks() {
-                ranks.enter(slot, now, migrated.attained);
-            }
+            self.enter_ranking(slot, now, migrated.attained);
             self.on.queues.push_migrated(slot);
         } else if self.on.settings.scheduler.schedule_ahead {
             self.on.queues.ahead_mut().push(queued, now);

@@ -5,6 +5,7 @@
 //! observers of it as a [`Fact`]. A stage of the scheduler, a router or a monitor reads the instance, decides, and calls
 //! effects.
 
+mod accumulators;
 mod admission;
 mod arrive;
 mod candidate;
@@ -74,6 +75,9 @@ impl Effects<'_> {
             &mut *self.on;
         let ranking = ranking.as_deref_mut()?;
         rare();
+        if let Some(accumulators) = &mut observers.accumulators {
+            ranking.read_accumulators(accumulators);
+        }
         let reader = Reader { settings, requests, batch, run, observers };
         Some(Ranks::new(ranking, reader, queues.len() + transfers.offered(), self.trace))
     }

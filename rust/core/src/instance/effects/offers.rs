@@ -70,9 +70,7 @@ impl Effects<'_> {
         self.on.kv.relocate(Tier::Arriving, Tier::Ready, state.computed, &state.blocks);
         self.on.transfers.receive(slot, state.answering);
         let attained = state.times.attained;
-        if let Some(mut ranks) = self.ranks() {
-            ranks.enter(slot, now, attained);
-        }
+        self.enter_ranking(slot, now, attained);
     }
 
     /// Receives the KV of an accepted request at `now`. Returns when the run in progress now
@@ -114,9 +112,7 @@ impl Effects<'_> {
         state.times.out_since = now;
         let attained = state.times.attained;
         if self.on.ranking.is_some() {
-            if let Some(mut ranks) = self.ranks() {
-                ranks.enter(offer.slot, now, attained);
-            }
+            self.enter_ranking(offer.slot, now, attained);
         } else if self.on.settings.scheduler.schedule_ahead {
             self.on.queues.ahead_mut().push(Queued { request, slot: Some(offer.slot) }, now);
         } else {

@@ -48,7 +48,7 @@ impl Effects<'_> {
 
     /// The running requests that rank worse than `rank`, the worst first, without those admitted in this step.
     pub(in crate::instance) fn worse_than(&mut self, rank: RankKey) -> Vec<Slot> {
-        self.on.ranking.as_mut().map_or_else(Vec::new, |ranking| ranking.worse_than(rank).collect())
+        self.on.ranking.as_mut().map_or_else(Vec::new, |ranking| ranking.worse_than(rank))
     }
 
     /// Takes a request out of the order of those that do not run, until [`Self::put_back`].

@@ -130,7 +130,7 @@ impl Effects<'_> {
         let series = &run.series;
         let members = if run.decodes { self.on.batch.decode_set().len() } else { 0 };
         let ticks = series.total(steps);
-        self.on.observers.observe_steps(&Steps {
+        let told = Steps {
             start: run.start,
             series: *series,
             count: steps,
@@ -139,7 +139,12 @@ impl Effects<'_> {
             running: self.on.batch.running(),
             kv: self.on.batch.kv_tokens() + members,
             decodes: members > 0 || self.on.batch.runs_lone_decodes(&self.on.requests),
-        });
+        };
+        self.on.observers.observe_steps(&told);
+        if members > 0 && self.on.observers.accumulators.is_some() {
+            rare();
+            self.charge_members(&told);
+        }
         if members > 0 {
             self.on.batch.advance(run.start, series, steps, &mut self.on.requests, &mut self.recorder.gaps);
             if self.on.observers.readers.exist() {

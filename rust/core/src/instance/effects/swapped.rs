@@ -15,7 +15,7 @@ impl Effects<'_> {
         self.on.queues.pop_swapped();
         self.on.batch.admit(slot, &mut self.on.requests);
         self.schedule(slot, tokens, if decoding { Part::SwappedInDecode } else { Part::SwappedInChunk });
-        self.note_admission(slot, false, now);
+        self.note_admission(slot, false, 0, now);
     }
 
     /// Keeps the KV of ranked requests that were migrated in, and not admitted in the

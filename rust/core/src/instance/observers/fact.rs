@@ -16,6 +16,8 @@ pub(in crate::instance) enum Fact {
         since: Option<Ticks>,
         /// Whether it waited with its KV, which another instance had sent.
         received: bool,
+        /// Tokens that it computes of those whose KV it had lost or never had; 0 if it was admitted with its KV.
+        computes: u32,
     },
     /// A step computed tokens of it, or layers of them, and it was not in the decode set. If the step yielded a token of
     /// it, [`Fact::Yielded`] follows.

@@ -4,6 +4,7 @@
 //! steps in which each member of the decode set yielded a token ([`Steps`]). It decides nothing. A count is a new observer,
 //! or a field of one; no stage of a scheduler knows of it.
 
+mod accumulators;
 mod adapters;
 mod decision_log;
 mod fact;
@@ -18,6 +19,7 @@ mod step_record;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accumulators::{Accumulators, Groups, Member};
 pub(in crate::instance) use adapters::Adapters;
 pub(in crate::instance) use decision_log::DecisionLog;
 pub(in crate::instance) use fact::{Ended, Fact, Steps, Subject};
@@ -46,6 +48,8 @@ pub(in crate::instance) struct Observers {
     pub(in crate::instance) log: DecisionLog,
     /// The adapters of the requests, where they are limited.
     pub(in crate::instance) adapters: Option<Box<Adapters>>,
+    /// Numbers by group of requests, where ranks read them.
+    pub(in crate::instance) accumulators: Option<Box<Accumulators>>,
     /// Counts what steps move and compute, where the configuration says how.
     traffic: Option<Box<TrafficCounter>>,
 }
@@ -57,6 +61,7 @@ impl Observers {
             QueueOrder::Ranked(rules) => Some(rules.as_ref()),
             _ => None,
         };
+        let accumulators = ranking.filter(|rules| rules.reads_accumulators());
         let reports = Reports { prefilled: observed.asks_prefilled, answering: observed.asks_answering };
         let layers = config.scheduler.layers().unwrap_or(1);
         let joining = &config.scheduler.joining;
@@ -69,6 +74,7 @@ impl Observers {
             outbox: Outbox::new(reports),
             log: DecisionLog::new(observed.records),
             adapters: Adapters::new(joining.adapters, joining.adapter_load),
+            accumulators: accumulators.map(|rules| Box::new(Accumulators::new(&rules.accumulators))),
             traffic: traffic
                 .map(|traffic| Box::new(TrafficCounter::new(traffic, layers, config.block_tokens))),
         }
@@ -89,6 +95,10 @@ impl Observers {
         {
             rare();
             adapters.observe(fact, of);
+        }
+        if let Some(accumulators) = &mut self.accumulators {
+            rare();
+            accumulators.observe(fact, of);
         }
     }
 

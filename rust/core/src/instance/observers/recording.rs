@@ -14,7 +14,7 @@ impl Recorder {
                 self.columns.scheduled[of.row()] = of.now;
                 self.columns.cached_tokens[of.row()] = of.state.computed;
             }
-            Fact::Admitted { since: Some(since), received } => self.readmitted(since, received, of),
+            Fact::Admitted { since: Some(since), received, .. } => self.readmitted(since, received, of),
             Fact::Yielded { start, gap } => self.yielded(start, gap, of),
             Fact::Passed { generated, start, .. } => {
                 if let Some(reasoning) = of.reasoning() {

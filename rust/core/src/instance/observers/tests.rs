@@ -39,6 +39,7 @@ impl Told {
             outbox: Outbox::new(Reports { prefilled: true, answering: true }),
             log: DecisionLog::new(None::<Window>),
             adapters: None,
+            accumulators: None,
             traffic: None,
         };
         let mut requests = RequestTable::default();
@@ -60,7 +61,7 @@ impl Told {
     /// Tells of a token of a request, in a step from `start` to `now`, which admits it if it is the first.
     fn yielded(&mut self, slot: Slot, start: Ticks, now: Ticks) {
         if self.requests[slot].generated == 0 && self.recorder.columns.scheduled[slot as usize] == NEVER {
-            self.tell(Fact::Admitted { since: None, received: false }, slot, start);
+            self.tell(Fact::Admitted { since: None, received: false, computes: 10 }, slot, start);
         }
         let state = &mut self.requests[slot];
         state.generated += 1;
@@ -161,17 +162,17 @@ fn the_load_returns_to_nothing_once_every_request_has_left() {
 #[test]
 fn a_prefill_stalls_while_no_step_computes_it() {
     let mut told = Told::new(&[0]);
-    told.tell(Fact::Admitted { since: None, received: false }, 0, 5);
+    told.tell(Fact::Admitted { since: None, received: false, computes: 10 }, 0, 5);
     told.tell(Fact::Computed { start: 5 }, 0, 25);
     // It is preempted at 30 and admitted again at 70; a step from 80 to 90 computes the rest.
-    told.tell(Fact::Admitted { since: Some(30), received: false }, 0, 70);
+    told.tell(Fact::Admitted { since: Some(30), received: false, computes: 10 }, 0, 70);
     told.tell(Fact::Computed { start: 80 }, 0, 90);
     told.yielded(0, 80, 90);
     let columns = &told.recorder.columns;
     assert_eq!((columns.prefill_stall[0], columns.interrupted_prefill[0]), (85 - 20 - 10, 40));
     // Steps that compute it as it decodes, or again, are no part of its prefill.
     told.tell(Fact::Computed { start: 100 }, 0, 130);
-    told.tell(Fact::Admitted { since: Some(130), received: false }, 0, 150);
+    told.tell(Fact::Admitted { since: Some(130), received: false, computes: 10 }, 0, 150);
     let columns = &told.recorder.columns;
     assert_eq!((columns.prefill_stall[0], columns.interrupted_prefill[0]), (55, 40));
 }
@@ -180,9 +181,9 @@ fn a_prefill_stalls_while_no_step_computes_it() {
 fn a_request_that_returns_was_preempted_unless_it_is_before_its_answer() {
     for (generated, preempted, answering) in [(1, 20, 0), (4, 0, 0), (6, 20, 20)] {
         let mut told = Told::new(&[4]);
-        told.tell(Fact::Admitted { since: None, received: false }, 0, 5);
+        told.tell(Fact::Admitted { since: None, received: false, computes: 10 }, 0, 5);
         told.requests[0].generated = generated;
-        told.tell(Fact::Admitted { since: Some(30), received: true }, 0, 50);
+        told.tell(Fact::Admitted { since: Some(30), received: true, computes: 0 }, 0, 50);
         let columns = &told.recorder.columns;
         assert_eq!((columns.scheduled[0], columns.received_wait[0]), (5, 20));
         let part = |column: &[Ticks]| column.first().copied().unwrap_or(0);

@@ -23,7 +23,7 @@ impl Ranking {
     /// Whether arrivals may be kept without a slot: their ranks depend on the trace and on time only. Without leaping,
     /// every rank is evaluated at every step, of requests with slots.
     pub(crate) fn keeps_arrivals(&self) -> bool {
-        self.leap && self.inputs.depend_on_trace_and_time_at_first()
+        self.leap && self.shared.is_none() && self.inputs.depend_on_trace_and_time_at_first()
     }
 
     /// Number of queued requests without a slot.
@@ -118,7 +118,13 @@ impl Ranking {
 
     /// The best queued request that has a slot.
     fn best_with_slot(&self) -> Option<(RankKey, Slot)> {
-        if self.lists[List::Queued as usize] == 0 { None } else { self.sets.queued.first() }
+        if self.lists[List::Queued as usize] == 0 {
+            return None;
+        }
+        match &self.shared {
+            Some(shared) => shared.first(),
+            None => self.sets.queued.first(),
+        }
     }
 
     /// The rows of the queued requests without a slot.

@@ -43,7 +43,7 @@ impl Ranking {
         trace: &Trace,
     ) -> bool {
         let Evaluation { keys, steps, member } = evaluation;
-        let Self { rules, classes, requests, .. } = self;
+        let Self { rules, classes, requests, shared, .. } = self;
         let request = &mut requests[slot as usize];
         let mut validity = Validity::EVER;
         if let Some(levels) = rules.levels.as_ref().filter(|_| !request.has_class) {
@@ -110,7 +110,10 @@ impl Ranking {
             let mut scope = OfRequest { view, trace };
             let mut found = [0; MOST_KEYS];
             for (key, expr) in found.iter_mut().zip(&rules.classes[class as usize].keys) {
-                *key = sort_key(expr, &mut scope, &mut validity);
+                // A shared key is filled in where ranks are compared.
+                if shared.is_none() || !expr.reads_accumulators() {
+                    *key = sort_key(expr, &mut scope, &mut validity);
+                }
             }
             if rules.refresh.is_set() {
                 validity = lasting;

@@ -7,7 +7,9 @@
 //! changed is not evaluated.
 
 mod arrivals;
+mod cells;
 mod classes;
+mod compare;
 mod entry;
 mod evaluate;
 mod expiry;
@@ -15,6 +17,7 @@ mod inputs;
 mod key;
 mod new_arrivals;
 mod running_set;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +33,7 @@ use entry::RankedRequest;
 use expiry::Expiry;
 use new_arrivals::NewArrivals;
 use running_set::RunningSet;
+use shared::Shared;
 
 use super::request::Slot;
 use super::view::{OfRequest, RequestView};
@@ -47,6 +51,8 @@ pub(crate) struct Ranking {
     requests: Vec<RankedRequest>,
     /// The requests with slots, in the order of their lists.
     sets: Sets,
+    /// The keys that requests share, and the queued requests, if any key reads an accumulator.
+    shared: Option<Box<Shared>>,
     /// Queued requests without a slot.
     new: NewArrivals,
     expiry: Expiry,
@@ -88,6 +94,7 @@ impl Ranking {
             inputs: RankInputs::new(&rules, caches),
             requests: Vec::new(),
             sets: Sets::default(),
+            shared: Shared::new(&rules),
             new: NewArrivals::default(),
             expiry: Expiry::default(),
             classes,
@@ -108,11 +115,6 @@ impl Ranking {
     /// Whether keys are evaluated on every event, and not at intervals only.
     pub(crate) fn evaluates_always(&self) -> bool {
         !self.rules.refresh.is_set()
-    }
-
-    /// The rank of a request.
-    pub(crate) fn rank(&self, slot: Slot) -> RankKey {
-        self.requests[slot as usize].rank
     }
 
     /// Number of queued requests.
@@ -267,6 +269,7 @@ impl Ranking {
         self.unplace(slot);
         self.forget_expiry(slot);
         let round = self.round.number;
+        self.note_left_queue(slot, list);
         let request = &mut self.requests[slot as usize];
         request.forget_resuming();
         if request.list == List::Running && list != List::Gone {
@@ -286,6 +289,7 @@ impl Ranking {
     pub(crate) fn admit(&mut self, slot: Slot, now: Ticks, steps: u64) {
         self.unplace(slot);
         let round = self.round.number;
+        self.note_left_queue(slot, List::Running);
         let request = &mut self.requests[slot as usize];
         self.lists[request.list as usize] -= 1;
         self.lists[List::Running as usize] += 1;
@@ -337,7 +341,10 @@ impl Ranking {
         let request = &self.requests[slot as usize];
         match request.list {
             List::Gone => {}
-            List::Queued => self.sets.queued.set(slot, request.rank),
+            List::Queued => match &mut self.shared {
+                Some(shared) => shared.place(slot, request.class, request.rank),
+                None => self.sets.queued.set(slot, request.rank),
+            },
             List::LeftOut => self.sets.left_out.set(slot, request.rank),
             List::Running => self.sets.running.set(slot, request.rank),
         }
@@ -347,7 +354,10 @@ impl Ranking {
     fn unplace(&mut self, slot: Slot) {
         match self.requests[slot as usize].list {
             List::Gone => {}
-            List::Queued => self.sets.queued.remove(slot),
+            List::Queued => match &mut self.shared {
+                Some(shared) => shared.remove(slot),
+                None => self.sets.queued.remove(slot),
+            },
             List::LeftOut => self.sets.left_out.remove(slot),
             List::Running => self.sets.running.remove(slot),
         }
@@ -369,18 +379,6 @@ impl Ranking {
     /// The running requests, the worst first.
     pub(crate) fn running_worst_first(&self) -> Vec<(RankKey, Slot)> {
         self.sets.running.sorted()
-    }
-
-    /// The worst running request.
-    pub(crate) fn worst_running(&mut self) -> Option<Slot> {
-        self.sets.running.worst().map(|(_, slot)| slot)
-    }
-
-    /// The running requests that rank worse than `rank`, the worst first, without
-    /// those admitted while the present step was formed.
-    pub(crate) fn worse_than(&mut self, rank: RankKey) -> impl Iterator<Item = Slot> + '_ {
-        let worse = self.sets.running.worse_than(rank).into_iter();
-        worse.map(|(_, slot)| slot).filter(|&slot| !self.moved_in_round(slot))
     }
 
     /// A request whose rank may have changed by the decode set's `step`, and at which

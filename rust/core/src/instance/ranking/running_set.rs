@@ -69,6 +69,11 @@ impl RunningSet {
         worse
     }
 
+    /// The slots of all members.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> + '_ {
+        members(&self.ranks).map(|(_, slot)| slot)
+    }
+
     /// All members, the worst first.
     pub(crate) fn sorted(&self) -> Vec<(RankKey, Slot)> {
         let mut all: Vec<_> = members(&self.ranks).collect();

@@ -42,7 +42,7 @@ fn the_best_waiting_and_the_worst_running_follow_the_keys() {
     ranking.begin_round(true);
     assert_eq!((ranking.waiting(), best(&ranking), ranking.worst_running()), (1, Some(2), Some(0)));
     let rank = ranking.rank(2);
-    assert_eq!(ranking.worse_than(rank).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(ranking.worse_than(rank), [0, 1]);
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn a_request_admitted_in_this_step_is_not_displaced_in_it() {
     ranking.begin_round(true);
     ranking.admit(0, 5, 1);
     let rank = ranking.rank(1);
-    assert!(ranking.moved_in_round(0) && ranking.worse_than(rank).next().is_none());
+    assert!(ranking.moved_in_round(0) && ranking.worse_than(rank).is_empty());
     ranking.begin_round(true);
-    assert_eq!(ranking.worse_than(rank).next(), Some(0));
+    assert_eq!(ranking.worse_than(rank).first(), Some(&0));
 }
 
 #[test]

@@ -18,7 +18,7 @@ impl Ranks<'_> {
 
     /// The same for a run in progress, once a request has arrived; `None` if no rank changes by itself.
     pub(in crate::instance) fn steps_after_arrival(&self, run: &Run) -> Option<u64> {
-        self.ranking.may_drift().then(|| self.steps_to_change(run))
+        (self.ranking.may_drift() || self.ranking.shares_keys()).then(|| self.steps_to_change(run))
     }
 
     #[inline(never)]
@@ -38,14 +38,37 @@ impl Ranks<'_> {
             most = most.min(ranking.next_idle().saturating_sub(taken).max(1));
             let next_step = ranking.next_step().saturating_sub(reached).max(1);
             let settings = self.reader.settings;
+            most = most.min(self.steps_to_reorder(run));
             match settings.scheduler.admission {
                 Admission::Wait if settings.selects => most = most.min(next_step),
                 // Ranks of running requests decide nothing before blocks run out.
                 Admission::Wait => {}
                 Admission::Displace { when: Some(_), .. } => return 1,
+                Admission::Displace { .. } if ranking.shares_keys() => return 1,
                 Admission::Displace { when: None, .. } => most = most.min(next_step),
             }
         }
         most
+    }
+    /// Steps before the first in which the charges of decodes may have another queued request admitted.
+    fn steps_to_reorder(&self, run: &Run) -> u64 {
+        /// Steps that are looked at, one by one.
+        const MOST: u64 = 64;
+        let Some(accumulators) = self.reader.observers.accumulators.as_deref() else { return u64::MAX };
+        let rules = &self.reader.settings.scheduler;
+        let (running, decodes) = (self.reader.batch.running(), self.reader.batch.decode_set().len());
+        // While no seat or no token is free, none is admitted. Where prompts are not cut, the head may be dropped.
+        let full = running >= rules.max_num_seqs && rules.counts_decodes();
+        if (full || decodes >= rules.max_num_batched_tokens) && rules.cuts_prompts() {
+            return u64::MAX;
+        }
+        if accumulators.fall() {
+            return 1;
+        }
+        if !run.decodes || !accumulators.change_with_decodes() {
+            return u64::MAX;
+        }
+        let growth = accumulators.growth(self.reader.batch.members(self.reader.requests));
+        self.ranking.steps_to_reorder(run.steps.min(MOST), accumulators, &growth)
     }
 }

@@ -7,6 +7,7 @@ use crate::config::{Admission, Allocation, Gather};
 use crate::hint::rare;
 use crate::instance::Part;
 use crate::instance::effects::{AdmissionOffer, Candidate, Place};
+use crate::instance::observers::Accumulators;
 use crate::instance::ranking::BestQueued;
 use crate::instance::request::{Phase, Slot};
 use crate::kv::Block;
@@ -41,10 +42,16 @@ impl Stages<'_> {
             self.accept_offers();
         }
         self.effects.sort_by_cached_prefix();
-        let mut hits = Vec::new();
+        let (mut hits, mut admitted) = (Vec::new(), false);
         let mut passed = self.effects.settings.limits_prompts.then(PassedOver::default);
         while self.draft.tokens_left > 0 {
-            let Some(candidate) = self.next_candidate() else { break };
+            let Some(candidate) = self.next_candidate() else {
+                let none_passed = passed.as_ref().is_none_or(PassedOver::is_empty);
+                if !admitted && none_passed && self.add_quanta() {
+                    continue;
+                }
+                break;
+            };
             if !chunked && candidate.lacking() > self.effects.settings.scheduler.max_num_batched_tokens {
                 rare();
                 // A preempted request that has grown past the budget of a step where prompts are not cut: no step could
@@ -68,11 +75,23 @@ impl Stages<'_> {
                 break;
             }
             self.admit_candidate(&candidate, &offer, &hits);
+            admitted = true;
         }
         if let Some(passed) = passed {
             rare();
             self.put_back_passed(passed);
         }
+    }
+
+    /// Adds quanta to accumulators, if a seat is free and no queued request may be admitted. Returns whether one may be then.
+    fn add_quanta(&mut self) -> bool {
+        let Some(ranking) = self.effects.ranking.as_deref().filter(|ranking| ranking.shares_keys()) else {
+            return false;
+        };
+        let closed = ranking.waiting() > 0 && ranking.best_queued().is_none();
+        closed
+            && self.seats_taken() < self.effects.settings.scheduler.max_num_seqs
+            && self.effects.add_quanta()
     }
 
     /// Admits a request.
@@ -235,6 +254,10 @@ impl Stages<'_> {
         // The answer is exact only where it is often asked for: without a prefix cache, for
         // the first request of the queue.
         if !self.effects.queues.swapped().is_empty() || self.effects.kv.gpu().caches() {
+            return true;
+        }
+        // The next step may add quanta.
+        if self.effects.observers.accumulators.as_deref().is_some_and(Accumulators::refill) {
             return true;
         }
         let displaces = matches!(self.effects.settings.scheduler.admission, Admission::Displace { .. });

@@ -27,6 +27,13 @@ pub(super) struct PassedOver {
     ranked: Vec<Slot>,
 }
 
+impl PassedOver {
+    /// Whether no request was passed over.
+    pub(super) fn is_empty(&self) -> bool {
+        self.queued.is_empty() && self.ranked.is_empty()
+    }
+}
+
 impl Stages<'_> {
     /// Whether a candidate may be admitted beside the requests that run. `hit`: tokens of it that are cached.
     #[inline(never)]

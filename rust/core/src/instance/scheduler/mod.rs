@@ -67,6 +67,7 @@ impl<'a> Stages<'a> {
         let now = self.draft.now;
         self.effects.end_rest(now);
         let queued = self.effects.queued() > 0;
+        self.effects.note_moment(now);
         let deferred = self.effects.refresh_ranks(queued, now);
         if !queued && let Some(end) = self.start_decode_run(now) {
             return Ok(Some(end));

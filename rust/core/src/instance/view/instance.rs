@@ -38,7 +38,9 @@ impl Instance {
     pub(in crate::instance) fn is_behind(&self, field: InstField, now: Ticks) -> bool {
         let next_rank = || self.ranking.as_deref().map_or(u64::MAX, Ranking::next_step);
         let next_milestone = self.batch.decode_set().next_milestone();
+        let shares = || self.ranking.as_deref().is_some_and(Ranking::shares_keys);
         let next = match field {
+            InstField::HeadBlocks if shares() => 0,
             InstField::ClassRequests => self.ranking.as_deref().map_or(u64::MAX, Ranking::next_class),
             InstField::AnsweringOnPace if self.reader().pace_depends_on_run(now) => return true,
             InstField::AnsweringOnPace | InstField::AnsweringRequests | InstField::ReasoningRequests => {
