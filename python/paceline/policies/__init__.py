@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from paceline.policies.vllm_balancer import vllm_balancer
     from paceline.policies.vllm_ltr import vllm_ltr
     from paceline.policies.vllm_v0 import vllm_v0
+    from paceline.policies.vtc import vtc
 
 __all__ = [
     "DynamoTracking",
@@ -88,6 +89,7 @@ __all__ = [
     "vllm_balancer",
     "vllm_ltr",
     "vllm_v0",
+    "vtc",
 ]
 
 attach(
@@ -131,5 +133,6 @@ attach(
         "vllm_balancer": ("vllm_balancer",),
         "vllm_ltr": ("vllm_ltr",),
         "vllm_v0": ("vllm_v0",),
+        "vtc": ("vtc",),
     },
 )

@@ -67,6 +67,7 @@ def workloads(draw: st.DrawFn) -> dict[str, Any]:
         "block_tokens": block_tokens,
         "priority": [draw(st.integers(0, 2)) for _ in shapes],
         "score": [draw(st.sampled_from([-1.5, 0.0, 2.0])) for _ in shapes],
+        "tenant": [draw(st.sampled_from(["a", "b", "c"])) for _ in shapes],
         "reasoning_tokens": [draw(st.integers(0, out)) for *_, out in shapes],
         "prefix": prefixes,
         "prefix_block_tokens": block_tokens,

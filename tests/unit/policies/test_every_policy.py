@@ -117,6 +117,13 @@ STRATEGIES: dict[str, st.SearchStrategy[Policy]] = {
         max_num_batched_tokens=CHUNKS,
         max_num_seqs=st.sampled_from([1, 3, 16]),
     ),
+    "vtc": st.builds(
+        policies.vtc,
+        lift=st.sampled_from(["artifact", "paper", "none"]),
+        shares=st.sampled_from([None, {"a": 2.0, "c": 0.5}]),
+        max_num_batched_tokens=CHUNKS,
+        max_num_seqs=st.sampled_from([1, 3, 16]),
+    ),
     "vllm_v0, whole prompts": st.builds(
         policies.vllm_v0,
         preemption=st.sampled_from([None, Swap(cpu_blocks=0), Swap(cpu_blocks=50, out_s=0.1, in_s=0.2)]),
