@@ -8,27 +8,49 @@ from paceline._lazy import attach
 
 if TYPE_CHECKING:
     from paceline.synthesis.arrivals import Arrivals, BenchmarkClient, Bursts, Gamma, Poisson, Regular
+    from paceline.synthesis.benchmark_ramp import BenchmarkRamp
+    from paceline.synthesis.cycles import Diurnal, OnOff
     from paceline.synthesis.drawing import synthesize
+    from paceline.synthesis.durations import (
+        Durations,
+        ExponentialTime,
+        FixedTime,
+        LognormalTime,
+        QuantileTime,
+    )
     from paceline.synthesis.empirical import Empirical, Sample
     from paceline.synthesis.lengths import Constant, Lengths, Lognormal, Quantiles, Uniform
+    from paceline.synthesis.log_quantiles import LogQuantiles
     from paceline.synthesis.presets import preset, presets
+    from paceline.synthesis.rates import Ramp, Steps
     from paceline.synthesis.servegen import ServeGen, read_servegen
     from paceline.synthesis.workload import Workload
 
 __all__ = [
     "Arrivals",
     "BenchmarkClient",
+    "BenchmarkRamp",
     "Bursts",
     "Constant",
+    "Diurnal",
+    "Durations",
     "Empirical",
+    "ExponentialTime",
+    "FixedTime",
     "Gamma",
     "Lengths",
+    "LogQuantiles",
     "Lognormal",
+    "LognormalTime",
+    "OnOff",
     "Poisson",
+    "QuantileTime",
     "Quantiles",
+    "Ramp",
     "Regular",
     "Sample",
     "ServeGen",
+    "Steps",
     "Uniform",
     "Workload",
     "preset",
@@ -41,10 +63,15 @@ attach(
     __name__,
     {
         "arrivals": ("Arrivals", "BenchmarkClient", "Bursts", "Gamma", "Poisson", "Regular"),
+        "benchmark_ramp": ("BenchmarkRamp",),
+        "cycles": ("Diurnal", "OnOff"),
         "drawing": ("synthesize",),
+        "durations": ("Durations", "ExponentialTime", "FixedTime", "LognormalTime", "QuantileTime"),
         "empirical": ("Empirical", "Sample"),
         "lengths": ("Constant", "Lengths", "Lognormal", "Quantiles", "Uniform"),
+        "log_quantiles": ("LogQuantiles",),
         "presets": ("preset", "presets"),
+        "rates": ("Ramp", "Steps"),
         "servegen": ("ServeGen", "read_servegen"),
         "workload": ("Workload",),
     },

@@ -12,6 +12,7 @@ from paceline._arguments import typed
 from paceline._check import said
 from paceline.errors import ConfigError
 from paceline.synthesis.arrivals import Arrivals
+from paceline.synthesis.benchmark_ramp import BenchmarkRamp
 from paceline.synthesis.empirical import Empirical, places
 from paceline.synthesis.lengths import Lengths, Tokens
 from paceline.synthesis.numbers import check_rate, is_whole
@@ -20,6 +21,7 @@ from paceline.synthesis.stable import Floats
 from paceline.synthesis.streams import PART, Stream
 from paceline.synthesis.workload import Workload
 from paceline.trace.model import Trace
+from paceline.trace.shapes import RateShape
 from paceline.trace.source import Source
 
 __all__ = ["synthesize"]
@@ -52,7 +54,9 @@ def synthesize(
         (`paceline.synthesis.stable`). More requests of the same seed continue the same trace, except
         where bursts overlap.
     rate
-        Mean requests per second; by default the workload's own. Infinite lets all arrive at 0.
+        Mean requests per second; by default the workload's own. Infinite lets all arrive at 0. It multiplies
+        the rates of a process that has its own (`Ramp`, `Steps`, `Diurnal`, `OnOff`, `BenchmarkRamp`), and is
+        1 for those if not given.
     arrivals
         Another arrival process than the workload's.
     name
@@ -86,7 +90,8 @@ def synthesize(
         raise ConfigError(f"requests must be a whole number from 1 to 2**32 - 1, was {said(requests)}")
     if not (is_whole(seed) and 0 <= seed < 2**256):
         raise ConfigError(f"seed must be a whole number of at least 0 and below 2**256, was {said(seed)}")
-    rate = recipe.rate if rate is None else rate
+    if rate is None:
+        rate = 1.0 if has_rates(recipe.arrivals) else recipe.rate
     if rate is None:
         raise ConfigError(f"rate must be given: workload {recipe.name!r} has no rate of its own")
     check_rate(rate)
@@ -95,6 +100,11 @@ def synthesize(
     frame = pl.DataFrame({"arrival": arrival, "prompt_tokens": prompt, "output_tokens": output})
     detail = f"synthesize({recipe.name!r}, requests={requests}, rate={rate}, seed={seed}), {recipe.arrivals}"
     return Trace(frame, name=name or recipe.name, source=Source(kind="synthesis", detail=detail))
+
+
+def has_rates(arrivals: Arrivals) -> bool:
+    """Whether a process has rates of its own, which the rate of a synthesis multiplies."""
+    return isinstance(arrivals, RateShape | BenchmarkRamp)
 
 
 def _rounded(times: Floats) -> Floats:

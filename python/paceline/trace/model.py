@@ -30,6 +30,7 @@ from paceline.trace.rates import arrival_ticks, check_rate
 from paceline.trace.rows import Rows, frame_rows
 from paceline.trace.schema import checked, checked_arrival
 from paceline.trace.series import series
+from paceline.trace.shapes import RateShape, mover
 from paceline.trace.source import Source
 from paceline.trace.statistics import summarized
 from paceline.trace.writing import write_frame
@@ -355,6 +356,35 @@ class Trace:
         if scale is not None:
             return self._at(lambda moment: moment / float(scale))
         return self.stretched(self.rate_per_s / cast(float, rate))
+
+    @typed(TraceError)
+    def reshaped(self, shape: RateShape, *, seed: int = 0) -> Trace:
+        """Move the arrivals so that their rate follows a shape, keeping their order and their bursts.
+
+        Parameters
+        ----------
+        shape
+            A rate over time, such as `paceline.synthesis.Ramp`. Where twice as many requests came as the mean
+            rate says, twice as many come as the shape says. Turns that follow an answer are not counted.
+        seed
+            Draws the phases of a shape that has random ones (`OnOff`).
+
+        Raises
+        ------
+        TraceError
+            All requests arrive at one instant, or an arrival leaves the clock's range.
+
+        Examples
+        --------
+        One request a second, at a rate that doubles after two requests:
+
+        >>> from paceline.synthesis import Steps
+        >>> ones = [1] * 5
+        >>> trace = Trace.from_columns(arrival=[0, 1, 2, 3, 4], prompt_tokens=ones, output_tokens=ones)
+        >>> trace.reshaped(Steps(((0, 1), (2, 2)))).frame["arrival"].to_list()
+        [0.0, 1.0, 2.0, 2.5, 3.0]
+        """
+        return self._at(mover(self._frame, shape, seed, self._name))
 
     @typed(TraceError)
     def window(self, start_s: float, end_s: float) -> Trace:
