@@ -18,6 +18,7 @@ from paceline.errors import InternalError, PolicyError
 from paceline.policy.policy import Policy
 from paceline.policy.shown import showing
 from paceline.trace import Trace
+from paceline.trace.answers import answer_blocks
 from paceline.trace.parents import parent_rows
 
 __all__ = ["columns", "models", "run", "tenants"]
@@ -289,7 +290,9 @@ def _order(policy: Policy) -> object:
 def _prefixes(frame: pl.DataFrame, block_tokens: int | None) -> dict[str, Any]:
     if "prefix" in frame.columns and block_tokens is not None:
         ids = frame.get_column("prefix").fill_null([])
+        answers = answer_blocks(frame, block_tokens) if "session" in frame.columns else {}
         return {
+            **answers,
             "prefix_ends": ids.list.len().cast(pl.UInt64).cum_sum().to_numpy(),
             "prefix_ids": ids.explode(empty_as_null=False).cast(pl.UInt64).to_numpy(),
             "prefix_block_tokens": block_tokens,

@@ -186,14 +186,15 @@ impl Prefixes {
         self.contents
     }
 
-    /// The number of the content of a request's full block at `position`, if other requests may have it too.
+    /// The number of the content of a request's full block at `position`, if other requests may have it too. Past the
+    /// prompt it is that of a block which the output fills.
     #[inline]
     pub fn shared(&self, request: u32, prompt: u32, position: u32) -> Option<u32> {
         match &self.kind {
             Kind::None => None,
             Kind::Ids { ends, nodes, fine, coarse, .. } => {
                 if position >= prompt / self.block_tokens {
-                    return None;
+                    return self.of_output(request, prompt, position);
                 }
                 let own = of_row(ends, nodes, request as usize);
                 if *coarse > 1 {
@@ -318,6 +319,8 @@ mod tests {
             let [later, other] =
                 [1, 2].map(|row| filled.clone().map(|at| prefixes.shared(row, 6, at)).collect::<Vec<_>>());
             assert!(output.iter().all(Option::is_some), "{output:?}");
+            let held: Vec<_> = filled.clone().map(|at| prefixes.shared(0, 3, at)).collect();
+            assert_eq!(held, output, "the request has the blocks that its output fills");
             assert_eq!(output, later);
             assert_eq!(output[..output.len() / 2], other[..output.len() / 2]);
             assert_ne!(output, other);
@@ -352,7 +355,7 @@ mod tests {
             let filled = prefixes.of_output(0, 5, block);
             assert!(filled.is_some() && filled == prefixes.shared(1, 8, block), "block {block}: {filled:?}");
         }
-        assert_eq!(prefixes.shared(0, 5, 2), None, "the prompt does not fill it");
+        assert_eq!(prefixes.shared(0, 5, 2), prefixes.of_output(0, 5, 2), "the output fills it");
         let begun = [0, 1].map(|row| [1, 2, 3].map(|block| prefixes.begun(row, block)));
         assert_eq!(begun[0], [prefixes.shared(1, 8, 1), prefixes.shared(1, 8, 2), None]);
         assert_eq!(begun[1], [1, 2, 3].map(|block| prefixes.shared(1, 8, block)));
