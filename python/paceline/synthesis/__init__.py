@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from paceline.synthesis.empirical import Empirical, Sample
     from paceline.synthesis.lengths import Constant, Lengths, Lognormal, Quantiles, Uniform
     from paceline.synthesis.log_quantiles import LogQuantiles
+    from paceline.synthesis.populations import SharedPrompts, Tenants
     from paceline.synthesis.presets import preset, presets
     from paceline.synthesis.rates import Ramp, Steps
+    from paceline.synthesis.reuse import ideal_hit_rate
     from paceline.synthesis.servegen import ServeGen, read_servegen
+    from paceline.synthesis.sessions import ContextLimit, Sessions, Subagents, ToolLoop, TurnTokens
     from paceline.synthesis.workload import Workload
 
 __all__ = [
@@ -32,6 +35,7 @@ __all__ = [
     "BenchmarkRamp",
     "Bursts",
     "Constant",
+    "ContextLimit",
     "Diurnal",
     "Durations",
     "Empirical",
@@ -50,9 +54,16 @@ __all__ = [
     "Regular",
     "Sample",
     "ServeGen",
+    "Sessions",
+    "SharedPrompts",
     "Steps",
+    "Subagents",
+    "Tenants",
+    "ToolLoop",
+    "TurnTokens",
     "Uniform",
     "Workload",
+    "ideal_hit_rate",
     "preset",
     "presets",
     "read_servegen",
@@ -70,9 +81,12 @@ attach(
         "empirical": ("Empirical", "Sample"),
         "lengths": ("Constant", "Lengths", "Lognormal", "Quantiles", "Uniform"),
         "log_quantiles": ("LogQuantiles",),
+        "populations": ("SharedPrompts", "Tenants"),
         "presets": ("preset", "presets"),
         "rates": ("Ramp", "Steps"),
+        "reuse": ("ideal_hit_rate",),
         "servegen": ("ServeGen", "read_servegen"),
+        "sessions": ("ContextLimit", "Sessions", "Subagents", "ToolLoop", "TurnTokens"),
         "workload": ("Workload",),
     },
 )

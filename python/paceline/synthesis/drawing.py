@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
@@ -17,6 +17,8 @@ from paceline.synthesis.empirical import Empirical, places
 from paceline.synthesis.lengths import Lengths, Tokens
 from paceline.synthesis.numbers import check_rate, is_whole
 from paceline.synthesis.presets import preset
+from paceline.synthesis.session_drawing import draw_sessions
+from paceline.synthesis.sessions import Sessions
 from paceline.synthesis.stable import Floats
 from paceline.synthesis.streams import PART, Stream
 from paceline.synthesis.workload import Workload
@@ -31,9 +33,10 @@ _NANOSECONDS: Final = 1e9
 
 @typed()
 def synthesize(
-    workload: str | Workload,
+    workload: str | Workload | Sessions,
     *,
-    requests: int,
+    requests: int | None = None,
+    sessions: int | None = None,
     seed: int,
     rate: float | None = None,
     arrivals: Arrivals | None = None,
@@ -44,9 +47,11 @@ def synthesize(
     Parameters
     ----------
     workload
-        A preset's name (see `presets`) or a `Workload`.
+        A preset's name (see `presets`), a `Workload` or `Sessions`.
     requests
-        How many, at least 1.
+        How many, at least 1. Of sessions, as many sessions are drawn as it takes, and the last is cut short.
+    sessions
+        Or how many sessions, each to its end.
     seed
         A whole number of at least 0. The same workload, rate and seed give the same bytes on any machine
         and with any version of numpy: the random bits are PCG64's, of which numpy promises to keep the
@@ -54,9 +59,9 @@ def synthesize(
         (`paceline.synthesis.stable`). More requests of the same seed continue the same trace, except
         where bursts overlap.
     rate
-        Mean requests per second; by default the workload's own. Infinite lets all arrive at 0. It multiplies
-        the rates of a process that has its own (`Ramp`, `Steps`, `Diurnal`, `OnOff`, `BenchmarkRamp`), and is
-        1 for those if not given.
+        Mean requests per second, or sessions that start; by default the workload's own. Infinite lets all
+        start at 0. It multiplies the rates of a process that has its own (`Ramp`, `Steps`, `Diurnal`,
+        `OnOff`, `BenchmarkRamp`), and is 1 for those if not given.
     arrivals
         Another arrival process than the workload's.
     name
@@ -86,8 +91,7 @@ def synthesize(
     recipe = preset(workload) if isinstance(workload, str) else workload
     if arrivals is not None:
         recipe = replace(recipe, arrivals=arrivals)
-    if not (is_whole(requests) and 1 <= requests < 2**32):
-        raise ConfigError(f"requests must be a whole number from 1 to 2**32 - 1, was {said(requests)}")
+    _check_size(recipe, requests, sessions)
     if not (is_whole(seed) and 0 <= seed < 2**256):
         raise ConfigError(f"seed must be a whole number of at least 0 and below 2**256, was {said(seed)}")
     if rate is None:
@@ -95,11 +99,44 @@ def synthesize(
     if rate is None:
         raise ConfigError(f"rate must be given: workload {recipe.name!r} has no rate of its own")
     check_rate(rate)
+    if isinstance(recipe, Sessions):
+        return _of_sessions(recipe, seed, float(rate), (sessions, requests), name)
+    assert requests is not None
     arrival = _rounded(recipe.arrivals.times(requests, float(rate), seed))
     prompt, output = _lengths(recipe, requests, seed)
     frame = pl.DataFrame({"arrival": arrival, "prompt_tokens": prompt, "output_tokens": output})
     detail = f"synthesize({recipe.name!r}, requests={requests}, rate={rate}, seed={seed}), {recipe.arrivals}"
     return Trace(frame, name=name or recipe.name, source=Source(kind="synthesis", detail=detail))
+
+
+def _check_size(recipe: Workload | Sessions, requests: int | None, sessions: int | None) -> None:
+    """Refuse a number of requests or sessions that nothing can be drawn with."""
+    if isinstance(recipe, Workload) and sessions is not None:
+        raise ConfigError(
+            f"sessions must be left out, workload {recipe.name!r} has none: give requests; was {sessions}"
+        )
+    if (requests is None) == (sessions is None):
+        needed = "requests" if isinstance(recipe, Workload) else "one of requests and sessions"
+        raise ConfigError(f"{needed} must be given, was requests={requests}, sessions={sessions}")
+    size, what = (sessions, "sessions") if requests is None else (requests, "requests")
+    if not (is_whole(size) and 1 <= cast(int, size) < 2**32):
+        raise ConfigError(f"{what} must be a whole number from 1 to 2**32 - 1, was {said(size)}")
+
+
+def _of_sessions(
+    recipe: Sessions, seed: int, rate: float, size: tuple[int | None, int | None], name: str | None
+) -> Trace:
+    sessions, requests = size
+    frame, left_out, happened = draw_sessions(recipe, seed, rate, sessions=sessions, requests=requests)
+    asked = f"sessions={sessions}" if requests is None else f"requests={requests}"
+    detail = f"synthesize({recipe.name!r}, {asked}, rate={rate}, seed={seed}), {recipe.arrivals}"
+    return Trace(
+        frame,
+        name=name or recipe.name,
+        source=Source(kind="synthesis", detail=f"{detail}; {happened}" if happened else detail),
+        dropped=left_out,
+        prefix_block_tokens=None if recipe.shared is None else recipe.shared.block_tokens,
+    )
 
 
 def has_rates(arrivals: Arrivals) -> bool:

@@ -1,8 +1,9 @@
 """Workloads fitted to published statistics, each with its source.
 
-The numbers are in `presets.toml`. A preset holds marginal distributions of
-lengths, an arrival process and the rate of its source; not the order of
-lengths in time, sessions, or shared prefixes.
+The numbers are in `presets.toml` and, of sessions, in `session_presets.toml`. A
+preset of requests holds marginal distributions of lengths, an arrival process
+and the rate of its source; not the order of lengths in time, sessions, or shared
+prefixes. A preset of sessions (chats and agents) has turns that follow answers.
 """
 
 from __future__ import annotations
@@ -16,25 +17,30 @@ from paceline._arguments import typed
 from paceline.errors import ConfigError
 from paceline.synthesis.arrivals import Arrivals, Gamma, Poisson
 from paceline.synthesis.lengths import Lengths, Lognormal, Quantiles
+from paceline.synthesis.session_presets import session_catalog, sessions_of
+from paceline.synthesis.sessions import Sessions
 from paceline.synthesis.workload import Workload
 
 __all__ = ["preset", "presets"]
 
 
 def presets() -> tuple[str, ...]:
-    """Name the presets.
+    """Name the presets: those of requests, and then those of sessions.
 
     Examples
     --------
-    >>> presets()
+    >>> presets()[:5]
     ('azure-conv', 'azure-code', 'mooncake-conv', 'sharegpt', 'arxiv-summarization')
+    >>> presets()[5:]  # doctest: +NORMALIZE_WHITESPACE
+    ('tracelab-claude', 'tracelab-codex', 'codex-swe-bench-pro', 'agentperf', 'conversation-replay',
+     'synthetic-session', 'mooncake-sessions', 'alibaba-chat', 'alibaba-api')
     """
     return tuple(_catalog())
 
 
 @typed()
-def preset(name: str) -> Workload:
-    """Give a preset's workload.
+def preset(name: str) -> Workload | Sessions:
+    """Give a preset's workload, or its sessions.
 
     Raises
     ------
@@ -48,12 +54,19 @@ def preset(name: str) -> Workload:
     """
     found = _catalog().get(name)
     if found is None:
-        raise ConfigError(f"workload must be a Workload or one of {', '.join(_catalog())}, was {name!r}")
+        known = ", ".join(_catalog())
+        raise ConfigError(f"workload must be a Workload, Sessions or one of {known}, was {name!r}")
     return found
 
 
 @cache
-def _catalog() -> dict[str, Workload]:
+def _catalog() -> dict[str, Workload | Sessions]:
+    workloads = _workloads()
+    sessions = {name: sessions_of(name, entry, workloads) for name, entry in session_catalog().items()}
+    return {**workloads, **sessions}
+
+
+def _workloads() -> dict[str, Workload]:
     text = files("paceline.synthesis").joinpath("presets.toml").read_text(encoding="utf-8")
     return {name: _workload(name, entry) for name, entry in tomllib.loads(text).items()}
 

@@ -207,7 +207,9 @@ class Runs:
         if name in _LONG:
             return _LONG[name]
         if name != SHAREGPT or file is None or not file.is_file():
-            return preset(name)
+            fitted = preset(name)
+            assert isinstance(fitted, Workload), "Invariant: the paper's workloads have no sessions"
+            return fitted
         return Workload(name=name, lengths=Empirical.from_csv(file), source=f"the lengths of {file.name}")
 
     def borrowed(self, case: Case) -> str:
