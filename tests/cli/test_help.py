@@ -35,7 +35,7 @@ def test_formats_and_presets_are_those_that_are_read_and_drawn() -> None:
     assert set(PRESETS) == set(presets())
 
 
-RUN = ("replay", "capacity", "plan", "compare", "trace", "models", "gpus", "policies")
+RUN = ("replay", "capacity", "plan", "compare", "trace", "models", "gpus", "policies", "presets")
 """Commands whose examples need nothing but the trace that the help tells how to make, and one another."""
 
 WITHOUT_EXTRAS = ("--perfetto", "--report", "convert")

@@ -6,6 +6,7 @@ import inspect
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from cli.running import Run, command
 from paceline import policies, read_trace, synthesize
 from paceline.model import model_names
 from paceline.policies.by_name import names
+from paceline.synthesis import Diurnal, OnOff, Ramp, Steps, preset
 
 
-@pytest.mark.parametrize("name", ["models", "gpus", "policies"])
+@pytest.mark.parametrize("name", ["models", "gpus", "policies", "presets"])
 def test_lists_show_the_same_names_to_people_and_machines(name: str, paceline: Run) -> None:
     table, document = paceline(name), paceline(name, "--json")
     assert (table.returncode, document.returncode) == (0, 0)
@@ -98,3 +100,37 @@ def test_the_package_runs_as_a_module_and_as_a_script() -> None:
     assert (
         done.stdout == subprocess.run(command("--version"), capture_output=True, text=True, check=True).stdout
     )
+
+
+def test_sessions_and_shapes_are_those_of_python(paceline: Run, tmp_path: Path) -> None:
+    words = (
+        "synthesize",
+        "conversation-replay",
+        "--sessions",
+        7,
+        "--rate",
+        2,
+        "--idle-cap",
+        "1s",
+        "--seed",
+        4,
+    )
+    done = paceline(*words, "--out", "a.parquet")
+    assert done.stderr.startswith("wrote 70 requests of 7 sessions over ")
+    recipe = replace(preset("conversation-replay"), idle_cap_s=1.0)
+    assert read_trace(tmp_path / "a.parquet") == synthesize(recipe, sessions=7, rate=2.0, seed=4)
+    for words, shape in (
+        (("--ramp", "2,20,60s"), Ramp(2, 20, over_s=60)),
+        (("--ramp", "2,20,60,exponential"), Ramp(2, 20, over_s=60, shape="exponential")),
+        (("--steps", "0s:2,500ms:10"), Steps(((0, 2), (0.5, 10)))),
+        (("--on-off", "20,2,5s,30s"), OnOff(20, 2, high_s=5, low_s=30)),
+        (("--diurnal", "5,0.8,600s"), Diurnal(5, swing=0.8, period_s=600)),
+    ):
+        assert paceline("synthesize", "sharegpt", "--requests", 50, *words, "--out", "b.csv").returncode == 0
+        assert read_trace(tmp_path / "b.csv") == synthesize("sharegpt", requests=50, seed=0, arrivals=shape)
+
+
+def test_a_preset_says_its_source(paceline: Run) -> None:
+    assert "assumed" in paceline("presets", "tracelab-codex").stdout.lower()
+    document = json.loads(paceline("presets", "--json").stdout)
+    assert (document["agentperf"]["draws"], document["azure-conv"]["draws"]) == ("sessions", "requests")

@@ -33,6 +33,7 @@ _COMMANDS = {
     "sweep": "Replay a grid of configurations into one dataset, on all cores.",
     "trace": "Summarize a trace, or convert, cut, scale or sample it.",
     "rank": "Train rankers of prompts by the length of their answers, evaluate them, and score prompts.",
+    "presets": "List the workloads that synthesize draws, and where their numbers come from.",
     "synthesize": "Make a trace from published statistics and write it to a file.",
     "conformance": "Hold the engine against decision logs of real schedulers.",
     "validate": "Replay a measured run and compare latencies with what was measured.",

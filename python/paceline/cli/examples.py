@@ -13,7 +13,11 @@ FORMATS: Final = (
 )
 """The formats of traces that are recognised."""
 
-PRESETS: Final = ("azure-conv", "azure-code", "mooncake-conv", "sharegpt", "arxiv-summarization")
+PRESETS: Final = (
+    *("azure-conv", "azure-code", "mooncake-conv", "sharegpt", "arxiv-summarization", "tracelab-claude"),
+    *("tracelab-codex", "codex-swe-bench-pro", "agentperf", "conversation-replay", "synthetic-session"),
+    *("mooncake-sessions", "alibaba-chat", "alibaba-api"),
+)
 """The workloads that can be drawn."""
 
 _ON: Final = "--model llama-3.1-8b --gpu h100-sxm"
@@ -48,7 +52,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "sweep": ("sweep study.toml --out swept", "sweep study.toml --out swept --executor ray"),
     "trace": ("trace trace.csv", "trace convert trace.jsonl --out trace.parquet"),
     "rank": ("rank score prompts.jsonl --model ranker --out scores.csv",),
-    "synthesize": ("synthesize azure-conv --requests 1000 --rate 12 --seed 1 --out trace.parquet",),
+    "presets": ("presets", "presets tracelab-codex"),
+    "synthesize": (
+        "synthesize azure-conv --requests 1000 --rate 12 --seed 1 --out trace.parquet",
+        "synthesize codex-swe-bench-pro --sessions 20 --rate 0.5 --idle-cap 10s --out agents.parquet",
+        "synthesize sharegpt --requests 2000 --ramp 2,20,60s --out ramp.csv",
+    ),
     "conformance": ("conformance log.json",),
     "validate": ("validate run",),
     "calibrate": (

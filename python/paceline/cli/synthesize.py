@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+
+from paceline.cli.load_shapes import NO_SHAPE, ShapeOptions
+
+if TYPE_CHECKING:
+    from paceline.synthesis import Sessions
 
 __all__ = ["synthesize"]
 
@@ -14,9 +19,12 @@ def synthesize(
     preset: str,
     /,
     *,
-    requests: int,
     out: Path,
+    requests: int | None = None,
+    sessions: int | None = None,
     rate: float | None = None,
+    shape: ShapeOptions = NO_SHAPE,
+    idle_cap: str | None = None,
     seed: int = 0,
     quiet: Annotated[bool, Parameter(negative="", show_default=False)] = False,
 ) -> None:
@@ -25,28 +33,57 @@ def synthesize(
     Parameters
     ----------
     preset
-        The distributions of the requests, such as azure-conv.
-    requests
-        The number of requests.
+        The distributions of the requests, such as azure-conv, or of sessions, such as tracelab-codex;
+        paceline presets lists them.
     out
         File to write: .csv, .jsonl (both also with .gz or .zst) or .parquet.
+    requests
+        The number of requests.
+    sessions
+        Of sessions: how many, each to its end.
     rate
-        Mean requests per second; that of the statistics if not given.
+        Mean requests, or sessions that start, per second; that of the statistics if not given. inf lets all
+        start at once, for clients with a limit.
+    idle_cap
+        Of sessions: the longest time from an answer to the next request (10s, 500ms).
     seed
         The same seed makes the same trace.
     quiet
         Print nothing to standard error but errors.
     """
     from paceline.cli.interrupt import interruptible
+    from paceline.cli.options import seconds_of
     from paceline.cli.output import note
+
+    arrivals = shape.arrivals()
+    cap = None if idle_cap is None else seconds_of(idle_cap, "--idle-cap")
 
     def make() -> str:
         from paceline.synthesis import synthesize as make_trace
 
-        trace = make_trace(preset, requests=requests, rate=rate, seed=seed)
+        drawn = preset if cap is None else _capped(preset, cap)
+        trace = make_trace(
+            drawn, requests=requests, sessions=sessions, rate=rate, seed=seed, arrivals=arrivals
+        )
         trace.write(out)
-        return f"wrote {len(trace):,} requests over {trace.span_s:,.1f} s to {out}"
+        held = ""
+        if "session" in trace.frame.columns:
+            held = f" of {trace.frame.get_column('session').n_unique():,} sessions"
+        left = "".join(f"; {count:,} left out: {reason}" for reason, count in trace.dropped.items())
+        return f"wrote {len(trace):,} requests{held} over {trace.span_s:,.1f} s to {out}{left}"
 
     said = interruptible(make)
     if not quiet:
         note(said)
+
+
+def _capped(name: str, cap: float) -> Sessions:
+    from dataclasses import replace
+
+    from paceline.errors import ConfigError
+    from paceline.synthesis import Sessions, preset
+
+    recipe = preset(name)
+    if not isinstance(recipe, Sessions):
+        raise ConfigError(f"--idle-cap is for sessions, and preset {name!r} has none")
+    return replace(recipe, idle_cap_s=cap)
