@@ -39,7 +39,7 @@ WITNESSES = {
 SOURCES = ("rust/core/src", "rust/py/src", "python/paceline", "tests/search", "tests/differential", "fuzz")
 
 # Policies use what there is; and what is only true of the witness.
-USERS = ("python/paceline/policies/", "python/paceline/study/")
+USERS = ("python/paceline/policies/", "python/paceline/study/", "python/paceline/synthesis/")
 BESIDE = {
     "A stage": {
         # Where requests are ranked, they are swapped in by their admission.

@@ -167,7 +167,7 @@ class Sessions:
     ... )
     >>> trace = synthesize(chat, sessions=1, rate=1.0, seed=1)
     >>> trace.frame.select("prompt_tokens", "output_tokens", "think_time", "session").rows()
-    [(500, 100, None, 's0'), (650, 100, 8.0, 's0'), (800, 100, 8.0, 's0')]
+    [(500, 100, None, '1-0'), (650, 100, 8.0, '1-0'), (800, 100, 8.0, '1-0')]
     """
 
     name: str = "sessions"
